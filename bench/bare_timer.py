@@ -39,9 +39,9 @@ def lags_ns(offsets_ns: list[int]) -> list[int]:
 def main() -> None:
     """Answer until standard input ends."""
     for line in sys.stdin:
-        asked = json.loads(line)
-        schedule = arrivals("Poisson", 1000 * asked["qps"], 42, Stream.MEASURED)
-        lags = lags_ns(schedule.take(round(asked["seconds"] * asked["qps"])).tolist())
+        request = json.loads(line)
+        schedule = arrivals("Poisson", 1000 * request["qps"], 42, Stream.MEASURED)
+        lags = lags_ns(schedule.take(round(request["seconds"] * request["qps"])).tolist())
         p50, p99 = np.percentile(lags, [50, 99]) / 1e9
         print(json.dumps({"p50Seconds": p50, "p99Seconds": p99}), flush=True)
 

@@ -37,7 +37,7 @@ def _memory(pods: int) -> str:
     return f"resident bytes, {pods} pods sampled"
 
 
-class _Asked:
+class _AskedAgent:
     """An agent that is sampled for some pods every second and scraped every fifth."""
 
     def __init__(self, child: Child, uids: list[str]) -> None:
@@ -83,7 +83,7 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
             child = stack.enter_context(
                 started(f"agent-{pods}", command, core=place.server_core, folder=place.folder)
             )
-            agent = _Asked(child, uids[:pods])
+            agent = _AskedAgent(child, uids[:pods])
             stack.callback(agent.close)
             agents.append(agent)
         for agent in agents * _WARM_SAMPLES:
@@ -101,7 +101,7 @@ def _machine(folder: Path) -> tuple[RecordedNode, list[str]]:
     return node, uids
 
 
-def _minute(agents: list[_Asked]) -> Figures:
+def _minute(agents: list[_AskedAgent]) -> Figures:
     for agent in agents:
         agent.begin()
     began = time.monotonic()

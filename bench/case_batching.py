@@ -97,8 +97,8 @@ def _statistics(server: Server, model: Measurand) -> dict[str, Any]:
     """Return what the server itself counted of a model."""
     url = f"http://127.0.0.1:{server.http_port}/v2/models/{model.name}/stats"
     with urlopen(url, timeout=10) as reply:
-        [told] = json.load(reply)["model_stats"]
-    found: dict[str, Any] = told
+        [reply_figures] = json.load(reply)["model_stats"]
+    found: dict[str, Any] = reply_figures
     return found
 
 
@@ -108,11 +108,11 @@ def _measured(
     """Keep as many samples outstanding as there are clients, in requests of `samples` each."""
     with _client(place, model, protocol, server, samples, _CLIENTS // samples) as client:
         client.ask(requests=_CLIENTS // samples)  # connections and their memory are warm
-        told = client.ask(seconds=place.turn_seconds)
+        reply_figures = client.ask(seconds=place.turn_seconds)
     return {
-        _RATE: told["requests"] * samples / told["wallSeconds"],
+        _RATE: reply_figures["requests"] * samples / reply_figures["wallSeconds"],
         _SIZE: float(samples),
-        _LATENCY: told["medianSeconds"],
+        _LATENCY: reply_figures["medianSeconds"],
     }
 
 

@@ -81,7 +81,7 @@ def _seconds_to_first_query(applied: Applied) -> float:
     at = applied.result.first_query_at
     if at is None:
         raise BenchError("The result does not say when its first query was sent.")
-    return (datetime.fromisoformat(at) - applied.asked_at).total_seconds()
+    return (datetime.fromisoformat(at) - applied.created_at).total_seconds()
 
 
 def _loading_seconds(document: ResultDocument) -> float:

@@ -136,7 +136,7 @@ _STEP = StepPlan(
 
 
 def _rows() -> Sequence[Row]:
-    told = (
+    rows = (
         ("Locust's master, CPU per worker and second", "master", _MICROSECONDS),
         ("The session, CPU per worker and second", "session", _MICROSECONDS),
         ("Until all are prepared and connected", "rounds", _MILLISECONDS),
@@ -144,7 +144,7 @@ def _rows() -> Sequence[Row]:
     )
     return [
         Row(_of(what, size), Source(_FLEET, _of(figure, size)), unit)
-        for what, figure, unit in told
+        for what, figure, unit in rows
         for size in SIZES
     ]
 

@@ -17,7 +17,7 @@ from bench.judged import Judged, Oracle, oracle, percentile_seconds, run_ours
 from bench.load_generator import only_step
 from bench.mlperf_loadgen import JudgedBy, Judgement, run_loadgen
 from bench.model_files import SQUEEZENET, TINY, Measurand
-from bench.perf_analyzer import Asked, Clients, require_perf_analyzer, run_perf_analyzer
+from bench.perf_analyzer import Clients, PerfOptions, require_perf_analyzer, run_perf_analyzer
 from bench.servers import inferometer_server
 
 _MS = 1_000_000
@@ -63,8 +63,8 @@ class _Both:
 
     def loadgen(self, scenario: str, queries: int, **more: object) -> Judgement:
         self.fresh()
-        asked = JudgedBy(self.port, *self.model, scenario, queries, **more)  # type: ignore[arg-type]  # by name
-        return run_loadgen(asked, self.place.client_core)
+        options = JudgedBy(self.port, *self.model, scenario, queries, **more)  # type: ignore[arg-type]  # by name
+        return run_loadgen(options, self.place.client_core)
 
     def ours(self, scenario: Mapping[str, object], queries: int = 1, **more: object) -> Judged:
         self.fresh()
@@ -87,8 +87,8 @@ class _Both:
         """Compare open loops where queries wait for another: ours replays LoadGen's arrivals."""
         theirs = self.loadgen("Server", queries, qps=qps, bound_ms=1000, connections=_MANY)
         scenario = {"trace": {"uri": "file:arrivals.csv"}}
-        asked = self.ours(scenario, connections=_MANY, trace=theirs.issued_seconds)
-        return _figures(percentile_seconds(run_ours(self.place, asked), 99.0), theirs.figure)
+        options = self.ours(scenario, connections=_MANY, trace=theirs.issued_seconds)
+        return _figures(percentile_seconds(run_ours(self.place, options), 99.0), theirs.figure)
 
     def offline(self, samples: int, batch_size: int, connections: int) -> Figures:
         more = {"batch_size": batch_size, "connections": connections}
@@ -142,8 +142,8 @@ def _verdicts(both: _Both, server: Oracle) -> Figures:
         )
         server.obey(built.delays_ns)
         scenario = {"server": {"targetQps": _VERDICT_QPS, **bound}}
-        asked = both.ours(scenario, built.queries, connections=_MANY)
-        ours = run_ours(both.place, asked).verdict.state == "VALID"
+        options = both.ours(scenario, built.queries, connections=_MANY)
+        ours = run_ours(both.place, options).verdict.state == "VALID"
         agreed += ours == theirs.valid == built.passes
     return {_AGREED: agreed}
 
@@ -196,14 +196,14 @@ def _closed_loop(place: Place, known: Oracle, clients: int, turns: Iterator[int]
     def ours() -> float:
         scenario = {"concurrency": {"clients": [clients]}}
         validity = {"minDurationSeconds": max(1, round(place.turn_seconds)), "minQueries": 100}
-        asked = Judged(known.http_port, "oracle", scenario, validity=validity)
-        return only_step(run_ours(place, asked)).achieved_qps
+        options = Judged(known.http_port, "oracle", scenario, validity=validity)
+        return only_step(run_ours(place, options)).achieved_qps
 
     def theirs() -> float:
-        asked = Asked(
+        options = PerfOptions(
             known.http_port, Clients(clients), measurand=ORACLE, seconds=place.turn_seconds
         )
-        return run_perf_analyzer(asked, place.client_core).requests_per_second
+        return run_perf_analyzer(options, place.client_core).requests_per_second
 
     if next(turns) % 2:
         judged = theirs()

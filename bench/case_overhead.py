@@ -56,8 +56,8 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
 
 
 def _computed(process: Child) -> Figures:
-    told = process.ask(inferences=_INFERENCES)
-    return {_LATENCY: told["medianSeconds"], _CPU: told["cpuSeconds"]}
+    figures = process.ask(inferences=_INFERENCES)
+    return {_LATENCY: figures["medianSeconds"], _CPU: figures["cpuSeconds"]}
 
 
 def _served(server: Child, infer: Callable[[], float]) -> Figures:

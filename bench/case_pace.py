@@ -65,8 +65,8 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
 
 
 def _bare(place: Place, bare: Child) -> Figures:
-    told = bare.ask(seconds=place.turn_seconds, qps=_QPS)
-    return {_LAG: told["p50Seconds"], _LATE: told["p99Seconds"]}
+    figures = bare.ask(seconds=place.turn_seconds, qps=_QPS)
+    return {_LAG: figures["p50Seconds"], _LATE: figures["p99Seconds"]}
 
 
 def _paced(place: Place, server: Server, rate: Rate) -> Figures:

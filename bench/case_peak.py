@@ -9,7 +9,7 @@ from typing import Any
 from bench.awake import awake
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.load_generator import Asked, run_scenario, url_of
+from bench.load_generator import LoadRun, run_scenario, url_of
 from bench.model_files import SHUFFLENET, Measurand
 from bench.processes import BenchError, started
 from bench.servers import Server, inferometer_server
@@ -105,7 +105,7 @@ def _width(peak: Peak) -> float:
 
 
 def _measured(place: Place, server: Server, scenario: Mapping[str, Any]) -> ScenarioResult:
-    asked = Asked(
+    load_run = LoadRun(
         url_of(server, "HTTP"),
         SHUFFLENET.name,
         scenario,
@@ -118,7 +118,7 @@ def _measured(place: Place, server: Server, scenario: Mapping[str, Any]) -> Scen
             "maxDurationSeconds": _MOST_MINUTES * 60 - _AROUND_SECONDS,
         },
     )
-    return run_scenario(asked, place.client_core)
+    return run_scenario(load_run, place.client_core)
 
 
 def _row(what: str, figure: str, unit: Unit, *goal: Bound) -> Row:

@@ -30,7 +30,7 @@ _METHOD = "/inference.GRPCInferenceService/ModelInfer"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ClientOptions:
     """The options of the command line."""
 
     client: str
@@ -49,7 +49,7 @@ class Window:
     requests: int = 0
 
     def is_over(self, elapsed_seconds: float, answered: int) -> bool:
-        """Say whether nothing more is to be sent."""
+        """Return whether nothing more is to be sent."""
         return elapsed_seconds >= self.seconds and answered >= self.requests
 
 
@@ -60,12 +60,12 @@ class FaultyReplyError(RuntimeError):
 class WireLoop:
     """Our own wire protocols: the next request leaves in the loop turn that read the reply."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        self._target = target_of(asked.measurand, asked.protocol, asked.port)
-        encoded = request_of(asked.measurand, asked.protocol)
+    def __init__(self, options: ClientOptions) -> None:
+        self._options = options
+        self._target = target_of(options.measurand, options.protocol, options.port)
+        encoded = request_of(options.measurand, options.protocol)
         self._prepared = prepare(self._target, encoded)
-        self._fault = expectation(asked.measurand, asked.protocol).fault
+        self._fault = expectation(options.measurand, options.protocol).fault
         self._carriers: list[Connection] = []
         self._sent: list[float] = []
         self._latencies = array("d")
@@ -77,12 +77,12 @@ class WireLoop:
 
     async def open(self) -> None:
         """Open all connections."""
-        asked = self._asked
-        for _ in range(asked.connections):
+        options = self._options
+        for _ in range(options.connections):
             connection = await open_connection(
-                self._target, self._on_reply, lambda _: None, streams=asked.streams
+                self._target, self._on_reply, lambda _: None, streams=options.streams
             )
-            self._carriers += [connection] * asked.streams
+            self._carriers += [connection] * options.streams
         self._sent = [0.0] * len(self._carriers)
 
     async def run(self, window: Window) -> "array[float]":
@@ -119,19 +119,19 @@ class WireLoop:
 class AioLoop:
     """grpc.aio with a request encoded once: as cheap as that client can be used."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        encoded: EncodedRequest = request_of(asked.measurand, asked.protocol)
+    def __init__(self, options: ClientOptions) -> None:
+        self._options = options
+        encoded: EncodedRequest = request_of(options.measurand, options.protocol)
         self._payload = encoded.payload
-        self._fault = expectation(asked.measurand, asked.protocol).fault
+        self._fault = expectation(options.measurand, options.protocol).fault
         self._channels: list[grpc.aio.Channel] = []
         self._latencies = array("d")
         self._sends = 0
 
     async def open(self) -> None:
         """Open all channels."""
-        address = f"127.0.0.1:{self._asked.port}"
-        for number in range(self._asked.connections):
+        address = f"127.0.0.1:{self._options.port}"
+        for number in range(self._options.connections):
             # Channels of one process share connections unless their options differ.
             channel = grpc.aio.insecure_channel(address, [("bench.number", number)])
             await channel.channel_ready()
@@ -145,7 +145,7 @@ class AioLoop:
             *(
                 self._stream(channel, window, began)
                 for channel in self._channels
-                for _ in range(self._asked.streams)
+                for _ in range(self._options.streams)
             )
         )
         return self._latencies
@@ -163,21 +163,21 @@ class AioLoop:
             self._latencies.append(now - sent)
 
 
-async def _serve(asked: Asked) -> None:
-    loop = WireLoop(asked) if asked.client == "wire" else AioLoop(asked)
+async def _serve(options: ClientOptions) -> None:
+    loop = WireLoop(options) if options.client == "wire" else AioLoop(options)
     await loop.open()
     while line := await asyncio.to_thread(sys.stdin.readline):
         window = Window(**json.loads(line))
         wall, cpu = perf_counter(), process_time()
         latencies = await loop.run(window)
         cpu, wall = process_time() - cpu, perf_counter() - wall
-        told = {
+        figures = {
             "requests": len(latencies),
             "wallSeconds": wall,
             "cpuSeconds": cpu,
             "medianSeconds": median(latencies),
         }
-        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.write(json.dumps(figures) + "\n")
         sys.stdout.flush()
 
 
@@ -191,16 +191,16 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=1, help="in each request")
     parser.add_argument("--connections", type=int, default=1)
     parser.add_argument("--streams", type=int, default=1)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     uvloop.run(
         _serve(
-            Asked(
-                client=asked.client,
-                protocol=asked.protocol,
-                port=asked.port,
-                measurand=MEASURANDS[asked.model].of_batch(asked.samples),
-                connections=asked.connections,
-                streams=asked.streams,
+            ClientOptions(
+                client=options.client,
+                protocol=options.protocol,
+                port=options.port,
+                measurand=MEASURANDS[options.model].of_batch(options.samples),
+                connections=options.connections,
+                streams=options.streams,
             )
         )
     )

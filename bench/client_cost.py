@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.case import Place
-from bench.load_generator import Asked, only_step, run_scenario, url_of
+from bench.load_generator import LoadRun, only_step, run_scenario, url_of
 from bench.model_files import TINY, Measurand, Protocol
 from bench.servers import Server
 
@@ -42,9 +42,9 @@ def measured_load(
 ) -> LoadCost:
     """Run one scenario at a server, and return what it cost.
 
-    Raises BenchError where the scenario did not come to its end, or a query failed.
+    Raises BenchError if the scenario did not come to its end, or a query failed.
     """
-    asked = Asked(
+    load_run = LoadRun(
         url_of(server, protocol),
         measurand.name,
         scenario,
@@ -61,7 +61,7 @@ def measured_load(
             "minQueries": 10,
         },
     )
-    step = only_step(run_scenario(asked, place.client_core))
+    step = only_step(run_scenario(load_run, place.client_core))
     cost = step.client_cpu_seconds / step.counts.queries
     scheduled = step.scheduled_qps
     return LoadCost(cost, step.achieved_qps, step.achieved_qps / scheduled if scheduled else 1)

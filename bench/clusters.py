@@ -43,7 +43,7 @@ def require_nodes() -> None:
 class Applied:
     """A run that is finished."""
 
-    asked_at: datetime
+    created_at: datetime
     """Before `kubectl create` was started."""
     result: ResultDocument
 
@@ -59,7 +59,7 @@ class Bench:
         """Create a run, wait until it is finished, take out its result, and delete it."""
         name, here = run["metadata"]["name"], ("--namespace", self.namespace)
         text = json.dumps(run)
-        asked_at = datetime.now(tz=UTC)
+        created_at = datetime.now(tz=UTC)
         self.cluster.kubectl("create", *here, "-f", "-", stdin=text)
         self._wait(name)
         done = subprocess.run(
@@ -70,7 +70,7 @@ class Bench:
         if done.returncode != 0:
             raise BenchError(f"The run {name} left no result: {done.stderr.decode()}")
         self.cluster.kubectl("delete", "benchmarkrun", name, *here)
-        return Applied(asked_at, read_result(done.stdout, source="the result").document)
+        return Applied(created_at, read_result(done.stdout, source="the result").document)
 
     def operator_memory_bytes(self) -> int:
         """Return the resident memory of the operator's process."""

@@ -29,7 +29,7 @@ class Bound:
     """What must keep the limit: the median of the repeats, or each of them."""
 
     def holds(self, values: Sequence[float]) -> bool:
-        """Say whether the repeats keep the limit, which itself is within."""
+        """Return whether the repeats keep the limit, which itself is within."""
         match self.over:
             case "median":
                 return self._keeps(summary(values).median)
@@ -63,7 +63,7 @@ def ratios(ours: Sequence[float], peers: Sequence[float]) -> list[float]:
     """Return each repeat's own ratio to the peer.
 
     Its two figures were taken one after the other, so that both were disturbed alike by what else
-    the machine did. Raises ValueError where the repeats do not pair.
+    the machine did. Raises ValueError if the repeats do not pair.
     """
     return [own / peer for own, peer in zip(ours, peers, strict=True)]
 
@@ -71,7 +71,7 @@ def ratios(ours: Sequence[float], peers: Sequence[float]) -> list[float]:
 def is_reached(
     goal: Goal, figures: Sequence[float], each_ratio: Sequence[float] = ()
 ) -> bool | None:
-    """Say whether any bound of a goal holds for what the repeats found.
+    """Return whether any bound of a goal holds for what the repeats found.
 
     None: that is not known, since the peer was not run and no bound that needs none holds.
     """

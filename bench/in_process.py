@@ -23,11 +23,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time session.run on an image.")
     parser.add_argument("--model", required=True)
     parser.add_argument("--threads", type=int, default=1)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = asked.threads
+    options.intra_op_num_threads = arguments.threads
     options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(asked.model, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        arguments.model, options, providers=["CPUExecutionProvider"]
+    )
     [image] = session.get_inputs()
     inputs = {image.name: seeded_image((1, *image.shape[1:]))}
     for _ in range(WARM_RUNS):
@@ -40,8 +42,8 @@ def main() -> None:
             session.run(None, inputs)
             seconds.append(perf_counter() - started)
         cpu = process_time() - cpu
-        told = {"medianSeconds": median(seconds), "cpuSeconds": cpu / len(seconds)}
-        sys.stdout.write(json.dumps(told) + "\n")
+        figures = {"medianSeconds": median(seconds), "cpuSeconds": cpu / len(seconds)}
+        sys.stdout.write(json.dumps(figures) + "\n")
         sys.stdout.flush()
 
 

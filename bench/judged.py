@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.case import Place
-from bench.load_generator import Asked, only_step, run_scenario
+from bench.load_generator import LoadRun, only_step, run_scenario
 from bench.processes import ROOT, BenchError, Child, started
 
 from inferometer_api.results.result import ScenarioResult
@@ -31,8 +31,8 @@ class Judged:
 
 
 def run_ours(place: Place, judged: Judged) -> ScenarioResult:
-    """Run a scenario over HTTP. Raises BenchError where it does not come to its end."""
-    asked = Asked(
+    """Run a scenario over HTTP. Raises BenchError if it does not come to its end."""
+    load_run = LoadRun(
         f"http://127.0.0.1:{judged.port}",
         judged.model,
         judged.scenario,
@@ -40,7 +40,7 @@ def run_ours(place: Place, judged: Judged) -> ScenarioResult:
         validity={**NO_MORE, **(judged.validity or {})},
         trace=_trace(place, judged) if judged.trace else None,
     )
-    return run_scenario(asked, place.client_core)
+    return run_scenario(load_run, place.client_core)
 
 
 def percentile_seconds(scenario: ScenarioResult, percentile: float) -> float:

@@ -26,7 +26,7 @@ _NAME = "bench"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LoadRun:
     """One scenario of ours: the parts of a run's document."""
 
     url: str
@@ -45,10 +45,10 @@ def url_of(server: Server, protocol: Protocol) -> str:
     return f"grpc://127.0.0.1:{server.grpc_port}"
 
 
-def run_scenario(asked: Asked, core: int | None, heard: Heard | None = None) -> ScenarioResult:
+def run_scenario(load_run: LoadRun, core: int | None, heard: Heard | None = None) -> ScenarioResult:
     """Run a scenario on a core, and return its result, whatever its verdict.
 
-    Raises BenchError where it did not come to its end.
+    Raises BenchError if it did not come to its end.
     """
     with TemporaryFile("w+") as errors:
         with on_core(core):
@@ -60,7 +60,7 @@ def run_scenario(asked: Asked, core: int | None, heard: Heard | None = None) -> 
                 text=True,
             )
         with process:
-            reports = _reports(process, _plan(asked), heard)
+            reports = _reports(process, _plan(load_run), heard)
         errors.seek(0)
         said = errors.read()
     found = [each["scenario"] for each in reports if each["report"] == "scenario"]
@@ -97,23 +97,23 @@ def _reports(
     return reports
 
 
-def _plan(asked: Asked) -> LoadPlan:
+def _plan(load_run: LoadRun) -> LoadPlan:
     document = {
         "apiVersion": "inferometer.dev/v1alpha1",
         "kind": "BenchmarkRun",
         "metadata": {"name": _NAME},
         "spec": {
-            "model": {"name": asked.model},
-            "server": {"runtime": "External", "external": {"url": asked.url}},
-            "load": dict(asked.load),
-            "scenarios": [{"name": _NAME, **asked.scenario}],
-            "validity": dict(asked.validity),
+            "model": {"name": load_run.model},
+            "server": {"runtime": "External", "external": {"url": load_run.url}},
+            "load": dict(load_run.load),
+            "scenarios": [{"name": _NAME, **load_run.scenario}],
+            "validity": dict(load_run.validity),
         },
     }
     return load_plan(
         fill_defaults(BenchmarkRun.model_validate(document)),
         place="Local",
-        servers=[PlannedServer(url=asked.url)],
-        fleet=PlannedFleet() if asked.load.get("workers", 1) > 1 else None,
-        trace_files={} if asked.trace is None else {_NAME: str(asked.trace)},
+        servers=[PlannedServer(url=load_run.url)],
+        fleet=PlannedFleet() if load_run.load.get("workers", 1) > 1 else None,
+        trace_files={} if load_run.trace is None else {_NAME: str(load_run.trace)},
     )

@@ -69,11 +69,11 @@ _FIGURES: dict[Scenario, tuple[str, float]] = {
 }
 
 
-def run_loadgen(asked: JudgedBy, core: int | None = None) -> Judgement:
-    """Run LoadGen in a process of its own. Raises BenchError where it fails."""
+def run_loadgen(parameters: JudgedBy, core: int | None = None) -> Judgement:
+    """Run LoadGen in a process of its own. Raises BenchError if it fails."""
     with on_core(core):
         done = subprocess.run(
-            [sys.executable, "-m", "bench.mlperf_loadgen", json.dumps(asdict(asked))],
+            [sys.executable, "-m", "bench.mlperf_loadgen", json.dumps(asdict(parameters))],
             capture_output=True,
             text=True,
             check=False,
@@ -82,12 +82,12 @@ def run_loadgen(asked: JudgedBy, core: int | None = None) -> Judgement:
         )
     if done.returncode != 0:
         raise BenchError(f"LoadGen ended with {done.returncode}: {done.stderr[-600:]}")
-    told = json.loads(done.stdout.splitlines()[-1])
-    return judgement(asked.scenario, told["summary"], told["issuedNanoseconds"])
+    output = json.loads(done.stdout.splitlines()[-1])
+    return judgement(parameters.scenario, output["summary"], output["issuedNanoseconds"])
 
 
 def judgement(scenario: Scenario, summary: str, issued_ns: Sequence[int] = ()) -> Judgement:
-    """Read LoadGen's summary. Raises BenchError where it has no result."""
+    """Read LoadGen's summary. Raises BenchError if it has no result."""
     result = re.search(r"^Result is *: *(VALID|INVALID)", summary, re.MULTILINE)
     pattern, unit = _FIGURES[scenario]
     found = re.search(pattern, summary, re.MULTILINE)
@@ -100,25 +100,25 @@ def judgement(scenario: Scenario, summary: str, issued_ns: Sequence[int] = ()) -
 class _Server:
     """A system under test: so many connections, each with a thread."""
 
-    def __init__(self, asked: JudgedBy, loadgen: Any) -> None:
-        self._asked = asked
+    def __init__(self, parameters: JudgedBy, loadgen: Any) -> None:
+        self._parameters = parameters
         self._loadgen = loadgen
         self._waiting: queue.SimpleQueue[list[int] | None] = queue.SimpleQueue()
         self._requests: dict[int, bytes] = {}
         self._faults: list[str] = []
         self.issued_ns: list[int] = []
         self._threads = [
-            threading.Thread(target=self._work, daemon=True) for _ in range(asked.connections)
+            threading.Thread(target=self._work, daemon=True) for _ in range(parameters.connections)
         ]
-        for size in {1, asked.batch_size, asked.queries % asked.batch_size or 1}:
-            self._requests[size] = _request(asked, size)
+        for size in {1, parameters.batch_size, parameters.queries % parameters.batch_size or 1}:
+            self._requests[size] = _request(parameters, size)
         for thread in self._threads:
             thread.start()
 
     def issue(self, samples: Sequence[Any]) -> None:
         """Take a query of LoadGen's."""
         self.issued_ns.append(time.monotonic_ns())
-        size = self._asked.batch_size
+        size = self._parameters.batch_size
         for first in range(0, len(samples), size):
             self._waiting.put([sample.id for sample in samples[first : first + size]])
 
@@ -136,7 +136,7 @@ class _Server:
     def _work(self) -> None:
         respond = self._loadgen.QuerySampleResponse
         try:
-            with socket.create_connection(("127.0.0.1", self._asked.port)) as connection:
+            with socket.create_connection(("127.0.0.1", self._parameters.port)) as connection:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 while (ids := self._waiting.get()) is not None:
                     connection.sendall(self._requests[len(ids)])
@@ -151,20 +151,20 @@ class _Server:
             os._exit(1)
 
 
-def _request(asked: JudgedBy, size: int) -> bytes:
-    shape = [size, *asked.shape[1:]]
+def _request(parameters: JudgedBy, size: int) -> bytes:
+    shape = [size, *parameters.shape[1:]]
     tensor = np.random.default_rng(42).random(shape, dtype=np.float32).tobytes()
-    told = {
-        "name": asked.input,
+    tensor_document = {
+        "name": parameters.input,
         "shape": shape,
         "datatype": "FP32",
         "parameters": {"binary_data_size": len(tensor)},
     }
-    head = {"inputs": [told], "parameters": {"binary_data_output": True}}
+    head = {"inputs": [tensor_document], "parameters": {"binary_data_output": True}}
     body = json.dumps(head).encode()
     lines = (
-        f"POST /v2/models/{asked.model}/infer HTTP/1.1",
-        f"Host: 127.0.0.1:{asked.port}",
+        f"POST /v2/models/{parameters.model}/infer HTTP/1.1",
+        f"Host: 127.0.0.1:{parameters.port}",
         "Content-Type: application/octet-stream",
         f"Inference-Header-Content-Length: {len(body)}",
         f"Content-Length: {len(body) + len(tensor)}",
@@ -192,17 +192,17 @@ def _read_reply(connection: socket.socket) -> str:
     return "" if data.startswith(b"HTTP/1.1 200") else data[:100].decode("latin-1")
 
 
-def _settings(asked: JudgedBy, loadgen: Any) -> Any:
+def _settings(parameters: JudgedBy, loadgen: Any) -> Any:
     settings = loadgen.TestSettings()
-    settings.scenario = getattr(loadgen.TestScenario, asked.scenario)
+    settings.scenario = getattr(loadgen.TestScenario, parameters.scenario)
     settings.mode = loadgen.TestMode.PerformanceOnly
     settings.min_duration_ms = 0
-    settings.min_query_count = settings.max_query_count = asked.queries
-    if asked.scenario == "Server":
-        settings.server_target_qps = asked.qps
-        settings.server_target_latency_ns = asked.bound_ms * 1_000_000
+    settings.min_query_count = settings.max_query_count = parameters.queries
+    if parameters.scenario == "Server":
+        settings.server_target_qps = parameters.qps
+        settings.server_target_latency_ns = parameters.bound_ms * 1_000_000
         settings.server_target_latency_percentile = 0.99
-    if asked.scenario == "Offline":
+    if parameters.scenario == "Offline":
         settings.offline_expected_qps = _OFFLINE_LEAST_QPS
     return settings
 
@@ -211,10 +211,10 @@ def main() -> None:
     """Run LoadGen as the argument says, and print its summary."""
     import mlperf_loadgen as loadgen  # type: ignore[import-not-found]  # noqa: PLC0415 - a peer
 
-    told = json.loads(sys.argv[1])
-    asked = JudgedBy(**{**told, "shape": tuple(told["shape"])})
-    server = _Server(asked, loadgen)
-    samples = asked.queries if asked.scenario == "Offline" else 64
+    fields = json.loads(sys.argv[1])
+    parameters = JudgedBy(**{**fields, "shape": tuple(fields["shape"])})
+    server = _Server(parameters, loadgen)
+    samples = parameters.queries if parameters.scenario == "Offline" else 64
     system = loadgen.ConstructSUT(server.issue, server.flush)
     library = loadgen.ConstructQSL(samples, samples, lambda _: None, lambda _: None)
     with TemporaryDirectory() as folder:
@@ -222,7 +222,7 @@ def main() -> None:
         logs.log_output.outdir = folder
         logs.log_output.copy_summary_to_stdout = False
         logs.enable_trace = False
-        loadgen.StartTestWithLogSettings(system, library, _settings(asked, loadgen), logs)
+        loadgen.StartTestWithLogSettings(system, library, _settings(parameters, loadgen), logs)
         faults = server.close()
         summary = (Path(folder) / "mlperf_log_summary.txt").read_text(encoding="utf-8")
     loadgen.DestroyQSL(library)

@@ -158,9 +158,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write a model that the benchmarks measure.")
     parser.add_argument("name", choices=sorted(MEASURANDS))
     parser.add_argument("file", type=Path)
-    asked = parser.parse_args()
-    written = MEASURANDS[asked.name].write(asked.file.parent)
-    written.replace(asked.file)
+    options = parser.parse_args()
+    written = MEASURANDS[options.name].write(options.file.parent)
+    written.replace(options.file)
 
 
 if __name__ == "__main__":

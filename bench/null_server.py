@@ -34,7 +34,7 @@ _SERVICE = "/inference.GRPCInferenceService"
 
 
 def require_null_server() -> None:
-    """Build the null servers. Raises PeerMissingError where that cannot be done here."""
+    """Build the null servers. Raises PeerMissingError if that cannot be done here."""
     if shutil.which("go") is None:
         raise PeerMissingError(
             "Go is not installed, which builds the null servers: install Go 1.26 or newer from "
@@ -173,14 +173,14 @@ def main() -> None:
     """Serve until standard input ends."""
     parser = argparse.ArgumentParser(description="Answer with the same bytes, always.")
     parser.add_argument("model", choices=sorted(MEASURANDS))
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
         require_null_server()
     except PeerMissingError as missing:
         raise SystemExit(str(missing)) from None
     with TemporaryDirectory() as folder:
         file = Path(folder) / "replies.json"
-        file.write_text(json.dumps(_replies(MEASURANDS[asked.model])), encoding="utf-8")
+        file.write_text(json.dumps(_replies(MEASURANDS[options.model])), encoding="utf-8")
         subprocess.run([str(_binary()), str(file)], check=True)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.case import Place
-from bench.load_generator import Asked, Heard, only_step, run_scenario, url_of
+from bench.load_generator import Heard, LoadRun, only_step, run_scenario, url_of
 from bench.model_files import TINY, Protocol
 from bench.servers import Server
 
@@ -30,10 +30,10 @@ def paced(
 ) -> Step:
     """Send at a rate for the turn's time, and for so many queries at least.
 
-    The verdict does not matter here. Raises BenchError where nothing was measured or a query
+    The verdict does not matter here. Raises BenchError if nothing was measured or a query
     failed.
     """
-    asked = Asked(
+    load_run = LoadRun(
         url_of(server, rate.protocol),
         TINY.name,
         {"server": {"targetQps": rate.qps}},
@@ -52,4 +52,4 @@ def paced(
             "maxDurationSeconds": _MOST_SECONDS,
         },
     )
-    return only_step(run_scenario(asked, place.client_core, heard))
+    return only_step(run_scenario(load_run, place.client_core, heard))

@@ -50,7 +50,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PerfOptions:
     """One run of perf_analyzer."""
 
     port: int
@@ -59,7 +59,7 @@ class Asked:
     measurand: Measurand = TINY
     seconds: float = 3.0
     requests: int = 0
-    """Where not 0, exactly so many are sent in a closed loop, and its rate is only a rough one."""
+    """If not 0, a closed loop sends exactly this number, and its rate is only rough."""
     share: int = 64
     """gRPC: how many of its clients have one connection in common."""
     host: str = "127.0.0.1"
@@ -75,7 +75,7 @@ class PerfRun:
     latency_us: dict[str, float]
     """By its own names: p50, p90, p95, p99."""
     cpu_seconds_per_request: float
-    """User and system seconds: of the whole process where the number of requests was set, else of
+    """User and system seconds: of the whole process if the number of requests was set, else of
     the middle of its time."""
     report: str
     """What it said on standard output."""
@@ -103,38 +103,40 @@ class _HungError(BenchError):
     """It did not come to its end in three times its time."""
 
 
-def run_perf_analyzer(asked: Asked, core: int | None = None) -> PerfRun:
+def run_perf_analyzer(options: PerfOptions, core: int | None = None) -> PerfRun:
     """Run it on a core, and again where it hangs, as its asynchronous calls do now and then.
 
-    Raises BenchError where it fails or any of its requests did, or it hung three times.
+    Raises BenchError if it fails or any of its requests did, or it hung three times.
     """
     for _ in range(_ATTEMPTS - 1):
         with suppress(_HungError):
-            return _run(asked, core)
-    return _run(asked, core)
+            return _run(options, core)
+    return _run(options, core)
 
 
-def _run(asked: Asked, core: int | None) -> PerfRun:
+def _run(options: PerfOptions, core: int | None) -> PerfRun:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "report.csv"
         with on_core(core):
             process = subprocess.Popen(
-                [*perf_analyzer_command(asked), "-f", str(file)],
+                [*perf_analyzer_command(options), "-f", str(file)],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
                 cwd=folder,
-                env=_environment(asked.share),
+                env=_environment(options.share),
             )
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        share = None if asked.requests else _share_of_a_core(process, asked.seconds)
-        said = _ended(process, asked.seconds)
+        share = None if options.requests else _share_of_a_core(process, options.seconds)
+        said = _ended(process, options.seconds)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if process.returncode != 0 or not file.is_file():
             raise BenchError(f"perf_analyzer ended with {process.returncode}: {said[-600:]}")
         rate, latencies = parse_report(file.read_text(encoding="utf-8"))
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return PerfRun(rate, latencies, used / asked.requests if share is None else share / rate, said)
+    return PerfRun(
+        rate, latencies, used / options.requests if share is None else share / rate, said
+    )
 
 
 def _share_of_a_core(process: "subprocess.Popen[str]", seconds: float) -> float:
@@ -155,18 +157,18 @@ def _ended(process: "subprocess.Popen[str]", seconds: float) -> str:
         raise _HungError(f"perf_analyzer did not come to its end: {said[-600:]}") from None
 
 
-def perf_analyzer_command(asked: Asked) -> list[str]:
+def perf_analyzer_command(options: PerfOptions) -> list[str]:
     """Return its command line."""
-    tensor, shape = asked.measurand.input, ",".join(map(str, asked.measurand.shape))
+    tensor, shape = options.measurand.input, ",".join(map(str, options.measurand.shape))
     return [
         str(_binary()),
-        *("-m", asked.measurand.name),
-        *("-u", f"{asked.host}:{asked.port}"),
-        *("-i", asked.protocol.lower()),
+        *("-m", options.measurand.name),
+        *("-u", f"{options.host}:{options.port}"),
+        *("-i", options.protocol.lower()),
         *("--shape", f"{tensor.name}:{shape}"),
-        *_load(asked.load),
-        *_length(asked),
-        *asked.extra,
+        *_load(options.load),
+        *_length(options),
+        *options.extra,
     ]
 
 
@@ -198,10 +200,10 @@ def _load(load: Clients | Rate) -> list[str]:
             return [*words, *mode, *(["--max-threads", str(threads)] if threads else [])]
 
 
-def _length(asked: Asked) -> list[str]:
-    if asked.requests:
-        return ["--request-count", str(asked.requests)]
-    window = round(asked.seconds * 1000 / _WINDOWS)
+def _length(options: PerfOptions) -> list[str]:
+    if options.requests:
+        return ["--request-count", str(options.requests)]
+    window = round(options.seconds * 1000 / _WINDOWS)
     # Three windows of whatever kind are enough: the repeats show how much they differ.
     return [
         *("--measurement-interval", str(max(1, window))),
@@ -248,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if told.rate
         else Clients(told.clients, is_async=told.is_async)
     )
-    asked = Asked(
+    options = PerfOptions(
         told.port,
         load,
         protocol=told.protocol,
@@ -257,7 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         requests=told.requests,
         share=told.share,
     )
-    print(json.dumps(asdict(run_perf_analyzer(asked)), indent=2))
+    print(json.dumps(asdict(run_perf_analyzer(options)), indent=2))
 
 
 if __name__ == "__main__":

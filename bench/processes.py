@@ -59,12 +59,12 @@ class Child:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def ask(self, **asked: object) -> dict[str, Any]:
+    def ask(self, **fields: object) -> dict[str, Any]:
         """Send a line of JSON and return the line that answers it."""
         stdin = self._process.stdin
         if stdin is None:
             raise BenchError(f"{self.name} takes no questions.")
-        stdin.write(json.dumps(asked).encode() + b"\n")
+        stdin.write(json.dumps(fields).encode() + b"\n")
         stdin.flush()
         return self.read()
 
@@ -79,7 +79,7 @@ class Child:
         return memory
 
     def is_running(self) -> bool:
-        """Say whether it has not ended."""
+        """Return whether it has not ended."""
         return self._process.poll() is None
 
     def last_words(self) -> str:

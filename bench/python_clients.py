@@ -145,11 +145,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=3.0)
-    asked = parser.parse_args()
-    client = CLIENTS.get((asked.client, asked.protocol))
+    options = parser.parse_args()
+    client = CLIENTS.get((options.client, options.protocol))
     if client is None:
-        raise SystemExit(f"{asked.client} does not speak {asked.protocol}.")
-    requests, wall, cpu = client(asked.port, asked.clients, asked.seconds)
+        raise SystemExit(f"{options.client} does not speak {options.protocol}.")
+    requests, wall, cpu = client(options.port, options.clients, options.seconds)
     told = {"requests": requests, "wallSeconds": wall, "cpuSeconds": cpu}
     sys.stdout.write(json.dumps(told) + "\n")
 

@@ -10,7 +10,7 @@ from typing import Any
 from bench.case import Figures, Place
 from bench.client_cost import Layout, measured_load
 from bench.model_files import LARGE, TINY, Measurand, Protocol
-from bench.perf_analyzer import Asked, Clients, Rate, require_perf_analyzer, run_perf_analyzer
+from bench.perf_analyzer import Clients, PerfOptions, Rate, require_perf_analyzer, run_perf_analyzer
 from bench.processes import BenchError, on_core
 from bench.servers import Server
 from bench.wrk import require_wrk, run_wrk
@@ -71,7 +71,7 @@ def perf_closed(protocol: Protocol, share: int = CLIENTS, measurand: Measurand =
         requests = round(_PERF_REQUESTS_A_SECOND[measurand.name] * place.turn_seconds)
         return _perf(
             place,
-            Asked(
+            PerfOptions(
                 _port(server, protocol),
                 Clients(CLIENTS),
                 protocol,
@@ -92,8 +92,8 @@ def perf_open(protocol: Protocol, per_second: int) -> Sender:
 
     def send(place: Place, server: Server) -> Figures:
         rate = Rate(per_second, is_async=False)
-        asked = Asked(_port(server, protocol), rate, protocol, seconds=place.turn_seconds)
-        figures = _perf(place, asked)
+        options = PerfOptions(_port(server, protocol), rate, protocol, seconds=place.turn_seconds)
+        figures = _perf(place, options)
         return {**figures, KEPT: figures[RATE] / per_second}
 
     name = f"perf_analyzer, {_said(protocol)}, {per_second:,}/s"
@@ -142,8 +142,8 @@ def _ours(
     return Sender(f"Inferometer, {name}", send)
 
 
-def _perf(place: Place, asked: Asked) -> Figures:
-    found = run_perf_analyzer(asked, place.client_core)
+def _perf(place: Place, options: PerfOptions) -> Figures:
+    found = run_perf_analyzer(options, place.client_core)
     return {COST: found.cpu_seconds_per_request, RATE: found.requests_per_second}
 
 

@@ -50,18 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0: everything was measured, whatever the figures; 1: a case failed and keeps its section.
     """
-    asked = _parser().parse_args(arguments)
-    asked.case = asked.case or [case.name for case in CASES]
+    options = _parser().parse_args(arguments)
+    options.case = options.case or [case.name for case in CASES]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the children on the way out
-    cases = [case for case in (*CASES, *CLUSTER_CASES) if case.name in asked.case]
+    cases = [case for case in (*CASES, *CLUSTER_CASES) if case.name in options.case]
     _announce(cases)
     failed = False
     for number, case in enumerate(cases):
         title = f"[{number + 1}/{len(cases)} {case.name}]"
         try:
-            section = _section(_as_asked(case, asked.repeats, asked.seconds), title)
+            section = _section(_with_options(case, options.repeats, options.seconds), title)
             print(section, end="\n\n", flush=True)
-            if not asked.dry:
+            if not options.dry:
                 _write(case.name, section)
         except (BenchError, PageError, OSError) as error:
             print(f"bench: {case.name} could not be measured: {error}", file=sys.stderr)
@@ -106,7 +106,7 @@ def _announce(cases: Sequence[Case]) -> None:
     print(f"{whole:5.1f} min in all by default", file=sys.stderr, flush=True)
 
 
-def _as_asked(case: Case, repeats: int | None, seconds: float | None) -> Case:
+def _with_options(case: Case, repeats: int | None, seconds: float | None) -> Case:
     return replace(case, repeats=repeats or case.repeats, seconds=seconds or case.seconds)
 
 

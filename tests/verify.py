@@ -25,17 +25,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
     parser.add_argument("--changed-since", metavar="BASE", help="only groups that changes call for")
     parser.add_argument("--again", action="store_true", help="repeat groups that are finished")
-    asked = parser.parse_args(arguments)
-    unknown = set(asked.groups) - set(GROUPS)
+    options = parser.parse_args(arguments)
+    unknown = set(options.groups) - set(GROUPS)
     if unknown:
         parser.error(f"Unknown group: {', '.join(sorted(unknown))}. Groups: {', '.join(GROUPS)}.")
-    groups = asked.groups or list(GROUPS)
-    if asked.changed_since:
-        changed = changed_files(asked.changed_since)
+    groups = options.groups or list(GROUPS)
+    if options.changed_since:
+        changed = changed_files(options.changed_since)
         groups = [group for group in groups_for(changed) if group in groups]
-        say(f"{len(changed)} files changed since {asked.changed_since}: {_listed(groups)}.")
+        say(f"{len(changed)} files changed since {options.changed_since}: {_listed(groups)}.")
     state = state_folder()
-    if asked.again:
+    if options.again:
         for group in groups:
             (state / group).unlink(missing_ok=True)
     failed = [group for group in groups if not finish(group, state)]

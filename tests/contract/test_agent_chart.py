@@ -160,19 +160,24 @@ def test_the_agent_takes_what_it_is_started_with(case: str) -> None:
     for _, spec in agent_pods(agents(case)):
         (container,) = spec["containers"]
         assert container["command"] == ["python3", "-m", "inferometer_telemetry"]
-        asked = options(container["args"])
-        assert asked.off == {name for name, on in sources.items() if not on}
-        assert asked.host == "", "every address of the pod, IPv4 and IPv6"
+        agent_options = options(container["args"])
+        assert agent_options.off == {name for name, on in sources.items() if not on}
+        assert agent_options.host == "", "every address of the pod, IPv4 and IPv6"
         (port,) = container["ports"]
-        assert asked.port == port["containerPort"]
-        assert asked.interval_seconds == MATRIX[case].get("intervalSeconds", 1)
+        assert agent_options.port == port["containerPort"]
+        assert agent_options.interval_seconds == MATRIX[case].get("intervalSeconds", 1)
         places = {each["mountPath"] for each in container.get("volumeMounts", [])}
-        sys_places = {str(asked.sys_root / "devices"), str(asked.sys_root / "class")}
+        sys_places = {
+            str(agent_options.sys_root / "devices"),
+            str(agent_options.sys_root / "class"),
+        }
         needs = sources.get("rapl", True) or sources.get("node", True)
         assert (sys_places <= places) is needs
-        cgroups = [place for place in places if Path(place).is_relative_to(asked.cgroup_root)]
+        cgroups = [
+            place for place in places if Path(place).is_relative_to(agent_options.cgroup_root)
+        ]
         assert bool(cgroups) is sources.get("cgroup", True)
-        assert str(asked.proc_root) == "/proc"
+        assert str(agent_options.proc_root) == "/proc"
         names = {each["name"]: each for each in container["env"]}
         assert names["NODE_NAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
 
@@ -286,10 +291,10 @@ def test_the_network_policy_lets_load_pods_and_prometheus_in() -> None:
 @every_case
 def test_notes_name_what_was_made(case: str, tmp_path: Path) -> None:
     """NOTES wait for the DaemonSets that there are, and say what an operator still lacks."""
-    told = agents_notes(MATRIX[case], tmp_path)
+    notes = agents_notes(MATRIX[case], tmp_path)
     for name, _ in agent_pods(agents(case)):
-        assert f"rollout status daemonset/{name} --namespace {AGENTS}" in told
-    assert "pod-security.kubernetes.io/enforce=privileged" in told
-    assert ("`operators` is empty" in told) == ("operators" not in MATRIX[case])
-    assert ("rbac.create is false" in told) == (case == "rights by hand")
-    assert ("agent.service=watchers" in told) == (case == "every value")
+        assert f"rollout status daemonset/{name} --namespace {AGENTS}" in notes
+    assert "pod-security.kubernetes.io/enforce=privileged" in notes
+    assert ("`operators` is empty" in notes) == ("operators" not in MATRIX[case])
+    assert ("rbac.create is false" in notes) == (case == "rights by hand")
+    assert ("agent.service=watchers" in notes) == (case == "every value")

@@ -197,20 +197,20 @@ def _control_plane(client: Any, name: str) -> dict[str, Any]:
     }
 
 
-def _check_control_plane(told: dict[str, Any], model: Path) -> None:
-    assert told["live"]
-    assert told["ready"]
-    assert told["model ready"]
-    assert told["version ready"]
-    assert not told["other ready"]
-    assert not told["other version ready"]
-    assert told["server"]["name"] == "inferometer"
-    assert "binary_tensor_data" in told["server"]["extensions"]
-    assert told["model"]["versions"] == ["1"]
-    assert [each["name"] for each in told["model"]["inputs"]] == ["left", "right"]
-    assert [int(each) for each in told["model"]["outputs"][2]["shape"]] == [-1, 4]
-    assert told["model"]["outputs"][2]["datatype"] == "INT64"
-    facts = {key: each["string_value"] for key, each in told["config"]["parameters"].items()}
+def _check_control_plane(replies: dict[str, Any], model: Path) -> None:
+    assert replies["live"]
+    assert replies["ready"]
+    assert replies["model ready"]
+    assert replies["version ready"]
+    assert not replies["other ready"]
+    assert not replies["other version ready"]
+    assert replies["server"]["name"] == "inferometer"
+    assert "binary_tensor_data" in replies["server"]["extensions"]
+    assert replies["model"]["versions"] == ["1"]
+    assert [each["name"] for each in replies["model"]["inputs"]] == ["left", "right"]
+    assert [int(each) for each in replies["model"]["outputs"][2]["shape"]] == [-1, 4]
+    assert replies["model"]["outputs"][2]["datatype"] == "INT64"
+    facts = {key: each["string_value"] for key, each in replies["config"]["parameters"].items()}
     assert facts["inferometer.model_sha256"] == sha256_of(model)
     assert facts["inferometer.nodes_by_provider"] == '{"CPUExecutionProvider": 3}'
     assert facts["inferometer.compute_nodes_fell_back"] == "0"
@@ -220,18 +220,18 @@ def _check_control_plane(told: dict[str, Any], model: Path) -> None:
 def test_http_control_plane(pairs: ServerProcess) -> None:
     """HTTP serves health, metadata and configuration with the facts about the server."""
     with over_http.InferenceServerClient(pairs.http_url) as client:
-        told = _control_plane(client, "pairs")
-    _check_control_plane(told, pairs.model)
+        replies = _control_plane(client, "pairs")
+    _check_control_plane(replies, pairs.model)
 
 
 def test_grpc_control_plane(pairs: ServerProcess) -> None:
     """Over gRPC, health, metadata and configuration are the same as over HTTP."""
     with over_grpc.InferenceServerClient(pairs.grpc_url) as client:
-        told = _control_plane(client, "pairs")
-        told["server"] = client.get_server_metadata(as_json=True)
-        told["model"] = client.get_model_metadata("pairs", as_json=True)
-        told["config"] = client.get_model_config("pairs", as_json=True)["config"]
-    _check_control_plane(told, pairs.model)
+        replies = _control_plane(client, "pairs")
+        replies["server"] = client.get_server_metadata(as_json=True)
+        replies["model"] = client.get_model_metadata("pairs", as_json=True)
+        replies["config"] = client.get_model_config("pairs", as_json=True)["config"]
+    _check_control_plane(replies, pairs.model)
 
 
 def test_asyncio_control_planes(pairs: ServerProcess) -> None:
@@ -239,14 +239,14 @@ def test_asyncio_control_planes(pairs: ServerProcess) -> None:
 
     async def call() -> None:
         async with over_http_aio.InferenceServerClient(pairs.http_url) as client:
-            told = {key: await each for key, each in _control_plane(client, "pairs").items()}
-        _check_control_plane(told, pairs.model)
+            replies = {key: await each for key, each in _control_plane(client, "pairs").items()}
+        _check_control_plane(replies, pairs.model)
         async with over_grpc_aio.InferenceServerClient(pairs.grpc_url) as client:
-            told = {key: await each for key, each in _control_plane(client, "pairs").items()}
-            told["server"] = await client.get_server_metadata(as_json=True)
-            told["model"] = await client.get_model_metadata("pairs", as_json=True)
-            told["config"] = (await client.get_model_config("pairs", as_json=True))["config"]
-        _check_control_plane(told, pairs.model)
+            replies = {key: await each for key, each in _control_plane(client, "pairs").items()}
+            replies["server"] = await client.get_server_metadata(as_json=True)
+            replies["model"] = await client.get_model_metadata("pairs", as_json=True)
+            replies["config"] = (await client.get_model_config("pairs", as_json=True))["config"]
+        _check_control_plane(replies, pairs.model)
 
     _in_loop(call)
 
@@ -345,21 +345,21 @@ def test_grpc_with_all_arguments(pairs: ServerProcess, algorithm: str | None) ->
 
 def test_grpc_async_infer_and_stream(pairs: ServerProcess) -> None:
     """Asynchronous calls and a stream of requests each get their own answer, errors included."""
-    heard: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    results: queue.Queue[tuple[Any, Any]] = queue.Queue()
 
     def hear(result: Any, error: Any) -> None:
-        heard.put((result, error))
+        results.put((result, error))
 
     with over_grpc.InferenceServerClient(pairs.grpc_url) as client:
         client.async_infer("pairs", _pair(over_grpc), hear, request_id="single")
-        result, error = heard.get(timeout=DEADLINE_SECONDS)
+        result, error = results.get(timeout=DEADLINE_SECONDS)
         assert error is None
         _check_pair(result)
         client.start_stream(hear)
         client.async_stream_infer("pairs", _pair(over_grpc), request_id="a")
         client.async_stream_infer("other", _pair(over_grpc), request_id="b")
         client.async_stream_infer("pairs", _pair(over_grpc, left=9), request_id="c")
-        answers = [heard.get(timeout=DEADLINE_SECONDS) for _ in range(3)]
+        answers = [results.get(timeout=DEADLINE_SECONDS) for _ in range(3)]
         client.stop_stream()
     assert answers[0][0].get_response().id == "a"
     assert "only 'pairs'" in str(answers[1][1])
@@ -401,8 +401,8 @@ def test_requested_outputs(pairs: ServerProcess) -> None:
     assert reply.get_output("whole")["data"] == [4] * 8
     assert reply.as_numpy("sum")[0, 0] == 4
     with over_grpc.InferenceServerClient(pairs.grpc_url) as client:
-        asked = [over_grpc.InferRequestedOutput("difference")]
-        message = client.infer("pairs", _pair(over_grpc), outputs=asked).get_response()
+        requested = [over_grpc.InferRequestedOutput("difference")]
+        message = client.infer("pairs", _pair(over_grpc), outputs=requested).get_response()
     assert [each.name for each in message.outputs] == ["difference"]
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 from bench.case import PeerMissingError
 from bench.model_files import TINY
-from bench.perf_analyzer import Asked, Clients, require_perf_analyzer, run_perf_analyzer
+from bench.perf_analyzer import Clients, PerfOptions, require_perf_analyzer, run_perf_analyzer
 
 from support.requirements import cannot_run
 from support.serving_process import ServerProcess, serving
@@ -59,8 +59,8 @@ def test_it_measures_and_shows_the_servers_statistics(
     port = process.http_port if protocol == "HTTP" else process.grpc_port
     extra = ("-b", "2", "--shape", "x:4") if batched else ()
     load = Clients(8, is_async=is_async)
-    asked = Asked(port, load, protocol=protocol, requests=REQUESTS, extra=("-v", *extra))
-    report = run_perf_analyzer(asked).report
+    options = PerfOptions(port, load, protocol=protocol, requests=REQUESTS, extra=("-v", *extra))
+    report = run_perf_analyzer(options).report
     answered = _figure(report, "Successful request count")
     assert answered > REQUESTS // 2  # it looks at the figures once its first ones are on their way
     assert _figure(report, "Inference count") == answered * (2 if batched else 1)

@@ -38,7 +38,7 @@ Theme = Literal["light", "dark"]
 
 
 def find_chromium() -> str | None:
-    """Return the path of an installed Chromium or Chrome, None where there is none."""
+    """Return the path of an installed Chromium or Chrome, None if there is none."""
     return next((path for name in _NAMES if (path := shutil.which(name))), None)
 
 

@@ -64,25 +64,25 @@ class Prometheus:
 
     def query(self, promql: str, at: float | None = None) -> list[Sample]:
         """Return what an expression gives now, or at `at` (seconds since 1970)."""
-        told = self.get("query", query=promql, **({} if at is None else {"time": str(at)}))
-        if told["resultType"] == "scalar":
-            moment, value = told["result"]
+        result = self.get("query", query=promql, **({} if at is None else {"time": str(at)}))
+        if result["resultType"] == "scalar":
+            moment, value = result["result"]
             return [Sample({}, float(value), float(moment))]
         return [
             Sample(each["metric"], float(each["value"][1]), float(each["value"][0]))
-            for each in told["result"]
+            for each in result["result"]
         ]
 
     def query_range(
         self, promql: str, start: float, end: float, step_seconds: float = 1.0
     ) -> list[Series]:
         """Return what an expression gives from `start` to `end` (seconds since 1970)."""
-        told = self.get(
+        result = self.get(
             *("query_range",), query=promql, start=str(start), end=str(end), step=str(step_seconds)
         )
         return [
             Series(each["metric"], tuple((float(at), float(value)) for at, value in each["values"]))
-            for each in told["result"]
+            for each in result["result"]
         ]
 
     def has(self, promql: str) -> bool:
@@ -107,9 +107,9 @@ class Prometheus:
 
     def get(self, path: str, **parameters: str) -> Any:
         """Return the data that the HTTP API answers; ValueError with its complaint."""
-        asked = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        request_url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
-            with urllib.request.urlopen(asked, timeout=_TIMEOUT_SECONDS) as reply:  # noqa: S310 - our own server's address
+            with urllib.request.urlopen(request_url, timeout=_TIMEOUT_SECONDS) as reply:  # noqa: S310 - our own server's address
                 return json.load(reply)["data"]
         except urllib.error.HTTPError as error:
             raise ValueError(f"{parameters} was queried: {error.read().decode()}") from error
@@ -130,9 +130,9 @@ class Prometheus:
     ) -> None:
         """Take another configuration; ValueError where Prometheus refuses it."""
         self.configuration.write_text(configuration(scrape_configs, rules, interval))
-        asked = urllib.request.Request(f"{self.url}/-/reload", method="POST")  # noqa: S310 - as above
+        reload_request = urllib.request.Request(f"{self.url}/-/reload", method="POST")  # noqa: S310 - as above
         try:
-            urllib.request.urlopen(asked, timeout=_TIMEOUT_SECONDS).close()  # noqa: S310 - as above
+            urllib.request.urlopen(reload_request, timeout=_TIMEOUT_SECONDS).close()  # noqa: S310 - as above
         except urllib.error.HTTPError as error:
             raise ValueError(error.read().decode()) from error
 
@@ -263,8 +263,8 @@ def _started(
 
     def answers() -> bool:
         # The last one logged: a log may begin with that of a Prometheus that has ended.
-        told = _LISTENING.findall(process.log.read_bytes())
-        made[:] = [Prometheus(f"http://{each.decode()}", file) for each in told[-1:]]
+        matches = _LISTENING.findall(process.log.read_bytes())
+        made[:] = [Prometheus(f"http://{each.decode()}", file) for each in matches[-1:]]
         return bool(made) and made[0].is_ready()
 
     wait_until(answers, "Prometheus's readiness", [process], READY_SECONDS)

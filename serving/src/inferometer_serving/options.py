@@ -81,7 +81,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to 86400")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
     return value
 
 
@@ -122,15 +122,15 @@ OPTIONS: tuple[Option, ...] = (
         "NAME",
     ),
     Option(
-        "device", _device, Device.CPU, "CPU, or GPU (CUDA; refused where it is not there).", "D"
+        "device", _device, Device.CPU, "CPU, or GPU (CUDA). Refused if CUDA is not available.", "D"
     ),
     Option("threads", _whole(1, 1024), 1, "Threads within an operator.", "N"),
-    Option("instances", _whole(1, 64), 1, "InferencePool of the model, with threads each.", "N"),
+    Option("instances", _whole(1, 64), 1, "Instances of the model; each has its own threads.", "N"),
     Option(
         "max_batch_size",
         _whole(0, 4096),
         0,
-        "Join requests along the batch axis, up to so many samples; 0: never join.",
+        "Join requests along the batch axis, up to this number of samples; 0: never join.",
         "N",
     ),
     Option(

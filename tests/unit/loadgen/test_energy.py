@@ -39,22 +39,22 @@ def test_cpu_energy_is_shared_by_cpu_seconds(
     used: int | None, attribution: str, share: float
 ) -> None:
     """From 95 % of the busy CPU time on all is the servers'; an unknown share is the node's."""
-    told = found(a_package(100, busy=1_000_000, used=used))
-    (domain,) = told.domains
-    assert (told.attribution, domain.attribution) == (attribution, attribution)
+    step_energy = found(a_package(100, busy=1_000_000, used=used))
+    (domain,) = step_energy.domains
+    assert (step_energy.attribution, domain.attribution) == (attribution, attribution)
     assert domain.share == pytest.approx(share)
     assert domain.domain_microjoules == 100_000_000
-    assert told.microjoules == domain.microjoules == round(share * 100_000_000)
-    assert told.microjoules_per_inference == round(share * 100_000)
+    assert step_energy.microjoules == domain.microjoules == round(share * 100_000_000)
+    assert step_energy.microjoules_per_inference == round(share * 100_000)
 
 
 def test_the_idle_power_is_taken_off_by_share() -> None:
     """Net is the share of what exceeds the idle power times the window."""
-    told = found(a_package(400, busy=1_000_000, used=500_000, idle_watts=10))
-    assert told.baseline_milliwatts == 10_000
-    assert told.microjoules == 200_000_000
-    assert told.net_microjoules == (400 - 10 * 10) * 1_000_000 // 2
-    assert told.net_microjoules_per_inference == 150_000
+    step_energy = found(a_package(400, busy=1_000_000, used=500_000, idle_watts=10))
+    assert step_energy.baseline_milliwatts == 10_000
+    assert step_energy.microjoules == 200_000_000
+    assert step_energy.net_microjoules == (400 - 10 * 10) * 1_000_000 // 2
+    assert step_energy.net_microjoules_per_inference == 150_000
     below = found(a_package(80, busy=1_000_000, used=500_000, idle_watts=10))
     assert below.net_microjoules == -10_000_000
 
@@ -77,8 +77,8 @@ def test_an_idle_time_across_a_restart_tells_no_power() -> None:
     integral = [package(5_000_000).model_copy(update={"method": "PowerIntegral"})]
     for changed in ({"instance": "another"}, {"energy": integral}):
         later = TimedSample(after.at_ns, after.sample.model_copy(update=changed))
-        told = found(replace(whole, idle=(before, later)))
-        assert (told.microjoules, told.baseline_milliwatts) == (100_000_000, None)
+        step_energy = found(replace(whole, idle=(before, later)))
+        assert (step_energy.microjoules, step_energy.baseline_milliwatts) == (100_000_000, None)
 
 
 def test_counters_that_cover_each_other_are_listed_one_by_one() -> None:
@@ -91,9 +91,9 @@ def test_counters_that_cover_each_other_are_listed_one_by_one() -> None:
         return [package(joules * 1_000_000), dram]
 
     first, last = {"energy": both(0)}, {"energy": both(30)}
-    told = found(window(first, last))
-    assert [each.domain for each in told.domains] == ["package-0", "package-0-dram"]
-    assert told.microjoules == 33_000_000
+    step_energy = found(window(first, last))
+    assert [each.domain for each in step_energy.domains] == ["package-0", "package-0-dram"]
+    assert step_energy.microjoules == 33_000_000
 
 
 def test_several_servers_of_a_node_count_together() -> None:
@@ -101,22 +101,22 @@ def test_several_servers_of_a_node_count_together() -> None:
     first = {"energy": [package(0)], "cpu": cpu(0), "workloads": [target(0), target(0, "pod-2")]}
     last = {"energy": [package(10_000_000)], "cpu": cpu(1000)}
     both = [target(300), target(200, "pod-2")]
-    told = found(window(first, {**last, "workloads": both}, targets=2))
-    assert (told.attribution, told.microjoules) == ("shared", 5_000_000)
+    step_energy = found(window(first, {**last, "workloads": both}, targets=2))
+    assert (step_energy.attribution, step_energy.microjoules) == ("shared", 5_000_000)
     back = [target(1), target(900, "pod-2")]
-    told = found(
+    step_energy = found(
         window(
             {**first, "workloads": [target(2), target(0, "pod-2")]},
             {**last, "workloads": back},
             targets=2,
         )
     )
-    assert told.attribution == "node"  # a server's CPU time never goes back
+    assert step_energy.attribution == "node"  # a server's CPU time never goes back
     another = [both[0], both[1].model_copy(update={"start_ticks": 9})]
-    told = found(window(first, {**last, "workloads": another}, targets=2))
-    assert told.attribution == "node"  # a process that took another's ID
-    told = found(window(first, {**last, "workloads": both[:1]}, targets=2))
-    assert (told.attribution, told.microjoules) == ("node", 10_000_000)
+    step_energy = found(window(first, {**last, "workloads": another}, targets=2))
+    assert step_energy.attribution == "node"  # a process that took another's ID
+    step_energy = found(window(first, {**last, "workloads": both[:1]}, targets=2))
+    assert (step_energy.attribution, step_energy.microjoules) == ("node", 10_000_000)
 
 
 # -- GPUs -------------------------------------------------------------------------------------
@@ -124,12 +124,12 @@ def test_several_servers_of_a_node_count_together() -> None:
 
 def a_gpu_window(*, uses: bool = True, used: int | None = 600, **gpu: Any) -> NodeWindow:
     """Return a window in which a GPU took 500 J and was busy for 1,000 microseconds."""
-    told = {"uuid": "GPU-0", "index": 0, "name": "H100", "foreign": False, **gpu}
+    readings = {"uuid": "GPU-0", "index": 0, "name": "H100", "foreign": False, **gpu}
     none = [GpuUse(gpu_uuid="GPU-0", busy_microseconds=None if used is None else 0)]
     some = [GpuUse(gpu_uuid="GPU-0", busy_microseconds=used)]
-    busy = told.pop("busy", 1000)
-    before = GpuReading(**told, busy_microseconds=None if busy is None else 0)
-    after = GpuReading(**told, busy_microseconds=busy)
+    busy = readings.pop("busy", 1000)
+    before = GpuReading(**readings, busy_microseconds=None if busy is None else 0)
+    after = GpuReading(**readings, busy_microseconds=busy)
     return window(
         {
             "energy": [package(0), gpu_counter(0)],
@@ -147,7 +147,7 @@ def a_gpu_window(*, uses: bool = True, used: int | None = 600, **gpu: Any) -> No
 
 
 @pytest.mark.parametrize(
-    ("told", "attribution", "share"),
+    ("gpu_fields", "attribution", "share"),
     [
         ({}, "dedicated", 1.0),
         ({"foreign": True}, "shared", 0.6),
@@ -160,10 +160,10 @@ def a_gpu_window(*, uses: bool = True, used: int | None = 600, **gpu: Any) -> No
     ],
 )
 def test_gpu_energy_is_shared_by_gpu_time(
-    told: dict[str, Any], attribution: str, share: float
+    gpu_fields: dict[str, Any], attribution: str, share: float
 ) -> None:
     """A GPU without others' processes is the servers'; else by GPU time; with MIG of the node."""
-    result = found(a_gpu_window(**told), terms=gpu_terms())
+    result = found(a_gpu_window(**gpu_fields), terms=gpu_terms())
     gpu = result.domains[1]
     assert (gpu.domain, gpu.attribution, gpu.share) == ("gpu-0", attribution, share)
     assert result.attribution == attribution
@@ -177,8 +177,8 @@ def test_a_foreign_process_that_came_and_went_counts() -> None:
     between = edges.last.gpus[0].model_copy(update={"foreign": True, "busy_microseconds": 500})
     middle = edges.last.model_copy(update={"gpus": [between], "monotonic_ns": 105 * SECOND})
     first, last = edges.samples
-    told = NodeWindow("n", 1, (first, TimedSample(5 * SECOND, middle), last))
-    assert found(told, terms=gpu_terms()).domains[1].attribution == "shared"
+    node_window = NodeWindow("n", 1, (first, TimedSample(5 * SECOND, middle), last))
+    assert found(node_window, terms=gpu_terms()).domains[1].attribution == "shared"
 
 
 def test_a_gpu_that_was_cut_within_the_window_is_the_nodes() -> None:
@@ -187,19 +187,19 @@ def test_a_gpu_that_was_cut_within_the_window_is_the_nodes() -> None:
     cut = edges.last.model_copy(
         update={"gpus": [edges.last.gpus[0].model_copy(update={"mig": True})]}
     )
-    told = found(
+    step_energy = found(
         NodeWindow("n", 1, (edges.samples[0], TimedSample(10 * SECOND, cut))), terms=gpu_terms()
     )
-    assert told.domains[1].attribution == "node"
+    assert step_energy.domains[1].attribution == "node"
 
 
 def test_a_gpu_without_a_process_of_the_servers_is_not_counted() -> None:
     """An idle GPU of the node does not count; a run on GPUs says that it saw none."""
-    told = found(a_gpu_window(uses=False))
-    assert [each.domain for each in told.domains] == ["package-0"]
-    assert told.not_covered == []
-    told = found(a_gpu_window(uses=False), terms=gpu_terms())
-    assert told.not_covered == ["the agent of n sees no process of the servers on a GPU"]
+    step_energy = found(a_gpu_window(uses=False))
+    assert [each.domain for each in step_energy.domains] == ["package-0"]
+    assert step_energy.not_covered == []
+    step_energy = found(a_gpu_window(uses=False), terms=gpu_terms())
+    assert step_energy.not_covered == ["the agent of n sees no process of the servers on a GPU"]
 
 
 def test_a_gpu_without_a_counter_is_told() -> None:
@@ -209,9 +209,9 @@ def test_a_gpu_without_a_counter_is_told() -> None:
         TimedSample(t.at_ns, t.sample.model_copy(update={"energy": t.sample.energy[:1]}))
         for t in edges.samples
     )
-    told = found(NodeWindow("n", 1, samples), terms=gpu_terms())
-    assert told.not_covered == ["gpu-0 of n has no counter"]
-    assert told.attribution == "dedicated"
+    step_energy = found(NodeWindow("n", 1, samples), terms=gpu_terms())
+    assert step_energy.not_covered == ["gpu-0 of n has no counter"]
+    assert step_energy.attribution == "dedicated"
 
 
 def test_cpus_without_a_counter_are_told() -> None:
@@ -225,9 +225,9 @@ def test_cpus_without_a_counter_are_told() -> None:
         )
         for t in edges.samples
     )
-    told = found(NodeWindow("n", 1, samples), terms=gpu_terms())
-    assert told.microjoules == 500_000_000
-    assert told.not_covered == [
+    step_energy = found(NodeWindow("n", 1, samples), terms=gpu_terms())
+    assert step_energy.microjoules == 500_000_000
+    assert step_energy.not_covered == [
         "the CPUs of n have no counter (energy_uj is readable by root only)"
     ]
 
@@ -238,8 +238,12 @@ def test_cpus_without_a_counter_are_told() -> None:
 def test_what_is_not_asked_is_not_measured() -> None:
     """Disabled power is unavailable, whatever the agents answered."""
     off = EnergyTerms(disabled=True, unmetered="", milliwatts_per_core=9, on_gpu=False)
-    told = found(a_package(100, busy=1, used=1), terms=off)
-    assert (told.attribution, told.reason, told.microjoules) == ("unavailable", DISABLED, None)
+    step_energy = found(a_package(100, busy=1, used=1), terms=off)
+    assert (step_energy.attribution, step_energy.reason, step_energy.microjoules) == (
+        "unavailable",
+        DISABLED,
+        None,
+    )
 
 
 def test_a_server_without_an_agent_leaves_no_energy() -> None:
@@ -247,8 +251,12 @@ def test_a_server_without_an_agent_leaves_no_energy() -> None:
     terms = EnergyTerms(
         disabled=False, unmetered="no agent on n2", milliwatts_per_core=None, on_gpu=False
     )
-    told = found(a_package(100, busy=1, used=1), terms=terms)
-    assert (told.attribution, told.reason, told.domains) == ("unavailable", "no agent on n2", [])
+    step_energy = found(a_package(100, busy=1, used=1), terms=terms)
+    assert (step_energy.attribution, step_energy.reason, step_energy.domains) == (
+        "unavailable",
+        "no agent on n2",
+        [],
+    )
 
 
 def test_a_node_without_a_source_says_why() -> None:
@@ -258,9 +266,9 @@ def test_a_node_without_a_source_says_why() -> None:
         MissingSource(source="nvml", reason="there is no driver"),
     ]
     empty = window({"missing": missing}, {"missing": missing})
-    told = found(a_package(100, busy=1, used=1), empty)
-    assert told.attribution == "unavailable"
-    assert told.reason == "n has no source of energy figures (rapl: there is no powercap)"
+    step_energy = found(a_package(100, busy=1, used=1), empty)
+    assert step_energy.attribution == "unavailable"
+    assert step_energy.reason == "n has no source of energy figures (rapl: there is no powercap)"
     assert "nvml: there is no driver" in found(empty, terms=gpu_terms()).reason
 
 
@@ -280,9 +288,9 @@ def test_a_counter_that_cannot_be_believed_counts_nothing(
     energies = [] if before is None else [package(before)]
     rest = package(1_000_000, "package-1")
     first = {"energy": [*energies, package(0, "package-1")]}
-    told = found(window(first, {"energy": [package(after), rest]}))
-    assert told.microjoules == 1_000_000
-    assert why in told.not_covered
+    step_energy = found(window(first, {"energy": [package(after), rest]}))
+    assert step_energy.microjoules == 1_000_000
+    assert why in step_energy.not_covered
     alone = found(window({"energy": energies}, {"energy": [package(after)]}))
     assert (alone.attribution, alone.microjoules) == ("unavailable", None)
     assert why in alone.reason
@@ -292,9 +300,9 @@ def test_two_methods_are_not_compared() -> None:
     """What one way of counting says less what another said is no energy."""
     before = [package(0).model_copy(update={"method": "PowerIntegral"}), package(0, "package-1")]
     after = [package(9_000_000), package(1_000_000, "package-1")]
-    told = found(window({"energy": before}, {"energy": after}))
-    assert told.microjoules == 1_000_000
-    assert told.not_covered == [
+    step_energy = found(window({"energy": before}, {"energy": after}))
+    assert step_energy.microjoules == 1_000_000
+    assert step_energy.not_covered == [
         "the counter of package-0 of n went over from PowerIntegral to Counter within the window"
     ]
 
@@ -321,9 +329,9 @@ def test_an_estimate_is_made_only_by_choice_and_called_one() -> None:
     by_choice = EnergyTerms(disabled=False, unmetered="", milliwatts_per_core=5000, on_gpu=False)
     first = {"cpu": cpu(0), "workloads": [target(0)]}
     last = {"cpu": cpu(9), "workloads": [target(4_000_000)]}
-    told = found(window(first, last), terms=by_choice)
-    assert (told.attribution, told.microjoules) == ("estimated", 20_000_000)
-    assert told.domains[0].method == "Estimate"
+    step_energy = found(window(first, last), terms=by_choice)
+    assert (step_energy.attribution, step_energy.microjoules) == ("estimated", 20_000_000)
+    assert step_energy.domains[0].method == "Estimate"
     assert found(window(first, last)).attribution == "unavailable"
     assert found(window(first, {"cpu": cpu(9)}), terms=by_choice).attribution == "unavailable"
     counted = found(a_package(100, busy=1, used=1), terms=by_choice)
@@ -335,23 +343,25 @@ def test_an_estimate_needs_no_agent_where_the_server_is_here() -> None:
     terms = EnergyTerms(
         disabled=False, unmetered="no agent", milliwatts_per_core=5000, on_gpu=False
     )
-    told = found(terms=terms, server_cpu_seconds=4.0)
-    assert (told.attribution, told.microjoules_per_inference) == ("estimated", 20_000)
-    assert told.window_nanoseconds == TEN_SECONDS
+    step_energy = found(terms=terms, server_cpu_seconds=4.0)
+    assert (step_energy.attribution, step_energy.microjoules_per_inference) == ("estimated", 20_000)
+    assert step_energy.window_nanoseconds == TEN_SECONDS
     assert found(terms=terms).reason == "no agent"
 
 
 def test_without_an_inference_nothing_is_divided() -> None:
     """A window in which nothing was answered took energy, and none per inference."""
-    told = found(a_package(100, busy=1, used=1), inferences=0)
-    assert told.microjoules == 100_000_000
-    assert told.microjoules_per_inference is None
+    step_energy = found(a_package(100, busy=1, used=1), inferences=0)
+    assert step_energy.microjoules == 100_000_000
+    assert step_energy.microjoules_per_inference is None
 
 
 def on_a_gpu(busy: int, *, foreign: bool | None) -> dict[str, Any]:
     """Return the sample of a package and of a GPU whose processes belong to no target."""
-    told = GpuReading(uuid="GPU-0", index=0, name="L4", busy_microseconds=busy, foreign=foreign)
-    return {"gpus": [told], "cpu": cpu(busy)}
+    gpu_reading = GpuReading(
+        uuid="GPU-0", index=0, name="L4", busy_microseconds=busy, foreign=foreign
+    )
+    return {"gpus": [gpu_reading], "cpu": cpu(busy)}
 
 
 def test_of_a_node_without_targets_every_gpu_counts() -> None:
@@ -361,9 +371,9 @@ def test_of_a_node_without_targets_every_gpu_counts() -> None:
         **on_a_gpu(5_000_000, foreign=True),
         "energy": [package(42_000_000), gpu_counter(250_000_000)],
     }
-    told = found(window(first, last, targets=0))
-    assert (told.attribution, told.microjoules) == ("node", 292_000_000)
-    assert told.not_covered == []
+    step_energy = found(window(first, last, targets=0))
+    assert (step_energy.attribution, step_energy.microjoules) == ("node", 292_000_000)
+    assert step_energy.not_covered == []
 
 
 def test_a_busy_gpu_that_may_be_an_external_server_s_is_told() -> None:
@@ -376,9 +386,9 @@ def test_a_busy_gpu_that_may_be_an_external_server_s_is_told() -> None:
     }
     first["workloads"] = [target(0)]
     external = replace(METERED, external=True)
-    told = found(window(first, last), terms=external)
-    assert told.microjoules is not None
-    assert told.not_covered == ["the agent of n sees no process of the servers on a GPU"]
+    step_energy = found(window(first, last), terms=external)
+    assert step_energy.microjoules is not None
+    assert step_energy.not_covered == ["the agent of n sees no process of the servers on a GPU"]
     assert found(window(first, last)).not_covered == []
     idle = {**last, **on_a_gpu(0, foreign=None)}
     assert found(window(first, idle), terms=external).not_covered == []
@@ -389,8 +399,8 @@ def test_why_the_servers_part_is_not_known_is_told() -> None:
     missing = [MissingSource(source="cgroup", subject=POD, reason="there is no such pod")]
     first = {"energy": [package(0)], "cpu": cpu(0)}
     last = {"energy": [package(42_000_000)], "cpu": cpu(9), "missing": missing}
-    told = found(window(first, last))
-    assert told.attribution == "node"
-    assert told.not_covered == [
+    step_energy = found(window(first, last))
+    assert step_energy.attribution == "node"
+    assert step_energy.not_covered == [
         "the servers' part of n's CPU time is not known (there is no such pod)"
     ]

@@ -69,23 +69,23 @@ def test_a_request_is_read_and_answered_as_if_it_were_the_first(
     assert list(found) == [each["name"] for each in document["inputs"]]
     for name, array in tensors.items():
         np.testing.assert_array_equal(found[name], array, strict=True)
-    asked = document.get("outputs") or [{"name": each} for each in NAMES]
-    assert request.plan.output_names == [each["name"] for each in asked]
-    answered, binary = _answer(request, [tensors[each["name"]] for each in asked])
+    requested = document.get("outputs") or [{"name": each} for each in NAMES]
+    assert request.plan.output_names == [each["name"] for each in requested]
+    answered, binary = _answer(request, [tensors[each["name"]] for each in requested])
     assert answered["model_name"] == "model"
     assert answered["model_version"] == "1"
     assert answered.get("id") == document.get("id")
-    assert len(answered["outputs"]) == len(asked)
-    for told, wanted in zip(answered["outputs"], asked, strict=True):
+    assert len(answered["outputs"]) == len(requested)
+    for output, wanted in zip(answered["outputs"], requested, strict=True):
         array = tensors[wanted["name"]]
-        assert (told["name"], told["datatype"]) == (wanted["name"], "FP32")
-        assert tuple(told["shape"]) == array.shape
+        assert (output["name"], output["datatype"]) == (wanted["name"], "FP32")
+        assert tuple(output["shape"]) == array.shape
         if wanted.get("parameters", {}).get("binary_data"):
-            assert told["parameters"] == {"binary_data_size": array.nbytes}
+            assert output["parameters"] == {"binary_data_size": array.nbytes}
             assert binary.startswith(array.tobytes())
             binary = binary[array.nbytes :]
         else:
-            assert told["data"] == array.ravel().tolist()
+            assert output["data"] == array.ravel().tolist()
     assert binary == b""
 
 

@@ -114,7 +114,7 @@ def _widening(means: Sequence[float]) -> float:
 def _distance(
     high: float | None, low: float | None, other_high: float | None, other_low: float | None
 ) -> float | None:
-    """Return how far two pairs of figures are apart together, on logarithms; None where unknown."""
+    """Return how far two pairs of figures are apart together, on logarithms; None if unknown."""
     if high is None or other_high is None or not low or not other_low or min(low, other_low) <= 0:
         return None
     return math.hypot(math.log(high / low), math.log(other_high / other_low))
