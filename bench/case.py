@@ -22,7 +22,7 @@ class Place:
     """Where a case is measured."""
 
     server_core: int | None
-    """The core of whatever serves or computes; None where cores cannot be chosen."""
+    """The core of whatever serves or computes; None if cores cannot be chosen."""
     client_core: int | None
     folder: Path
     """Empty, and gone afterwards."""
@@ -40,7 +40,7 @@ class Side:
 
     name: str
     require: Callable[[], None] = lambda: None
-    """Raises PeerMissingError where this side cannot be run here."""
+    """Raises PeerMissingError if this side cannot be run here."""
 
 
 @dataclass(frozen=True, slots=True)

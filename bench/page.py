@@ -29,7 +29,7 @@ def render(case: Case, taken: Taken, missing: Mapping[str, str], conditions: Seq
 
 
 def replaced(page: str, name: str, section: str) -> str:
-    """Return the page with a case's section replaced. Raises PageError where it has no marks."""
+    """Return the page with a case's section replaced. Raises PageError if it has no marks."""
     begin, end = f"<!-- bench {name}: begin -->\n", f"<!-- bench {name}: end -->"
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
         raise PageError(

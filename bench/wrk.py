@@ -46,7 +46,7 @@ def run_wrk(
 ) -> WrkRun:
     """Send the request of a Lua file as fast as its replies come, and return what that gave.
 
-    Raises BenchError where any reply was no success or any connection failed.
+    Raises BenchError if any reply was no success or any connection failed.
     """
     command = [
         "wrk",

@@ -13,7 +13,9 @@ _ID = f"https://inferometer.dev/schemas/result-v{SCHEMA_VERSION.partition('.')[0
 
 def result_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of `ResultDocument` as it is written."""
-    found = ResultDocument.model_json_schema(schema_generator=_Generator, mode="serialization")
+    found = ResultDocument.model_json_schema(
+        schema_generator=_ResultSchemaGenerator, mode="serialization"
+    )
     head = {
         "$schema": GenerateJsonSchema.schema_dialect,
         "$id": _ID,
@@ -24,7 +26,7 @@ def result_schema() -> dict[str, Any]:
     return {**head, **{key: value for key, value in plain.items() if key not in head}}
 
 
-class _Generator(GenerateJsonSchema):
+class _ResultSchemaGenerator(GenerateJsonSchema):
     """pydantic's generator for documents without `null`."""
 
     @override

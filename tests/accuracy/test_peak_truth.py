@@ -120,7 +120,7 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(
 
 
 def _says_why(peak: Peak) -> bool:
-    """Whether a search without a bracket is refused by name, with a sentence."""
+    """Return whether a search without a bracket is refused by name, with a sentence."""
     broken = list(peak_not_found(ScenarioConditions("findPeak", peak=peak)))
     return (
         peak.stop_reason == "Indistinguishable" and "do not bracket the peak" in broken[0].sentence

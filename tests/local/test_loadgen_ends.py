@@ -39,7 +39,7 @@ def interrupted(
 
 
 def measuring(progress: ProgressReport) -> bool:
-    """Whether some queries were measured."""
+    """Return whether some queries were measured."""
     return progress.stage == "Measuring" and progress.queries > 10
 
 

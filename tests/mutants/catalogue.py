@@ -39,7 +39,7 @@ def read_mutants(*lists: Path) -> list[Mutant]:
 
 
 def problems(mutants: list[Mutant], root: Path) -> list[str]:
-    """Return a sentence for each mutant that does not fit the tree any more."""
+    """Return a sentence for each mutant that no longer fits the tree."""
     found = []
     for mutant in mutants:
         file = root / mutant.file

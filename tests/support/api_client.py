@@ -90,7 +90,7 @@ class Api:
         return json.loads(text) if text.startswith("{") else text
 
     def found(self, kind: str, namespace: str | None, name: str) -> Object | None:
-        """Return an object, None where there is none."""
+        """Return an object, None if there is none."""
         try:
             told: Object = self.ask("GET", path_of(kind, namespace, name))
         except AnswerError as error:

@@ -51,7 +51,7 @@ def families(text: str) -> dict[str, ExposedFamily]:
 
 
 def is_own(name: str) -> bool:
-    """Say whether a family is of prometheus-client itself."""
+    """Return whether a family is of prometheus-client itself."""
     return name.startswith(("process_", "python_"))
 
 

@@ -126,7 +126,7 @@ def without_conditions(cluster: PretendCluster, *keys: str) -> PretendCluster:
 
 
 def silent(component: str) -> Course:
-    """Return the course in which the node of a pod does not answer any more."""
+    """Return the course in which the node of a pod stops responding."""
 
     def course() -> PretendCluster:
         cluster = serving()

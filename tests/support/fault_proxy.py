@@ -69,7 +69,7 @@ class FaultProxy(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        """Let nothing pass any more."""
+        """Drop all traffic from now on."""
         self.shutdown()
         self.server_close()
 

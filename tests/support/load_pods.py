@@ -29,7 +29,7 @@ class Handed:
 
     exit_code: int
     document: ResultDocument | None
-    """None where its log has none."""
+    """None if its log has none."""
     report: LoadReport
     log: list[str]
     """Lines of standard error."""
@@ -95,7 +95,7 @@ class LoadPod:
 
 
 def measures(report: LoadReport) -> bool:
-    """Whether some queries were measured."""
+    """Return whether some queries were measured."""
     progress = report.progress
     return progress is not None and progress.stage == "Measuring" and progress.queries > 10
 

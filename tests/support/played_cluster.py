@@ -95,7 +95,7 @@ class PlayedCluster:
         """Delete nothing."""
 
     async def stop_load(self, *_: Any) -> bool:
-        """Say whether it will stop."""
+        """Return whether it will stop."""
         self.asked_to_stop += 1
         return self.answers.pop(0)
 

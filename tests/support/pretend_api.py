@@ -55,7 +55,7 @@ class PretendApi:
         return found
 
     def own(self, key: str) -> Object | None:
-        """Return a child by KIND/NAME, None where a foreign object has the name."""
+        """Return a child by KIND/NAME, None if a foreign object has the name."""
         found = self.children.get(key, {"metadata": {}})
         owners = found["metadata"].get("ownerReferences", ())
         return found if owner_reference(self.run) in owners else None

@@ -82,15 +82,15 @@ def structural_schema(model: type[BaseModel], *, path: str) -> Schema:
 
 def json_schema(model: type[BaseModel]) -> Schema:
     """Return a model's JSON Schema with Kubernetes' own words in it, references and all."""
-    return model.model_json_schema(schema_generator=_Generator, mode="validation")
+    return model.model_json_schema(schema_generator=_StructuralSchemaGenerator, mode="validation")
 
 
-class _Generator(GenerateJsonSchema):
+class _StructuralSchemaGenerator(GenerateJsonSchema):
     """pydantic's generator with what a structural schema adds and leaves out."""
 
     @override
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        """To Kubernetes `null` is absent: the field is optional, its value never null."""
+        """Generate the inner schema: Kubernetes drops `null`, so the field is only optional."""
         return self.generate_inner(schema["schema"])
 
     @override

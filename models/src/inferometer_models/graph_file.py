@@ -34,7 +34,7 @@ class GraphFile:
 def read_graph(path: Path, *, max_bytes: int) -> GraphFile:
     """Return the checked ONNX file at `path`.
 
-    Raises ModelRefusedError where it is missing, larger than `max_bytes` with its external data,
+    Raises ModelRefusedError if it is missing, larger than `max_bytes` with its external data,
     no ONNX model, or has external data outside its own folder.
     """
     size_bytes = _size(path, f"The model {path}")
@@ -57,7 +57,7 @@ def read_graph(path: Path, *, max_bytes: int) -> GraphFile:
 def external_files(path: Path) -> tuple[Path, ...]:
     """Return where the ONNX file at `path` wants its external data, which need not be there yet.
 
-    Raises ModelRefusedError where it is no ONNX model, or wants them outside its own folder.
+    Raises ModelRefusedError if it is no ONNX model, or wants them outside its own folder.
     """
     locations = set(_external_locations(_parse(path)))
     return tuple(sorted({_external_file(path, location) for location in locations}))
@@ -140,7 +140,7 @@ def _node_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
 
 
 def _external_file(model: Path, location: str) -> Path:
-    """Return the file of external data. Raises ModelRefusedError where it lies elsewhere."""
+    """Return the file of external data. Raises ModelRefusedError if it lies elsewhere."""
     absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).is_absolute()
     folder = model.parent.resolve()
     try:

@@ -74,7 +74,7 @@ def entries() -> tuple[ZooEntry, ...]:
 def entry(name: str) -> ZooEntry:
     """Return the entry of a full name ("classification/resnet50") or of a bare one ("resnet50").
 
-    Raises UnknownModelError where no model has that name, or several share the bare one.
+    Raises UnknownModelError if no model has that name, or several share the bare one.
     """
     index = _index()
     if name in index:

@@ -33,7 +33,7 @@ class InferencePool:
         self._on_executed = on_executed
         self._changed = threading.Condition()
         self.is_retired = False
-        """Whether nothing may be put any more."""
+        """Whether the pool refuses new requests."""
         self._then: Callable[[], None] | None = None
         self._running = len(engines)
         self.requests: set[PendingRequest[Any]] = set()
@@ -62,20 +62,20 @@ class InferencePool:
         if waited:
             self.requests.discard(pending)
 
-    def hasten(self) -> None:
-        """Let no request wait for company any more."""
+    def stop_delaying(self) -> None:
+        """Execute incomplete batches at once from now on."""
         with self._changed:
-            self._batcher.hasten()
+            self._batcher.stop_delaying()
             self._changed.notify_all()
 
     def retire(self, then: Callable[[], None] | None = None) -> None:
-        """Let the threads end once nothing waits any more, and call `then` afterwards."""
+        """Stop the threads after the last request, then call `then`."""
         if then is not None and not self._running:
             then()
             return
         self._then = then
         self.is_retired = True
-        self.hasten()
+        self.stop_delaying()
 
     def stop(self, timeout_seconds: float) -> bool:
         """Retire, and say whether all threads ended in time."""

@@ -107,7 +107,7 @@ class RequestRouter:
         )
 
     def runs_inline(self, body_bytes: int) -> bool:
-        """Say whether a request of this size is computed in the event loop: first come first."""
+        """Return whether a request of this size is computed in the event loop: first come first."""
         return body_bytes <= self._inline_body_bytes and not self.pool.requests
 
     def compute_now(self, protocol: str, began_ns: int, read: Read[T]) -> T:
@@ -132,7 +132,7 @@ class RequestRouter:
     def put(self, pending: PendingRequest[Any]) -> None:
         """Let an instance compute a request; `pending.done` is called afterwards.
 
-        Raises RequestRefusedError where the model was unloaded since the request began.
+        Raises RequestRefusedError if the model was unloaded since the request began.
         """
         if self.pool.is_retired:
             raise RequestRefusedError(RefusalReason.UNAVAILABLE, "The model was unloaded.")

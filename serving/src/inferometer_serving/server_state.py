@@ -69,7 +69,7 @@ class ServerState:
     async def load_again(self, name: str, parameters: dict[str, Any]) -> None:
         """Load the model anew from its file; the one before serves until then.
 
-        Raises RequestRefusedError where that cannot be.
+        Raises RequestRefusedError if that cannot be.
         """
         self._check_name(name)
         if parameters:
@@ -106,7 +106,7 @@ class ServerState:
         self.phase = Phase.DRAINING
         self.metrics.is_ready = False
         if self._router is not None:
-            self._router.pool.hasten()
+            self._router.pool.stop_delaying()
 
     def give_up(self) -> None:
         """Answer all inferences in flight by an error."""
@@ -127,12 +127,12 @@ class ServerState:
         return all(ended)
 
     def keeps_connections(self) -> bool:
-        """Say whether a client may send more on a connection."""
+        """Return whether a client may send more on a connection."""
         return self.phase is not Phase.DRAINING
 
     @property
     def is_ready(self) -> bool:
-        """Say whether inferences are served."""
+        """Return whether inferences are served."""
         return self.phase is Phase.READY
 
     @property

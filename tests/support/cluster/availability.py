@@ -20,7 +20,7 @@ _CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 
 
 def why_no_nodes() -> str | None:
-    """Return a sentence saying why no node can run here; None where it can."""
+    """Return a sentence saying why no node can run here; None if it can."""
     if platform.system() != "Linux":
         return f"Nodes run on Linux, and this is {platform.system()}."
     if os.geteuid() != 0:

@@ -69,7 +69,7 @@ def names() -> list[str]:
 
 
 def holder(name: str) -> int | None:
-    """Return the id of the process that holds the home of this cluster; None where none does."""
+    """Return the id of the process that holds the home of this cluster; None if none does."""
     folder = home_folder(name)
     if not folder.exists():
         return None
@@ -126,7 +126,7 @@ def _clear(name: str, slot: int | None) -> None:
 
 
 def _lock(folder: Path) -> IO[str] | None:
-    """Return the lock of a home, held; None where another process holds it or removed it."""
+    """Return the lock of a home, held; None if another process holds it or removed it."""
     try:
         lock = (folder / _LOCK).open("r+")
     except FileNotFoundError:

@@ -10,7 +10,7 @@ from support.runs import Row
 
 
 def _paths_told(row: Row) -> list[str] | None:
-    """Return the paths that are named as wrong, None where the run is taken."""
+    """Return the paths that are named as wrong, None if the run is taken."""
     try:
         parse_run(row.text, source="row")
     except InvalidRunError as error:

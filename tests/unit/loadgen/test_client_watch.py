@@ -91,7 +91,7 @@ def test_waiting_and_steal_are_counted_from_the_start(tmp_path: Path) -> None:
     stat.write_text("\n".join(["cpu 1 1 1 1 1 1 1 9999 0 0", cpus[0].format(350), "intr 1"]))
     facts = watch.facts()
     assert facts.runnable_wait_seconds == 3.5
-    assert facts.steal_seconds in {2.5, None}  # None where this process may not use CPU 0
+    assert facts.steal_seconds in {2.5, None}  # None if this process may not use CPU 0
     watch.begin()
     assert watch.facts().runnable_wait_seconds == 0
 

@@ -83,7 +83,7 @@ class Shown:
         self.recorder.flush()
 
     def value(self, name: str, scenario: str = "s0", step: str = "", **labels: str) -> float | None:
-        """Return a sample's value; None where it is not there."""
+        """Return a sample's value; None if it is not there."""
         found = samples(self.live.text().decode())
         key = {**RUN, "scenario": scenario, "step": step, **labels}
         return found.get((f"inferometer_load_{name}", frozenset(key.items())))

@@ -19,7 +19,7 @@ class Told:
         self._exposition = Exposition(self.metrics, ("n", 'r"', "m%d"), "1.2")
 
     def value(self, name: str, **labels: str) -> float | None:
-        """Return a sample's value; None where it is not there."""
+        """Return a sample's value; None if it is not there."""
         return self.values(name, *labels).get(tuple(labels.values()))
 
     def values(self, name: str, *labels: str) -> dict[tuple[str, ...], float]:

@@ -57,7 +57,7 @@ class ForbiddenError(RefusedError):
     """The user lacks the right."""
 
 
-class UnreachableError(FailedError):
+class ClusterUnreachableError(FailedError):
     """The API server did not answer, or not as an API server does."""
 
 
@@ -123,7 +123,7 @@ class Cluster:
             )
             text: bytes = answer.read()  # type: ignore[no-untyped-call] # the client's own
         except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
-            raise UnreachableError(
+            raise ClusterUnreachableError(
                 f"Cannot reach the API server {self.host}: {_cause(error)}. Check that the "
                 "cluster is running, and KUBECONFIG or --context; `kubectl cluster-info` shows "
                 "more."
@@ -139,7 +139,7 @@ class Cluster:
             # An API server without the API group answers in plain text.
             if status == 404:
                 raise NotThereError(f"The API server {self.host} does not serve this resource.")
-            raise UnreachableError(
+            raise ClusterUnreachableError(
                 f"{self.host} answered with status {status} and without a JSON object. Check that "
                 "it is a Kubernetes API server."
             )
@@ -162,7 +162,7 @@ class Cluster:
             case 400 | 409 | 422:
                 raise RefusedError(f"The API server rejected the request: {message}.")
             case _:
-                raise UnreachableError(
+                raise ClusterUnreachableError(
                     f"The API server {self.host} failed with status {status}: {message}. Try "
                     "again later."
                 )

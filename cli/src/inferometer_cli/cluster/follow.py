@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from inferometer_cli.cluster.api import Cluster, NotThereError, UnreachableError
+from inferometer_cli.cluster.api import Cluster, ClusterUnreachableError, NotThereError
 from inferometer_cli.cluster.run_summary import headline
 from inferometer_cli.cluster.runs import SeenRun, seen
 from inferometer_cli.exits import FailedError
@@ -66,7 +66,7 @@ def _refresh(cluster: Cluster, run: SeenRun, report: Callable[[str], None]) -> S
     while True:
         try:
             now = seen(cluster.read(cluster.run_path(run.name)))
-        except UnreachableError as error:
+        except ClusterUnreachableError as error:
             if time.monotonic() >= give_up_at:
                 raise
             if not is_reported:

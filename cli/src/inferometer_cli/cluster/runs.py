@@ -1,4 +1,4 @@
-"""BenchmarkRuns as the cluster has them."""
+"""The BenchmarkRuns of a cluster."""
 
 import difflib
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class SeenRun:
         return next((each for each in self.status.conditions if each.type == kind), None)
 
     def holds(self, kind: ConditionType) -> bool:
-        """Whether a condition is True."""
+        """Return whether a condition is True."""
         condition = self.condition(kind)
         return condition is not None and condition.status == "True"
 

@@ -41,7 +41,7 @@ class PrometheusTargets:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove every address: nothing listens there any more."""
+        """Remove every address, because the processes have ended."""
         self._addresses.clear()
         try:
             self._write()

@@ -8,7 +8,7 @@ from inferometer_api.document import API_VERSION
 from inferometer_api.spec.address import AddressError
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.cluster.api import Cluster, UnreachableError
+from inferometer_cli.cluster.api import Cluster, ClusterUnreachableError
 from inferometer_cli.preflight.api_server import (
     definition_check,
     namespace_check,
@@ -58,7 +58,7 @@ def assess(cluster: Cluster, run: BenchmarkRun | None) -> Iterator[Check]:
         found = survey(cluster)
         yield from cluster_checks(found, cluster.namespace, datetime.now(tz=UTC))
         yield from _of_run(cluster, found, run)
-    except UnreachableError as error:
+    except ClusterUnreachableError as error:
         yield blocked("API server", str(error).rstrip("."))
 
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from inferometer_api.plan.cluster_objects import GROUP, LEASE
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.cluster.api import Cluster, NotThereError, UnreachableError
+from inferometer_cli.cluster.api import Cluster, ClusterUnreachableError, NotThereError
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.preflight.api_server import RIGHTS, Right
 from inferometer_cli.preflight.check import Json, Unread
@@ -52,7 +52,10 @@ class Survey:
 
 
 def survey(cluster: Cluster) -> Survey:
-    """Read all that can be read. Raises UnreachableError if the API server does not answer."""
+    """Read all that can be read.
+
+    Raises ClusterUnreachableError if the API server does not answer.
+    """
     name = cluster.namespace
 
     return Survey(
@@ -147,7 +150,7 @@ def _many(cluster: Cluster, path: str, query: Mapping[str, str] | None = None) -
 def _one(read: Callable[[], Json]) -> One:
     try:
         return read()
-    except UnreachableError:
+    except ClusterUnreachableError:
         raise
     except NotThereError as absent:
         return Unread(str(absent).rstrip("."), absent=True)

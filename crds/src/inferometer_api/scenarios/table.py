@@ -323,5 +323,9 @@ def effective_validity(scenario: Scenario, validity: Validity) -> Validity:
 
 
 def judged_percentile(scenario: Scenario) -> JudgedPercentile | None:
-    """Return the percentile that judges a scenario, with its latency bound."""
-    return SCENARIOS[scenario.kind].judged(scenario.profile)
+    """Return the percentile that judges a scenario, with its latency bound; None if there is none.
+
+    There is none for a kind that only a newer version knows.
+    """
+    kind = SCENARIOS.get(scenario.kind)
+    return None if kind is None else kind.judged(scenario.profile)

@@ -147,7 +147,7 @@ def _hint(value: Any, node: Schema) -> str:
 
 
 def _fits(text: str, node: Schema) -> bool:
-    """Whether a text is what a field takes."""
+    """Return whether a text is what a field takes."""
     if node.get("type") != "string" and "pattern" not in node:
         return False
     if "enum" in node or "const" in node:

@@ -75,7 +75,7 @@ def _problem(where: Where, message: str, read: YamlText, overridden: frozenset[W
 
 
 def _is_part(where: Where, place: Where, read: YamlText) -> bool:
-    """Whether a value was set at `place`: it is part of it, or was made on the way to it."""
+    """Return whether a value was set at `place`: it is part of it, or was made on the way to it."""
     return where[: len(place)] == place or (
         place[: len(where)] == where and where not in read.lines
     )

@@ -186,7 +186,7 @@ class WebPageFeed:
             )
 
     def finish(self) -> None:
-        """Show that nothing is measured any more."""
+        """Show that the measurement has ended."""
         if self.show is not None:
             self.show(ShowSecond(self.name, self.protocol, [], [], 0, False))
 

@@ -37,7 +37,7 @@ class LocustWebPage:
             gevent.spawn(stats_history, environment.runner)
 
     def show(self, second: ShowSecond) -> None:
-        """ShowSecond what happened within a second."""
+        """Show what happened within a second."""
         environment = self._environment
         runner = environment.runner
         if runner is None:

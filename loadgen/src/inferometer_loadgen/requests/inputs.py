@@ -96,7 +96,7 @@ def check_taken(batch_size: int, max_batch_size: int | None) -> None:
 
 
 def has_batch_axis(tensor: Tensor) -> bool:
-    """Whether a tensor's first axis is open."""
+    """Return whether a tensor's first axis is open."""
     return bool(tensor.shape) and tensor.shape[0] < 0
 
 

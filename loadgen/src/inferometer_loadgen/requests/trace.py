@@ -61,7 +61,7 @@ def _read(path: Path) -> Offsets:
         message = f"The trace {path} cannot be read: {error.strerror}."
         raise TraceRefusedError(message) from error
     except UnicodeDecodeError as error:
-        message = f"The trace {path} is no text: it must have one time in seconds a line."
+        message = f"The trace {path} is not text: it must have one time in seconds a line."
         raise TraceRefusedError(message) from error
     if not times:
         message = f"The trace {path} is empty: it must have one arrival time in seconds a line."
@@ -113,7 +113,7 @@ def _times(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[int]:
             seconds = math.nan
         if not math.isfinite(seconds):
             message = (
-                f"Line {number} of the trace {path} is {text[:_SHOWN]!r}, which is no number of "
+                f"Line {number} of the trace {path} is {text[:_SHOWN]!r}, which is not a number of "
                 f"seconds; a trace has one arrival time a line, without a heading."
             )
             raise TraceRefusedError(message)

@@ -26,7 +26,7 @@ from inferometer_loadgen.server.documents import (
     settings_of,
 )
 from inferometer_loadgen.server.headers import Headers
-from inferometer_loadgen.server.tls_handshake import ClosedBehindError, knock
+from inferometer_loadgen.server.tls_handshake import ClosedBehindError, check_handshake
 from inferometer_loadgen.server.unanswered import FAULTS, reason_unanswered
 from inferometer_loadgen.wire.tls import ClientTls, client_certificate_error
 
@@ -34,7 +34,7 @@ _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
 _POLL_SHARE = 0.02
 """A server is polled again after this share of the time that has passed."""
 _ATTEMPT_SECONDS = 5.0
-_KNOCKS = 20
+_HANDSHAKES = 20
 """After this many handshakes in a row that the server closes, its refusal counts as final."""
 
 _NO_JSON = (ValueError, RecursionError)
@@ -126,7 +126,7 @@ class ControlPlane:
         self._endpoint = endpoint
         self._model = (model_name, model_version)
         self._is_accepted = endpoint.tls is None
-        self._knocks = 0
+        self._handshakes = 0
         self._client = control_client(
             endpoint.protocol,
             endpoint.address,
@@ -188,23 +188,23 @@ class ControlPlane:
 
     async def _server_ready(self) -> bool:
         if not self._is_accepted:
-            await self._knock()
+            await self._check_handshake()
             self._is_accepted = True
         return bool(await self._client.is_server_ready())
 
-    async def _knock(self) -> None:
+    async def _check_handshake(self) -> None:
         at = self._endpoint
         if at.tls is None:
             return
         try:
-            await knock(at.protocol, at.host, at.port, at.tls)
+            await check_handshake(at.protocol, at.host, at.port, at.tls)
         except ClosedBehindError:
-            self._knocks += 1
-            if self._knocks < _KNOCKS:
+            self._handshakes += 1
+            if self._handshakes < _HANDSHAKES:
                 raise
             raise client_certificate_error(f"{at.host}:{at.port}", at.tls) from None
         except OSError:
-            self._knocks = 0
+            self._handshakes = 0
             raise
 
     async def _model_ready(self) -> bool:

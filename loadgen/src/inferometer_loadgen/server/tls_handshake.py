@@ -29,25 +29,27 @@ _NGINX_WANTS = re.compile(rb"HTTP/1\.[01] 400 .*SSL certificate", re.DOTALL)
 T = TypeVar("T")
 
 
-async def knock(protocol: Literal["HTTP", "GRPC"], host: str, port: int, tls: ClientTls) -> None:
-    """Shake hands and wait for the first byte of the server.
+async def check_handshake(
+    protocol: Literal["HTTP", "GRPC"], host: str, port: int, tls: ClientTls
+) -> None:
+    """Complete a TLS handshake and wait for the first byte of the server.
 
     Raises TlsRefusedError if that fails for good, ClosedBehindError if it may have failed for good,
     ClosedInTlsError if the server closes before, and OSError if it cannot be reached.
     """
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    with await _connected(host, port) as connection:
-        door = _Door(connection, tls)
+    with await _connect(host, port) as connection:
+        stream = _TlsStream(connection, tls)
         shook_hands = False
         try:
-            await door.until(door.tls.do_handshake)
+            await stream.complete(stream.tls.do_handshake)
             shook_hands = True
             if protocol == "GRPC":
-                _check_http2(door.tls, where)
+                _check_http2(stream.tls, where)
             # With TLS 1.3 a missing certificate is reported only after the handshake.
             hello = _hello(protocol, where)
-            await door.until(lambda: door.tls.write(hello))
-            if _NGINX_WANTS.match(await door.until(lambda: door.tls.read(_PIECE_BYTES))):
+            await stream.complete(lambda: stream.tls.write(hello))
+            if _NGINX_WANTS.match(await stream.complete(lambda: stream.tls.read(_PIECE_BYTES))):
                 raise client_certificate_error(where, tls)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError) as error:
             if not shook_hands:
@@ -64,11 +66,11 @@ class ClosedInTlsError(ConnectionResetError):
 
 
 class ClosedBehindError(ClosedInTlsError):
-    """It shook hands before: most servers refuse a client's certificate like that."""
+    """It completed the handshake before; most servers refuse a client certificate this way."""
 
 
-class _Door:
-    """The TLS of a connection; each of its steps may need the network."""
+class _TlsStream:
+    """TLS over a socket; each step may send and receive."""
 
     def __init__(self, connection: socket.socket, tls: ClientTls) -> None:
         self._connection = connection
@@ -77,7 +79,7 @@ class _Door:
             self._incoming, self._outgoing, server_hostname=tls.server_name
         )
 
-    async def until(self, step: Callable[[], T]) -> T:
+    async def complete(self, step: Callable[[], T]) -> T:
         """Repeat a step until it needs no more data."""
         loop = asyncio.get_running_loop()
         while True:
@@ -96,7 +98,7 @@ class _Door:
                 self._incoming.write_eof()
 
 
-async def _connected(host: str, port: int) -> socket.socket:
+async def _connect(host: str, port: int) -> socket.socket:
     """Return a socket connected to the first of the host's addresses that answers."""
     loop = asyncio.get_running_loop()
     last: OSError = ConnectionRefusedError(f"{host} has no address")

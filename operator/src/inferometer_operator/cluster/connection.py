@@ -138,7 +138,7 @@ class ApiConnection:
 
         Raises ApiError for an error answer, UnreachableError if none came.
         """
-        async with self._answered(
+        async with self._open_response(
             method,
             path,
             query=query,
@@ -153,7 +153,7 @@ class ApiConnection:
         self, path: str, *, query: Query, accept: str, silence_seconds: float
     ) -> AsyncIterator[aiohttp.StreamReader]:
         """Yield the body of a GET as it arrives; raise after `silence_seconds` without data."""
-        async with self._answered(
+        async with self._open_response(
             "GET",
             path,
             query=query,
@@ -165,7 +165,7 @@ class ApiConnection:
             yield answer.content
 
     @asynccontextmanager
-    async def _answered(
+    async def _open_response(
         self,
         method: str,
         path: str,

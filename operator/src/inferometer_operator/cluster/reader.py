@@ -61,7 +61,7 @@ class Reader:
 
     async def list_pods(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
         """Return the run's pods, by name; pods without a controller are not the run's."""
-        answer = await self._selected("Pod", namespace, selector(run_uid))
+        answer = await self._list_by_label("Pod", namespace, selector(run_uid))
         return tuple(pod for pod in answer if controller_of(pod).get("kind") in _POD_CONTROLLERS)
 
     async def list_pod_uids(self, namespace: str, node: str) -> frozenset[str]:
@@ -77,12 +77,12 @@ class Reader:
     async def list_result_maps(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
         """Return the ConfigMaps that hold the run's result, by name."""
         labels = f"{selector(run_uid)},{COMPONENT_LABEL}={RESULT}"
-        answer = await self._selected("ConfigMap", namespace, labels)
+        answer = await self._list_by_label("ConfigMap", namespace, labels)
         return tuple(each for each in answer if is_child_of(each, run_uid))
 
     async def list_endpoint_slices(self, namespace: str, service: str) -> tuple[Json, ...]:
         """Return the EndpointSlices of a Service, by name."""
-        return await self._selected("EndpointSlice", namespace, f"{_SERVICE_LABEL}={service}")
+        return await self._list_by_label("EndpointSlice", namespace, f"{_SERVICE_LABEL}={service}")
 
     async def list_warnings(self, namespace: str, uid: str) -> tuple[Json, ...]:
         """Return the warnings about an object, newest last."""
@@ -130,7 +130,7 @@ class Reader:
         )
         return tuple(sorted(answer["items"], key=_event_time))
 
-    async def _selected(self, kind: str, namespace: str, labels: str) -> tuple[Json, ...]:
+    async def _list_by_label(self, kind: str, namespace: str, labels: str) -> tuple[Json, ...]:
         answer = await self.connection.request(
             "GET", api_path(kind, namespace), query={"labelSelector": labels}
         )

@@ -108,14 +108,14 @@ def main_container(pod: Json) -> Json:
 
 
 def has_started(pod: Json) -> bool:
-    """Whether a pod's container runs or has run."""
+    """Return whether a pod's container runs or has run."""
     container = main_container(pod)
     state = container.get("state") or {}
     return "running" in state or "terminated" in state or bool(container.get("restartCount"))
 
 
 def last_end(container: Json) -> ContainerExit | None:
-    """Return how a container ended last, None where it never did."""
+    """Return how a container ended last, None if it never did."""
     for member in ("state", "lastState"):
         end: dict[str, Any] | None = (container.get(member) or {}).get("terminated")
         if end is not None:

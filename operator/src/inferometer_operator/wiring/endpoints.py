@@ -34,7 +34,7 @@ async def list_agents(
     async def fetch() -> EndpointList:
         return EndpointList(await reader.list_endpoint_slices(settled.namespace, settled.service))
 
-    return await _listed(fetch)
+    return await _list_with_retry(fetch)
 
 
 async def list_backends(reader: Reader, run: Json) -> EndpointList | None:
@@ -52,10 +52,10 @@ async def list_backends(reader: Reader, run: Json) -> EndpointList | None:
             slices, pods=frozenset((node, uid) for node, uids in pairs for uid in uids)
         )
 
-    return await _listed(fetch)
+    return await _list_with_retry(fetch)
 
 
-async def _listed(fetch: Callable[[], Awaitable[EndpointList]]) -> EndpointList:
+async def _list_with_retry(fetch: Callable[[], Awaitable[EndpointList]]) -> EndpointList:
     """Return the list, or the refusal; retry once after an error that may pass."""
     try:
         return await fetch()

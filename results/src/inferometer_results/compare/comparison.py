@@ -39,11 +39,11 @@ class Compared:
         return "better" if (self.change.ratio > 1) == self.before.more_is_better else "worse"
 
     def is_slower_by(self, part: float) -> bool:
-        """Whether a rate or a time is significantly worse, and by more than this fraction."""
+        """Return whether a rate or a time is significantly worse by more than this fraction."""
         return self.word == "worse" and self._looks_slower_by(part)
 
     def may_be_slower_by(self, part: float) -> bool:
-        """Whether a rate or a time looks worse by more than this, but may not be.
+        """Return whether a rate or a time looks worse by more than this, but may not be.
 
         Lateness of the load generator only adds to a time. In A it hides how much slower B is.
         """

@@ -131,5 +131,5 @@ class Chart:
 
 
 def finite(values: Sequence[float | None]) -> Floats:
-    """Return the values as floats, NaN where there is none."""
+    """Return the values as floats, NaN if there is none."""
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)

@@ -36,7 +36,7 @@ class Margins:
 
     @classmethod
     def shared(cls, charts: Iterable[Chart]) -> Self | None:
-        """Return the room that suffices for each of the charts; None where there is none."""
+        """Return the room that suffices for each of the charts; None if there is none."""
         each = [cls.of(chart) for chart in charts]
         if not each:
             return None

@@ -44,7 +44,7 @@ class FilledBuckets:
 
 
 def decode(encoded: str) -> FilledBuckets | None:
-    """Return what a histogram in base64 V2 encoding holds, None where it is empty or damaged."""
+    """Return what a histogram in base64 V2 encoding holds, None if it is empty or damaged."""
     try:
         histogram = HdrHistogram.decode(encoded)
         counts = np.frombuffer(histogram.counts, dtype=np.uint64)

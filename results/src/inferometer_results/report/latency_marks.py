@@ -23,7 +23,7 @@ class Latencies(NamedTuple):
 
 
 def latency_marks(steps: Sequence[Step], x: Floats) -> Latencies | None:
-    """Return what is drawn of the steps' latencies at these places, None where they have none."""
+    """Return what is drawn of the steps' latencies at these places, None if they have none."""
     found = {p: [nanoseconds_at(step.latency, p) for step in steps] for p, _ in _PERCENTILES}
     known = [value for values in found.values() for value in values if value is not None]
     if not known:

@@ -66,7 +66,7 @@ class Timeline:
         return len(self.moments) > MOST_POINTS
 
     def values(self, of: Callable[[Moment], float | None]) -> Floats:
-        """Return a value of each moment, NaN where it has none."""
+        """Return a value of each moment, NaN if it has none."""
         return finite([of(moment) for moment in self.moments])
 
     def of_windows(self, value: Callable[[Window], float | None]) -> Floats:
@@ -78,7 +78,7 @@ class Timeline:
         return self.values(lambda m: None if m.usage is None else value(m.usage))
 
     def of_node(self, value: Callable[[NodeSample], float | None]) -> Floats:
-        """Return a value of each moment, the mean over its samples; NaN where none has it."""
+        """Return a value of each moment, the mean over its samples; NaN if none has it."""
 
         def mean(moment: Moment) -> float | None:
             found = [each for sample in moment.node if (each := value(sample)) is not None]
@@ -126,7 +126,7 @@ class Timeline:
         return Line(self.x, values, series, name, words, dense=self.dense)
 
     def lines_chart(self, words: Words, label: str, lines: Sequence[Line]) -> Chart | None:
-        """Return a chart of these lines over an axis from zero; None where there is none."""
+        """Return a chart of these lines over an axis from zero; None if there is none."""
         if not lines:
             return None
         highest = np.concatenate([line.y for line in lines])
@@ -214,7 +214,7 @@ def _thinned(timeline: Timeline) -> Timeline:
 
 
 def words_of(name: str, values: Floats, word: Callable[[float], str]) -> tuple[str, ...]:
-    """Return each value in words with its name, nothing where there is none."""
+    """Return each value in words with its name, nothing if there is none."""
     return tuple(f"{name} {word(v)}" if math.isfinite(v) else "" for v in values.tolist())
 
 

@@ -33,8 +33,8 @@ class _Group(Generic[T]):
 class Batcher(Generic[T]):
     """Requests that wait for an instance.
 
-    A batch has `max_samples` at most, and its oldest request waits for company for `max_delay_ns`
-    at most; how long it waits until an instance is free is another matter.
+    A batch has `max_samples` at most, and its oldest request waits for others for `max_delay_ns`
+    at most. The wait for a free instance is not included.
     """
 
     def __init__(self, max_samples: int, max_delay_ns: int) -> None:
@@ -72,8 +72,8 @@ class Batcher(Generic[T]):
                     return True
         return False
 
-    def hasten(self) -> None:
-        """Let none wait for company from now on: no more will come."""
+    def stop_delaying(self) -> None:
+        """Stop delaying incomplete batches: no further request will come."""
         self._max_delay_ns = 0
 
     def take(self, now_ns: int) -> list[T]:

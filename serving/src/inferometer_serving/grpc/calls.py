@@ -42,11 +42,11 @@ class Calls:
         return messages.ServerLiveResponse(live=True)
 
     async def server_ready(self, _request: Message) -> Message:
-        """Say whether inferences are served."""
+        """Return whether inferences are served."""
         return messages.ServerReadyResponse(ready=self._state.is_ready)
 
     async def model_ready(self, request: Message) -> Message:
-        """Say whether this model is served; one that is not here is simply not ready."""
+        """Return whether this model is served; an unknown model is not ready."""
         try:
             self._state.check_model(request.name, request.version)
         except RequestRefusedError:
@@ -88,12 +88,12 @@ class Calls:
         return messages.RepositoryModelLoadResponse()
 
     async def unload(self, request: Message) -> Message:
-        """Serve the model no more."""
+        """Unload the model."""
         await self._state.unload(request.model_name)
         return messages.RepositoryModelUnloadResponse()
 
     async def infer(self, request: Message) -> Message:
-        """Compute."""
+        """Compute the outputs of one request."""
         began_ns = monotonic_ns()
         state = self._state
         state.check_model(request.model_name, request.model_version)

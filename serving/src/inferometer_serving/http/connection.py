@@ -86,7 +86,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Say whether a request has begun and is not yet answered."""
+        """Return whether a request has begun and is not yet answered."""
         return self._stage in (Stage.BODY, Stage.CHUNKS, Stage.AWAY)
 
     @override
@@ -168,7 +168,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._answer(head, buffer[end:whole])
 
     def _await_head(self, buffer: bytes) -> bool:
-        """Say whether the buffer, now without leading line ends, is worth another look."""
+        """Return whether the buffer, now without leading line ends, is worth another look."""
         stripped = buffer.lstrip(b"\r\n")  # RFC 9112, section 2.2
         if len(stripped) < len(buffer):
             self._buffer = stripped
@@ -182,7 +182,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return False
 
     def _parse(self, raw_head: bytes) -> Head | None:
-        """Return a head not seen before; None where it was refused."""
+        """Return a head not seen before; None if it was refused."""
         try:
             head = parse_head(raw_head, self._state.options.max_body_bytes)
         except HttpError as error:

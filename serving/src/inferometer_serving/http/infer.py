@@ -110,7 +110,7 @@ def split(body: Raw, json_bytes: int | None) -> tuple[bytes, Raw]:
     """Return a body's JSON and the binary data behind it.
 
     Binary data comes out aligned: at the start of an object of its own, or, where the body is a
-    view, not copied at all. Raises RequestRefusedError where there is less than `json_bytes`.
+    view, not copied at all. Raises RequestRefusedError if there is less than `json_bytes`.
     """
     if json_bytes is None:
         return bytes(body), b""

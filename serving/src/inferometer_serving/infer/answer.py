@@ -31,7 +31,7 @@ class AnswerForm:
     def fill(self, request_id: str | None, results: Sequence[Array]) -> tuple[bytes, list[Raw]]:
         """Return the JSON of one answer and the binary data behind it.
 
-        Raises RequestRefusedError where JSON cannot carry an output.
+        Raises RequestRefusedError if JSON cannot carry an output.
         """
         gaps = [b"" if request_id is None else b',"id":' + orjson.dumps(request_id)]
         raw: list[Raw] = []

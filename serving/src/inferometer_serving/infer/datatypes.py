@@ -23,7 +23,7 @@ class Datatype:
     json_types: frozenset[type]
     """The Python types that an element may have once its JSON is read."""
     contents_field: str | None
-    """The field of a gRPC request's typed contents; None where only raw contents can carry it."""
+    """The field of a gRPC request's typed contents; None if only raw contents can carry it."""
 
     item_bytes: int | None = field(init=False)
     """The bytes per element; None for BYTES, whose elements differ in size."""

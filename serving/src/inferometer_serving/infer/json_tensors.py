@@ -14,7 +14,7 @@ from inferometer_serving.infer.tensors import Array, from_values
 def from_json(name: str, datatype: Datatype, shape: tuple[int, ...], data: object) -> Array:
     """Return the tensor that a "data" member holds: one flat list, or lists nested as `shape`.
 
-    Raises RequestRefusedError where the nesting, an element's type, a value or the number of
+    Raises RequestRefusedError if the nesting, an element's type, a value or the number of
     elements does not fit.
     """
     values = _flat(name, shape, data)
@@ -29,7 +29,7 @@ def from_json(name: str, datatype: Datatype, shape: tuple[int, ...], data: objec
 def to_json(name: str, datatype: Datatype, array: Array) -> bytes:
     """Return an output as JSON: one flat list.
 
-    Raises RequestRefusedError where it holds NaN or infinity, for which JSON has no word.
+    Raises RequestRefusedError if it holds NaN or infinity, for which JSON has no word.
     """
     flat = array.ravel()  # contiguous, as orjson requires
     if datatype.item_bytes is None:

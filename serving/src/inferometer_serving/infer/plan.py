@@ -28,7 +28,7 @@ class PlannedInput:
     def tensor(self, raw: memoryview, data: object) -> Array:
         """Return the tensor from the binary data or from its "data" member.
 
-        Raises RequestRefusedError where that does not fit.
+        Raises RequestRefusedError if that does not fit.
         """
         spec = self.spec
         if self.is_json:
@@ -59,7 +59,7 @@ class InferencePlan:
     def tensors(self, data: Sequence[object], raw: Raw) -> dict[str, Array]:
         """Return the inputs by name, from each one's "data" member and the binary data.
 
-        Raises RequestRefusedError where these do not fit.
+        Raises RequestRefusedError if these do not fit.
         """
         if len(raw) != self.binary_bytes:
             raise invalid(
@@ -101,7 +101,7 @@ def planned_outputs(specs: Iterable[TensorSpec], *, is_binary: bool) -> tuple[Pl
 def raw_request(signature: Signature, size: int) -> InferenceRequest:
     """Return the request that is nothing but its one input's bytes.
 
-    Raises RequestRefusedError where the model has several inputs, or the shape does not follow
+    Raises RequestRefusedError if the model has several inputs, or the shape does not follow
     from `size`.
     """
     spec = signature.inputs[0] if len(signature.inputs) == 1 else None

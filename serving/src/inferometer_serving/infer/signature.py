@@ -19,7 +19,7 @@ class TensorSpec:
 
     @property
     def has_open_batch(self) -> bool:
-        """Say whether the first axis is open, which makes it the batch axis."""
+        """Return whether the first axis is open, which makes it the batch axis."""
         return bool(self.shape) and self.shape[0] == -1
 
     def check(self, shape: Shape) -> None:
@@ -50,7 +50,7 @@ class Signature:
         object.__setattr__(self, "output_by_name", {each.name: each for each in self.outputs})
 
     def input(self, name: str, datatype: str, shape: Shape) -> TensorSpec:
-        """Return the input of that name. Raises RequestRefusedError where the tensor misfits."""
+        """Return the input of that name. Raises RequestRefusedError if the tensor misfits."""
         spec = self.input_by_name.get(name)
         if spec is None:
             raise invalid(f"Input '{name}' was sent, but the model takes {_names(self.inputs)}.")
@@ -63,7 +63,7 @@ class Signature:
         return spec
 
     def output(self, name: str) -> TensorSpec:
-        """Return the output of that name. Raises RequestRefusedError where there is none."""
+        """Return the output of that name. Raises RequestRefusedError if there is none."""
         spec = self.output_by_name.get(name)
         if spec is None:
             raise invalid(

@@ -22,7 +22,7 @@ def from_raw(name: str, datatype: Datatype, shape: tuple[int, ...], raw: Raw) ->
     """Return the tensor that `raw` holds: elements in row-major order, little-endian.
 
     BYTES elements each follow their length in 4 bytes. Numbers are not copied where they are
-    aligned. Raises RequestRefusedError where the bytes do not make up the shape.
+    aligned. Raises RequestRefusedError if the bytes do not make up the shape.
     """
     if datatype.item_bytes is None:
         return _strings(name, shape, unpack_strings(name, raw))
@@ -56,7 +56,7 @@ def pack_strings(values: Sequence[str]) -> bytes:
 
 
 def unpack_strings(name: str, raw: Raw) -> list[str]:
-    """Return the BYTES elements in `raw`. Raises RequestRefusedError where it is cut short."""
+    """Return the BYTES elements in `raw`. Raises RequestRefusedError if it is cut short."""
     values: list[str] = []
     position, end = 0, len(raw)
     while position < end:
@@ -75,7 +75,7 @@ def unpack_strings(name: str, raw: Raw) -> list[str]:
 
 
 def as_text(name: str, element: bytes) -> str:
-    """Return a BYTES element as text. Raises RequestRefusedError where it is not UTF-8."""
+    """Return a BYTES element as text. Raises RequestRefusedError if it is not UTF-8."""
     try:
         return element.decode()
     except UnicodeDecodeError as error:
@@ -90,7 +90,7 @@ def from_values(
 ) -> Array:
     """Return the tensor of `values`, flat and row-major, each of a type that fits `datatype`.
 
-    Raises RequestRefusedError where their number or a value does not fit.
+    Raises RequestRefusedError if their number or a value does not fit.
     """
     if datatype.item_bytes is None:
         return _strings(name, shape, values)

@@ -57,7 +57,7 @@ class Engine:
             return [self._alone(each) for each in requests]
 
     def run(self, output_names: list[str], inputs: dict[str, Array]) -> list[Array]:
-        """Return the outputs. Raises RequestRefusedError where the model cannot compute them."""
+        """Return the outputs. Raises RequestRefusedError if the model cannot compute them."""
         try:
             return self._run(output_names, inputs)
         except Exception as error:

@@ -71,7 +71,7 @@ def bookkeeping_nodes(model: ModelProto) -> frozenset[str]:
 
 
 def work_depends_on_values(model: ModelProto) -> bool:
-    """Say whether the values of a request, and not only its shapes, can set how long it takes.
+    """Return whether the values of a request, and not only its shapes, can set how long it takes.
 
     So it is where a graph has loops or branches, or where the size of a tensor comes from data.
     """

@@ -13,7 +13,7 @@ from inferometer_serving.infer.signature import Shape, Signature
 def array_shapes(path: Path) -> dict[str, Shape]:
     """Return the shape of each array of a .npz file by name, from their headers alone.
 
-    Raises ModelRefusedError where the file cannot be read as one.
+    Raises ModelRefusedError if the file cannot be read as one.
     """
     try:
         with zipfile.ZipFile(path) as archive:

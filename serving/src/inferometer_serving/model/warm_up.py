@@ -15,7 +15,7 @@ def warm_up_inputs(
     """Return inputs of zeros (empty strings) for a batch size.
 
     The batch size takes the place of every open first axis; other open axes come from `shapes`. A
-    model whose batch is fixed takes that batch, and 1 stands for it. Raises ModelRefusedError where
+    model whose batch is fixed takes that batch, and 1 stands for it. Raises ModelRefusedError if
     an axis stays open, a shape does not fit, or the batch size is not the fixed one.
     """
     unknown = sorted(set(shapes) - set(signature.input_by_name))

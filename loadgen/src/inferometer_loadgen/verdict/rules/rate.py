@@ -16,7 +16,7 @@ from inferometer_loadgen.verdict.measurement import (
 
 ACHIEVED_LIMIT = 0.99
 BACKLOG_SPAN = 0.75
-"""LoadShare of the window from the middle of its first quarter to the middle of its last."""
+"""Share of the window from the middle of its first quarter to the middle of its last."""
 _CERTAIN_DEVIATIONS = 3.0
 """Standard deviations by which two numbers of unanswered queries may differ by chance."""
 _POSSIBLE_DEVIATIONS = 1.5
@@ -70,7 +70,7 @@ class _BacklogGrowth:
 
     @property
     def achieved(self) -> float:
-        """LoadShare of the schedule that was completed meanwhile."""
+        """Share of the schedule that was completed meanwhile."""
         return 1 - (self.unanswered.late - self.unanswered.early) / self.meanwhile
 
     @property
