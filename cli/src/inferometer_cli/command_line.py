@@ -17,7 +17,7 @@ from inferometer_cli.commands import (
     status,
     validate,
 )
-from inferometer_cli.result_file import WHICH_RESULT
+from inferometer_cli.result_file import WHICH_RESULT, WHICH_RESULTS
 
 app = typer.Typer(
     name="inferometer",
@@ -37,7 +37,7 @@ app.command(
     short_help="Print a result and write its report again.",
     epilog=WHICH_RESULT,
 )(report.report)
-app.command("compare", short_help="Compare two results.", epilog=WHICH_RESULT)(compare.compare)
+app.command("compare", short_help="Compare two results.", epilog=WHICH_RESULTS)(compare.compare)
 app.command(
     "serve",
     short_help="Serve one ONNX model over HTTP and gRPC.",

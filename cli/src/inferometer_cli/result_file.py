@@ -18,12 +18,14 @@ from inferometer_cli.terminal import print_message
 
 RESULT_NAME = "result.json"
 REPORT_NAME = "report.html"
-WHICH_RESULT = (
-    "A RESULT with a slash or the ending .json is a file. Any other name is a run in a cluster, "
-    "unless a file of that name exists and none of --namespace, --context and --kubeconfig is "
-    "given."
+_WHICH_RESULT = (
+    "{} with a slash or the ending .json is a file. Any other name is a run in a cluster, unless a "
+    "file of that name exists and none of --namespace, --context and --kubeconfig is given."
 )
-"""How the commands that take a result understand its name; part of their help."""
+WHICH_RESULT = _WHICH_RESULT.format("A RESULT")
+"""How a command that takes one result reads its name; part of its help."""
+WHICH_RESULTS = _WHICH_RESULT.format("A or B")
+"""How a command that takes two results reads their names; part of its help."""
 
 _LEAST_FREE_BYTES = 16 * 2**20
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}

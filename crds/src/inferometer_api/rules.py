@@ -81,7 +81,7 @@ def same_order(field: str, key: str | None = None) -> Rule:
     order = f"{field}.map(item, {f'item.{key}' if key else 'item'})"
     return Rule(
         cel=f"self.{order} == oldSelf.{order}",
-        message=f"{field} is immutable, its order too: create a new BenchmarkRun",
+        message=f"{field} and their order are immutable: create a new BenchmarkRun",
         holds=None,
         field=field,
     )

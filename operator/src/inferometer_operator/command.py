@@ -112,7 +112,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="default: the pod's service account"
     )
-    parser.add_argument("--lease", default=LEASE, metavar="NAME")
+    parser.add_argument(
+        "--lease", default=LEASE, metavar="NAME", help="name of the Lease (default %(default)s)"
+    )
     parser.add_argument(
         "--lease-namespace", metavar="NAMESPACE", help="default: the namespace of the settings"
     )
@@ -138,7 +140,7 @@ def _arguments() -> argparse.ArgumentParser:
         type=int,
         default=LOADGEN_PORT,
         metavar="PORT",
-        help=f"of the load generators, for tests without real pods (default {LOADGEN_PORT})",
+        help=f"port of the load generators, for tests without real pods (default {LOADGEN_PORT})",
     )
     return parser
 

@@ -41,17 +41,17 @@ def _of_fleet(workers: int, **member: Any) -> Run:
         (
             a_scenario(burst=_BURST),
             {"warmUp": "UntilSteady"},
-            "spec.scenarios[0].burst changes its load by intent, and is seldom steady",
+            "spec.scenarios[0].burst changes its load on purpose, and is seldom steady",
         ),
         (
             a_scenario(trace={"uri": "file:a.csv"}),
             {"warmUp": "UntilSteady"},
-            "spec.scenarios[0].trace changes its load by intent, and is seldom steady",
+            "spec.scenarios[0].trace changes its load on purpose, and is seldom steady",
         ),
         (
             a_scenario(burst={**_BURST, "baseQps": "2.5"}),
             {},
-            "spec.scenarios[0].burst.baseQps (2.5) is more than burstQps (2): what is called",
+            "spec.scenarios[0].burst.baseQps (2.5) is more than burstQps (2), so the bursts are quieter",
         ),
         (
             a_scenario(server={"targetQps": "1.5"}),
@@ -92,7 +92,7 @@ def _of_fleet(workers: int, **member: Any) -> Run:
         (
             a_run(load={"workers": 9}, scenarios=[{"name": "one", "server": {"targetQps": 50}}]),
             {},
-            "spec.load.connections (8) is less than spec.load.workers (9), each of which has one",
+            "spec.load.connections (8) is less than spec.load.workers (9). Each worker",
         ),
         (
             _of_fleet(2, singleStream={}),

@@ -30,20 +30,20 @@ def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 
 def test_a_bare_command_prints_help(inferometer: Command) -> None:
     """Without arguments the help of all commands is shown, with the exit codes."""
-    said = inferometer()
+    completed = inferometer()
     for command in COMMANDS:
-        assert f"  {command} " in said.stdout + said.stderr
-    assert "130 interrupted" in said.stdout + said.stderr
+        assert f"  {command} " in completed.stdout + completed.stderr
+    assert "130 interrupted" in completed.stdout + completed.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(inferometer: Command, command: str) -> None:
     """--help prints the purpose of a command and exits with 0."""
-    said = inferometer(command, "--help")
-    assert said.code == 0
-    assert f"inferometer {command}" in said.stdout
-    assert "None" not in said.stdout
-    assert "(1,)" not in said.stdout
+    completed = inferometer(command, "--help")
+    assert completed.code == 0
+    assert f"inferometer {command}" in completed.stdout
+    assert "None" not in completed.stdout
+    assert "(1,)" not in completed.stdout
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -73,10 +73,10 @@ def test_a_missing_cluster_is_reported(
     """Commands for a cluster exit with 2 if none is configured, and say how to configure one."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    said = inferometer(command, "resnet50-cpu")
-    assert said.code == 2
-    assert "No cluster is configured: " in said.stderr
-    assert "Give --kubeconfig FILE, or set KUBECONFIG" in said.stderr
+    completed = inferometer(command, "resnet50-cpu")
+    assert completed.code == 2
+    assert "No cluster is configured: " in completed.stderr
+    assert "Give --kubeconfig FILE, or set KUBECONFIG" in completed.stderr
 
 
 def test_an_impersonating_kubeconfig_is_refused(inferometer: Command, tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_an_impersonating_kubeconfig_is_refused(inferometer: Command, tmp_path: 
         "contexts: [{name: x, context: {cluster: c, user: admin}}]\n"
         "current-context: x\n"
     )
-    said = inferometer("status", "x", "--kubeconfig", str(kubeconfig))
-    assert said.code == 2
-    assert "user admin impersonates bob" in said.stderr
+    completed = inferometer("status", "x", "--kubeconfig", str(kubeconfig))
+    assert completed.code == 2
+    assert "user admin impersonates bob" in completed.stderr
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: [", "clusters: 1", "contexts: []"])
@@ -98,8 +98,10 @@ def test_a_damaged_kubeconfig_is_refused(inferometer: Command, tmp_path: Path, t
     """An unusable kubeconfig exits with 2 and a sentence."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(text)
-    said = inferometer("status", "x", "--kubeconfig", str(kubeconfig))
-    assert (said.code, "No cluster is configured" in said.stderr) == (2, True), said.stderr
+    completed = inferometer("status", "x", "--kubeconfig", str(kubeconfig))
+    assert (completed.code, "No cluster is configured" in completed.stderr) == (2, True), (
+        completed.stderr
+    )
 
 
 def test_the_version_is_printed(inferometer: Command) -> None:
@@ -139,8 +141,8 @@ def test_an_example_is_printed_as_it_is(inferometer: Command) -> None:
 
 def test_an_example_is_written_with_its_files(inferometer: Command, tmp_path: Path) -> None:
     """`examples NAME --output DIR` writes all files, and overwrites none."""
-    said = inferometer("examples", "04-own-model", "--output", str(tmp_path / "new"))
-    assert sorted(said.stdout.splitlines()) == sorted(
+    completed = inferometer("examples", "04-own-model", "--output", str(tmp_path / "new"))
+    assert sorted(completed.stdout.splitlines()) == sorted(
         str(path) for path in (tmp_path / "new").rglob("*") if path.is_file()
     )
     assert (tmp_path / "new" / "04-own-model" / "inputs.npz").is_file()
@@ -156,20 +158,22 @@ def test_a_valid_file_is_accepted(inferometer: Command, tmp_path: Path) -> None:
     """`validate` exits with 0 and names the scenarios."""
     save(identity(), tmp_path / "model.onnx")
     path = run_file(tmp_path, {"singleStream": {}}, {"batch": {"batchSizes": [2]}})
-    said = inferometer("validate", str(path))
-    assert said.stdout == (
+    completed = inferometer("validate", str(path))
+    assert completed.stdout == (
         f"{path} is a valid BenchmarkRun: test, scenarios s0 (singleStream), s1 (batch)\n"
     )
-    assert said.code == 0
+    assert completed.code == 0
 
 
 def test_warnings_are_printed(inferometer: Command, tmp_path: Path) -> None:
     """`validate` accepts a run with idle workers, with a warning."""
     save(identity(), tmp_path / "model.onnx")
     path = run_file(tmp_path, {"singleStream": {}}, spec={"load": {"workers": 2}})
-    said = inferometer("validate", str(path))
-    assert said.code == 0
-    assert said.stderr.startswith("note: spec.scenarios[0].singleStream has 1 client, fewer than")
+    completed = inferometer("validate", str(path))
+    assert completed.code == 0
+    assert completed.stderr.startswith(
+        "note: spec.scenarios[0].singleStream has 1 client, fewer than"
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,7 +182,7 @@ def test_warnings_are_printed(inferometer: Command, tmp_path: Path) -> None:
         ("spec.model.uri=zoo://text/minilm", "The nearest names are text/minilm_l6"),
         ("spec.model.uri=file:nowhere.onnx", "nowhere.onnx is not there"),
         ("spec.model.sha256=" + 64 * "a", "should have the sha256 aaaa"),
-        ("spec.load.inputs={file: {uri: 'file:nowhere.npz'}}", "File not found: "),
+        ("spec.load.inputs={file: {uri: 'file:nowhere.npz'}}", "Inputs file not found: "),
         ("spec.load.inputs={random: {shapes: {nope: [1, 2]}}}", "names the input 'nope'"),
     ],
 )
@@ -188,9 +192,9 @@ def test_named_files_are_checked(
     """`validate` refuses a model or inputs that are missing or do not fit."""
     save(identity(), tmp_path / "model.onnx")
     path = run_file(tmp_path, {"singleStream": {}})
-    said = inferometer("validate", str(path), "--set", setting)
-    assert said.code == 2
-    assert sentence in said.stderr
+    completed = inferometer("validate", str(path), "--set", setting)
+    assert completed.code == 2
+    assert sentence in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -217,11 +221,11 @@ def test_what_cannot_be_run_is_refused(
     inferometer: Command, tmp_path: Path, command: str, words: tuple[str, ...], sentence: str
 ) -> None:
     """`run` and `validate` refuse the same files with 2 and a sentence, before anything starts."""
-    said = inferometer(command, str(run_file(tmp_path, {"singleStream": {}})), *words)
-    assert said.code == 2
-    assert said.stderr.startswith("inferometer: ")
-    assert sentence in said.stderr
-    assert said.stdout == ""
+    completed = inferometer(command, str(run_file(tmp_path, {"singleStream": {}})), *words)
+    assert completed.code == 2
+    assert completed.stderr.startswith("inferometer: ")
+    assert sentence in completed.stderr
+    assert completed.stdout == ""
 
 
 @pytest.mark.parametrize(
@@ -242,9 +246,9 @@ def test_what_cannot_be_run_is_refused(
 )
 def test_malformed_input_is_refused(inferometer: Command, words: tuple[str, ...]) -> None:
     """A malformed command line or file exits with 2 and a message on standard error."""
-    said = inferometer(*words)
-    assert said.code == 2
-    assert "Traceback" not in said.stderr
+    completed = inferometer(*words)
+    assert completed.code == 2
+    assert "Traceback" not in completed.stderr
 
 
 def test_an_unwritable_directory_is_refused(inferometer: Command, tmp_path: Path) -> None:
@@ -255,19 +259,19 @@ def test_an_unwritable_directory_is_refused(inferometer: Command, tmp_path: Path
         (f"{path}/deeper", "is a file"),
         ("/proc/results", "No such file or directory"),
     ):
-        said = inferometer("run", path, "--output", output)
-        assert said.code == 2, said.stderr
-        assert said.stderr.startswith(f"inferometer: Cannot write the result to {output}: ")
-        assert found in said.stderr
+        completed = inferometer("run", path, "--output", output)
+        assert completed.code == 2, completed.stderr
+        assert completed.stderr.startswith(f"inferometer: Cannot write the result to {output}: ")
+        assert found in completed.stderr
 
 
 def test_a_saved_result_is_shown_again(inferometer: Command, tmp_path: Path) -> None:
     """`report` prints the table and writes the page next to the result, or to --output."""
-    result = _kept(tmp_path, a_result())
-    said = inferometer("report", str(result))
-    assert said.code == 0
-    assert "throughput" in said.stdout
-    assert said.stderr.strip() == f"report  {tmp_path / 'report.html'}"
+    result = _write_result(tmp_path, a_result())
+    completed = inferometer("report", str(result))
+    assert completed.code == 0
+    assert "throughput" in completed.stdout
+    assert completed.stderr.strip() == f"report  {tmp_path / 'report.html'}"
     elsewhere = tmp_path / "new" / "elsewhere"
     assert inferometer("report", str(result), "--output", str(elsewhere)).code == 0
     assert (elsewhere / "report.html").read_text() == (tmp_path / "report.html").read_text()
@@ -275,12 +279,12 @@ def test_a_saved_result_is_shown_again(inferometer: Command, tmp_path: Path) -> 
 
 def test_a_report_does_not_overwrite_a_file(inferometer: Command, tmp_path: Path) -> None:
     """`report --output` to a file exits with 2, and the file remains unchanged."""
-    result = _kept(tmp_path, an_unfinished_result())
+    result = _write_result(tmp_path, an_unfinished_result())
     before = result.read_bytes()
-    said = inferometer("report", str(result), "--output", str(result))
-    assert said.code == 2
-    assert "Choose another directory with --output" in said.stderr
-    assert said.stdout == ""
+    completed = inferometer("report", str(result), "--output", str(result))
+    assert completed.code == 2
+    assert "Choose another directory with --output" in completed.stderr
+    assert completed.stdout == ""
     assert result.read_bytes() == before
 
 
@@ -288,27 +292,27 @@ def test_a_result_with_a_newer_major_version_is_refused(
     inferometer: Command, tmp_path: Path
 ) -> None:
     """`report` names both versions and the program that wrote the result."""
-    path = _kept(tmp_path, a_result())
+    path = _write_result(tmp_path, a_result())
     document = json.loads(path.read_text())
     path.write_text(json.dumps(document | {"schemaVersion": "2.0", "inferometerVersion": "9.9"}))
-    said = inferometer("report", str(path))
-    assert said.code == 2
-    assert "has schema version 2.0, and this program reads version 1.1" in said.stderr
-    assert "Use Inferometer 9.9, which wrote it." in said.stderr
+    completed = inferometer("report", str(path))
+    assert completed.code == 2
+    assert "has schema version 2.0, and this program reads version 1.1" in completed.stderr
+    assert "Use Inferometer 9.9, which wrote it." in completed.stderr
 
 
 def test_a_result_with_a_newer_minor_version_is_read_with_a_notice(
     inferometer: Command, tmp_path: Path
 ) -> None:
     """`report` ignores fields that it does not know, and prints a notice to standard error."""
-    path = _kept(tmp_path, a_result())
+    path = _write_result(tmp_path, a_result())
     document = json.loads(path.read_text())
     document["run"]["spec"]["scenarios"][0]["accuracy"] = {}
     document["scenarios"][0]["steps"][0]["tokensPerSecond"] = 1
     path.write_text(json.dumps(document | {"schemaVersion": "1.9", "news": [1]}))
-    said = inferometer("report", str(path))
-    assert said.code == 0
-    assert "has schema version 1.9, written by Inferometer" in said.stderr
+    completed = inferometer("report", str(path))
+    assert completed.code == 0
+    assert "has schema version 1.9, written by Inferometer" in completed.stderr
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "{}", '{"schemaVersion": 99}'])
@@ -316,13 +320,13 @@ def test_other_files_are_refused(inferometer: Command, tmp_path: Path, text: str
     """`report` of another file exits with 2 and says what it needs."""
     path = tmp_path / "result.json"
     path.write_text(text)
-    said = inferometer("report", str(path))
-    assert said.code == 2
-    assert "Give a result.json that `inferometer run` wrote" in said.stderr
+    completed = inferometer("report", str(path))
+    assert completed.code == 2
+    assert "Give a result.json that `inferometer run` wrote" in completed.stderr
     assert not (tmp_path / "report.html").exists()
 
 
-def _kept(folder: Path, document: ResultDocument) -> Path:
+def _write_result(folder: Path, document: ResultDocument) -> Path:
     path = folder / "result.json"
     path.write_text(json.dumps(document.model_dump(mode="json", exclude_none=True)))
     return path
@@ -335,9 +339,9 @@ def test_a_missing_runtime_is_reported(
     """Without [cpu] or [gpu], commands that start a server say which extra to install."""
     monkeypatch.setattr("inferometer_cli.program.find_spec", lambda _: None)
     path = run_file(tmp_path, {"singleStream": {}})
-    said = inferometer(command, "file:model.onnx" if command == "serve" else str(path))
-    assert said.code == 2
-    assert "Install inferometer[cpu], or inferometer[gpu]" in said.stderr
+    completed = inferometer(command, "file:model.onnx" if command == "serve" else str(path))
+    assert completed.code == 2
+    assert "Install inferometer[cpu], or inferometer[gpu]" in completed.stderr
     external = (
         "server.runtime=External",
         "server.external.url=http://127.0.0.1:8000",

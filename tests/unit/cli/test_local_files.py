@@ -75,7 +75,7 @@ def test_the_server_warms_up_with_the_shapes_of_the_file(tmp_path: Path) -> None
 
 def test_a_missing_inputs_file_is_refused(tmp_path: Path) -> None:
     """A missing .npz file is refused before the model is fetched."""
-    with pytest.raises(RefusedError, match="File not found: "):
+    with pytest.raises(RefusedError, match="Inputs file not found: "):
         inputs_file(_run({"file": {"uri": "file:nowhere.npz"}}), tmp_path)
     assert inputs_file(_run({"random": {}}), tmp_path) is None
 
@@ -85,7 +85,7 @@ def test_the_files_of_traces_are_found_and_read(tmp_path: Path) -> None:
     replay = {"name": "replay", "trace": {"uri": "file:a.csv"}}
     again = {"name": "again", "trace": {"uri": f"file://{tmp_path}/b.csv", "timeScale": "0.5"}}
     run = _with(_run({"random": {}}, SINGLE, replay, again), validity=SMALL)
-    with pytest.raises(RefusedError, match=r"File not found: .*a\.csv, for the trace file:a\.csv"):
+    with pytest.raises(RefusedError, match=r"Trace file not found: .*a\.csv"):
         trace_files(run, tmp_path)
     (tmp_path / "a.csv").write_text("0\n1.5\n")
     (tmp_path / "b.csv").write_text("0\n2.5\n")

@@ -89,7 +89,7 @@ def _existing(what: str, uri: str, base: Path) -> Path:
         raise RefusedError(str(error)) from error
     if not path.is_file():
         raise RefusedError(
-            f"File not found: {path}, for the {what} {uri}. Paths are relative to the run file "
+            f"{what[0].upper()}{what[1:]} file not found: {path}. Paths are relative to the run file "
             f"({base})."
         )
     return path

@@ -40,8 +40,8 @@ def _few_connections(spec: RunSpec) -> Iterator[str]:
     connections, workers = spec.load.connections, spec.load.workers
     if connections < workers and any(_shares_connections(each, spec) for each in spec.scenarios):
         yield (
-            f"spec.load.connections ({connections}) is less than spec.load.workers ({workers}), "
-            f"each of which has one at least: there will be {workers} to each server."
+            f"spec.load.connections ({connections}) is less than spec.load.workers ({workers}). "
+            f"Each worker has at least one connection, so there will be {workers:,} to each server."
         )
 
 
@@ -76,6 +76,6 @@ def _scenario_warnings(scenario: Scenario, spec: RunSpec) -> Iterator[str]:
     if clients is not None and clients < spec.load.workers:
         many = "1 client" if clients == 1 else f"{clients} clients in a step"
         yield (
-            f" has {many}, fewer than spec.load.workers ({spec.load.workers}): the other workers "
-            "drive nothing then."
+            f" has {many}, fewer than spec.load.workers ({spec.load.workers}). The other "
+            "workers will send nothing."
         )

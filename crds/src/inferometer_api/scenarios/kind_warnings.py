@@ -66,8 +66,8 @@ def burst_warnings(burst: Burst, validity: Validity) -> Iterator[str]:
         )
     if milli(burst.base_qps) > milli(burst.burst_qps):
         yield (
-            f".baseQps ({burst.base_qps}) is more than burstQps ({burst.burst_qps}): what is "
-            "called a burst is the quieter part of each period."
+            f".baseQps ({burst.base_qps}) is more than burstQps ({burst.burst_qps}), so the bursts "
+            "are quieter than the rest."
         )
     yield from steadiness_warnings(burst, validity)
 
@@ -76,7 +76,7 @@ def steadiness_warnings(_: Burst | Trace, validity: Validity) -> Iterator[str]:
     """Yield a warning if the warm-up waits for a steadiness that the load does not have."""
     if validity.warm_up == "UntilSteady":
         yield (
-            " changes its load by intent, and is seldom steady: with warmUp UntilSteady the "
+            " changes its load on purpose, and is seldom steady: with warmUp UntilSteady the "
             "warm-up may last for maxDurationSeconds, and the verdict be INVALID (Unsteady); take "
             "warmUp Fixed."
         )

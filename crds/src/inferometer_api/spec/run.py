@@ -117,7 +117,8 @@ cannot be resumed."""
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="has(self.model.name) == (self.server.runtime == 'External')",
-            message="model.name goes with runtime External, model.uri with every other runtime",
+            message="set model.name only with runtime External, and model.uri with every other "
+            "runtime",
             holds=lambda spec: (spec.model.name is not None) == (spec.server.runtime == "External"),
         ),
         Rule(
@@ -157,7 +158,7 @@ cannot be resumed."""
             cel="self.validity.warmUp != 'UntilSteady' || !self.scenarios.exists(s, "
             "has(s.findPeak))",
             message="warmUp UntilSteady does not go with findPeak, whose probes have a fixed "
-            "warm-up: take Fixed, or search in a run of its own",
+            "warm-up: take Fixed, or search in a separate run",
             holds=lambda spec: (
                 spec.validity.warm_up != "UntilSteady"
                 or all(each.find_peak is None for each in spec.scenarios)

@@ -120,14 +120,14 @@ def _times(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[int]:
         if seconds < 0:
             message = (
                 f"Line {number} of the trace {path} is {text[:_SHOWN]}, but times count from the "
-                f"start of the window in seconds: take the first time from all."
+                f"start of the window in seconds: subtract the first time from all."
             )
             raise TraceRefusedError(message)
         if seconds >= _LATEST_SECONDS:
             message = (
                 f"Line {number} of the trace {path} is {text[:_SHOWN]}, but a time is below "
-                f"{_LATEST_SECONDS:,} s from the start of the window: where these are times of "
-                f"day, take the first time from all; where they are no seconds, make them seconds."
+                f"{_LATEST_SECONDS:,} s from the start of the window. If the times are times of "
+                f"day, subtract the first from all. If they are not seconds, convert them."
             )
             raise TraceRefusedError(message)
         time_ns = round(seconds * _NS)
