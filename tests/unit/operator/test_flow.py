@@ -148,6 +148,8 @@ def test_an_external_server_needs_no_deployment() -> None:
     plan = json.loads(cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"])
     assert [each["url"] for each in plan["servers"]] == ["http://theirs.team.svc:8000"]
     assert cluster.server not in cluster.children
+    assert (cluster.says("ServerReady") or ("", ""))[0] != "True"
+    assert cluster.measure(stage="WarmUp").says("ServerReady") == ("True", "Ready")
     assert over(cluster.measure()).collect_garbage().says("Finished") == ("True", "Complete")
 
 
