@@ -126,8 +126,8 @@ def test_an_uninstallation_keeps_definition_and_runs(bare: ControlPlane, namespa
     """After `helm uninstall` the runs are there, nothing else is; an installation goes on."""
     done(bare, *install(namespace))
     uid = make_run(bare, namespace)
-    told = done(bare, "uninstall", "inferometer", "--namespace", namespace)
-    assert f"[CustomResourceDefinition] {NAME}" in told
+    output = done(bare, "uninstall", "inferometer", "--namespace", namespace)
+    assert f"[CustomResourceDefinition] {NAME}" in output
     assert run_uid(bare, namespace) == uid
     left = bare.kubectl(
         "get", "deployments,roles,rolebindings,configmaps,serviceaccounts,pdb,clusterroles",
@@ -154,13 +154,13 @@ def test_a_second_release_is_told_what_to_do(
     """Where another release has the definition, the refusal names it, and both ways out work."""
     done(bare, *install(namespace))
     uid = make_run(bare, namespace)
-    told = refused(bare, *install(other_namespace, release="second"))
-    assert f"belongs to the Helm release inferometer in namespace {namespace}" in told
-    assert "--set crds.install=false" in told
+    message = refused(bare, *install(other_namespace, release="second"))
+    assert f"belongs to the Helm release inferometer in namespace {namespace}" in message
+    assert "--set crds.install=false" in message
     done(bare, *install(other_namespace, *NO_DEFINITION, release="second"))
     done(bare, "uninstall", "inferometer", "--namespace", namespace)
     done(bare, "uninstall", "second", "--namespace", other_namespace)
-    for line in told.splitlines():
+    for line in message.splitlines():
         if line.strip().startswith("kubectl "):
             bare.kubectl(*shlex.split(line)[1:])
     done(bare, *install(other_namespace, release="second"))
@@ -169,16 +169,16 @@ def test_a_second_release_is_told_what_to_do(
 
 def test_without_a_definition_the_way_to_it_is_told(bare: ControlPlane, namespace: str) -> None:
     """crds.install=false in a cluster without the definition: what is refused is the admin's."""
-    told = refused(bare, *install(namespace, *NO_DEFINITION))
-    (command,) = (line.strip() for line in told.splitlines() if "kubectl apply" in line)
+    message = refused(bare, *install(namespace, *NO_DEFINITION))
+    (command,) = (line.strip() for line in message.splitlines() if "kubectl apply" in line)
     *words, file = shlex.split(command)[1:]
     assert (CHECKOUT / file).is_file()
     bare.kubectl(*words, str(CHECKOUT / file))
     bare.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
     done(bare, *install(namespace, *NO_DEFINITION))
     mine = ("--set", "crds.install=true")
-    told = refused(bare, "upgrade", "inferometer", CHART, "--namespace", namespace, *mine)
-    assert "was not installed by Helm" in told
+    message = refused(bare, "upgrade", "inferometer", CHART, "--namespace", namespace, *mine)
+    assert "was not installed by Helm" in message
 
 
 def test_the_admin_of_a_namespace_installs_an_operator_for_it(
@@ -193,8 +193,8 @@ def test_the_admin_of_a_namespace_installs_an_operator_for_it(
     )  # fmt: skip
     token = bare.kubectl("create", "token", "default", "--namespace", namespace).strip()
     theirs = bare.write_kubeconfig(tmp_path / "kubeconfig", token)
-    asked = helm(*install(namespace, *NO_DEFINITION, release="ours"), kubeconfig=theirs)
-    assert asked.returncode == 0, asked.stderr
+    upgrade = helm(*install(namespace, *NO_DEFINITION, release="ours"), kubeconfig=theirs)
+    assert upgrade.returncode == 0, upgrade.stderr
     everywhere = helm(
         *install(namespace, "--set", "mode=Cluster", release="all"), kubeconfig=theirs
     )

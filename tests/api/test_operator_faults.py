@@ -176,8 +176,8 @@ def test_a_server_that_ends_under_load_ends_the_run(stage: Stage) -> None:
     stage.apply(scenarios=two)
     stage.wait("Measuring")
     stage.pod("server").restarted(139, message="segmentation fault")
-    told = stage.wait("Failed", "ServerEnded")
-    assert "segmentation fault" in told["message"]
+    reported = stage.wait("Failed", "ServerEnded")
+    assert "segmentation fault" in reported["message"]
     status = stage.finished()
     assert [each["name"] for each in status["scenarios"]] == ["first"]
     assert status["result"]["configMaps"]
@@ -207,8 +207,8 @@ def test_a_load_pod_that_is_evicted_ends_the_run(stage: Stage) -> None:
     stage.wait("Measuring")
     load.close()
     load.pod.evict("The node was low on resource: ephemeral-storage.")
-    told = stage.wait("Failed", "Evicted")
-    assert "ephemeral-storage" in told["message"]
+    reported = stage.wait("Failed", "Evicted")
+    assert "ephemeral-storage" in reported["message"]
     stage.finished()
 
 
@@ -231,8 +231,8 @@ def test_a_run_that_this_version_cannot_do_is_refused_at_once(stage: Stage) -> N
     """It is never tried again, and needs no turn."""
     stage.start_operator()
     stage.apply(model={"uri": "file:model.onnx"})
-    told = stage.wait("Failed", "NotAvailable")
-    assert "file:" in told["message"]
+    reported = stage.wait("Failed", "NotAvailable")
+    assert "file:" in reported["message"]
     stage.finished()
     assert stage.condition("Accepted")["status"] == "False"
     assert stage.children() == set()
@@ -245,8 +245,8 @@ def test_a_foreign_object_of_a_childs_name_is_left_alone(stage: Stage, kind: str
     before = stage.api.create(kind, stage.namespace, _foreign(kind, name))
     stage.start_operator()
     stage.apply()
-    told = stage.wait("Failed", "NameClash")
-    assert name in told["message"]
+    reported = stage.wait("Failed", "NameClash")
+    assert name in reported["message"]
     stage.finished()
     after = stage.api.found(kind, stage.namespace, name)
     assert after is not None
@@ -308,8 +308,8 @@ def test_a_quota_or_limit_of_the_namespace_is_reported(
         )
     stage.start_operator()
     stage.apply(server={"readyDeadlineSeconds": 120})
-    told = stage.wait("ServerReady", reason, value="False")
-    assert "barrier" in told["message"] or "per Container" in told["message"]
+    reported = stage.wait("ServerReady", reason, value="False")
+    assert "barrier" in reported["message"] or "per Container" in reported["message"]
     kubectl("-n", stage.namespace, "delete", str(barrier["kind"]), "barrier")
     stage.finished()
     assert stage.condition("Complete")["status"] == "True"
@@ -354,8 +354,8 @@ def test_a_policy_that_refuses_pods_is_reported(stage: Stage) -> None:
     stage.wait_for(lambda: _refuses_pods(stage), "the policy to hold")
     stage.start_operator()
     stage.apply(server={"readyDeadlineSeconds": 120})
-    told = stage.wait("ServerReady", "AdmissionRefused", value="False")
-    assert "no pods on a Saturday" in told["message"]
+    reported = stage.wait("ServerReady", "AdmissionRefused", value="False")
+    assert "no pods on a Saturday" in reported["message"]
     stage.change(cancel=True)
     stage.finished()
     stage.control_plane.kubectl(
@@ -394,8 +394,8 @@ def test_a_silent_webhook_is_reported(stage: Stage) -> None:
     _applied(stage, webhook)
     stage.start_operator()
     stage.apply(server={"readyDeadlineSeconds": 120})
-    told = stage.wait("ServerReady", "AdmissionRefused", value="False")
-    assert "silent.inferometer.test" in told["message"]
+    reported = stage.wait("ServerReady", "AdmissionRefused", value="False")
+    assert "silent.inferometer.test" in reported["message"]
     stage.control_plane.kubectl("delete", "validatingwebhookconfiguration", name)
     stage.finished()
     assert stage.condition("Complete")["status"] == "True"
@@ -444,7 +444,7 @@ def test_a_deleted_server_pod_ends_the_run(stage: Stage) -> None:
     stage.apply()
     stage.wait("Measuring")
     stage.pod("server").delete()
-    told = stage.wait("Failed")
+    reported = stage.wait("Failed")
     # Seen while its container ends, or when it is gone.
-    assert told["reason"] in {"ServerEnded", "ServerReplaced"}
+    assert reported["reason"] in {"ServerEnded", "ServerReplaced"}
     stage.finished()

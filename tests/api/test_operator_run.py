@@ -47,37 +47,37 @@ def test_a_run_is_carried_out_to_its_result(stage: Stage) -> None:
         lambda: all(each.startswith("ConfigMap/a-run-result") for each in stage.children()),
         "only the result to be left",
     )
-    told = stage.control_plane.kubectl("-n", stage.namespace, "describe", "bmr", "a-run")
-    assert "inferometer-operator" in told.partition("Events:")[2]
+    description = stage.control_plane.kubectl("-n", stage.namespace, "describe", "bmr", "a-run")
+    assert "inferometer-operator" in description.partition("Events:")[2]
     _writes_are_few(stage)
 
 
 def _columns_tell(stage: Stage, *words: str) -> None:
-    def told() -> str:
+    def description() -> str:
         return stage.control_plane.kubectl("-n", stage.namespace, "get", "bmr", "a-run")
 
-    stage.wait_for(lambda: all(word in told() for word in words), told)
+    stage.wait_for(lambda: all(word in description() for word in words), description)
 
 
 def _result_is_kept(stage: Stage, status: dict[str, object], sent: ResultDocument) -> None:
-    kept = status["result"]
-    assert isinstance(kept, dict)
-    maps = [stage.api.found("ConfigMap", stage.namespace, name) for name in kept["configMaps"]]
+    stored = status["result"]
+    assert isinstance(stored, dict)
+    maps = [stage.api.found("ConfigMap", stage.namespace, name) for name in stored["configMaps"]]
     parts = [
         base64.b64decode(each["binaryData"]["result.json.gz"]) for each in maps if each is not None
     ]
     text = decompress(join_parts(parts))
-    assert hashlib.sha256(text).hexdigest() == kept["sha256"]
+    assert hashlib.sha256(text).hexdigest() == stored["sha256"]
     document = ResultDocument.model_validate_json(text)
     assert document.scenarios == sent.scenarios
     assert document.run_id == stage.run()["metadata"]["uid"]
 
 
 def _writes_are_few(stage: Stage) -> None:
-    asked = list(requests(stage.control_plane.audit_log, stage.user))
-    assert [each for each in asked if each.code >= 400 and each.writes] == []
-    assert [each for each in asked if each.code == 403] == []
-    writes = [each for each in asked if each.writes]
+    audited = list(requests(stage.control_plane.audit_log, stage.user))
+    assert [each for each in audited if each.code >= 400 and each.writes] == []
+    assert [each for each in audited if each.code == 403] == []
+    writes = [each for each in audited if each.writes]
     assert len(writes) <= 40, writes
 
 

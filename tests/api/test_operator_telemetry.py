@@ -46,8 +46,8 @@ def a_pod_on(stage: Stage, node: str) -> str:
         },
     }
     spec = {"nodeName": node, "automountServiceAccountToken": False, "containers": [container]}
-    told = stage.api.create("Pod", stage.namespace, {"metadata": {"name": "one"}, "spec": spec})
-    return str(told["metadata"]["uid"])
+    pod = stage.api.create("Pod", stage.namespace, {"metadata": {"name": "one"}, "spec": spec})
+    return str(pod["metadata"]["uid"])
 
 
 def test_the_plan_names_the_agent_of_the_servers_node(stage: Stage, agents: str) -> None:
@@ -66,12 +66,12 @@ def test_the_plan_names_the_agent_of_the_servers_node(stage: Stage, agents: str)
         {"url": "http://10.1.0.1:9465", "node": "fake-node", "podUids": [uid], "processIds": []}
     ]
     assert plan["energyUnavailableReason"] == ""
-    asked = [
+    agent_requests = [
         (each.group, each.resource, each.verb)
         for each in requests(stage.control_plane.audit_log, stage.user)
         if each.namespace == agents
     ]
-    assert asked == [
+    assert agent_requests == [
         (right.group, right.resource, verb) for right in rights.AGENTS for verb in right.verbs
     ]
 
@@ -117,7 +117,7 @@ def test_an_external_servers_agents_are_found_by_its_pods(stage: Stage, agents: 
     )
 
 
-def told(operator: OperatorProcess, name: str) -> list[dict[str, Any]]:
+def exposed(operator: OperatorProcess, name: str) -> list[dict[str, Any]]:
     """Return the labels of each series of a name, with its value."""
     code, text = operator.health("/metrics")
     assert code == 200
@@ -140,13 +140,13 @@ def test_the_leader_exports_runs_until_they_are_deleted(stage: Stage) -> None:
     load = stage.load()
     load.show("Measuring", load.scenarios[0])
     stage.wait("Measuring")
-    (since,) = told(leader, "inferometer_run_phase_since_timestamp_seconds")
+    (since,) = exposed(leader, "inferometer_run_phase_since_timestamp_seconds")
     assert (since["run_namespace"], since["run"], since["phase"]) == (
         stage.namespace,
         "a-run",
         "Measuring",
     )
-    (deadline,) = told(leader, "inferometer_run_deadline_timestamp_seconds")
+    (deadline,) = exposed(leader, "inferometer_run_deadline_timestamp_seconds")
     assert deadline["value"] > since["value"]
     load.judge(load.scenarios[0])
     load.end()
@@ -154,25 +154,25 @@ def test_the_leader_exports_runs_until_they_are_deleted(stage: Stage) -> None:
     (found,) = status["scenarios"]
 
     def is_told(operator: OperatorProcess) -> None:
-        stage.wait_for(lambda: told(operator, "inferometer_run_info"), "the run's series")
-        (info,) = told(operator, "inferometer_run_info")
+        stage.wait_for(lambda: exposed(operator, "inferometer_run_info"), "the run's series")
+        (info,) = exposed(operator, "inferometer_run_info")
         assert (info["run_uid"], info["node"]) == (stage.run()["metadata"]["uid"], "fake-node")
-        (rate,) = told(operator, "inferometer_run_queries_per_second")
+        (rate,) = exposed(operator, "inferometer_run_queries_per_second")
         assert rate["value"] == found["achievedMilliQps"] / 1000
-        assert not told(operator, "inferometer_run_phase_since_timestamp_seconds")
+        assert not exposed(operator, "inferometer_run_phase_since_timestamp_seconds")
 
     is_told(leader)
-    (looks,) = told(leader, "inferometer_operator_reconcile_duration_seconds_count")
+    (looks,) = exposed(leader, "inferometer_operator_reconcile_duration_seconds_count")
     assert looks["value"] > 0
-    assert told(standby, "inferometer_operator_leader") == [{"value": 0.0}]
-    assert told(standby, "inferometer_runs") == []
+    assert exposed(standby, "inferometer_operator_leader") == [{"value": 0.0}]
+    assert exposed(standby, "inferometer_runs") == []
     assert leader.ask_to_end() == 0
     is_told(standby)
     stage.api.delete("BenchmarkRun", stage.namespace, "a-run")
-    stage.wait_for(lambda: not told(standby, "inferometer_run_info"), "the end of the series")
-    assert told(standby, "inferometer_runs")
+    stage.wait_for(lambda: not exposed(standby, "inferometer_run_info"), "the end of the series")
+    assert exposed(standby, "inferometer_runs")
     # A read at the moment of the deletion adds the run once more, and the next one removes it.
     stage.wait_for(
-        lambda: not any(each["value"] for each in told(standby, "inferometer_runs")),
+        lambda: not any(each["value"] for each in exposed(standby, "inferometer_runs")),
         "the end of the run in the count of runs",
     )

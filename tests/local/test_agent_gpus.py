@@ -83,21 +83,21 @@ def through_the_library(tmp_path: Path, gpus: list[RecordedGpu]) -> Iterator[Age
 
 def about_gpus(sample: AgentSample) -> dict[str, object]:
     """Return the GPU figures of a sample without integrated power, which depends on the clock."""
-    told = sample.model_dump(by_alias=False)
-    for each in told["energy"]:
+    document = sample.model_dump(by_alias=False)
+    for each in document["energy"]:
         if each["method"] == "PowerIntegral":
             del each["microjoules"]
-    for each in told["gpus"]:
+    for each in document["gpus"]:
         # What an agent outside of the first PID namespace cannot know.
         each["foreign"] = each["foreign"] or None
         del each["busy_microseconds"]
     return {
-        "energy": told["energy"],
-        "gpus": told["gpus"],
-        "uses": [each["gpus"] for each in told["workloads"]],
+        "energy": document["energy"],
+        "gpus": document["gpus"],
+        "uses": [each["gpus"] for each in document["workloads"]],
         "missing": [
             each
-            for each in told["missing"]
+            for each in document["missing"]
             if each["source"] == "nvml" and "hostPID" not in each["reason"]
         ],
     }
@@ -118,15 +118,17 @@ def test_library_and_recording_are_one(
         second = [one.sample(processes=[OURS]) for one in (recorded, through_the_library)]
     for by_recording, by_library in (first, second):
         assert about_gpus(by_library) == about_gpus(by_recording)
-    told = second[1]
-    assert [each.mig for each in told.gpus] == [False, False, True, False]
-    assert [each.gpu_uuid for each in told.energy] == [gpu.uuid for gpu in gpus]
-    grown = {each.domain: each.microjoules for each in told.energy if each.method == "Counter"}
+    node_sample = second[1]
+    assert [each.mig for each in node_sample.gpus] == [False, False, True, False]
+    assert [each.gpu_uuid for each in node_sample.energy] == [gpu.uuid for gpu in gpus]
+    grown = {
+        each.domain: each.microjoules for each in node_sample.energy if each.method == "Counter"
+    }
     assert grown == {"gpu-0": 321_000_000, "gpu-2": 321_000_000, "gpu-3": 321_000_000}
-    uses = {each.gpu_uuid: each.busy_microseconds for each in told.workloads[0].gpus}
+    uses = {each.gpu_uuid: each.busy_microseconds for each in node_sample.workloads[0].gpus}
     assert uses == {gpus[0].uuid: 600_000, gpus[1].uuid: 0, gpus[2].uuid: None}
-    assert told.gpus[0].throttle_reasons == ["SwPowerCap", "HwThermalSlowdown"]
-    reasons = {(each.subject, each.reason) for each in told.missing}
+    assert node_sample.gpus[0].throttle_reasons == ["SwPowerCap", "HwThermalSlowdown"]
+    reasons = {(each.subject, each.reason) for each in node_sample.missing}
     assert (gpus[3].uuid, "NVML does not report its temperature: Not Supported") in reasons
     assert (gpus[3].uuid, "NVML does not report its memory: Insufficient Permissions") in reasons
 
@@ -150,9 +152,9 @@ def test_who_is_on_a_gpu_is_known_in_the_first_pid_namespace_alone(
     gpus: list[RecordedGpu], through_the_library: AgentProcess
 ) -> None:
     """A foreign process is reported from anywhere; its absence only from there."""
-    told = through_the_library.sample(processes=[OURS])
+    node_sample = through_the_library.sample(processes=[OURS])
     alone = False if in_first_pid_namespace() else None
-    assert [each.foreign for each in told.gpus] == [True, alone, True, alone]
+    assert [each.foreign for each in node_sample.gpus] == [True, alone, True, alone]
 
 
 def test_a_gpu_that_falls_off_the_bus_leaves_the_others(
@@ -161,9 +163,9 @@ def test_a_gpu_that_falls_off_the_bus_leaves_the_others(
     """The lost one is missing by its UUID, the other three are reported as before."""
     through_the_library.sample()
     gpus[0].refuse("nvmlDeviceGetPowerUsage", GPU_IS_LOST)
-    told = through_the_library.sample()
-    assert [each.index for each in told.gpus] == [1, 2, 3]
-    lost = next(each for each in told.missing if each.subject == gpus[0].uuid)
+    node_sample = through_the_library.sample()
+    assert [each.index for each in node_sample.gpus] == [1, 2, 3]
+    lost = next(each for each in node_sample.missing if each.subject == gpus[0].uuid)
     assert lost.reason == "the GPU does not answer: GPU is lost"
 
 

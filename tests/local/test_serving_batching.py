@@ -51,10 +51,10 @@ def _infer(server: ServerProcess, protocol: str, array: Any, **more: Any) -> Any
         return client.infer("m", [tensor], **more)
 
 
-def _told(server: ServerProcess) -> dict[str, Any]:
+def _statistics(server: ServerProcess) -> dict[str, Any]:
     with over_http.InferenceServerClient(server.http_url) as client:
-        (told,) = client.get_inference_statistics("m")["model_stats"]
-    return dict(told)
+        (statistics,) = client.get_inference_statistics("m")["model_stats"]
+    return dict(statistics)
 
 
 def _pending(server: ServerProcess) -> int:
@@ -83,11 +83,11 @@ def test_requests_of_both_protocols_are_joined_and_told_apart(tmp_path: Path) ->
         ]
         for array, answer in zip(arrays, answers, strict=True):
             np.testing.assert_array_equal(answer.result(DEADLINE_SECONDS).as_numpy("y"), array)
-        told = _told(server)
-    assert told["inference_count"] == sum(sizes)
-    assert told["execution_count"] == 1
-    assert told["inference_stats"]["success"]["count"] == len(sizes)
-    assert [each["batch_size"] for each in told["batch_stats"]] == [sum(sizes)]
+        statistics = _statistics(server)
+    assert statistics["inference_count"] == sum(sizes)
+    assert statistics["execution_count"] == 1
+    assert statistics["inference_stats"]["success"]["count"] == len(sizes)
+    assert [each["batch_size"] for each in statistics["batch_stats"]] == [sum(sizes)]
 
 
 def test_texts_are_joined_too(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_texts_are_joined_too(tmp_path: Path) -> None:
         for array, answer in zip(arrays, answers, strict=True):
             found = answer.result(DEADLINE_SECONDS).as_numpy("y")
             assert [each.decode() for each in found.flat] == list(array.flat)
-        assert _told(server)["execution_count"] == 1
+        assert _statistics(server)["execution_count"] == 1
 
 
 def test_only_what_is_alike_is_joined(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_only_what_is_alike_is_joined(tmp_path: Path) -> None:
         for array, answer in answers:
             found = answer.result(DEADLINE_SECONDS).as_numpy("mean")
             np.testing.assert_array_equal(found, array[:, :, :1, :1])
-        told = _told(server)
-    assert (told["inference_count"], told["execution_count"]) == (6, 3)
+        statistics = _statistics(server)
+    assert (statistics["inference_count"], statistics["execution_count"]) == (6, 3)
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
@@ -171,8 +171,8 @@ def test_a_request_at_fault_fails_alone(tmp_path: Path) -> None:
                 continue
             found = answer.result(DEADLINE_SECONDS).as_numpy("y")
             np.testing.assert_array_equal(found, [[10 * each, 10 * each + 1] for each in rows])
-        told = _told(server)["inference_stats"]
-    assert (told["success"]["count"], told["fail"]["count"]) == (3, 1)
+        statistics = _statistics(server)["inference_stats"]
+    assert (statistics["success"]["count"], statistics["fail"]["count"]) == (3, 1)
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
@@ -192,13 +192,13 @@ def test_a_client_that_left_takes_no_room(tmp_path: Path, protocol: str) -> None
             sent = over_grpc.InferInput("x", [1, 4], "FP32")
             sent.set_data_from_numpy(array)
             client = stack.enter_context(over_grpc.InferenceServerClient(server.grpc_url))
-            call = client.async_infer("m", [sent], lambda **_told: None)
+            call = client.async_infer("m", [sent], lambda **_: None)
             wait_until(lambda: _pending(server) == 1, "the request")
             call.cancel()
         wait_until(lambda: _pending(server) == 0, "the end of the request")
         for answer in [pool.submit(_infer, server, "http", array) for _ in range(2)]:
             np.testing.assert_array_equal(answer.result(DEADLINE_SECONDS).as_numpy("y"), array)
-        assert _told(server)["inference_count"] == 2
+        assert _statistics(server)["inference_count"] == 2
 
 
 def test_a_lonely_request_is_answered(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_joined_answers_are_those_of_single_requests(tmp_path: Path) -> None:
             for at, array in enumerate(arrays)
         ]
         joined = [answer.result(DEADLINE_SECONDS) for answer in answers]
-        assert _told(server)["execution_count"] == 1
+        assert _statistics(server)["execution_count"] == 1
     for single, one in zip(alone, joined, strict=True):
         np.testing.assert_allclose(
             one.as_numpy("output"), single.as_numpy("output"), rtol=1e-4, atol=1e-5

@@ -26,7 +26,7 @@ SLOW_TRIPS = 70_000
 def _status(server: ServerProcess, path: str) -> tuple[int, dict[str, object]]:
     connection = _connected(server)
     try:
-        return _asked(connection, path)
+        return _get_json(connection, path)
     finally:
         connection.close()
 
@@ -37,7 +37,7 @@ def _connected(server: ServerProcess) -> HTTPConnection:
     return connection
 
 
-def _asked(connection: HTTPConnection, path: str) -> tuple[int, dict[str, object]]:
+def _get_json(connection: HTTPConnection, path: str) -> tuple[int, dict[str, object]]:
     connection.request("GET", path)
     reply = connection.getresponse()
     return reply.status, json.loads(reply.read())
@@ -83,9 +83,9 @@ def test_live_before_ready(busy: Path) -> None:
     with started(busy, "--warm-up-batch-sizes", "1,2") as server:
         server.event("listening")
         assert _status(server, "/v2/health/live") == (200, {"live": True})
-        status, told = _status(server, "/v2/health/ready")
-        assert (status, told["ready"]) == (503, False)
-        assert told["error"] == "The server is loading its model."
+        status, document = _status(server, "/v2/health/ready")
+        assert (status, document["ready"]) == (503, False)
+        assert document["error"] == "The server is loading its model."
         assert _status(server, "/v2/models/busy/ready")[0] == 503
         assert _status(server, "/v2/models/busy")[0] == 503
         with over_grpc.InferenceServerClient(server.grpc_url) as client:
@@ -119,7 +119,7 @@ def test_drains_on_a_signal(counting: Path, number: signal.Signals) -> None:
 
     In flight: one inference running and one waiting over HTTP, and one waiting over gRPC.
     """
-    heard: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    results: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with (
         serving(counting) as server,
         over_grpc.InferenceServerClient(server.grpc_url) as client,
@@ -133,12 +133,12 @@ def test_drains_on_a_signal(counting: Path, number: signal.Signals) -> None:
         _count(second, 2)
         tensor = over_grpc.InferInput("trips", [1], "INT64")
         tensor.set_data_from_numpy(np.array([3]))
-        client.async_infer("count", [tensor], lambda result, error: heard.put((result, error)))
+        client.async_infer("count", [tensor], lambda result, error: results.put((result, error)))
         _await_pending(server, 3)
         server.signal(number)
         wait_until(lambda: "event=draining" in server.errors(), "the drain")
-        status, told = _asked(asks_ready, "/v2/health/ready")
-        assert (status, told["ready"]) == (503, False)
+        status, document = _get_json(asks_ready, "/v2/health/ready")
+        assert (status, document["ready"]) == (503, False)
         _count(asks_infer, 1)
         assert asks_infer.getresponse().status == 503
         with pytest.raises(ConnectionRefusedError):
@@ -147,7 +147,7 @@ def test_drains_on_a_signal(counting: Path, number: signal.Signals) -> None:
             reply = connection.getresponse()
             assert reply.getheader("Connection") == "close"
             assert json.loads(reply.read())["outputs"][0]["data"] == [count]
-        result, error = heard.get(timeout=DEADLINE_SECONDS)
+        result, error = results.get(timeout=DEADLINE_SECONDS)
         assert error is None
         assert result.as_numpy("count") == [3]
         assert server.exit_code() == 0
@@ -168,7 +168,7 @@ def test_gives_up_what_does_not_end_in_time(counting: Path) -> None:
 @pytest.mark.parametrize("waits", [False, True])
 def test_what_is_given_up_is_told_so(counting: Path, *, waits: bool) -> None:
     """A client whose inference is stopped gets the error that the server is unavailable."""
-    heard: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    results: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with (
         serving(counting, "--drain-seconds", "0.2") as server,
         over_grpc.InferenceServerClient(server.grpc_url) as client,
@@ -179,10 +179,10 @@ def test_what_is_given_up_is_told_so(counting: Path, *, waits: bool) -> None:
             _await_pending(server, 1)
         tensor = over_grpc.InferInput("trips", [1], "INT64")
         tensor.set_data_from_numpy(np.array([10**12]))
-        client.async_infer("count", [tensor], lambda result, error: heard.put((result, error)))
+        client.async_infer("count", [tensor], lambda result, error: results.put((result, error)))
         _await_pending(server, 1 + waits)
         server.signal(signal.SIGTERM)
-        _, error = heard.get(timeout=DEADLINE_SECONDS)
+        _, error = results.get(timeout=DEADLINE_SECONDS)
         assert error.status() == "StatusCode.UNAVAILABLE"
         assert "ended before" in str(error)
         if waits:
@@ -232,24 +232,24 @@ def test_an_open_stream_does_not_hold_up_the_end(tmp_path: Path) -> None:
     """An idle gRPC stream is closed when the server drains."""
     model = onnx_models.save(onnx_models.identity(), tmp_path / "copy.onnx")
     with serving(model, "--drain-seconds", "300") as server:
-        heard = threading.Event()
+        reloaded = threading.Event()
         errors: list[object] = []
 
         def hear(result: object, error: object) -> None:
             errors.append(error)
-            heard.set()
+            reloaded.set()
 
         with over_grpc.InferenceServerClient(server.grpc_url) as client:
             tensor = over_grpc.InferInput("x", [1, 4], "FP32")
             tensor.set_data_from_numpy(np.ones((1, 4), np.float32))
             client.start_stream(hear)
             client.async_stream_infer("copy", [tensor])
-            assert heard.wait(DEADLINE_SECONDS)
+            assert reloaded.wait(DEADLINE_SECONDS)
             assert errors == [None]
-            heard.clear()
+            reloaded.clear()
             server.signal(signal.SIGTERM)
             assert server.exit_code() == 0
-            assert heard.wait(DEADLINE_SECONDS)
+            assert reloaded.wait(DEADLINE_SECONDS)
             assert "draining" in str(errors[1])
 
 
@@ -257,13 +257,13 @@ def _refused(model: Path, *options: str) -> str:
     """Return the sentence with which a server refuses to run."""
     with started(model, *options) as server:
         code = server.exit_code()
-        told = server.last_event()
+        event = server.last_event()
         errors = server.errors()
     assert code == 2, errors
-    assert told["event"] == "refused"
-    assert errors.splitlines()[-1] == f"refused: {told['message']}"
+    assert event["event"] == "refused"
+    assert errors.splitlines()[-1] == f"refused: {event['message']}"
     assert "Traceback" not in errors
-    return str(told["message"])
+    return str(event["message"])
 
 
 def test_refuses_a_missing_model(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_both_address_families_are_served_where_asked(tmp_path: Path) -> None:
     with serving(model, "--host", "::") as server:
         for host in ("127.0.0.1", "::1"):
             with closing(HTTPConnection(host, server.http_port, timeout=DEADLINE_SECONDS)) as plain:
-                assert _asked(plain, "/v2/health/ready")[0] == 200
+                assert _get_json(plain, "/v2/health/ready")[0] == 200
             name = f"[{host}]" if ":" in host else host
             with over_grpc.InferenceServerClient(f"{name}:{server.grpc_port}") as client:
                 assert client.is_server_ready()

@@ -41,8 +41,8 @@ def metered(step: Step, *machines: Machine) -> Step:
     telemetry = [_telemetry(step, machine, seed) for seed, machine in enumerate(machines)]
     domains = [
         domain
-        for machine, told in zip(machines, telemetry, strict=True)
-        for domain in _domains(step, machine, told)
+        for machine, node_telemetry in zip(machines, telemetry, strict=True)
+        for domain in _domains(step, machine, node_telemetry)
     ]
     energy = _energy(step, domains)
     changes = {"energy": energy, "telemetry": telemetry}
@@ -51,9 +51,9 @@ def metered(step: Step, *machines: Machine) -> Step:
 
 def estimated(step: Step, machine: Machine) -> Step:
     """Return the step with an energy estimated from CPU seconds; no counter is on the machine."""
-    told = _telemetry(step, machine, 0)
-    without = [each.model_copy(update={"watts": {}}) for each in told.samples]
-    microjoules = round((told.server_cpu_seconds or 0.0) * 9e6)
+    node_telemetry = _telemetry(step, machine, 0)
+    without = [each.model_copy(update={"watts": {}}) for each in node_telemetry.samples]
+    microjoules = round((node_telemetry.server_cpu_seconds or 0.0) * 9e6)
     domain = EnergyDomain(
         node=machine.name,
         domain="cpu",
@@ -63,7 +63,7 @@ def estimated(step: Step, machine: Machine) -> Step:
         domain_microjoules=microjoules,
         microjoules=microjoules,
     )
-    telemetry = [told.model_copy(update={"samples": without})]
+    telemetry = [node_telemetry.model_copy(update={"samples": without})]
     return step.model_copy(
         update={"energy": _energy(step, [domain]), "telemetry": telemetry},
     )
@@ -117,11 +117,11 @@ def _sample(at: int, seconds: int, machine: Machine, random: np.random.Generator
     )
 
 
-def _domains(step: Step, machine: Machine, told: NodeTelemetry) -> list[EnergyDomain]:
+def _domains(step: Step, machine: Machine, node_telemetry: NodeTelemetry) -> list[EnergyDomain]:
     seconds = step.duration_nanoseconds / 1e9
     found = []
     for name, idle in machine.idle_watts.items():
-        joules = seconds * float(np.mean([each.watts[name] for each in told.samples[1:]]))
+        joules = seconds * float(np.mean([each.watts[name] for each in node_telemetry.samples[1:]]))
         gpu = name.startswith("gpu")
         part = 1.0 if gpu else machine.share
         net = part * (joules - idle * seconds)

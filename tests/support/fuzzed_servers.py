@@ -30,9 +30,9 @@ _MUTATED_PART = 0.1
 _LOST_PART = 0.03
 
 
-def mutated(chance: Random, said: bytes) -> bytes:
+def mutated(chance: Random, message: bytes) -> bytes:
     """Return bytes that were flipped, cut out, doubled, put in, or cut off."""
-    data = bytearray(said)
+    data = bytearray(message)
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
         start = chance.randrange(len(data) + 1)
         end = min(len(data), start + chance.choice((1, 1, 2, 4, 9, 64)))
@@ -94,21 +94,21 @@ class Pretended(asyncio.Transport):
 
     @override
     def write(self, data: Any) -> None:
-        for said in self._server.answers(bytes(data)):
-            self.say(said)
+        for message in self._server.answers(bytes(data)):
+            self.say(message)
 
     @override
     def writelines(self, list_of_data: Any) -> None:
         self.write(b"".join(list_of_data))
 
-    def say(self, said: bytes) -> None:
+    def say(self, message: bytes) -> None:
         """Let the client read it, mutated now and then, and now and then cut off behind it."""
         chance = self._server.chance
-        if not said:
+        if not message:
             return
         if chance.random() < _MUTATED_PART:
-            said = mutated(chance, said)
-        events = [*pieces(chance, said), *([b""] if chance.random() < _LOST_PART else [])]
+            message = mutated(chance, message)
+        events = [*pieces(chance, message), *([b""] if chance.random() < _LOST_PART else [])]
         for event in events:
             self._coming.append(event)
             self._server.loop.call_later(0.001, self._arrive)
@@ -159,13 +159,13 @@ def grpc_server(chance: Random) -> Server:
 
 def _on_stream(reply: bytes, stream_id: int) -> bytes:
     """Return a recorded reply with another stream in place of the first."""
-    said = bytearray(reply)
+    frames = bytearray(reply)
     at = 0
-    while at < len(said):
-        if int.from_bytes(said[at + 5 : at + 9], "big") == 1:
-            said[at + 5 : at + 9] = stream_id.to_bytes(4, "big")
-        at += 9 + int.from_bytes(said[at : at + 3], "big")
-    return bytes(said)
+    while at < len(frames):
+        if int.from_bytes(frames[at + 5 : at + 9], "big") == 1:
+            frames[at + 5 : at + 9] = stream_id.to_bytes(4, "big")
+        at += 9 + int.from_bytes(frames[at : at + 3], "big")
+    return bytes(frames)
 
 
 def drive_at(server: Server, target: RequestTarget) -> tuple[StepStatistics, End]:
@@ -173,7 +173,9 @@ def drive_at(server: Server, target: RequestTarget) -> tuple[StepStatistics, End
     faults: list[BaseException] = []
     loop = server.loop
     loop.set_exception_handler(
-        lambda _, told: faults.append(told.get("exception") or RuntimeError(told["message"]))
+        lambda _, context: faults.append(
+            context.get("exception") or RuntimeError(context["message"])
+        )
     )
     loop.create_connection = server.connect  # type: ignore[method-assign, assignment]  # pretended
     step = replace(A_STEP, min_duration_ns=1, max_duration_ns=1000 * SECOND, min_queries=QUERIES)

@@ -45,7 +45,7 @@ def _pods(settings: Settings = ASSUMED, **spec: Any) -> tuple[Pods, ...]:
     return pods_of(_run(**spec), settings)
 
 
-def _told(checks: Iterable[Check]) -> list[tuple[str, str]]:
+def _summaries(checks: Iterable[Check]) -> list[tuple[str, str]]:
     return [(check.state, check.message) for check in checks]
 
 
@@ -135,7 +135,7 @@ def test_a_missing_right_is_named_with_its_purpose() -> None:
     """Without the right to create runs the run is blocked; other missing rights are warnings."""
     all_of_them: dict[tuple[str, str], bool | Unread] = dict.fromkeys(RIGHTS, True)
     assert [check.state for check in rights_checks(all_of_them, "bench")] == ["ok"]
-    told = _told(
+    summaries = _summaries(
         rights_checks(
             {
                 ("create", "benchmarkruns"): False,
@@ -145,9 +145,9 @@ def test_a_missing_right_is_named_with_its_purpose() -> None:
             "bench",
         )
     )
-    assert [state for state, _ in told] == ["blocked", "warning", "unknown"]
-    assert "you may not create benchmarkruns in bench" in told[0][1]
-    assert "you need it to download a result" in told[1][1]
+    assert [state for state, _ in summaries] == ["blocked", "warning", "unknown"]
+    assert "you may not create benchmarkruns in bench" in summaries[0][1]
+    assert "you need it to download a result" in summaries[1][1]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def _lease(namespace: str, renewed: str, holder: str = "pod-1_x") -> dict[str, A
 
 def test_a_running_operator_is_found() -> None:
     """Settings that serve the namespace, an available pod and a fresh Lease are ok."""
-    told = _told(
+    summaries = _summaries(
         operator_checks(
             Evidence(
                 [_settings_map("other", "other"), _settings_map("bench", "bench")],
@@ -213,8 +213,8 @@ def test_a_running_operator_is_found() -> None:
             NOW,
         )
     )
-    assert [state for state, _ in told] == ["ok", "ok", "ok"]
-    assert told[2][1] == "pod-1 is the leader"
+    assert [state for state, _ in summaries] == ["ok", "ok", "ok"]
+    assert summaries[2][1] == "pod-1 is the leader"
 
 
 @pytest.mark.parametrize(
@@ -395,9 +395,9 @@ def test_two_nodes_with_room_are_ok() -> None:
 
 def test_one_node_means_a_caution() -> None:
     """On a single node the run is possible, with a caution."""
-    told = _told(node_checks([_node("a")], [], _pods()))
-    assert [state for state, _ in told] == ["ok", "warning"]
-    assert "will share a" in told[1][1]
+    summaries = _summaries(node_checks([_node("a")], [], _pods()))
+    assert [state for state, _ in summaries] == ["ok", "warning"]
+    assert "will share a" in summaries[1][1]
 
 
 @pytest.mark.parametrize(
@@ -415,9 +415,9 @@ def test_unsuitable_nodes_block_the_run(
     node: dict[str, Any], spec: dict[str, Any], words: str
 ) -> None:
     """For resources, GPU, labels and taints, the message says what each node lacks."""
-    told = _told(node_checks([node], [], _pods(server=spec)))
-    assert [state for state, _ in told if state != "blocked"] == []
-    assert any(words in said for _, said in told), told
+    summaries = _summaries(node_checks([node], [], _pods(server=spec)))
+    assert [state for state, _ in summaries if state != "blocked"] == []
+    assert any(words in text for _, text in summaries), summaries
 
 
 def test_a_tolerated_taint_is_ignored() -> None:
@@ -431,20 +431,20 @@ def test_a_tolerated_taint_is_ignored() -> None:
     for toleration in tolerating:
         placement = {"tolerations": [toleration], "nodeSelector": {}}
         pods = _pods(server={"placement": placement, "resources": {"cpu": 2}})
-        assert _told(node_checks(nodes, [], pods))[0][0] == "ok", toleration
+        assert _summaries(node_checks(nodes, [], pods))[0][0] == "ok", toleration
     other = _pods(server={"placement": {"tolerations": [{"key": "dedicated", "value": "x"}]}})
-    assert _told(node_checks(nodes[:1], [], other))[0][0] == "blocked"
+    assert _summaries(node_checks(nodes[:1], [], other))[0][0] == "blocked"
 
 
 def test_nodes_that_are_full_now_are_a_warning() -> None:
     """Requests of other pods count; pods of other runs do not, because they end before this run."""
     pods = _pods()
-    (full, _) = _told([*node_checks([_node()], [_busy("n", "3")], pods), *[]])
+    (full, _) = _summaries([*node_checks([_node()], [_busy("n", "3")], pods), *[]])
     assert full[0] == "warning"
     assert "no room now" in full[1]
     other_run = _busy("n", "3", {"inferometer.dev/run-uid": "1"})
-    assert _told(node_checks([_node()], [other_run], pods))[0][0] == "ok"
-    unseen = _told(node_checks([_node("a"), _node("b")], FORBIDDEN, pods))
+    assert _summaries(node_checks([_node()], [other_run], pods))[0][0] == "ok"
+    unseen = _summaries(node_checks([_node("a"), _node("b")], FORBIDDEN, pods))
     assert [state for state, _ in unseen] == ["ok", "unknown"]
     _only(node_checks(FORBIDDEN, FORBIDDEN, pods), "unknown")
     _only(node_checks([], [], pods), "blocked", "the cluster has no node")
@@ -454,15 +454,15 @@ def test_images_are_looked_for_on_the_nodes() -> None:
     """An image on a node is ok; whether nodes can pull another one is unknown."""
     images = ASSUMED.images.model_copy(update={"serving": "serving:1", "loadgen": "l:1"})
     pods = _pods(ASSUMED.model_copy(update={"images": images}))
-    told = _told(image_checks(pods, [_node()]))
-    assert told == [
+    summaries = _summaries(image_checks(pods, [_node()]))
+    assert summaries == [
         ("ok", "serving:1 is on n"),
         ("unknown", "whether nodes can pull l:1"),
     ]
     never = images.model_copy(update={"pull_policy": "Never"})
     pods = _pods(ASSUMED.model_copy(update={"images": never}))
-    assert _told(image_checks(pods, [_node()]))[1][0] == "warning"
-    assert _told(image_checks(pods, FORBIDDEN))[0][0] == "unknown"
+    assert _summaries(image_checks(pods, [_node()]))[1][0] == "warning"
+    assert _summaries(image_checks(pods, FORBIDDEN))[0][0] == "unknown"
 
 
 def test_classes_of_the_settings_must_exist() -> None:

@@ -106,18 +106,18 @@ def test_a_folder_that_leads_out_of_the_claim_is_refused(sources: Path) -> None:
 def test_traces_are_fetched_by_name(sources: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each trace becomes a file by its scenario's name, within what may be written in all."""
     (sources / "configmaps" / "samples" / "t.csv").write_text("0.5\n1\n")
-    asked = [
+    arguments = [
         *("--sources", str(sources), "--destination", str(sources)),
         "--trace=replay=configmap://samples/t.csv",
         "--trace=again=configmap://samples/t.csv",
     ]
-    assert fetcher.main([*asked, "--max-written-bytes", "12"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {
+    assert fetcher.main([*arguments, "--max-written-bytes", "12"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report == {
         "tracePaths": {name: str(sources / f"trace-{name}.csv") for name in ("replay", "again")}
     }
     assert (sources / "trace-again.csv").read_text() == "0.5\n1\n"
-    assert fetcher.main([*asked, "--max-written-bytes", "11"]) == 2
+    assert fetcher.main([*arguments, "--max-written-bytes", "11"]) == 2
     assert "trace configmap://samples/t.csv" in capsys.readouterr().err
 
 
@@ -155,10 +155,10 @@ def test_inputs_are_bounded(sources: Path) -> None:
 def test_every_zoo_model_is_told_as_its_graph_is(tmp_path: Path) -> None:
     """What is said of a built-in model without opening it is what its file says."""
     for name in zoo.names():
-        told = fetch_model(f"zoo://{name}", tmp_path, relative_to=tmp_path)
-        graph = read_graph(told.path, max_bytes=1 << 30)
-        assert told.inputs == graph_inputs(graph.model.graph), name
-        assert (told.sha256, told.size_bytes) == (graph.sha256, graph.size_bytes), name
+        fetched = fetch_model(f"zoo://{name}", tmp_path, relative_to=tmp_path)
+        graph = read_graph(fetched.path, max_bytes=1 << 30)
+        assert fetched.inputs == graph_inputs(graph.model.graph), name
+        assert (fetched.sha256, fetched.size_bytes) == (graph.sha256, graph.size_bytes), name
 
 
 def test_a_zoo_model_is_held_to_checksum_and_limit(tmp_path: Path) -> None:
@@ -171,26 +171,26 @@ def test_a_zoo_model_is_held_to_checksum_and_limit(tmp_path: Path) -> None:
 
 def _main(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:
     code = fetcher.main(words)
-    said = capsys.readouterr()
-    return code, json.loads(said.out or "{}"), said.err
+    output = capsys.readouterr()
+    return code, json.loads(output.out or "{}"), output.err
 
 
 def test_a_pod_gets_both_files(
     sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Model and inputs file lie in the folder under the names that the pod's commands have."""
-    code, told, _ = _main(
+    code, report, _ = _main(
         capsys,
         *("--uri", "zoo://resnet50", "--inputs-uri", "configmap://samples/x.npz"),
         *("--destination", str(tmp_path / "model"), "--file-name", "model.onnx"),
         *("--sources", str(sources)),
     )
     assert code == 0
-    assert told["path"] == str(tmp_path / "model" / "model.onnx")
-    assert told["inputsPath"] == str(tmp_path / "model" / "inputs.npz")
-    assert told["name"] == "resnet50"
+    assert report["path"] == str(tmp_path / "model" / "model.onnx")
+    assert report["inputsPath"] == str(tmp_path / "model" / "inputs.npz")
+    assert report["name"] == "resnet50"
     content = (tmp_path / "model" / "model.onnx").read_bytes()
-    assert told["sha256"] == hashlib.sha256(content).hexdigest()
+    assert report["sha256"] == hashlib.sha256(content).hexdigest()
 
 
 def test_a_pods_room_is_shared(
@@ -202,9 +202,9 @@ def test_a_pods_room_is_shared(
     code, _, error = _main(capsys, "--uri", "zoo://resnet50", *inputs, *room)
     assert code == 2
     assert "inputs file configmap://samples/x.npz is larger than" in error
-    code, told, _ = _main(capsys, "--uri", "pvc://models/a%20b/net.onnx", *inputs, *room)
+    code, report, _ = _main(capsys, "--uri", "pvc://models/a%20b/net.onnx", *inputs, *room)
     assert code == 0
-    assert told["path"].endswith("/claims/models/a b/net.onnx")
+    assert report["path"].endswith("/claims/models/a b/net.onnx")
 
 
 def test_a_second_try_finds_what_the_first_left(

@@ -15,19 +15,19 @@ WARM = replace(A_STEP, warm_up_ns=2 * SECOND)
 
 def edges_of(drill: Drill, end_at_ns: int | None = None) -> list[tuple[str, int]]:
     """Run a step and return when its window's edges were notified."""
-    told: list[tuple[str, int]] = []
+    events: list[tuple[str, int]] = []
 
     def listen(drill: Drill) -> None:
         drill.driver.observer = Noting(
-            begin_window=lambda: told.append(("begin", drill.loop.now_ns())),
-            end_window=lambda: told.append(("over", drill.loop.now_ns())),
+            begin_window=lambda: events.append(("begin", drill.loop.now_ns())),
+            end_window=lambda: events.append(("over", drill.loop.now_ns())),
         )
 
     at: dict[int, Callable[[Drill], None]] = {0: listen}
     if end_at_ns is not None:
         at[end_at_ns] = lambda drill: drill.driver.end(End.INTERRUPTED)
     drill.run(at)
-    return told
+    return events
 
 
 def test_an_open_loops_window_is_over_before_its_drain() -> None:
@@ -40,8 +40,8 @@ def test_an_open_loops_window_is_over_before_its_drain() -> None:
 def test_a_closed_loops_window_is_over_with_its_last_reply() -> None:
     """The edge is the answer with which both minimums hold."""
     drill = Drill(after(300 * MILLISECOND), WARM, milli_qps=None)
-    (_, begin), (_, over) = told = edges_of(drill)
-    assert [name for name, _ in told] == ["begin", "over"]
+    (_, begin), (_, over) = events = edges_of(drill)
+    assert [name for name, _ in events] == ["begin", "over"]
     assert begin == drill.driver.window_ns
     assert over == begin + drill.driver.duration_ns == drill.driver.last_reply_ns
 
@@ -71,16 +71,16 @@ def test_an_end_within_the_drain_is_no_second_edge() -> None:
 )
 def test_what_is_answered_between_the_edges_is_known(milli_qps: int | None, answered: int) -> None:
     """Warm-up's last queries count, those of the drain do not: the energy is of that time."""
-    told: list[int] = []
+    counts: list[int] = []
 
     def listen(drill: Drill) -> None:
         drill.driver.observer = Noting(
-            begin_window=lambda: told.append(drill.recorder.answered_at_all),
-            end_window=lambda: told.append(drill.recorder.answered_at_all),
+            begin_window=lambda: counts.append(drill.recorder.answered_at_all),
+            end_window=lambda: counts.append(drill.recorder.answered_at_all),
         )
 
     drill = Drill(after(20 * MILLISECOND), WARM, milli_qps=milli_qps)
     tallied = drill.run({0: listen})
-    assert told[1] - told[0] == pytest.approx(answered, abs=1)
+    assert counts[1] - counts[0] == pytest.approx(answered, abs=1)
     if milli_qps == 100_000:
         assert tallied.latency.count == 1000

@@ -44,7 +44,7 @@ def nodes(draw: st.DrawFn) -> NodeWindow:
     foreign, mig = draw(st.none() | st.booleans()), draw(st.booleans())
     gpu_busy, gpu_used = draw(st.integers(0, 9)), draw(st.none() | st.integers(0, 9))
 
-    def told(joules: dict[str, int], *, over: bool) -> dict[str, Any]:
+    def answer(joules: dict[str, int], *, over: bool) -> dict[str, Any]:
         after = [GpuUse(gpu_uuid="GPU-0", busy_microseconds=gpu_used)] if uses else []
         reading = GpuReading(
             uuid="GPU-0",
@@ -73,25 +73,25 @@ def nodes(draw: st.DrawFn) -> NodeWindow:
     if draw(st.booleans()):
         watts = {name: draw(st.integers(0, 4000)) for name in names}
         later = {name: 5 * each for name, each in watts.items()}
-        idle = (told(start, over=False), told(later, over=False))
-    return window(told(start, over=False), told(end, over=True), idle=idle)
+        idle = (answer(start, over=False), answer(later, over=False))
+    return window(answer(start, over=False), answer(end, over=True), idle=idle)
 
 
 @given(st.lists(nodes(), min_size=1, max_size=3), st.booleans())
 def test_the_sum_is_that_of_its_parts(windows: list[NodeWindow], on_gpu: bool) -> None:  # noqa: FBT001 - drawn
     """Parts add up, no share exceeds the whole, the weakest names it, net is at most gross."""
-    told = found(*windows, terms=gpu_terms() if on_gpu else METERED)
-    assert told.attribution != "unavailable"
-    assert told.microjoules == sum(each.microjoules for each in told.domains)
-    ranks = [WEAKEST_LAST.index(each.attribution) for each in told.domains]
-    assert WEAKEST_LAST.index(told.attribution) == max(ranks)
-    for each in told.domains:
+    energy = found(*windows, terms=gpu_terms() if on_gpu else METERED)
+    assert energy.attribution != "unavailable"
+    assert energy.microjoules == sum(each.microjoules for each in energy.domains)
+    ranks = [WEAKEST_LAST.index(each.attribution) for each in energy.domains]
+    assert WEAKEST_LAST.index(energy.attribution) == max(ranks)
+    for each in energy.domains:
         assert 0 < each.share <= 1
         assert each.microjoules <= each.domain_microjoules
         assert (each.share == 1) or each.attribution == "shared"
-    if told.net_microjoules is not None:
-        assert told.net_microjoules <= (told.microjoules or 0)
-    assert Energy.model_validate_json(told.model_dump_json(exclude_none=True)) == told
+    if energy.net_microjoules is not None:
+        assert energy.net_microjoules <= (energy.microjoules or 0)
+    assert Energy.model_validate_json(energy.model_dump_json(exclude_none=True)) == energy
 
 
 @given(nodes(), st.integers(2, 5))
@@ -174,14 +174,14 @@ _ANSWERS = st.none() | st.one_of(
     st.integers(1, 2**40),
 )
 def test_nothing_that_an_agent_says_breaks_anything(
-    told: list[tuple[AgentAnswer | None, AgentAnswer | None, list[AgentAnswer | None]]],
+    answers: list[tuple[AgentAnswer | None, AgentAnswer | None, list[AgentAnswer | None]]],
     on_gpu: bool,  # noqa: FBT001 - drawn
     duration_ns: int,
 ) -> None:
     """Whatever comes, there is an energy or a reason, and never an energy of nothing."""
     agent = PlannedAgent(url="http://127.0.0.1:1", node="n", pod_uids=[POD])
     windows = []
-    for begin, end, between in told:
+    for begin, end, between in answers:
         known = [each for each in between if each is not None]
         idle = (known[0], known[-1]) if known else None
         windows.append(window_of(StepAnswers(agent, idle, begin, known, end), 0))

@@ -34,47 +34,52 @@ from support.energy_windows import POD, SECOND, cpu, sample
 from support.fake_agent import a_sample
 
 
-def at(second: float, joules: float = 0.0, **told: Any) -> TimedSample:
+def at(second: float, joules: float = 0.0, **fields: Any) -> TimedSample:
     """Return a sample of that second of the window; the agent's own clock stands elsewhere."""
-    made = a_sample(1000 + second, {"package-0": 500 + joules}, **told)
+    made = a_sample(1000 + second, {"package-0": 500 + joules}, **fields)
     return TimedSample(round(second * SECOND), made)
 
 
 def test_rates_are_those_since_the_sample_before() -> None:
     """Watts and cores are differences by the node's clock, in and before the window."""
     taken = (at(0, 10), at(1, 50), at(3, 250))
-    told = telemetry_of(NodeWindow("n", 1, taken, (at(-10), at(-8, 10))), on_gpu=False)
-    assert [each.at_milliseconds for each in told.samples] == [-8000, 0, 1000, 3000]
-    assert [each.watts["package-0"] for each in told.samples] == [5, 0, 40, 100]
-    assert [each.cpu_cores for each in told.samples] == [2.0] * 4
-    assert [each.server_cpu_cores for each in told.samples] == [1.0] * 4
-    assert told.server_cpu_seconds == pytest.approx(3)
-    assert told.server_throttled_seconds is None
-    assert told.steal_seconds == 0
+    telemetry = telemetry_of(NodeWindow("n", 1, taken, (at(-10), at(-8, 10))), on_gpu=False)
+    assert [each.at_milliseconds for each in telemetry.samples] == [-8000, 0, 1000, 3000]
+    assert [each.watts["package-0"] for each in telemetry.samples] == [5, 0, 40, 100]
+    assert [each.cpu_cores for each in telemetry.samples] == [2.0] * 4
+    assert [each.server_cpu_cores for each in telemetry.samples] == [1.0] * 4
+    assert telemetry.server_cpu_seconds == pytest.approx(3)
+    assert telemetry.server_throttled_seconds is None
+    assert telemetry.steal_seconds == 0
 
 
 def test_a_sample_right_after_another_tells_no_rates() -> None:
     """The window's end just after a second's end counts for the energy, not for the series."""
-    told = telemetry_of(NodeWindow("n", 1, (at(0), at(1, 3), at(1.02, 3.9))), on_gpu=False)
-    assert [each.at_milliseconds for each in told.samples] == [0, 1000]
-    assert told.server_cpu_seconds == pytest.approx(1.02)
+    telemetry = telemetry_of(NodeWindow("n", 1, (at(0), at(1, 3), at(1.02, 3.9))), on_gpu=False)
+    assert [each.at_milliseconds for each in telemetry.samples] == [0, 1000]
+    assert telemetry.server_cpu_seconds == pytest.approx(1.02)
 
 
 def test_the_first_sample_has_no_rate() -> None:
     """Without an idle time the first sample has figures of its moment alone."""
-    told = telemetry_of(NodeWindow("n", 1, (at(0), at(1, 3))), on_gpu=False)
-    assert (told.samples[0].watts, told.samples[0].cpu_cores) == ({}, None)
-    assert told.samples[0].server_memory_bytes == 2**20
+    telemetry = telemetry_of(NodeWindow("n", 1, (at(0), at(1, 3))), on_gpu=False)
+    assert (telemetry.samples[0].watts, telemetry.samples[0].cpu_cores) == ({}, None)
+    assert telemetry.samples[0].server_memory_bytes == 2**20
 
 
 def test_a_restarted_agent_has_no_rates_across() -> None:
     """Counters of two starts are never compared; what is known is reported, and the fault."""
     taken = (at(0), at(1, 3), at(2, 5, instance="second"), at(3, 9, instance="second"))
     fault = "the agent of n was restarted"
-    told = telemetry_of(NodeWindow("n", 1, taken, fault=fault), on_gpu=False)
-    assert [each.watts for each in told.samples] == [{}, {"package-0": 3}, {}, {"package-0": 4}]
-    assert told.server_cpu_seconds is None
-    assert told.missing == [fault]
+    telemetry = telemetry_of(NodeWindow("n", 1, taken, fault=fault), on_gpu=False)
+    assert [each.watts for each in telemetry.samples] == [
+        {},
+        {"package-0": 3},
+        {},
+        {"package-0": 4},
+    ]
+    assert telemetry.server_cpu_seconds is None
+    assert telemetry.missing == [fault]
 
 
 def a_gpu_sample(second: int, *, used: bool) -> AgentSample:
@@ -133,10 +138,10 @@ def test_what_an_agent_misses_is_told() -> None:
         MissingSource(source="nvml", reason="there is no driver"),
         MissingSource(source="rapl", subject="package-0-dram", reason="it is not readable"),
     ]
-    told = telemetry_of(
+    telemetry = telemetry_of(
         NodeWindow("n", 1, (at(0, missing=missing), at(1, missing=missing))), on_gpu=False
     )
-    assert told.missing == [
+    assert telemetry.missing == [
         "nvml: there is no driver",
         "rapl (package-0-dram): it is not readable",
     ]
@@ -152,9 +157,9 @@ def test_usage_has_the_servers_part_from_their_nodes() -> None:
         telemetry_of(NodeWindow(name, 1, (at(0), at(1), at(2, target_cores=cores))), on_gpu=False)
         for name, cores in (("n", 1.0), ("m", 1.0))
     ]
-    told = filled(usage, nodes)
-    assert [each.server_cpu_cores for each in told] == [2.0, 2.0, None]
-    assert [each.server_memory_bytes for each in told] == [2**21, 2**21, None]
+    samples = filled(usage, nodes)
+    assert [each.server_cpu_cores for each in samples] == [2.0, 2.0, None]
+    assert [each.server_memory_bytes for each in samples] == [2**21, 2**21, None]
     assert served_cpu_seconds(nodes) == 4
     assert filled(usage, []) == usage
     unknown = NodeTelemetry(node="x")
@@ -167,7 +172,7 @@ def test_usage_has_the_servers_part_from_their_nodes() -> None:
 def test_what_a_part_of_the_servers_used_is_not_the_servers() -> None:
     """If not every server has an agent, the step has no CPU seconds of the servers."""
 
-    def told(unmetered: str) -> Step:
+    def step(unmetered: str) -> Step:
         terms = EnergyTerms(
             disabled=False, unmetered=unmetered, milliwatts_per_core=None, on_gpu=False
         )
@@ -182,10 +187,10 @@ def test_what_a_part_of_the_servers_used_is_not_the_servers() -> None:
             open_loop=False,
         )
 
-    assert told("").server_cpu_seconds == 1
-    assert told("").energy.microjoules == 20_000_000
-    assert told("").energy.microjoules_per_inference == 500_000  # 10 queries of 4 samples
-    part = told("one server has no agent")
+    assert step("").server_cpu_seconds == 1
+    assert step("").energy.microjoules == 20_000_000
+    assert step("").energy.microjoules_per_inference == 500_000  # 10 queries of 4 samples
+    part = step("one server has no agent")
     assert (part.server_cpu_seconds, part.energy.microjoules) == (None, None)
     assert len(part.telemetry) == 1
 
@@ -214,12 +219,12 @@ def test_a_long_run_stays_small() -> None:
             between.add(answer(second))
     agent = PlannedAgent(url="http://a:1", node="worker-1", pod_uids=[POD])
     answers = StepAnswers(agent, None, answer(0), between.entries, answer(3600))
-    told = telemetry_of(window_of(answers, 0), on_gpu=False)
-    assert MOST_ENTRIES / 2 < len(told.samples) <= MOST_ENTRIES
-    text = told.model_dump_json(exclude_none=True)
+    telemetry = telemetry_of(window_of(answers, 0), on_gpu=False)
+    assert MOST_ENTRIES / 2 < len(telemetry.samples) <= MOST_ENTRIES
+    text = telemetry.model_dump_json(exclude_none=True)
     assert len(text) < 200 * 1024
-    assert NodeTelemetry.model_validate_json(text) == told
-    assert all(each.watts["package-0"] == 40.3 for each in told.samples[1:])
+    assert NodeTelemetry.model_validate_json(text) == telemetry
+    assert all(each.watts["package-0"] == 40.3 for each in telemetry.samples[1:])
 
 
 def test_fields_of_a_later_agent_are_passed_over() -> None:
@@ -230,15 +235,15 @@ def test_fields_of_a_later_agent_are_passed_over() -> None:
         AgentAnswer(0, 0, body.replace("1000000000", "2").encode()),
     ]
     agent = PlannedAgent(url="http://a:1", pod_uids=[POD])
-    told = window_of(StepAnswers(agent, None, answers[0], [], answers[0]), 0)
-    assert (told.node, told.fault) == (
+    fields = window_of(StepAnswers(agent, None, answers[0], [], answers[0]), 0)
+    assert (fields.node, fields.fault) == (
         "worker-1",
         "the node agent of worker-1 has a clock that does not go on",
     )
 
 
 @pytest.mark.parametrize(
-    "told",
+    "fields",
     [
         {"agent_version": "v" * (MOST_CHARACTERS + 1)},
         {"missing": [MissingSource(source="rapl", reason="no" * MOST_CHARACTERS)]},
@@ -250,9 +255,9 @@ def test_fields_of_a_later_agent_are_passed_over() -> None:
         {"missing": [MissingSource(source="rapl", reason="no")] * (MOST_LISTED + 1)},
     ],
 )
-def test_an_answer_without_measure_is_none(told: dict[str, Any]) -> None:
+def test_an_answer_without_measure_is_none(fields: dict[str, Any]) -> None:
     """Texts and lists go into the result, once for each second: longer ones are not taken."""
-    body = sample(1, **told).model_dump_json().encode()
+    body = sample(1, **fields).model_dump_json().encode()
     taken, fault = read_sample(AgentAnswer(0, 0, body))
     assert taken is None
     assert fault.startswith(f"answered with a list of more than {MOST_LISTED} entries")

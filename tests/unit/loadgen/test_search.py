@@ -62,12 +62,12 @@ def changed_server_searched(
     slope: float, now_qps: float, after: int, *, by: Callable[[ProbeAt], bool]
 ) -> Peak:
     """Search a server whose peak is 440 queries a second until so many such probes ran."""
-    asked = 0
+    probe_count = 0
 
     def share_at(ask: ProbeAt) -> float:
-        nonlocal asked
-        asked += by(ask)
-        peak_qps = now_qps if asked > after else 440
+        nonlocal probe_count
+        probe_count += by(ask)
+        peak_qps = now_qps if probe_count > after else 440
         return min(0.95, 0.01 * math.exp(slope * (ask.milli_qps / 1000 / peak_qps - 1)))
 
     return searched_by(share_at, 506.0)
@@ -336,17 +336,17 @@ def test_rates_that_never_keep_the_bound_cannot_be_met() -> None:
 def test_the_rate_doubles_until_the_bound_is_broken_and_then_is_bisected() -> None:
     """Each rate of the locating probes follows from the verdicts before."""
     found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
-    asked = []
-    for kept in (True, True, False, True, False):
+    rates_qps = []
+    for enough in (True, True, False, True, False):
         ask = next_step(GOAL, found)
         assert isinstance(ask, ProbeAt)
-        asked.append(ask.milli_qps / 1000)
-        decided: Decision = "EnoughQueries" if kept else "Overshoots"
+        rates_qps.append(ask.milli_qps / 1000)
+        decided: Decision = "EnoughQueries" if enough else "Overshoots"
         found = replace(
             found,
             probes=(*found.probes, ProbeResult(ask, ObservedCounts(500, 0), decided, "probe", 0)),
         )
-    assert asked == pytest.approx([500, 1000, 2000, 1414.214, 1681.793], abs=0.001)
+    assert rates_qps == pytest.approx([500, 1000, 2000, 1414.214, 1681.793], abs=0.001)
 
 
 def doubled(
@@ -488,9 +488,11 @@ def test_a_server_that_became_slower_is_followed(ever_later: int) -> None:
     for number in range(12):
         ask = next_step(GOAL, found)
         assert isinstance(ask, ProbeAt)
-        kept = not ask.runs_to_completion and ask.milli_qps < 600_000
-        seen = ObservedCounts(8192, 0) if kept else ObservedCounts(8192, 4000 + ever_later * number)
-        tried = ProbeResult(ask, seen, "EnoughQueries" if kept else "Overshoots", f"{number}", 0)
+        enough = not ask.runs_to_completion and ask.milli_qps < 600_000
+        seen = (
+            ObservedCounts(8192, 0) if enough else ObservedCounts(8192, 4000 + ever_later * number)
+        )
+        tried = ProbeResult(ask, seen, "EnoughQueries" if enough else "Overshoots", f"{number}", 0)
         found = replace(found, probes=(*found.probes, tried))
         if ask.runs_to_completion:
             rates.append(ask.milli_qps / 1000)

@@ -36,7 +36,7 @@ def plan_of(cluster: PretendCluster) -> LoadPlan:
     return LoadPlan.model_validate_json(held["data"]["plan.json"])
 
 
-def asked(cluster: PretendCluster) -> list[tuple[str, str, list[str]]]:
+def requests(cluster: PretendCluster) -> list[tuple[str, str, list[str]]]:
     """Return what the plan says of agents: URL, node, pods."""
     return [(each.url, each.node, each.pod_uids) for each in plan_of(cluster).agents]
 
@@ -55,7 +55,7 @@ def test_each_node_of_a_server_has_its_agent() -> None:
     third = {**third, "metadata": {**third["metadata"], "name": "a-run-server-3", "uid": "third"}}
     cluster.pods["a-run-server-3"] = third
     cluster.settle()
-    assert asked(cluster) == [
+    assert requests(cluster) == [
         ("http://10.1.0.1:9465", "node1", ["uid-of-a-run-server-1"]),
         ("http://10.1.0.2:9465", "node2", ["uid-of-a-run-server-2", "third"]),
     ]
@@ -110,7 +110,7 @@ def test_an_agent_is_polled_at_the_address_of_its_endpoint(
 ) -> None:
     """At the address of the servers' family, at the port named http, or at the only one."""
     cluster = metered(*slices)
-    assert [each[0] for each in asked(cluster)] == [url]
+    assert [each[0] for each in requests(cluster)] == [url]
     assert plan_of(cluster).energy_unavailable_reason == ""
 
 
@@ -125,7 +125,7 @@ def test_the_agents_address_has_the_servers_family() -> None:
     cluster.settle()
     cluster.pods["a-run-server-1"] = bound(server_pod(cluster.run), "node1", "fd00::7")
     cluster.settle()
-    assert [each[0] for each in asked(cluster)] == ["http://[fd00::1]:9465"]
+    assert [each[0] for each in requests(cluster)] == ["http://[fd00::1]:9465"]
 
 
 @pytest.mark.parametrize(
@@ -159,10 +159,10 @@ def test_missing_energy_is_explained_and_delays_nothing(
     """The plan is made in the same look, with why there is no energy and what to do."""
     cluster = metered(*slices, refusal=refusal)
     assert cluster.jobs_made == 1
-    assert asked(cluster) == []
-    told = plan_of(cluster).energy_unavailable_reason
-    assert all(word in told for word in words), told
-    assert not told.endswith(".")
+    assert requests(cluster) == []
+    reason = plan_of(cluster).energy_unavailable_reason
+    assert all(word in reason for word in words), reason
+    assert not reason.endswith(".")
 
 
 def test_a_cluster_without_agents_says_so() -> None:
@@ -176,7 +176,7 @@ def test_a_cluster_without_agents_says_so() -> None:
 def test_nodes_without_agents_are_named_and_the_others_are_measured() -> None:
     """Use is known of some servers, energy is not: four nodes are named, the rest is counted."""
     cluster = metered(list_agents(endpoint("node3", "10.1.0.3")), replicas=8)
-    assert [each[1] for each in asked(cluster)] == ["node3"]
+    assert [each[1] for each in requests(cluster)] == ["node3"]
     assert (
         "ready on node1, node2, node4, node5 and 3 more:"
         in plan_of(cluster).energy_unavailable_reason
@@ -231,15 +231,15 @@ def test_an_external_servers_pods_are_found_behind_its_service() -> None:
         at("node3", "e", terminating=True),
         pods=[("node2", "a"), ("node2", "b"), ("node1", "c"), ("node3", "e"), ("node3", "other")],
     )
-    assert asked(cluster) == [
+    assert requests(cluster) == [
         ("http://10.1.0.1:9465", "node1", ["c"]),
         ("http://10.1.0.2:9465", "node2", ["a", "b"]),
     ]
     assert plan_of(cluster).energy_unavailable_reason == ""
     assert cluster.status()["nodes"] == ["node1", "node2"]
-    kept = cluster.start_load().measure()
-    kept.behind_service = None
-    assert kept.settle().status()["nodes"] == ["node1", "node2"]
+    measured = cluster.start_load().measure()
+    measured.behind_service = None
+    assert measured.settle().status()["nodes"] == ["node1", "node2"]
 
 
 _UNKNOWN = [
@@ -257,7 +257,7 @@ _UNKNOWN = [
 def test_unknown_endpoints_of_an_external_server_are_reported(unknown: Object) -> None:
     """Load goes there too: what an author's slices say of foreign pods or nodes is not believed."""
     cluster = behind(at("node1", "c"), unknown, pods=[("node1", "c")])
-    assert asked(cluster) == [("http://10.1.0.1:9465", "node1", ["c"])]
+    assert requests(cluster) == [("http://10.1.0.1:9465", "node1", ["c"])]
     assert "1 endpoint behind the Service theirs is not among the pods of the namespace team" in (
         plan_of(cluster).energy_unavailable_reason
     )
@@ -267,9 +267,9 @@ def test_unknown_endpoints_of_an_external_server_are_reported(unknown: Object) -
 def test_endpoints_that_are_not_known_are_counted() -> None:
     """The reason lists them after the nodes without an agent."""
     cluster = behind(at("node9", "c"), *_UNKNOWN[:2], pods=[("node9", "c")])
-    told = plan_of(cluster).energy_unavailable_reason
-    assert "No node agent is ready on node9" in told
-    assert "; 2 endpoints behind the Service theirs are not among" in told
+    reason = plan_of(cluster).energy_unavailable_reason
+    assert "No node agent is ready on node9" in reason
+    assert "; 2 endpoints behind the Service theirs are not among" in reason
 
 
 @pytest.mark.parametrize("count", [64, 65])
@@ -280,7 +280,7 @@ def test_an_agent_gets_no_more_pods_than_it_can_measure(count: int) -> None:
     cluster = behind(*pods, at("node2", "b"), pods=[("node2", "b"), *(("node1", u) for u in uids)])
     fits = count == 64
     whole = [("http://10.1.0.1:9465", "node1", uids)] if fits else []
-    assert asked(cluster) == [*whole, ("http://10.1.0.2:9465", "node2", ["b"])]
+    assert requests(cluster) == [*whole, ("http://10.1.0.2:9465", "node2", ["b"])]
     words = "The node agent on node1 measures 64 pods at a time, and the Service theirs has 65"
     assert (words in plan_of(cluster).energy_unavailable_reason) is not fits
 
@@ -306,8 +306,8 @@ def test_a_service_whose_pods_cannot_be_listed_is_reported() -> None:
     cluster.settings = SETTLED
     cluster.service = {"spec": {"type": "ClusterIP"}}
     cluster.behind_service = EndpointList(refusal="endpointslices is forbidden")
-    told = plan_of(cluster.settle()).energy_unavailable_reason
-    assert told.endswith("theirs could not be listed: endpointslices is forbidden")
+    reason = plan_of(cluster.settle()).energy_unavailable_reason
+    assert reason.endswith("theirs could not be listed: endpointslices is forbidden")
 
 
 def test_an_external_server_by_url_is_not_metered() -> None:

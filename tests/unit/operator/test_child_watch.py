@@ -51,30 +51,30 @@ class _Connection(ApiConnection):
         yield reader
 
 
-def _told(kind: str, version: str, name: str = "a") -> dict[str, Any]:
+def _event(kind: str, version: str, name: str = "a") -> dict[str, Any]:
     return {"type": kind, "object": {"metadata": {"name": name, "resourceVersion": version}}}
 
 
 def _watched(script: Script) -> tuple[list[ChildChange], list[str | None], int]:
     changes: list[ChildChange] = []
-    heard: list[int] = []
+    events: list[int] = []
     connection = _Connection(script)
     watch = ChildWatch(
-        connection, "Pod", "ns", changed=changes.append, on_event=lambda: heard.append(1)
+        connection, "Pod", "ns", changed=changes.append, on_event=lambda: events.append(1)
     )
     with contextlib.suppress(asyncio.CancelledError), capture_logs():
         asyncio.run(watch.run())
-    return changes, connection.versions, len(heard)
+    return changes, connection.versions, len(events)
 
 
 def test_a_watch_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the last version that it heard, bookmarks included, also after a fault."""
     monkeypatch.setattr(child_watch, "_BACKOFF_SECONDS", (0.0,))
-    changes, versions, heard = _watched(
+    changes, versions, events = _watched(
         [
-            [_told("ADDED", "1"), _told("BOOKMARK", "5")],
+            [_event("ADDED", "1"), _event("BOOKMARK", "5")],
             UnreachableError("cut"),
-            [_told("DELETED", "7", "b")],
+            [_event("DELETED", "7", "b")],
         ]
     )
     assert [(each.type, each.metadata["name"]) for each in changes] == [
@@ -82,14 +82,14 @@ def test_a_watch_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
         ("DELETED", "b"),
     ]
     assert versions == [None, "5", "5", "7"]
-    assert heard == 5
+    assert events == 5
 
 
 def test_a_watch_that_missed_too_much_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then all objects are delivered again."""
     monkeypatch.setattr(child_watch, "_BACKOFF_SECONDS", (0.0,))
     gone = {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}
-    _, versions, _ = _watched([[_told("ADDED", "1")], [gone], [_told("ADDED", "9")]])
+    _, versions, _ = _watched([[_event("ADDED", "1")], [gone], [_event("ADDED", "9")]])
     assert versions == [None, "1", None, "9"]
 
 
@@ -118,7 +118,7 @@ def test_whatever_a_load_pod_answers_is_bounded_and_never_followed(
         followed.append(request.path)
         return web.Response(text="{}")
 
-    async def asked() -> LoadReport | None:
+    async def fetch() -> LoadReport | None:
         application = web.Application()
         application.router.add_get("/progress", progress)
         application.router.add_get("/elsewhere", elsewhere)
@@ -128,7 +128,7 @@ def test_whatever_a_load_pod_answers_is_bounded_and_never_followed(
         ):
             return await LoadgenClient(session, int(server.port or 0)).report("127.0.0.1")
 
-    report = asyncio.run(asked())
+    report = asyncio.run(fetch())
     assert (report is not None) == understood
     assert followed == []
 
@@ -136,9 +136,9 @@ def test_whatever_a_load_pod_answers_is_bounded_and_never_followed(
 def test_a_load_pod_that_is_not_there_says_nothing() -> None:
     """Neither progress nor that it will stop."""
 
-    async def asked() -> tuple[LoadReport | None, bool]:
+    async def fetch() -> tuple[LoadReport | None, bool]:
         async with aiohttp.ClientSession() as session:
             pods = LoadgenClient(session, 1)
             return await pods.report("127.0.0.1"), await pods.stop("127.0.0.1", "token")
 
-    assert asyncio.run(asked()) == (None, False)
+    assert asyncio.run(fetch()) == (None, False)

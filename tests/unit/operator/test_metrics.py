@@ -42,13 +42,13 @@ def test_every_metric_of_the_operator_is_exported_and_no_other() -> None:
     stats = operator_stats(run, a_raw_run("b", phase="Starting", startTime="2026-03-12T14:00:00Z"))
     stats.count_api_error("500")
     text = exposition(stats)().decode()
-    told = {family.name: family for family in text_string_to_metric_families(text)}
+    families = {family.name: family for family in text_string_to_metric_families(text)}
     wanted = {metric.name.removesuffix("_total"): metric for metric in METRICS["operator"]}
-    assert {name for name in told if not name.startswith("process_")} == wanted.keys()
-    assert "process_resident_memory_bytes" in told
+    assert {name for name in families if not name.startswith("process_")} == wanted.keys()
+    assert "process_resident_memory_bytes" in families
     for name, metric in wanted.items():
-        assert (told[name].type, told[name].documentation) == (metric.type, metric.help)
-        labels = {frozenset(sample.labels) - {"le"} for sample in told[name].samples}
+        assert (families[name].type, families[name].documentation) == (metric.type, metric.help)
+        labels = {frozenset(sample.labels) - {"le"} for sample in families[name].samples}
         assert labels == {frozenset(metric.labels)}, name
 
 
@@ -191,8 +191,8 @@ def test_an_unfinished_run_exports_its_phase_start_and_deadline(
     """A stuck run shows by both; one that has not begun has no deadline yet."""
     for each in status.get("conditions", ()):
         each["lastTransitionTime"] = f"2026-03-12T14:00:{since:02}Z"
-    told = {**status, **({"phase": phase} if phase else {})}
-    stats = operator_stats(a_raw_run(spec={"activeDeadlineSeconds": 100}, **told))
+    full_status = {**status, **({"phase": phase} if phase else {})}
+    stats = operator_stats(a_raw_run(spec={"activeDeadlineSeconds": 100}, **full_status))
     assert values(stats, "inferometer_run_phase_since_timestamp_seconds") == {
         (*RUN, phase or "Pending"): BEGAN + since
     }
@@ -260,7 +260,7 @@ def test_whatever_a_run_names_is_one_label(step: str) -> None:
 def test_of_201_runs_the_stuck_one_is_exported() -> None:
     """What has begun comes first, the longest in its phase before others; who queues comes last."""
 
-    def told(*runs: Object) -> set[str]:
+    def exposed_runs(*runs: Object) -> set[str]:
         since = "inferometer_run_phase_since_timestamp_seconds"
         return {run for _, run, _ in values(operator_stats(*runs), since)}
 
@@ -269,9 +269,9 @@ def test_of_201_runs_the_stuck_one_is_exported() -> None:
         return a_raw_run(f"r{number}", phase="Starting", startTime=at)
 
     begun = [starting(number) for number in range(MAX_ACTIVE_RUNS + 1)]
-    assert told(*begun) == {f"r{number}" for number in range(MAX_ACTIVE_RUNS)}
+    assert exposed_runs(*begun) == {f"r{number}" for number in range(MAX_ACTIVE_RUNS)}
     queued = [a_raw_run(f"q{number}", phase="Queued") for number in range(MAX_ACTIVE_RUNS)]
-    assert "r200" in told(*queued, begun[-1])
+    assert "r200" in exposed_runs(*queued, begun[-1])
 
 
 def test_the_most_series_that_finished_runs_have_stand_in_the_docs() -> None:

@@ -29,13 +29,13 @@ def script() -> ModuleType:
 
 def a_run(phase: str, conditions: dict[str, str]) -> Json:
     """Return a run of this state."""
-    told = [
+    condition_list = [
         {"type": kind, "status": value, "reason": "Because", "message": f"{kind} is {value}."}
         for kind, value in conditions.items()
     ]
     return {
         "metadata": {"name": "first-abcde"},
-        "status": {"phase": phase, "conditions": told},
+        "status": {"phase": phase, "conditions": condition_list},
     }
 
 
@@ -47,16 +47,16 @@ def answering(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Answering:
     """
 
     def answers(*runs: Json) -> list[tuple[str, str]]:
-        asked: list[tuple[str, str]] = []
+        requests: list[tuple[str, str]] = []
         states = iter(runs)
 
         def call(method: str, path: str, body: str | None = None) -> Json:
-            asked.append((method, path))
+            requests.append((method, path))
             return next(states, runs[-1]) if method == "GET" else runs[-1]
 
         monkeypatch.setattr(script, "call", call)
         monkeypatch.setattr(script.time, "sleep", lambda _: None)
-        return asked
+        return requests
 
     return answers
 
@@ -65,29 +65,29 @@ def test_a_complete_run_passes_and_is_deleted(
     script: ModuleType, answering: Answering, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Complete and Finished: exit code 0, each phase printed once, the run deleted."""
-    asked = answering(
+    requests = answering(
         a_run("Starting", {}),
         a_run("Starting", {"Accepted": "True"}),
         a_run("Complete", {"Complete": "True"}),
         a_run("Complete", COMPLETE),
     )
     assert script.main("bench", 60.0, "{}") == 0
-    assert asked == [("POST", "bench/benchmarkruns"), *[("GET", PATH)] * 4, ("DELETE", PATH)]
-    told = capsys.readouterr().out
-    assert told.count("  Starting\n") == 1
-    assert "It is Complete: Complete is True." in told
+    assert requests == [("POST", "bench/benchmarkruns"), *[("GET", PATH)] * 4, ("DELETE", PATH)]
+    output = capsys.readouterr().out
+    assert output.count("  Starting\n") == 1
+    assert "It is Complete: Complete is True." in output
 
 
 def test_a_failed_run_fails_at_once_and_is_kept(
     script: ModuleType, answering: Answering, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Failed: exit code 1 without waiting longer, every condition printed, the run kept."""
-    asked = answering(a_run("Failed", FAILED))
+    requests = answering(a_run("Failed", FAILED))
     assert script.main("bench", 60.0, "{}") == 1
-    assert asked == [("POST", "bench/benchmarkruns"), ("GET", PATH)]
-    told = capsys.readouterr().out
-    assert "  Failed=True Because: Failed is True." in told
-    assert "kubectl describe benchmarkrun first-abcde --namespace bench" in told
+    assert requests == [("POST", "bench/benchmarkruns"), ("GET", PATH)]
+    output = capsys.readouterr().out
+    assert "  Failed=True Because: Failed is True." in output
+    assert "kubectl describe benchmarkrun first-abcde --namespace bench" in output
 
 
 def test_a_run_that_nobody_serves_says_so(

@@ -116,7 +116,7 @@ if sys.argv[1] == "save":
 """
 
 
-class Heard:
+class CommandRecorder:
     """A docker and a buildah that only record their arguments."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,18 +140,18 @@ class Heard:
 
 
 @pytest.fixture
-def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Heard:
+def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandRecorder:
     """Return a recorder of the commands of both builders."""
-    return Heard(tmp_path, monkeypatch)
+    return CommandRecorder(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("builder", [Docker(), Buildah()], ids=["docker", "buildah"])
 def test_a_build_names_target_tag_and_base(
-    heard: Heard, builder: Docker | Buildah, checkout: Path
+    recorder: CommandRecorder, builder: Docker | Buildah, checkout: Path
 ) -> None:
     """Both builders get the same options, and the checkout as context."""
     builder.build(checkout, GPU, "team/it:1", "python:3.12")
-    (words,) = heard.commands
+    (words,) = recorder.commands
     command = " ".join(words)
     assert "--target serving-gpu --tag team/it:1" in command
     assert "--build-arg BASE_IMAGE=python:3.12" in command
@@ -160,70 +160,76 @@ def test_a_build_names_target_tag_and_base(
     assert words[-1] == "."
 
 
-def test_the_dockerfile_chooses_the_base_by_default(heard: Heard, checkout: Path) -> None:
+def test_the_dockerfile_chooses_the_base_by_default(
+    recorder: CommandRecorder, checkout: Path
+) -> None:
     """Without a base image in the options, no build argument is passed."""
     Docker().build(checkout, SERVING, "it:1", None)
-    assert "--build-arg" not in heard.commands[0]
+    assert "--build-arg" not in recorder.commands[0]
 
 
-def test_docker_is_used_if_its_daemon_answers(heard: Heard) -> None:
+def test_docker_is_used_if_its_daemon_answers(recorder: CommandRecorder) -> None:
     """Buildah is the second choice, unless it is selected."""
     assert isinstance(usable_builder(), Docker)
     assert isinstance(usable_builder("buildah"), Buildah)
-    heard.install("docker", "#!/bin/sh\nexit 1\n")
+    recorder.install("docker", "#!/bin/sh\nexit 1\n")
     assert isinstance(usable_builder(), Buildah)
 
 
-def test_buildah_saves_under_the_name_of_a_node(heard: Heard, tmp_path: Path) -> None:
+def test_buildah_saves_under_the_name_of_a_node(recorder: CommandRecorder, tmp_path: Path) -> None:
     """An image that buildah stores under localhost belongs to Docker Hub in the archive."""
     Buildah().save("it:1", tmp_path / "it.tar")
-    assert heard.commands[0][-2:] == [
+    assert recorder.commands[0][-2:] == [
         "localhost/it:1",
         f"oci-archive:{tmp_path}/it.tar:docker.io/library/it:1",
     ]
 
 
-def test_the_light_images_are_built_by_default(heard: Heard) -> None:
+def test_the_light_images_are_built_by_default(recorder: CommandRecorder) -> None:
     """All images but the GPU one are built by default; names select others."""
     assert main(["build", "--registry", "team", "--tag", "2"]) == 0
     assert main(["build", "serving-gpu", "--tag", "2"]) == 0
-    tags = [words[words.index("--tag") + 1] for words in heard.commands if words[1] == "build"]
+    tags = [words[words.index("--tag") + 1] for words in recorder.commands if words[1] == "build"]
     light = [
         f"team/inferometer-{name}:2" for name in ("operator", "loadgen", "telemetry", "serving")
     ]
     assert tags == [*light, "inferometer-serving-gpu:2"]
 
 
-def test_an_unknown_image_is_refused(heard: Heard, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_image_is_refused(
+    recorder: CommandRecorder, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The message lists the images, and nothing is built."""
     assert main(["build", "server"]) == 2
     assert "operator, loadgen, telemetry, serving, serving-gpu" in capsys.readouterr().err
-    assert not [words for words in heard.commands if words[1] == "build"]
+    assert not [words for words in recorder.commands if words[1] == "build"]
 
 
-def test_a_push_needs_a_registry(heard: Heard, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_push_needs_a_registry(
+    recorder: CommandRecorder, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without a registry, nothing is pushed to Docker Hub by mistake."""
     assert main(["push"]) == 2
     assert "make push REGISTRY=" in capsys.readouterr().err
     assert main(["push", "operator", "--registry", "ghcr.io/team", "--tag", "2"]) == 0
-    pushed = [words[-1] for words in heard.commands if words[1] == "push"]
+    pushed = [words[-1] for words in recorder.commands if words[1] == "push"]
     assert pushed == ["ghcr.io/team/inferometer-operator:2"]
 
 
-def test_kind_is_given_an_archive_of_each(heard: Heard) -> None:
+def test_kind_is_given_an_archive_of_each(recorder: CommandRecorder) -> None:
     """An image of either builder reaches kind's nodes in an archive."""
-    heard.install("kind", _FAKE)
+    recorder.install("kind", _FAKE)
     assert main(["kind-load", "loadgen", "--kind-cluster", "mine"]) == 0
-    (loaded,) = [words for words in heard.commands if words[0] == "kind"]
+    (loaded,) = [words for words in recorder.commands if words[0] == "kind"]
     assert loaded[1:3] == ["load", "image-archive"]
     assert loaded[-2:] == ["--name", "mine"]
 
 
-def test_archives_are_built_once(heard: Heard, checkout: Path) -> None:
+def test_archives_are_built_once(recorder: CommandRecorder, checkout: Path) -> None:
     """An image is built again only after a change."""
 
     def built() -> int:
-        return sum(words[1] == "build" for words in heard.commands)
+        return sum(words[1] == "build" for words in recorder.commands)
 
     first = archives(checkout, checkout / "cache", [SERVING])
     assert archives(checkout, checkout / "cache", [SERVING]) == first
@@ -235,7 +241,7 @@ def test_archives_are_built_once(heard: Heard, checkout: Path) -> None:
     assert second[0].read_text() == "archive"
 
 
-def test_leftovers_of_a_killed_build_are_removed(heard: Heard, checkout: Path) -> None:
+def test_leftovers_of_a_killed_build_are_removed(recorder: CommandRecorder, checkout: Path) -> None:
     """The next build removes half a base and half an archive."""
     folder = checkout / "cache" / "images"
     (folder / "debian-x" / "proc").mkdir(parents=True)

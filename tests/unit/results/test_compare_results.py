@@ -134,7 +134,7 @@ _OF_ONE_RUN = "from within one run (percentiles: order statistics"
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "bounds"),
     [
         (repeated(20.0), repeated(22.0), " from the repeats of each scenario."),
         (with_service(20.0), with_service(22.0), " from within one run each (perc"),
@@ -156,11 +156,13 @@ def test_the_source_of_bounds_is_printed_for_each_result(
     tmp_path: Path,
     before: ResultDocument,
     after: ResultDocument,
-    told: str,
+    bounds: str,
 ) -> None:
     """A repeated result is described as such, whatever the other one is."""
-    shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
-    assert f"Bounds are 95 % confidence bounds{told}" in " ".join(shown.split())
+    shown = inferometer(
+        "compare", write_result(tmp_path, "a", before), write_result(tmp_path, "b", after)
+    ).stdout
+    assert f"Bounds are 95 % confidence bounds{bounds}" in " ".join(shown.split())
     assert ("do not cover variation between runs" in " ".join(shown.split())) == (
         "from within one run" in shown
     )
@@ -172,7 +174,7 @@ def test_a_partly_repeated_run_is_described_as_such(inferometer: Command, tmp_pa
     again = with_service(20.0).scenarios[0].model_copy(update={"name": "again"})
     document = repeated(20.0)
     both = document.model_copy(update={"run": run, "scenarios": [*document.scenarios, again]})
-    path = kept(tmp_path, "both", both)
+    path = write_result(tmp_path, "both", both)
     assert "bounds from repeats if there are any, else from within one run (perc" in " ".join(
         inferometer("compare", path, path).stdout.split()
     )
@@ -251,7 +253,7 @@ def test_any_two_documents_can_be_compared(before: ResultDocument, after: Result
     differences(before, after)
 
 
-def kept(folder: Path, name: str, document: ResultDocument) -> str:
+def write_result(folder: Path, name: str, document: ResultDocument) -> str:
     """Write a result as `inferometer run` does; return its path."""
     path = folder / f"{name}.json"
     path.write_text(document.model_dump_json(exclude_none=True), encoding="utf-8")
@@ -260,8 +262,8 @@ def kept(folder: Path, name: str, document: ResultDocument) -> str:
 
 def test_a_regression_exits_with_4(inferometer: Command, tmp_path: Path) -> None:
     """The slower figures are named; without the option the comparison is only printed."""
-    before = kept(tmp_path, "before", with_service(20.0))
-    after = kept(tmp_path, "after", with_service(24.0, seed=8))
+    before = write_result(tmp_path, "before", with_service(20.0))
+    after = write_result(tmp_path, "after", with_service(24.0, seed=8))
     shown = inferometer("compare", before, after)
     assert shown.code == ExitCode.VALID
     assert "worse" in shown.stdout
@@ -276,21 +278,21 @@ def test_a_regression_exits_with_4(inferometer: Command, tmp_path: Path) -> None
 
 def test_a_result_that_cannot_be_judged_exits_with_3(inferometer: Command, tmp_path: Path) -> None:
     """An INVALID scenario makes a comparison in a pipeline exit with 3."""
-    path = kept(tmp_path, "invalid", a_result())
-    told = inferometer("compare", path, path, "--fail-if-slower", "5%")
-    assert told.code == ExitCode.INVALID
-    assert "not judged: traffic is INVALID in B." in told.stderr
+    path = write_result(tmp_path, "invalid", a_result())
+    completed = inferometer("compare", path, path, "--fail-if-slower", "5%")
+    assert completed.code == ExitCode.INVALID
+    assert "not judged: traffic is INVALID in B." in completed.stderr
 
 
 def test_results_without_a_scenario_in_common_are_refused(
     inferometer: Command, tmp_path: Path
 ) -> None:
     """Such results, malformed percentages and missing files are refused, with what to do."""
-    one = kept(tmp_path, "one", with_service(20.0))
-    other = kept(tmp_path, "other", a_result(scenarios=[]))
-    told = inferometer("compare", one, other)
-    assert told.code == ExitCode.REFUSED
-    assert "no scenario in common" in told.stderr
+    one = write_result(tmp_path, "one", with_service(20.0))
+    other = write_result(tmp_path, "other", a_result(scenarios=[]))
+    completed = inferometer("compare", one, other)
+    assert completed.code == ExitCode.REFUSED
+    assert "no scenario in common" in completed.stderr
     assert inferometer("compare", one, one, "--fail-if-slower", "fast").code == ExitCode.REFUSED
     assert inferometer("compare", one, str(tmp_path / "none.json")).code == ExitCode.REFUSED
 
@@ -332,7 +334,7 @@ def test_a_rate_of_ten_seconds_has_bounds_whatever_the_drain(milliseconds: int) 
 
 def ended(inferometer: Command, folder: Path, before: ResultDocument, after: ResultDocument) -> int:
     """Return the exit code of a comparison that allows 5 %."""
-    paths = kept(folder, "before", before), kept(folder, "after", after)
+    paths = write_result(folder, "before", before), write_result(folder, "after", after)
     return inferometer("compare", *paths, "--fail-if-slower", "5%").code
 
 
@@ -417,7 +419,9 @@ def test_joules_with_different_attributions_are_not_compared(
     assert found["J/inference"].word == "scopes differ"
     assert found["J/inference"].change is None
     assert found["J/inference net"].word == "scopes differ"
-    shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
+    shown = inferometer(
+        "compare", write_result(tmp_path, "a", before), write_result(tmp_path, "b", after)
+    ).stdout
     assert "279.0 node" in shown
     assert "32.48 shared" in shown
 
@@ -446,12 +450,14 @@ def test_percentiles_at_which_the_client_was_late_fail_no_pipeline(
     before, after = with_service(20.0), late_from_p99(with_service(24.0, seed=8))
     found = words(before, after)
     assert (found["p50"], found["p90"], found["p99"]) == ("worse", "worse", "unknown")
-    shown = inferometer("compare", kept(tmp_path, "a", before), kept(tmp_path, "b", after)).stdout
+    shown = inferometer(
+        "compare", write_result(tmp_path, "a", before), write_result(tmp_path, "b", after)
+    ).stdout
     assert "p99 is unknown in B: the load generator was late" in shown
     assert "p90 is unknown" not in shown
     doubts = unjudged(before, after, compare(before, after), 0.05)
-    (told,) = [each for each in doubts if ", p99:" in each]
-    assert told.startswith("latency, p99: unknown in B: the load generator was late")
+    (doubt,) = [each for each in doubts if ", p99:" in each]
+    assert doubt.startswith("latency, p99: unknown in B: the load generator was late")
     quicker = late_from_p99(with_service(16.0, seed=8))
     assert not any(", p99:" in e for e in unjudged(before, quicker, compare(before, quicker), 0.05))
 
@@ -460,13 +466,16 @@ def test_a_late_client_in_the_first_result_hides_no_slower_server() -> None:
     """A's P99 is too high by an unknown amount, so B may be slower."""
     before, after = late_from_p99(with_service(24.0)), with_service(20.0, seed=8)
     doubts = unjudged(before, after, compare(before, after), 0.05)
-    (told,) = [each for each in doubts if ", p99:" in each]
-    assert told.startswith("latency, p99: unknown in A: the load generator was late")
-    assert told.endswith("Give it a core of its own, and measure again.")
+    (doubt,) = [each for each in doubts if ", p99:" in each]
+    assert doubt.startswith("latency, p99: unknown in A: the load generator was late")
+    assert doubt.endswith("Give it a core of its own, and measure again.")
 
 
 def test_a_missing_energy_is_explained(inferometer: Command, tmp_path: Path) -> None:
     """The reason is printed once, with the result that it applies to."""
-    paths = kept(tmp_path, "a", with_service(20.0)), kept(tmp_path, "b", spending(5, "node"))
+    paths = (
+        write_result(tmp_path, "a", with_service(20.0)),
+        write_result(tmp_path, "b", spending(5, "node")),
+    )
     shown = inferometer("compare", *paths).stdout
     assert shown.count("Energy is unavailable in A: this machine has no readable RAPL") == 1

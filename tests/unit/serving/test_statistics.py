@@ -28,10 +28,14 @@ def _figure(count: int, ns: int) -> dict[str, int]:
 
 def test_nothing_is_counted_before_the_first_request() -> None:
     """All figures are there, at zero."""
-    told = Statistics().to_document("m", "1")
-    assert (told["name"], told["inference_count"], told["execution_count"]) == ("m", 0, 0)
-    assert told["inference_stats"]["success"] == _figure(0, 0)
-    assert told["batch_stats"] == []
+    document = Statistics().to_document("m", "1")
+    assert (document["name"], document["inference_count"], document["execution_count"]) == (
+        "m",
+        0,
+        0,
+    )
+    assert document["inference_stats"]["success"] == _figure(0, 0)
+    assert document["batch_stats"] == []
 
 
 def test_a_joined_run_counts_once_and_for_each_of_its_requests() -> None:
@@ -40,10 +44,10 @@ def test_a_joined_run_counts_once_and_for_each_of_its_requests() -> None:
     run = Execution(asks, ["a", "b"], 3, 200, 205, 235, 242, is_computed=True)
     statistics = Statistics()
     statistics.executed(run, now_ns=250)
-    told: dict[str, Any] = statistics.to_document("m", "1")
-    assert (told["inference_count"], told["execution_count"]) == (3, 1)
-    assert told["last_inference"] > 0
-    assert told["inference_stats"] == {
+    document: dict[str, Any] = statistics.to_document("m", "1")
+    assert (document["inference_count"], document["execution_count"]) == (3, 1)
+    assert document["last_inference"] > 0
+    assert document["inference_stats"] == {
         "success": _figure(2, (250 - 100) + (250 - 150)),
         "fail": _figure(0, 0),
         "queue": _figure(2, (200 - 110) + (200 - 170)),
@@ -53,7 +57,7 @@ def test_a_joined_run_counts_once_and_for_each_of_its_requests() -> None:
         "cache_hit": _figure(0, 0),
         "cache_miss": _figure(0, 0),
     }
-    assert told["batch_stats"] == [
+    assert document["batch_stats"] == [
         {
             "batch_size": 3,
             "compute_input": _figure(1, 5),
@@ -72,7 +76,7 @@ def test_what_failed_is_no_inference() -> None:
     alone = Execution(asks[:1], [ValueError("no")], 1, 1, 1, 2, 2, is_computed=False)
     statistics.executed(alone, 120)
     statistics.failed(7)
-    told = statistics.to_document("m", "1")
-    assert (told["inference_count"], told["execution_count"]) == (1, 1)
-    assert told["inference_stats"]["success"] == _figure(1, 10)
-    assert told["inference_stats"]["fail"] == _figure(3, 10 + 20 + 7)
+    document = statistics.to_document("m", "1")
+    assert (document["inference_count"], document["execution_count"]) == (1, 1)
+    assert document["inference_stats"]["success"] == _figure(1, 10)
+    assert document["inference_stats"]["fail"] == _figure(3, 10 + 20 + 7)
