@@ -21,6 +21,7 @@ from inferometer_api.spec.address import INPUTS_FILE, trace_file
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.fetched_model import FetchedModel
 from inferometer_fetch.model import MAX_MODEL_BYTES, fetch_model
+from inferometer_fetch.transfer import write_atomically
 from inferometer_models.errors import ModelRefusedError
 
 EXIT_DONE, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
@@ -69,6 +70,8 @@ def _fetch(options: argparse.Namespace) -> dict[str, Any]:
         }
         written = model.path.is_relative_to(options.destination)
         room -= model.size_bytes if written else 0
+    for name, text in options.write:
+        write_atomically(options.destination / name, (text.encode(),))
     if options.inputs_uri is not None:
         path = _fetch_inputs(options, model, room)
         report["inputsPath"] = str(path)
@@ -145,6 +148,15 @@ def _parser() -> argparse.ArgumentParser:
         help="CSV file of a trace scenario; its address may have the schemes of --inputs-uri.",
     )
     parser.add_argument(
+        "--write",
+        action="append",
+        default=[],
+        metavar="PATH=TEXT",
+        type=_named,
+        help="Further file that the server reads, such as its configuration; PATH is relative to "
+        "--destination.",
+    )
+    parser.add_argument(
         "--destination",
         required=True,
         type=Path,
@@ -173,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
 def _named(text: str) -> tuple[str, str]:
     name, separator, uri = text.partition("=")
     if not separator:
-        raise argparse.ArgumentTypeError(f"{text!r} is not SCENARIO=URI")
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, uri
 
 

@@ -20,9 +20,18 @@ class Images(Document):
     """The same server with ONNX Runtime's CUDA build."""
     loadgen: str
     """The load generator."""
+    servers: dict[str, str] = Field(default_factory=dict)
+    """Images of further servers, by the names in the descriptors of their runtimes."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: list[str] = Field(default_factory=list)
     """Names of image pull secrets in the run's namespace."""
+
+    def named(self, name: str) -> str:
+        """Return the image that a runtime's descriptor names. Raises ValueError if it has none."""
+        images = {"serving": self.serving, "servingGpu": self.serving_gpu, **self.servers}
+        if name not in images:
+            raise ValueError(f"The settings name no image {name}: set images.servers.{name}.")
+        return images[name]
 
 
 class GpuPods(Document):

@@ -13,12 +13,12 @@ from inferometer_api.plan.launch import (
     fetch_inputs_command,
     load_command,
     load_plan,
-    pod_model_path,
+    pod_layout,
     server_command,
 )
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from inferometer_api.plan.spec_warnings import local_notes
-from inferometer_api.runtimes.descriptor import Listen, ServerStart
+from inferometer_api.runtimes.descriptor import FetchedLayout, Listen, ServerStart
 from inferometer_api.spec.resolve import fill_defaults, whole_cpus
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_serving.options import add_options
@@ -162,7 +162,9 @@ def test_the_server_is_started_as_the_run_says() -> None:
             scenarios=[{"name": "a", "batch": {"batchSizes": [8, 1]}}],
         )
     )
-    command = server_command(run, ServerStart(model_path="/m.onnx", python="py"))
+    command = server_command(
+        run, ServerStart(layout=FetchedLayout(model_file="/m.onnx"), python="py")
+    )
     assert command[:3] == ("py", "-m", "inferometer_serving")
     assert options(command) == {
         "--model": "/m.onnx",
@@ -186,9 +188,11 @@ def test_shapes_of_a_file_warm_the_server_up() -> None:
     """A caller that sends a file's tensors gives their shapes."""
     run = read(a_run(load={"inputs": {"file": {"uri": "file:a.npz"}}}))
     assert "--warm-up-shape" not in options(
-        server_command(run, ServerStart(model_path="m", python="py"))
+        server_command(run, ServerStart(layout=FetchedLayout(model_file="m"), python="py"))
     )
-    command = server_command(run, ServerStart(model_path="m", python="py", shapes={"x": (1, 5)}))
+    command = server_command(
+        run, ServerStart(layout=FetchedLayout(model_file="m"), python="py", shapes={"x": (1, 5)})
+    )
     assert options(command)["--warm-up-shape"] == "x=1,5"
 
 
@@ -198,7 +202,9 @@ def test_a_name_is_no_option() -> None:
     run = read(a_run(load={"inputs": {"random": {"shapes": shapes}}}))
     parser = argparse.ArgumentParser()
     add_options(parser)
-    command = server_command(run, ServerStart(model_path="m.onnx", python="py"))
+    command = server_command(
+        run, ServerStart(layout=FetchedLayout(model_file="m.onnx"), python="py")
+    )
     found, _ = parser.parse_known_args(command[3:])
     assert dict(found.warm_up_shapes) == {"--host=0.0.0.0": (1, 8)}
     assert found.host == "127.0.0.1"
@@ -210,7 +216,7 @@ def test_a_server_in_a_pod_is_told_where_to_listen() -> None:
     command = server_command(
         run,
         ServerStart(
-            model_path="m",
+            layout=FetchedLayout(model_file="m"),
             python="py",
             inputs_file="/model/inputs.npz",
             listen=Listen("0.0.0.0", 8000, 8001),  # noqa: S104 - nothing listens here
@@ -236,7 +242,8 @@ def test_a_pods_model_is_where_its_address_says(uri: str, path: str) -> None:
     """A model on a claim is served where it lies, every other one from the folder of the pod."""
     model = {"uri": uri, "sha256": "0" * 64} if uri.startswith("https") else {"uri": uri}
     run = read(a_run(model=model))
-    assert pod_model_path(run, destination="/model", sources="/sources") == path
+    layout = pod_layout(run, destination="/model", sources="/sources")
+    assert (layout.root, layout.model_path) == ("/model", path)
 
 
 def test_a_pod_fetches_model_and_inputs_at_once() -> None:
@@ -267,7 +274,7 @@ def test_only_a_launched_server_has_a_command() -> None:
     """An External server is neither fetched for nor started."""
     run = read(an_external_run())
     with pytest.raises(ValueError, match="starts no server with the runtime External"):
-        server_command(run, ServerStart(model_path="m", python="py"))
+        server_command(run, ServerStart(layout=FetchedLayout(model_file="m"), python="py"))
     with pytest.raises(ValueError, match="nothing is fetched"):
         fetch_command(run, base=".", destination=".", python="py")
 

@@ -7,8 +7,9 @@ import pytest
 from docgen.refusals import run_with
 
 from inferometer_api.plan.availability import unavailable
-from inferometer_api.plan.launch import server_command
+from inferometer_api.plan.launch import fetch_command, pod_layout, server_command
 from inferometer_api.runtimes.descriptor import (
+    FetchedLayout,
     FieldLimit,
     LocalSupport,
     RuntimeDescriptor,
@@ -20,7 +21,7 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Runtime
 from support.runs import a_run, an_external_run, with_value
 
-START = ServerStart(model_path="/model/m", python="py")
+START = ServerStart(layout=FetchedLayout(model_file="/model/m"), python="py")
 
 
 def _with(
@@ -113,9 +114,11 @@ def test_a_row_says_whether_inferometer_starts_the_server(runtime: str) -> None:
             launch_of(run.spec)
         return
     assert launch_of(run.spec) is launch
-    assert server_command(run, START) == launch.command(run, START)
-    assert all(isinstance(word, str) for word in launch.command(run, START))
-    assert not launch.model_file(run).startswith(("/", "."))
+    containers = launch.containers(run, START)
+    assert server_command(run, START) == containers[0].command
+    assert containers[0].name == "server"
+    assert all(isinstance(word, str) for each in containers for word in each.command)
+    assert not launch.layout(run).model_path.startswith(("/", "."))
     assert launch.port("HTTP") == launch.http_port != launch.port("GRPC") == launch.grpc_port
     assert launch.ready_path.startswith("/")
     assert launch.metrics_path.startswith("/")
@@ -126,3 +129,18 @@ def test_a_row_says_whether_inferometer_starts_the_server(runtime: str) -> None:
 def test_a_restart_can_be_recognised(runtime: Runtime) -> None:
     """Every runtime names at least one parameter that differs between two starts."""
     assert RUNTIMES[runtime].restart_identity
+
+
+def test_files_of_a_layout_are_fetched_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's further files are written beside its model, in a pod and on a laptop."""
+    layout = FetchedLayout(
+        root="repository", model_file="a/1/model.onnx", files={"a/config.pbtxt": "x: 1"}
+    )
+    table = {"OnnxRuntime": _with(launch={"layout": lambda _: layout})}
+    monkeypatch.setattr("inferometer_api.runtimes.table.RUNTIMES", table)
+    run = fill_defaults(_run("OnnxRuntime"))
+    command = fetch_command(run, destination="/model", python="py")
+    assert "--write=repository/a/config.pbtxt=x: 1" in command
+    pod = pod_layout(run, destination="/model", sources="/sources")
+    assert pod.root == "/model/repository"
+    assert pod.model_path == "/model/repository/a/1/model.onnx"

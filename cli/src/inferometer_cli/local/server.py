@@ -13,6 +13,7 @@ from typing import Any
 from inferometer_api.plan.launch import fetch_command, server_command
 from inferometer_api.results.result import Outcome
 from inferometer_api.runtimes.descriptor import ServerStart
+from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import ExitCode, FailedError, RefusedError
 from inferometer_cli.local.child_process import ChildProcess, describe_exit
@@ -57,7 +58,8 @@ async def start_server(
     model = json.loads(await _first_line(await start_child("model fetcher", command, stack)))
     shapes = request_shapes(run, file, model["inputs"])
     watch("starting the server")
-    start_facts = ServerStart(model_path=model["path"], python=sys.executable, shapes=shapes)
+    layout = launch_of(run.spec).layout(run).located(folder, model["path"])
+    start_facts = ServerStart(layout=layout, python=sys.executable, shapes=shapes)
     command = server_command(run, start_facts)
     ready_by = asyncio.get_running_loop().time() + run.spec.server.ready_deadline_seconds
     process = await start_child("server", command, stack)

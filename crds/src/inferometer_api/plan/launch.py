@@ -6,13 +6,14 @@ module starts no process.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import join
 from types import MappingProxyType
 from typing import Literal
 
 from inferometer_api.plan.credentials import NO_CREDENTIALS, Credentials
 from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedFleet, PlannedServer
 from inferometer_api.plan.spec_warnings import spec_warnings
-from inferometer_api.runtimes.descriptor import ServerStart
+from inferometer_api.runtimes.descriptor import FetchedLayout, ServerContainer, ServerStart
 from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.address import address
 from inferometer_api.spec.resolve import is_launched
@@ -21,16 +22,16 @@ from inferometer_api.spec.run import BenchmarkRun
 _FETCHER = "inferometer_fetch"
 
 
-def pod_model_path(run: BenchmarkRun, *, destination: str, sources: str) -> str:
-    """Return the path of the model of a launched server in its pod, before it is fetched.
+def pod_layout(run: BenchmarkRun, *, destination: str, sources: str) -> FetchedLayout:
+    """Return where the files of a launched server's model are in its pod, before they are fetched.
 
     A model on a claim stays there, below the folder `sources`; every other one is written into the
     folder `destination`. Raises AddressError.
     """
     found = address(run.spec.model.uri or "")
     file = None if found is None else found.file
-    written = f"{destination}/{launch_of(run.spec).model_file(run)}"
-    return written if file is None else f"{sources}/{file}"
+    on_claim = None if file is None else f"{sources}/{file}"
+    return launch_of(run.spec).layout(run).located(destination, on_claim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +55,18 @@ def fetch_command(
     """Return the command line that fetches and checks the model of a launched server.
 
     `destination` is the folder for written files. In a local run, a relative `file:` path starts in
-    the folder `base`. In a `pod`, the model is at `pod_model_path`, and the .npz file of inputs is
+    the folder `base`. In a `pod`, the files lie as in `pod_layout`, and the .npz file of inputs is
     fetched too. The command prints one line of JSON with path, sha256 and name. Raises ValueError
     if the server is External.
     """
     model, file = run.spec.model, run.spec.load.inputs.file
     if model.uri is None:
         raise ValueError("An External server already has its model: nothing is fetched for it.")
+    layout = launch_of(run.spec).layout(run)
     in_pod: tuple[str, ...] = ()
     if pod is not None:
         in_pod = (
-            *("--file-name", launch_of(run.spec).model_file(run)),
+            *("--file-name", layout.model_path),
             *("--max-model-bytes", str(pod.max_model_bytes)),
             *_option("--inputs-uri", None if file is None else file.uri),
             *_sources(pod),
@@ -76,6 +78,7 @@ def fetch_command(
         *("--destination", destination),
         *_option("--relative-to", base),
         *_option("--sha256", model.sha256),
+        *(f"--write={join(layout.root, name)}={text}" for name, text in layout.files.items()),
         *in_pod,
     )
 
@@ -115,10 +118,18 @@ def server_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
 
     Raises ValueError if the run is not resolved or its server is External.
     """
+    return server_containers(run, start)[0].command
+
+
+def server_containers(run: BenchmarkRun, start: ServerStart) -> tuple[ServerContainer, ...]:
+    """Return the containers of a pod of a resolved run's server; the first one is the server.
+
+    Raises ValueError if the run is not resolved or its server is External.
+    """
     launch = launch_of(run.spec)
     if run.spec.server.threads is None:
         raise ValueError("Only a resolved run has a server to start.")
-    return launch.command(run, start)
+    return launch.containers(run, start)
 
 
 def _option(flag: str, value: str | int | None) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """Description of an inference server: data and pure functions that every component reads."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from posixpath import join, normpath
 from typing import Literal
 
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.spec.server import Server
+from inferometer_api.spec.server import Resources, Server
 
 HTTP_PORT, GRPC_PORT = 8000, 8001
 """Default ports of the Open Inference Protocol's servers."""
@@ -13,8 +14,8 @@ HTTP_PORT, GRPC_PORT = 8000, 8001
 Place = Literal["Local", "Cluster"]
 """Where a run's processes run."""
 
-ImageName = Literal["serving", "serving-gpu"]
-"""An image of the operator's settings."""
+ImageName = str
+"""The name of an image in the operator's settings, which the descriptor chooses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,32 @@ LOOPBACK = Listen()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedLayout:
+    """The files of a model as a server expects them."""
+
+    root: str = ""
+    """The folder that the server reads, relative to the folder that the fetcher fills."""
+    model_file: str
+    """The model, relative to `root`; an absolute path if the model stays where it is."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Texts of further files that the fetcher writes, by their path relative to `root`."""
+
+    @property
+    def model_path(self) -> str:
+        """The path of the model."""
+        return join(self.root, self.model_file)
+
+    def located(self, folder: str, model_path: str | None = None) -> "FetchedLayout":
+        """Return the layout in the folder of the fetcher, with the model at `model_path` if any."""
+        root = normpath(join(folder, self.root))
+        return replace(self, root=root, model_file=model_path or self.model_file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStart:
     """Facts of the place where a server starts."""
 
-    model_path: str
+    layout: FetchedLayout
     python: str
     """The Python interpreter, for servers that are Python programs."""
     listen: Listen = LOOPBACK
@@ -42,6 +65,21 @@ class ServerStart:
     inputs_file: str | None = None
     """The .npz file of inputs, if the server has to read the shapes from it."""
     max_model_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerContainer:
+    """One container of a server's pod, or the one process of a local server."""
+
+    image: ImageName
+    command: tuple[str, ...]
+    name: str = "server"
+    env: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """Paths of writable folders that live as long as the pod, by the name of their volume.
+    Containers with the same name share a folder."""
+    resources: Resources | None = None
+    """Requests and limits; None: those of `spec.server.resources`, and the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +152,13 @@ class LocalSupport:
 class ServerLaunch:
     """How Inferometer starts the server."""
 
-    model_file: Callable[[BenchmarkRun], str]
-    """Where the server looks for the model, relative to the folder that the fetcher fills."""
-    image: Callable[[Server], ImageName]
+    layout: Callable[[BenchmarkRun], FetchedLayout]
+    """The files that the server reads, relative to the folder that the fetcher fills."""
+    containers: Callable[[BenchmarkRun, ServerStart], tuple[ServerContainer, ...]]
+    """The containers of a pod of a resolved run. The first one answers the requests and the
+    readiness probe, has the ports and mounts the model; a local run starts it alone."""
     fetcher_image: Callable[[Server], ImageName]
     """The image of the init container that fetches the model."""
-    command: Callable[[BenchmarkRun, ServerStart], tuple[str, ...]]
-    """The command line of the server of a resolved run."""
     http_port: int = HTTP_PORT
     grpc_port: int = GRPC_PORT
     ready_path: str

@@ -2,10 +2,12 @@
 
 from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.runtimes.descriptor import (
+    FetchedLayout,
     FieldLimit,
     ImageName,
     LocalSupport,
     RuntimeDescriptor,
+    ServerContainer,
     ServerLaunch,
     ServerStart,
 )
@@ -15,7 +17,11 @@ from inferometer_api.spec.server import Batching, Placement, Server
 
 
 def _image(server: Server) -> ImageName:
-    return "serving-gpu" if server.device == "GPU" else "serving"
+    return "servingGpu" if server.device == "GPU" else "serving"
+
+
+def _containers(run: BenchmarkRun, start: ServerStart) -> tuple[ServerContainer, ...]:
+    return (ServerContainer(image=_image(run.spec.server), command=_command(run, start)),)
 
 
 def _command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
@@ -25,7 +31,7 @@ def _command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
     return (
         start.python,
         *("-m", "inferometer_serving"),
-        *("--model", start.model_path),
+        *("--model", start.layout.model_path),
         *("--model-name", run.spec.model.served_name),
         *("--device", server.device),
         *("--threads", str(server.threads)),
@@ -93,11 +99,10 @@ def _local_notes(server: Server) -> tuple[str, ...]:
 
 ONNX_RUNTIME = RuntimeDescriptor(
     launch=ServerLaunch(
-        model_file=lambda _: "model.onnx",
-        image=_image,
+        layout=lambda _: FetchedLayout(model_file="model.onnx"),
+        containers=_containers,
         # The server's own image, so that a node pulls only one.
         fetcher_image=_image,
-        command=_command,
         ready_path="/v2/health/ready",
         metrics_path="/metrics",
         stop_seconds=5,

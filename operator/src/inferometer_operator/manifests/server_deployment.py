@@ -1,5 +1,8 @@
 """The Deployment of the server under test."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
     RUN_UID_LABEL,
@@ -7,12 +10,12 @@ from inferometer_api.plan.cluster_objects import (
     labels,
     server_name,
 )
-from inferometer_api.plan.launch import fetch_command, pod_model_path, server_command
-from inferometer_api.runtimes.descriptor import ImageName, Listen, ServerLaunch, ServerStart
+from inferometer_api.plan.launch import fetch_command, pod_layout, server_containers
+from inferometer_api.runtimes.descriptor import Listen, ServerContainer, ServerLaunch, ServerStart
 from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.address import INPUTS_FILE
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.spec.server import Server
+from inferometer_api.spec.server import Resources, Server
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.pod_spec import (
     PYTHON,
@@ -34,6 +37,7 @@ from inferometer_operator.settings import Settings
 
 _MODEL_FOLDER = "/model"
 _MODEL_VOLUME = "model"
+_NO_GPUS: Mapping[str, str] = MappingProxyType({})
 _PROBE_MARGIN_SECONDS = 60
 """How much longer than the ready deadline the kubelet waits: the operator ends the run first."""
 
@@ -80,34 +84,51 @@ def _pod(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Manifes
     # The GPU is the server's alone; both containers request its CPU and memory.
     fetcher = fetch_container(
         run,
-        _image(launch.fetcher_image(server), settings),
+        settings.images.named(launch.fetcher_image(server)),
         fetch,
         _resources(server, gpu=False),
         settings,
     )
     mount_all(fetcher, places)
     mount(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
-    serving = _container(run, launch, settings)
+    described = server_containers(run, _start(run, launch, settings))
+    serving, *sidecars = (_container(each, server, settings) for each in described)
+    _add_ports_and_probe(serving, launch, server)
     mount_all(serving, addresses(run.spec.model.uri))
     mount(serving, _MODEL_VOLUME, _MODEL_FOLDER, read_only=True)
     spec["initContainers"] = [fetcher]
-    spec["containers"] = [serving]
+    spec["containers"] = [serving, *sidecars]
+    shared = {volume for each in described for volume in each.volumes}
+    spec["volumes"] += [
+        {"name": volume, "emptyDir": {"sizeLimit": settings.model_storage}}
+        for volume in sorted(shared - {_MODEL_VOLUME})
+    ]
     _place(spec, server, settings)
     return spec
 
 
-def _container(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Manifest:
-    server = run.spec.server
-    start = ServerStart(
-        model_path=pod_model_path(run, destination=_MODEL_FOLDER, sources=SOURCES),
+def _start(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> ServerStart:
+    return ServerStart(
+        layout=pod_layout(run, destination=_MODEL_FOLDER, sources=SOURCES),
         python=PYTHON,
         inputs_file=None if run.spec.load.inputs.file is None else f"{_MODEL_FOLDER}/{INPUTS_FILE}",
         listen=Listen("0.0.0.0", launch.http_port, launch.grpc_port),  # noqa: S104 - the pod's own addresses
         max_model_bytes=fetching_pod(run, settings).max_model_bytes,
     )
-    command = server_command(run, start)
-    image = _image(launch.image(server), settings)
-    serving = container(SERVER, image, settings.images, command, _resources(server, gpu=True))
+
+
+def _container(described: ServerContainer, server: Server, settings: Settings) -> Manifest:
+    own = described.resources
+    resources = _resources(server, gpu=True) if own is None else _guaranteed(own)
+    image = settings.images.named(described.image)
+    made = container(described.name, image, settings.images, described.command, resources)
+    made["env"] += [{"name": name, "value": value} for name, value in described.env.items()]
+    for volume, path in described.volumes.items():
+        mount(made, volume, path, read_only=volume == _MODEL_VOLUME)
+    return made
+
+
+def _add_ports_and_probe(serving: Manifest, launch: ServerLaunch, server: Server) -> None:
     serving["ports"] = [
         {"name": SCRAPED_PORT, "containerPort": launch.http_port, "protocol": "TCP"},
         {"name": "grpc", "containerPort": launch.grpc_port, "protocol": "TCP"},
@@ -119,21 +140,15 @@ def _container(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> M
         "timeoutSeconds": 5,
         "failureThreshold": server.ready_deadline_seconds + _PROBE_MARGIN_SECONDS,
     }
-    return serving
-
-
-def _image(name: ImageName, settings: Settings) -> str:
-    match name:
-        case "serving":
-            return settings.images.serving
-        case "serving-gpu":
-            return settings.images.serving_gpu
 
 
 def _resources(server: Server, *, gpu: bool) -> Manifest:
-    quantities = {"cpu": server.resources.cpu, "memory": server.resources.memory}
-    if gpu and server.gpu is not None:
-        quantities[server.gpu.resource] = str(server.gpu.count)
+    gpus = {server.gpu.resource: str(server.gpu.count)} if gpu and server.gpu is not None else {}
+    return _guaranteed(server.resources, gpus)
+
+
+def _guaranteed(resources: Resources, gpus: Mapping[str, str] = _NO_GPUS) -> Manifest:
+    quantities = {"cpu": resources.cpu, "memory": resources.memory, **gpus}
     return {"requests": dict(quantities), "limits": dict(quantities)}
 
 
