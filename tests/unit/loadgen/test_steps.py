@@ -84,6 +84,12 @@ def test_clients_share_the_minimums() -> None:
     assert {step.min_queries for step in steps(few, concurrency={"clients": [1, 4]})} == {10}
 
 
+def test_the_minimum_of_a_batch_counts_samples() -> None:
+    """A batch of eight needs an eighth of the queries."""
+    found = steps(batch={"batchSizes": [1, 8]})
+    assert [step.min_queries for step in found] == [500, 63]
+
+
 def test_offline_has_its_samples_for_a_minimum() -> None:
     """The minimum number of queries does not apply: all samples are sent."""
     step = only(offline={"samples": 1001, "batchSize": 8})
