@@ -110,6 +110,8 @@ def judge(tree: Tree, mutant: Mutant) -> Result:
             return Result(mutant, noticed=True, how=how, seconds=seconds)
         case 2 | 3:
             return Result(mutant, noticed=True, how="the tests could not load", seconds=seconds)
+        case int() if code < 0:
+            return Result(mutant, noticed=True, how=f"signal {-code}", seconds=seconds)
         case _:
             raise RuntimeError(f"{mutant.name}: pytest ended with {code}:\n{output[-2000:]}")
 

@@ -30,6 +30,9 @@ _FLIPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.IsNot: ast.Is,
 }
 
+_SYMMETRIC = {"min", "max"}
+"""Functions for which the order of the arguments does not matter."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
@@ -77,15 +80,18 @@ def _mutant(root: Path, path: Path, fault: _Fault, tests: tuple[str, ...], numbe
 
 
 def _faults(tree: ast.Module) -> Iterator[_Fault]:
-    """Yield every small fault that a file can have, outside annotations."""
-    skipped = {id(each) for annotation in _annotations(tree) for each in ast.walk(annotation)}
+    """Yield every small fault that a file can have, outside annotations and decorators."""
+    skipped = {id(each) for part in _without_effect(tree) for each in ast.walk(part)}
     for node in ast.walk(tree):
         if isinstance(node, ast.expr) and id(node) not in skipped:
             yield from _faults_of(node)
 
 
-def _annotations(tree: ast.Module) -> Iterator[ast.AST]:
+def _without_effect(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the parts whose change no test could notice, or need not."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield from node.decorator_list
         match node:
             case ast.AnnAssign(annotation=annotation):
                 yield annotation
@@ -122,7 +128,9 @@ def _faults_of(node: ast.expr) -> Iterator[_Fault]:
             yield _Fault(node, ast.BinOp(left, ast.Sub(), right), "plus becomes minus")
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
             yield _Fault(node, ast.BinOp(right, ast.Sub(), left), "a difference turned round")
-        case ast.Call(func=function, args=[first, second, *rest], keywords=keywords):
+        case ast.Call(func=function, args=[first, second, *rest], keywords=keywords) if (
+            ast.unparse(function) not in _SYMMETRIC
+        ):
             swapped = ast.Call(function, [second, first, *rest], keywords)
             yield _Fault(node, swapped, "two arguments swapped")
         case _:
