@@ -52,7 +52,7 @@ def test_every_kind_of_the_api_has_a_row() -> None:
 def test_a_row_cannot_leave_out_what_components_read() -> None:
     """Only the settings of sweeps and searches have defaults: all others are required."""
     optional = {each.name for each in fields(ScenarioKind) if each.default is not MISSING}
-    assert optional == {"usual_labels", "varies", "counts"}
+    assert optional == {"usual_labels", "search", "finds_knee", "varies", "counts"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from inferometer_api.results.search import Peak
 from inferometer_api.scenarios.step_setting import Closed, Open, Steady
+from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_api.spec.scenario import FindPeak, Validity
 from inferometer_loadgen.schedule.steps import SECOND_NS
 from inferometer_loadgen.search.goal import (
@@ -34,7 +35,7 @@ from inferometer_loadgen.search.peak import (
     peak_result,
 )
 from inferometer_loadgen.search.peak_regression import LEAST_BURSTS, ProbeCount, estimate_peak
-from inferometer_loadgen.search.steps import goal_from_spec, plan_search_step
+from inferometer_loadgen.search.steps import goal_from_row, plan_search_step
 from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_queries
 
 GOAL = make_goal(99.0, 10_000_000, 8192, 60.0)
@@ -448,7 +449,10 @@ def test_shares_all_on_one_side_give_no_peak() -> None:
 
 def test_steps_of_a_search_are_probes_with_seeds_of_their_own() -> None:
     """A single query has one client, saturation all connections, a probe a Poisson schedule."""
-    goal = goal_from_spec(FindPeak(latency_bound_microseconds=10_000))
+    settings = FindPeak(latency_bound_microseconds=10_000)
+    search = SCENARIOS["findPeak"].search
+    assert search is not None
+    goal = goal_from_row(search(settings))
     validity = Validity(warm_up_seconds=5)
     alone = plan_search_step(goal, SingleQuery(), 1, validity, 42)
     saturated = plan_search_step(goal, Saturation(), 1, validity, 42)

@@ -4,7 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from inferometer_api.scenarios.step_setting import JudgedPercentile, StepInputs, StepSetting
+from inferometer_api.scenarios.step_setting import (
+    JudgedPercentile,
+    SearchGoal,
+    StepInputs,
+    StepSetting,
+)
 from inferometer_api.spec.mlperf import Minimums
 from inferometer_api.spec.scenario import LoadProfile, Validity
 
@@ -29,6 +34,10 @@ class ScenarioKind(Generic[Profile]):
     """The planned steps in order; none of a search."""
     usual_labels: tuple[str, ...] = ()
     """Labels of the steps that a search usually has, to estimate its progress."""
+    search: Callable[[Profile], SearchGoal] | None = None
+    """The goal of a search; None for the other kinds."""
+    finds_knee: bool = False
+    """Whether the knee of a sweep is looked for."""
     varies: Literal["batch size", "number of clients"] | None = None
     """What a sweep varies."""
     counts: Literal["queries", "samples"] = "queries"
@@ -39,6 +48,8 @@ class ScenarioKind(Generic[Profile]):
     """The minimums of MLPerf Inference; None: MLPerf has no such scenario."""
     headline: Literal["latency", "throughput", "knee", "peak"]
     """The figure that sums the scenario up."""
+    needs_percentiles: bool
+    """Whether too few queries for its latency percentiles are worth a caution."""
     wording: Callable[[Profile], str]
     """What the scenario does, in a few words."""
     shares_connections: Literal["always", "over gRPC", "never"]

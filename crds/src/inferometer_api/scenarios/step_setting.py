@@ -62,6 +62,18 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchGoal:
+    """What a search looks for, and the limits of its probes."""
+
+    percentile: float
+    bound_ns: int
+    min_queries: int
+    """Queries of a full probe."""
+    max_seconds: float
+    """Seconds after which a probe ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedPercentile:
     """The percentile that judges a step, and the latency bound that it must keep."""
 

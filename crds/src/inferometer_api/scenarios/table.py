@@ -7,7 +7,7 @@ one can execute its steps.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from inferometer_api.document import milli
 from inferometer_api.scenarios.kind_warnings import (
@@ -26,6 +26,7 @@ from inferometer_api.scenarios.step_setting import (
     Closed,
     JudgedPercentile,
     Open,
+    SearchGoal,
     Steady,
     StepInputs,
     StepSetting,
@@ -41,6 +42,7 @@ from inferometer_api.spec.scenario import (
     LoadProfile,
     MultiStream,
     Offline,
+    Percentile,
     Scenario,
     ServerLoad,
     SingleStream,
@@ -114,10 +116,21 @@ def _recorded(trace: Trace, inputs: StepInputs) -> tuple[StepSetting, ...]:
     return (StepSetting(loop=Open(TraceArrivals(inputs.trace_file, milli(trace.time_scale)))),)
 
 
-def _bounded(load: ServerLoad | FindPeak) -> JudgedPercentile:
+def _bounded(load: ServerLoad | FindPeak) -> JudgedPercentile | None:
+    if load.percentile not in get_args(Percentile):  # A newer version wrote it.
+        return None
     bound = load.latency_bound_microseconds
     return JudgedPercentile(
         percentile_value(load.percentile), None if bound is None else bound * 1000
+    )
+
+
+def _search_goal(search: FindPeak) -> SearchGoal:
+    return SearchGoal(
+        percentile=percentile_value(search.percentile),
+        bound_ns=search.latency_bound_microseconds * 1000,
+        min_queries=search.probe.min_queries,
+        max_seconds=float(search.probe.max_seconds),
     )
 
 
@@ -134,6 +147,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             judged=lambda _: JudgedPercentile(90.0),
             mlperf=Minimums(DURATION_SECONDS, queries=100),
             headline="latency",
+            needs_percentiles=True,
             wording=lambda _: "closed loop, one query of one sample at a time",
             shares_connections="never",
             least_seconds=_window_seconds,
@@ -148,8 +162,9 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             judged=_bounded,
             mlperf=Minimums(DURATION_SECONDS, queries=100),
             headline="latency",
+            needs_percentiles=True,
             wording=lambda load: (
-                f"open loop at {load.target_qps} queries/s, {_ARRIVALS[load.arrivals]}"
+                f"open loop at {load.target_qps} queries/s, {_ARRIVALS.get(load.arrivals, load.arrivals)}"
             ),
             shares_connections="always",
             least_seconds=_server_seconds,
@@ -166,6 +181,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             judged=_no_percentile,
             mlperf=None,
             headline="throughput",
+            needs_percentiles=False,
             wording=lambda _: "closed loop, one query at a time, by batch size",
             shares_connections="never",
             least_seconds=_window_seconds,
@@ -180,6 +196,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             judged=lambda _: JudgedPercentile(99.0),
             mlperf=Minimums(DURATION_SECONDS, queries=662),
             headline="latency",
+            needs_percentiles=True,
             wording=lambda _: "closed loop, one query of several samples at a time",
             shares_connections="never",
             least_seconds=_window_seconds,
@@ -199,6 +216,8 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             judged=_bounded,
             mlperf=None,
             headline="peak",
+            needs_percentiles=True,
+            search=_search_goal,
             wording=lambda _: "search for the highest rate that keeps the bound, Poisson arrivals",
             shares_connections="always",
             # It ends as soon as it knows its peak.
@@ -215,6 +234,8 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             judged=_no_percentile,
             mlperf=None,
             headline="knee",
+            needs_percentiles=True,
+            finds_knee=True,
             wording=lambda _: "closed loop, by number of clients",
             shares_connections="over gRPC",
             least_seconds=_window_seconds,
@@ -229,6 +250,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             judged=_no_percentile,
             mlperf=Minimums(DURATION_SECONDS, samples=24_576),
             headline="throughput",
+            needs_percentiles=False,
             wording=lambda _: "closed loop, all samples at once, batched",
             shares_connections="always",
             # It ends with its samples.
@@ -244,6 +266,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             judged=_no_percentile,
             mlperf=None,
             headline="latency",
+            needs_percentiles=True,
             wording=lambda _: "open loop, Poisson arrivals at a low rate with bursts",
             shares_connections="always",
             least_seconds=_window_seconds,
@@ -258,6 +281,7 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             judged=_no_percentile,
             mlperf=None,
             headline="latency",
+            needs_percentiles=True,
             wording=lambda _: "open loop, at recorded times",
             shares_connections="always",
             least_seconds=_window_seconds,

@@ -3,12 +3,16 @@
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
+from pydantic.alias_generators import to_camel
 from typing_extensions import override
 
 from inferometer_api import patterns
 from inferometer_api.document import Decimal, DnsLabel, Document, Integral
 from inferometer_api.rules import Rule, Unique, exactly_one, same_order
 from inferometer_api.spec import mlperf
+
+UNKNOWN_KIND = "unknown"
+"""The kind of a scenario that a newer version of Inferometer wrote."""
 
 Percentile = Literal["P50", "P90", "P95", "P97", "P99", "P99.9"]
 _LatencyBound = Annotated[int, Field(ge=1, le=3_600_000_000), Integral]
@@ -187,20 +191,6 @@ claims must carry the label inferometer.dev/allow-use=true."""
         return self.uri
 
 
-SCENARIO_KINDS = (
-    "singleStream",
-    "server",
-    "batch",
-    "multiStream",
-    "findPeak",
-    "concurrency",
-    "offline",
-    "burst",
-    "trace",
-)
-"""The members of a scenario, of which exactly one is set."""
-
-
 class Scenario(Document):
     """A named load profile. Set the name and exactly one other member."""
 
@@ -234,16 +224,18 @@ class Scenario(Document):
     trace: Trace | None = None
     """Recorded arrival times."""
 
-    constraints: ClassVar[tuple[Rule, ...]] = (exactly_one(SCENARIO_KINDS),)
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        exactly_one(tuple(to_camel(each) for each in __annotations__ if each != "name")),
+    )
 
     @property
     def kind(self) -> str:
-        """The wire name of the member that is set."""
+        """The wire name of the member that is set; UNKNOWN_KIND if this version has none."""
         return self._member[0]
 
     @property
     def profile(self) -> LoadProfile:
-        """The member that is set."""
+        """The member that is set; without settings if this version does not know it."""
         return self._member[1]
 
     @property
@@ -252,7 +244,14 @@ class Scenario(Document):
             (field.alias or name, getattr(self, name))
             for name, field in Scenario.model_fields.items()
         )
-        return next((name, each) for name, each in members if isinstance(each, LoadProfile))
+        known = ((name, each) for name, each in members if isinstance(each, LoadProfile))
+        return next(known, (UNKNOWN_KIND, LoadProfile()))
+
+
+SCENARIO_KINDS = tuple(
+    field.alias or name for name, field in Scenario.model_fields.items() if name != "name"
+)
+"""The members of a scenario, of which exactly one is set."""
 
 
 class Validity(Document):

@@ -10,14 +10,14 @@ from inferometer_api.results.result import ScenarioResult
 from inferometer_api.results.search import Peak
 from inferometer_api.scenarios.scenario_kind import Executor, ScenarioKind
 from inferometer_api.scenarios.table import SCENARIOS
-from inferometer_api.spec.scenario import FindPeak, Scenario, Validity
+from inferometer_api.spec.scenario import Scenario, Validity
 from inferometer_loadgen.fleet.answers import WorkerLostError
 from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
 from inferometer_loadgen.run.step import StepExecutor, StepOutcome
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.knee import find_knee
 from inferometer_loadgen.search.peak import SearchState, StopReason, next_step, peak_result
-from inferometer_loadgen.search.steps import goal_from_spec, plan_search_step, update_state
+from inferometer_loadgen.search.steps import goal_from_row, plan_search_step, update_state
 from inferometer_loadgen.verdict.judge import judge
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
 from inferometer_loadgen.wire import ConnectionFailedError
@@ -77,7 +77,7 @@ class RepeatMeasurements:
             steps=steps,
             verdict=judge(self.measurements, conditions),
             peak=self.peak,
-            knee=find_knee(steps) if repeat.kind.headline == "knee" else None,
+            knee=find_knee(steps) if repeat.kind.finds_knee else None,
         )
 
 
@@ -127,9 +127,9 @@ class _RepeatRun:
     async def search(self) -> End:
         """Measure the steps that the search chooses, until it has its peak or its time is over."""
         repeat = self.repeat
-        if not isinstance(repeat.scenario.profile, FindPeak):
+        if repeat.kind.search is None:
             raise TypeError(f"{repeat.scenario.name} is no search, but {repeat.scenario.kind}")
-        goal = goal_from_spec(repeat.scenario.profile)
+        goal = goal_from_row(repeat.kind.search(repeat.scenario.profile))
         found = SearchState()
         stopped: StopReason = "EndedEarly"
         until = time.monotonic() + repeat.validity.max_duration_seconds

@@ -10,10 +10,11 @@ from inferometer_api.scenarios.step_setting import (
     Closed,
     JudgedPercentile,
     Open,
+    SearchGoal,
     Steady,
     probe_label,
 )
-from inferometer_api.spec.scenario import FindPeak, Validity, percentile_value
+from inferometer_api.spec.scenario import Validity
 from inferometer_loadgen.schedule.arrivals import probe_seed
 from inferometer_loadgen.schedule.steps import SECOND_NS, StepPlan
 from inferometer_loadgen.search.goal import Goal, StepObservation, decide, make_goal
@@ -32,14 +33,9 @@ _SATURATED_QUERIES = 100
 _MILLI_SECONDS_NS = 1000 * SECOND_NS
 
 
-def goal_from_spec(settings: FindPeak) -> Goal:
-    """Return the goal of a `findPeak` scenario."""
-    return make_goal(
-        percentile_value(settings.percentile),
-        settings.latency_bound_microseconds * 1000,
-        settings.probe.min_queries,
-        float(settings.probe.max_seconds),
-    )
+def goal_from_row(found: SearchGoal) -> Goal:
+    """Return the goal of a search, as the row of its kind states it."""
+    return make_goal(found.percentile, found.bound_ns, found.min_queries, found.max_seconds)
 
 
 def plan_search_step(

@@ -31,7 +31,7 @@ def curve_chart(result: ScenarioResult) -> Chart | None:
         key=lambda each: each.clients or 0,
     )
     kind = SCENARIOS.get(result.kind)
-    if kind is None or kind.headline != "knee" or len(steps) < 2:
+    if kind is None or not kind.finds_knee or len(steps) < 2:
         return None
     rates = np.array([step.achieved_qps for step in steps])
     drawn = latency_marks(steps, rates)

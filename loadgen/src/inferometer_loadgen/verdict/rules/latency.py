@@ -83,7 +83,7 @@ def small_sample(measurement: Measurement, conditions: ScenarioConditions) -> Vi
     """Yield a violation if the percentile lacks a confidence bound, or an estimate."""
     latency = measurement.step.latency
     if (
-        SCENARIOS[conditions.kind].headline == "throughput"
+        not SCENARIOS[conditions.kind].needs_percentiles
         or measurement.plan.is_probe
         or latency is None
     ):
