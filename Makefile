@@ -1,4 +1,4 @@
-# One command per intent. `make` alone tells them all.
+# One command per intent. `make` alone lists them.
 
 .DEFAULT_GOAL := help
 SHELL := /bin/bash

@@ -24,7 +24,7 @@ class BenchError(RuntimeError):
 
 
 def usable_cores() -> list[int]:
-    """Return the cores this process may run on, ascending; none where they cannot be chosen."""
+    """Return the cores this process may run on, ascending; none if they cannot be chosen."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 

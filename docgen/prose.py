@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-_TEXT_SUFFIXES = {".md", ".yaml", ".tpl", ".txt", ".j2"}
+_EXCLUDED_SUFFIXES = {".json", ".lock", ".sum", ".svg", ".png", ".npz", ".b64"}
+_MARKDOWN_COLUMNS = 120
 _SUGGESTIONS = {
     r"told|tells?|telling": "report, log, print, show, or say",
     r"asked|asks": "request, set, require, or query",
@@ -26,23 +27,34 @@ _SUGGESTIONS = {
     r"what is (not known|asked|found|done)": "name the thing",
     r"come what may|in the end|for its part": "delete",
     r"thereof|therein|whereof|wherein": "of it, in it",
+    r"(Raises \w+|None|NaN|nothing) where": "if",
+    r"(is|are) no (text|number|list|object)": "is not a ...",
+    r"any more": "delete, or no longer",
 }
 _WORDS = {
     re.compile(rf"\b({words})\b", re.IGNORECASE): advice for words, advice in _SUGGESTIONS.items()
 }
 _CODE = re.compile(r"`[^`]*`|https?://\S+")
+_SYMBOL = re.compile(r"[A-Z][a-z]+[A-Z]\w*")
 
 
 def findings(path: Path) -> Iterator[str]:
     """Yield `path:line: finding` for each violation in one file."""
     text = path.read_text()
+    name = path.relative_to(CHECKOUT)
     pieces = _python(text) if path.suffix == ".py" else enumerate(text.splitlines(), 1)
     for line, piece in pieces:
         for pattern, advice in _WORDS.items():
             for found in pattern.finditer(_CODE.sub("", piece)):
-                yield f'{path.relative_to(CHECKOUT)}:{line}: "{found[0]}": {advice}'
-    if path.suffix == ".py" and _is_question(text):
-        yield f"{path.relative_to(CHECKOUT)}:1: a module docstring is a statement, not a question"
+                yield f'{name}:{line}: "{found[0]}": {advice}'
+    if path.suffix == ".py":
+        if _is_question(text):
+            yield f"{name}:1: a module docstring is a statement, not a question"
+        for line, symbol in _symbols(text):
+            yield f'{name}:{line}: "{symbol}": begin with a word, not with a symbol'
+    if path.suffix == ".md" and path.name != "performance.md" and not text.startswith("<!-- Gen"):
+        for line in _long_lines(text):
+            yield f"{name}:{line}: more than {_MARKDOWN_COLUMNS} columns"
 
 
 def _python(text: str) -> Iterator[tuple[int, str]]:
@@ -56,6 +68,34 @@ def _python(text: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno + offset, line
 
 
+def _symbols(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each class name that begins the docstring of a function or a help text."""
+    for node in ast.walk(ast.parse(text)):
+        texts: list[object] = []
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            texts = [] if node.name.startswith("test_") else [ast.get_docstring(node)]
+        elif isinstance(node, ast.Call):
+            of_option = node.args if getattr(node.func, "id", "") == "Option" else []
+            helps = [each.value for each in node.keywords if each.arg in {"help", "description"}]
+            texts = [each.value for each in (*of_option, *helps) if isinstance(each, ast.Constant)]
+        else:
+            continue
+        for each in texts:
+            if isinstance(each, str) and " " in each and (found := _SYMBOL.match(each)):
+                yield node.lineno, found[0]
+
+
+def _long_lines(text: str) -> Iterator[int]:
+    """Yield the long lines of a Markdown page, except in tables, code, links and HTML."""
+    in_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        is_prose = not in_code and not line.lstrip().startswith(("|", "<")) and "](" not in line
+        if is_prose and len(line) > _MARKDOWN_COLUMNS:
+            yield number
+
+
 def _is_question(text: str) -> bool:
     summary, _, _ = (ast.get_docstring(ast.parse(text)) or "").partition("\n")
     return summary.rstrip().endswith("?")
@@ -65,12 +105,27 @@ def _tracked(places: Sequence[str]) -> list[Path]:
     command = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *places)
     listed = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)  # noqa: S603
     paths = (CHECKOUT / name for name in listed.stdout.splitlines())
-    return [p for p in paths if p.suffix in {".py", *_TEXT_SUFFIXES} and p.exists()]
+    return [path for path in paths if path.is_file() and _is_text(path)]
+
+
+def _is_text(path: Path) -> bool:
+    """Return whether a file is text that people write."""
+    if path.suffix in _EXCLUDED_SUFFIXES:
+        return False
+    try:
+        return "\0" not in path.read_text()
+    except UnicodeDecodeError:
+        return False
 
 
 def main(arguments: Sequence[str]) -> int:
     """Lint the given paths, or the whole checkout, and return the exit code."""
-    places = arguments or [":!tests/data", ":!docgen/prose.py", ":!tests/unit/docgen/test_prose.py"]
+    places = arguments or [
+        ":!tests/data",
+        ":!LICENSE",
+        ":!docgen/prose.py",
+        ":!tests/unit/docgen/test_prose.py",
+    ]
     found = [line for path in _tracked(places) for line in findings(path)]
     print("\n".join(found) or "prose: no findings")  # noqa: T201 - a command's output
     return 1 if found else 0

@@ -68,7 +68,7 @@ def test_a_server_with_tls_is_measured(protocol: str, tmp_path: Path) -> None:
         assert scenario.steps[0].counts.errors == {}
         assert scenario.steps[0].counts.succeeded > 10
     assert len(oracle.headers) > oracle.received > 20
-    # The first knock of HTTP is about TLS alone.
+    # The first handshake of HTTP checks TLS alone.
     asked = [each for each in oracle.headers if "authorization" in each]
     assert len(oracle.headers) - len(asked) <= 1
     assert {(each["authorization"], each["x-team"]) for each in asked} == {

@@ -79,7 +79,7 @@ def agents_installed(cluster: Cluster, namespace: str, *operators: Json) -> Iter
 
 
 def v1_controllers() -> list[str]:
-    """Return which controllers of control groups v1 this machine has; none where it has v2."""
+    """Return which controllers of control groups v1 this machine has; none if it has v2."""
     names = ("cpu,cpuacct", "cpu", "cpuacct", "memory")
     folders = [Path("/sys/fs/cgroup") / name for name in names]
     return [each.name for each in folders if each.is_dir() and not each.is_symlink()]

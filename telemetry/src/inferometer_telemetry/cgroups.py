@@ -125,7 +125,7 @@ def _bases(root: str) -> Iterator[str]:
 
 
 def _folders(folder: str) -> list[str]:
-    """Return the names of the folders in a folder; none where it is gone."""
+    """Return the names of the folders in a folder; none if it is gone."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]

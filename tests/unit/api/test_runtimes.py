@@ -132,7 +132,7 @@ def test_a_restart_can_be_recognised(runtime: Runtime) -> None:
 
 
 def test_files_of_a_layout_are_fetched_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server's further files are written beside its model, in a pod and on a laptop."""
+    """A server's further files are written next to its model, in a pod and on a laptop."""
     layout = FetchedLayout(
         root="repository", model_file="a/1/model.onnx", files={"a/config.pbtxt": "x: 1"}
     )

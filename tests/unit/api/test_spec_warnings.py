@@ -51,7 +51,7 @@ def _of_fleet(workers: int, **member: Any) -> Run:
         (
             a_scenario(burst={**_BURST, "baseQps": "2.5"}),
             {},
-            "spec.scenarios[0].burst.baseQps (2.5) is more than burstQps (2), so the bursts are quieter",
+            "spec.scenarios[0].burst.baseQps (2.5) is more than burstQps (2), so the bursts",
         ),
         (
             a_scenario(server={"targetQps": "1.5"}),

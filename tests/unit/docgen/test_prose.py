@@ -53,3 +53,28 @@ def test_a_finding_fails_the_check(
     page.write_text("All is well.\n")
     assert prose.main([]) == 0
     assert "Whoever" in capsys.readouterr().out
+
+
+def test_a_symbol_does_not_begin_a_docstring_or_a_help_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename of a class that ran through prose is a finding."""
+    module = (
+        '"""Options."""\n'
+        'def show():\n    """ShowSecond what happened."""\n'
+        'Option("n", int, 1, "InferencePool of the model.")\n'
+        'add("-n", help="LoadShare of the window.")\n'
+        'def test_it():\n    """EndpointSlices are listed."""\n'
+    )
+    assert found(tmp_path, "module.py", module, monkeypatch) == [
+        'module.py:2: "ShowSecond',
+        'module.py:4: "InferencePool',
+        'module.py:5: "LoadShare',
+    ]
+
+
+def test_long_lines_of_a_page_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables, code and links may be wider than the page."""
+    wide = "word " * 30
+    page = f"{wide}\n| {wide} |\n```\n{wide}\n```\n[link](a.md) {wide}\n"
+    assert found(tmp_path, "page.md", page, monkeypatch) == ["page.md:1: more than 120 columns"]

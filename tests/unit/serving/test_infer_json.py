@@ -100,7 +100,7 @@ def _document(**members: object) -> bytes:
     [
         ("data", [1, "2"], "holds string"),
         ("data", [1, 2, 3], "has 3 elements"),
-        ("data", None, "no list"),
+        ("data", None, "is not a list"),
         ("data", [1, 1e39], "cannot hold"),
         ("shape", [2, 2], "has 2 elements"),
         ("datatype", "FP64", "sent as FP64"),

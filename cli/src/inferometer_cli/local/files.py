@@ -26,7 +26,7 @@ def inputs_file(run: BenchmarkRun, base: Path) -> Path | None:
     A relative path starts in the folder `base`.
     """
     file = run.spec.load.inputs.file
-    return None if file is None else _existing("inputs", file.uri, base)
+    return None if file is None else _existing("Inputs", file.uri, base)
 
 
 def trace_files(run: BenchmarkRun, base: Path) -> dict[str, Path]:
@@ -35,7 +35,7 @@ def trace_files(run: BenchmarkRun, base: Path) -> dict[str, Path]:
     Raises RefusedError.
     """
     files = {
-        scenario.name: _existing("trace", scenario.profile.data_uri, base)
+        scenario.name: _existing("Trace", scenario.profile.data_uri, base)
         for scenario in run.spec.scenarios
         if scenario.profile.data_uri is not None
     }
@@ -89,8 +89,7 @@ def _existing(what: str, uri: str, base: Path) -> Path:
         raise RefusedError(str(error)) from error
     if not path.is_file():
         raise RefusedError(
-            f"{what[0].upper()}{what[1:]} file not found: {path}. Paths are relative to the run file "
-            f"({base})."
+            f"{what} file not found: {path}. Paths are relative to the run file ({base})."
         )
     return path
 

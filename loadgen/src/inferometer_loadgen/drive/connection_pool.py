@@ -32,7 +32,7 @@ class ConnectionPool:
         self._openers, self.count = openers, count
 
     async def connect(self, on_reply: OnReply, on_capacity: OnCapacity) -> None:
-        """Open all connections; raises ConnectionFailedError where one fails."""
+        """Open all connections; raises ConnectionFailedError if one fails."""
         openers = [*self._openers] * self.count
         await _open_all(openers, on_reply, on_capacity, self.connections)
         for place, connection in enumerate(self.connections):

@@ -18,12 +18,7 @@ _CLAIM_BYTES = 1 << 40
 
 
 def addresses(*uris: str | None) -> tuple[Address, ...]:
-    """Return the distinct pvc:
-
-    and configmap:
-
-    addresses among URIs; raise AddressError.
-    """
+    """Return the distinct claims and ConfigMaps that URIs name; raise AddressError."""
     found = (address(uri) for uri in uris if uri is not None)
     mountable = {(each.kind, each.place): each for each in found if each and each.kind != "s3"}
     return tuple(mountable.values())

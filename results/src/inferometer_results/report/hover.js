@@ -1,4 +1,4 @@
-// Shows a chart's values beside the pointer, and of all charts over the same time at that moment.
+// Shows a chart's values next to the pointer, and of all charts over the same time at that moment.
 // The page reads as well without it.
 "use strict";
 const charts = [];

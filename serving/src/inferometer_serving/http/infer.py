@@ -100,7 +100,7 @@ def _answer(
 
 
 def _compressed(parts: list[Raw], encoding: str) -> tuple[list[Raw], str | None]:
-    """Return a body in the coding that it then has: none where it would hardly shrink."""
+    """Return a body in the coding that it then has: none if it would hardly shrink."""
     if sum(map(len, parts)) < _COMPRESS_FROM_BYTES:
         return parts, None
     return [compress(b"".join(parts), encoding)], encoding

@@ -47,7 +47,7 @@ def to_json(name: str, datatype: Datatype, array: Array) -> bytes:
 
 def _flat(name: str, shape: tuple[int, ...], data: object) -> Sequence[object]:
     if not isinstance(data, list):
-        raise invalid(f"Input '{name}' has a \"data\" that is no list: send a list of elements.")
+        raise invalid(f"Input '{name}' has a \"data\" that is not a list: send a list of elements.")
     values: list[object] = data
     for depth in range(1, len(shape)):
         if not values or not isinstance(values[0], list):

@@ -164,7 +164,7 @@ def _outputs(
     signature: Signature, requested: object, *, default_binary: bool
 ) -> tuple[PlannedOutput, ...]:
     if not isinstance(requested, list):
-        raise invalid('The request\'s "outputs" is no list: send a list of names, or none.')
+        raise invalid('The request\'s "outputs" is not a list: send a list of names, or none.')
     planned = [
         _output(signature, _object("An output", "", each), default_binary=default_binary)
         for each in requested
@@ -227,6 +227,6 @@ def _refuse_shared_memory(kind: str, name: str, parameters: dict[str, Any]) -> N
 def _shape(name: str, value: object) -> Shape:
     if not isinstance(value, list) or any(type(each) is not int or each < 0 for each in value):
         raise invalid(
-            f"Input '{name}' has a \"shape\" that is no list of sizes: send whole numbers."
+            f"Input '{name}' has a \"shape\" that is not a list of sizes: send whole numbers."
         )
     return tuple(value)

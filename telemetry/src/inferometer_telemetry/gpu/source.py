@@ -77,7 +77,7 @@ class Gpus:
     def _one(
         self, now_ns: int, index: int, requested: Collection[Target], owners: Owners
     ) -> GpuMeterReading | MissingSource:
-        """Return what one GPU gives; raises NvmlError where the driver is gone."""
+        """Return what one GPU gives; raises NvmlError if the driver is gone."""
         if index in self._away and now_ns < self._away[index][0]:
             return self._away[index][1]
         try:

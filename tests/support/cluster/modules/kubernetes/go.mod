@@ -1,4 +1,4 @@
-// The binaries of Kubernetes itself, pinned. The staging modules stand beside it in its own
+// The binaries of Kubernetes itself, pinned. The staging modules are next to it in its own
 // repository; outside of it each is its own release of the same day.
 module inferometer.dev/tests/kubernetes
 
