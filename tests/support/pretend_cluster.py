@@ -93,10 +93,12 @@ class PretendCluster(PretendApi):
         ]
         return Observed(
             queue_position=self.turn,
-            deployment=self.own(self.server),
-            job=self.own(self.load),
-            plan_map=self.own(f"ConfigMap/{name}-load"),
-            fleet_service=self.own(f"Service/{fleet_name(name)}"),
+            children={
+                "Deployment": self.own(self.server),
+                "Job": self.own(self.load),
+                "ConfigMap": self.own(f"ConfigMap/{name}-load"),
+                "Service": self.own(f"Service/{fleet_name(name)}"),
+            },
             pods=tuple(self.pods.values()),
             result_maps=tuple(maps),
             events=tuple(self.events),

@@ -21,6 +21,7 @@ from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.run_watch import watch_runs
 from inferometer_operator.cluster.writer import Writer
+from inferometer_operator.reconcile.children import KINDS_WITH_PODS
 from inferometer_operator.reconcile.make_plan import make_plan
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.health import Health, serve
@@ -32,7 +33,7 @@ from inferometer_operator.wiring.worker import Dependencies
 from inferometer_operator.wiring.worker_pool import WorkerPool
 
 _RUNS = "BenchmarkRun"
-_CHILDREN = ("Deployment", "Job", "Pod")
+_CHILDREN = (*KINDS_WITH_PODS, "Pod")
 _RETRY_SECONDS = 5.0
 _log = structlog.get_logger()
 

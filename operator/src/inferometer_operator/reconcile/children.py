@@ -1,17 +1,17 @@
 """The children of a run: the one list of the objects that the operator creates and deletes."""
 
 from collections.abc import Iterable
-from typing import Literal
 
 from inferometer_api.plan.cluster_objects import fleet_name, load_name, server_name
 from inferometer_operator.reconcile.context import controller_of, is_deleting
-from inferometer_operator.reconcile.observed import Json, Observed
+from inferometer_operator.reconcile.observed import ChildKind, Json, Observed
 from inferometer_operator.reconcile.plan import DeletionTarget
 
-ChildKind = Literal["Job", "Deployment", "ConfigMap", "Service"]
 Children = tuple[tuple[ChildKind, Json], ...]
 """In the order of deletion: the load goes before its server, so that no request meets a server
 that ends."""
+KINDS_WITH_PODS: tuple[ChildKind, ...] = ("Deployment", "Job")
+"""Children that are not gone before their pods are."""
 
 
 def child_names(run_name: str) -> tuple[tuple[ChildKind, str], ...]:
@@ -26,12 +26,7 @@ def child_names(run_name: str) -> tuple[tuple[ChildKind, str], ...]:
 
 def run_children(observed: Observed, run_uid: str) -> Children:
     """Return the children that a run has now, those being deleted too."""
-    found: tuple[tuple[ChildKind, Json | None], ...] = (
-        ("Job", observed.job),
-        ("Deployment", observed.deployment),
-        ("ConfigMap", observed.plan_map),
-        ("Service", observed.fleet_service),
-    )
+    found = ((kind, observed.children.get(kind)) for kind, _ in child_names(""))
     return tuple(
         (kind, child)
         for kind, child in found

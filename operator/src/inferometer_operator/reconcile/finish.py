@@ -8,7 +8,12 @@ from inferometer_api.results.result import Outcome
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile import pods
-from inferometer_operator.reconcile.children import Children, deletion_targets, run_children
+from inferometer_operator.reconcile.children import (
+    KINDS_WITH_PODS,
+    Children,
+    deletion_targets,
+    run_children,
+)
 from inferometer_operator.reconcile.conditions import (
     ConditionUpdate,
     StatusDraft,
@@ -113,7 +118,7 @@ def _clean_up(context: ReconcileContext, load: LoadState) -> Plan:
     waits = [each for each in gone_by if each > context.now]
     forced = add_seconds(since, FORCED_SECONDS)
     # An object without pods is gone as soon as it is deleted.
-    has_pods = any(target.kind in {"Job", "Deployment"} for target in targets)
+    has_pods = any(target.kind in KINDS_WITH_PODS for target in targets)
     if context.now < forced and (has_pods or waits):
         look = seconds_until(context.now, *waits, forced)
         return Plan(context.status, delete=targets, look_again_seconds=look)

@@ -13,6 +13,8 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_operator.reconcile.result_packer import ResultPacker
 
 Json = Mapping[str, Any]
+ChildKind = Literal["Job", "Deployment", "ConfigMap", "Service"]
+"""Kinds of the objects that the operator creates for a run, except for its results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +84,9 @@ class Observed:
     """The observed state of one run. None: absent, or not read."""
 
     queue_position: QueuePosition
-    deployment: Json | None = None
-    """The server's. These three are the run's own: another owner's object of the name is None here,
-    and becomes a refusal."""
-    job: Json | None = None
-    plan_map: Json | None = None
-    """The ConfigMap with the load generator's plan."""
-    fleet_service: Json | None = None
-    """The Service that names the pods of a fleet; the run's own."""
+    children: Mapping[ChildKind, Json | None] = field(default_factory=dict)
+    """The run's own objects of `child_names`: another owner's object of the name is None here, and
+    becomes a refusal."""
     pods: tuple[Json, ...] = ()
     """Pods with the run's labels, its own or not (see pods.py), including those being deleted."""
     result_maps: tuple[Json, ...] = ()
@@ -113,3 +110,18 @@ class Observed:
     """The load generator's last report, or its termination message once it has ended."""
     downloaded: DownloadedResult | None = None
     """The result of Plan.download; the worker always sets it, with a fault at worst."""
+
+    @property
+    def deployment(self) -> Json | None:
+        """The server's Deployment."""
+        return self.children.get("Deployment")
+
+    @property
+    def job(self) -> Json | None:
+        """The Job of the load."""
+        return self.children.get("Job")
+
+    @property
+    def plan_map(self) -> Json | None:
+        """The ConfigMap with the load generator's plan."""
+        return self.children.get("ConfigMap")

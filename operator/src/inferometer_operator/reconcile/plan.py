@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from inferometer_api.status.run_status import RunStatus
+from inferometer_operator.reconcile.observed import ChildKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Event:
 class DeletionTarget:
     """An object to delete."""
 
-    kind: Literal["Deployment", "Job", "ConfigMap", "Service", "BenchmarkRun"]
+    kind: ChildKind | Literal["BenchmarkRun"]
     name: str
     uid: str
     """A precondition: another object of that name is never deleted."""

@@ -2,23 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from inferometer_api.plan.cluster_objects import (
-    LOADGEN,
-    SERVER,
-    fleet_name,
-    load_name,
-    server_name,
-)
+from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.reconcile.children import child_names
 from inferometer_operator.reconcile.conditions import is_true, read_status
-from inferometer_operator.reconcile.observed import Json, ObjectReference, Observed, QueuePosition
+from inferometer_operator.reconcile.observed import (
+    ChildKind,
+    Json,
+    ObjectReference,
+    Observed,
+    QueuePosition,
+)
 from inferometer_operator.reconcile.pods import (
     address,
     component,
@@ -64,30 +65,26 @@ class Observer:
         if status.start_time is None:
             return await self._before_begin(run, position)
         metadata = run["metadata"]
-        uid, namespace, name = metadata["uid"], metadata["namespace"], metadata["name"]
-        deployment, job, plan_map, fleet, pods, result_maps = await asyncio.gather(
-            self.reader.get_child("Deployment", namespace, server_name(name), uid),
-            self.reader.get_child("Job", namespace, load_name(name), uid),
-            self.reader.get_child("ConfigMap", namespace, load_name(name), uid),
-            self._fleet_service(run),
+        uid, namespace = metadata["uid"], metadata["namespace"]
+        children, pods, result_maps = await asyncio.gather(
+            self._children(run),
             self.reader.list_pods(namespace, uid),
             self.reader.list_result_maps(namespace, uid),
         )
         load = master_pod(load_pods(pods))
         finished = is_true(status, "Finished")
-        to_plan = not finished and plan_map is None and not (load and has_started(load))
+        to_plan = (
+            not finished and children.get("ConfigMap") is None and not (load and has_started(load))
+        )
         under_load = progress_under_load(polled.report) is not None
         return Observed(
             queue_position=position,
-            deployment=deployment,
-            job=job,
-            plan_map=plan_map,
-            fleet_service=fleet,
+            children=children,
             pods=pods,
             result_maps=result_maps,
             events=()
             if finished or under_load
-            else await self._warnings(namespace, deployment, job, pods),
+            else await self._warnings(namespace, children, pods),
             service=None if finished or load else await self._service(run),
             agents=await list_agents(self.reader, self.settings, run, pods) if to_plan else None,
             behind_service=await list_backends(self.reader, run) if to_plan else None,
@@ -118,12 +115,18 @@ class Observer:
         )
         return dict(zip(named, found, strict=True))
 
-    async def _fleet_service(self, run: Json) -> Json | None:
-        metadata, spec = run["metadata"], run.get("spec") or {}
-        if (spec.get("load") or {}).get("workers", 1) in {None, 1}:
-            return None
-        name = fleet_name(metadata["name"])
-        return await self.reader.get_child("Service", metadata["namespace"], name, metadata["uid"])
+    async def _children(self, run: Json) -> dict[ChildKind, Json | None]:
+        metadata = run["metadata"]
+        namespace, uid = metadata["namespace"], metadata["uid"]
+        wanted = [
+            (kind, name)
+            for kind, name in child_names(metadata["name"])
+            if kind != "Service" or _is_fleet(run)
+        ]
+        found = await asyncio.gather(
+            *(self.reader.get_child(kind, namespace, name, uid) for kind, name in wanted)
+        )
+        return {kind: child for (kind, _), child in zip(wanted, found, strict=True)}
 
     async def _service(self, run: Json) -> Json | None:
         name = external_service_name(run)
@@ -133,9 +136,10 @@ class Observer:
         return found
 
     async def _warnings(
-        self, namespace: str, deployment: Json | None, job: Json | None, pods: tuple[Json, ...]
+        self, namespace: str, children: Mapping[ChildKind, Json | None], pods: tuple[Json, ...]
     ) -> tuple[Json, ...]:
         """Return why pods are not created or do not start, if any are missing."""
+        deployment, job = children.get("Deployment"), children.get("Job")
         requests = [
             self.reader.list_warnings(namespace, pod["metadata"]["uid"])
             for pod in [pod for pod in pods if _hangs(pod)][:_MOST_LOGS_REQUESTED]
@@ -166,6 +170,11 @@ class Observer:
         loaded = progress_under_load(polled.report) is not None
         polled.due = self.clock() + (_POLL_SECONDS if loaded else _POLL_BEFORE_LOAD_SECONDS)
         return loaded or _stage(polled.report) != _stage(before)
+
+
+def _is_fleet(run: Json) -> bool:
+    spec = run.get("spec") or {}
+    return (spec.get("load") or {}).get("workers", 1) not in {None, 1}
 
 
 def load_pods(pods: Iterable[Json]) -> list[Json]:
