@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from itertools import count
 from typing import Any
@@ -14,6 +13,7 @@ from bench.processes import BenchError
 
 from inferometer_api.document import API_VERSION
 from inferometer_api.results.result import ResultDocument, nanoseconds_at
+from inferometer_api.timestamps import parse_time
 
 _CLUSTER = "In the cluster"
 _LOCAL = "inferometer run"
@@ -78,10 +78,10 @@ def _first_query(run: dict[str, Any]) -> Figures:
 
 
 def _seconds_to_first_query(applied: Applied) -> float:
-    at = applied.result.first_query_at
+    at = parse_time(applied.result.first_query_at)
     if at is None:
         raise BenchError("The result does not say when its first query was sent.")
-    return (datetime.fromisoformat(at) - applied.created_at).total_seconds()
+    return (at - applied.created_at).total_seconds()
 
 
 def _loading_seconds(document: ResultDocument) -> float:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +21,7 @@ from grafana.demo_grafana import grafana, installed
 from inferometer_api.metrics.definitions import RUN_INFO
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
+from inferometer_api.timestamps import parse_time
 from support.prometheus import from_files, on_the_path, prometheus, static
 from support.waiting import wait_until
 
@@ -102,10 +102,8 @@ def _show(options: argparse.Namespace, folder: Path, everything: ExitStack) -> i
 def _at_its_time(exposed_run: dict[str, Any]) -> str:
     """Return where the dashboards show a finished run, at its own time and a little after it."""
     named, status = exposed_run["metadata"], exposed_run["status"]
-    since, until = (
-        round(1000 * datetime.fromisoformat(status[each]).timestamp())
-        for each in ("startTime", "completionTime")
-    )
+    times = [parse_time(status[each]) for each in ("startTime", "completionTime")]
+    since, until = (round(1000 * time.timestamp()) for time in times if time is not None)
     return (
         f"/d/{UIDS['Run']}?var-run_namespace={named['namespace']}&var-run={named['name']}"
         f"&var-scrape={_SCRAPE_SECONDS}s&from={since}&to={until + _AFTERWARDS_MILLISECONDS}"

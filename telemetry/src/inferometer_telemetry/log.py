@@ -10,11 +10,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal
 
+from inferometer_api.timestamps import format_time
+
 
 def log(level: Literal["info", "error"], event: str, **facts: str) -> None:
     """Write one event; ignore a reader that has gone."""
-    now = datetime.now(tz=UTC).isoformat().replace("+00:00", "Z")
-    pairs = {"timestamp": now, "level": level, "event": event, **facts}
+    pairs = {"timestamp": format_time(datetime.now(UTC)), "level": level, "event": event, **facts}
     with suppress(OSError):
         sys.stderr.write(" ".join(f"{name}={_word(text)}" for name, text in pairs.items()) + "\n")
         sys.stderr.flush()

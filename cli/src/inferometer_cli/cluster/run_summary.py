@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from rich.text import Text
@@ -11,6 +11,7 @@ from inferometer_api.results.verdict_sentences import scenario_count, valid_sent
 from inferometer_api.spec.problems import as_sentence
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import Condition, RunStatus
+from inferometer_api.timestamps import parse_time
 from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.text_table import STYLES, printable
@@ -193,11 +194,10 @@ def _ago(at: str, now: datetime) -> str:
 
 def _age(at: str, now: datetime) -> str:
     """Return how long ago a time was; empty if it is malformed or in the future."""
-    try:
-        then = datetime.fromisoformat(at)
-    except ValueError:
+    then = parse_time(at)
+    if then is None:
         return ""
-    seconds = int((now - then.replace(tzinfo=then.tzinfo or UTC)).total_seconds())
+    seconds = int((now - then).total_seconds())
     if seconds < 0:
         return ""
     for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):

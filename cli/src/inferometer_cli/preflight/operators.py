@@ -8,6 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from inferometer_api.plan.cluster_objects import LEASE
+from inferometer_api.timestamps import parse_time
 from inferometer_cli.preflight.check import (
     Check,
     Json,
@@ -189,10 +190,8 @@ def _lease_check(
 
 
 def _age_seconds(time: str | None, now: datetime) -> float | None:
-    try:
-        return (now - datetime.fromisoformat(time or "")).total_seconds()
-    except (ValueError, TypeError):
-        return None
+    then = parse_time(time)
+    return None if then is None else (now - then).total_seconds()
 
 
 def _is_over(run: Json) -> bool:

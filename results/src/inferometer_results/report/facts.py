@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 
 import yaml
 
@@ -15,6 +15,7 @@ from inferometer_api.results.result import (
     Tensor,
 )
 from inferometer_api.results.search import RepeatSummary
+from inferometer_api.timestamps import parse_time
 from inferometer_results.quantity import DASH, duration, significant, size, time_unit
 from inferometer_results.report.summary import FigureCell, bounded
 from inferometer_results.wording.search import (
@@ -55,9 +56,12 @@ class Table:
 
 def moment(text: str) -> str:
     """Return an RFC 3339 time as people write it; return any other text unchanged."""
+    read = parse_time(text)
     try:
-        time = datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
+        time = None if read is None else read.astimezone(UTC)
+    except OverflowError:
+        time = None
+    if time is None:
         return text
     return f"{time.day} {time:%B %Y, %H:%M:%S} UTC"
 
