@@ -27,9 +27,11 @@ Times are in nanoseconds, rates in queries per second; the name of a field ends 
 Points in time are in RFC 3339: `2026-01-31T12:00:00.000Z`. A figure that is not known is absent,
 never `null`.
 
-`schemaVersion` is `MAJOR.MINOR`, now `{SCHEMA_VERSION}`. A newer minor version only adds fields:
-programs ignore the fields that they do not know, and print a notice. A newer major version is
-rejected."""
+`schemaVersion` is `MAJOR.MINOR`, now `{SCHEMA_VERSION}`. A newer minor version adds fields,
+kinds of scenarios and words (values of a field that takes one of a list). Programs ignore the
+fields that they do not know, show the words as they are, call the kind of such a scenario
+`unknown`, and print a notice. `inferometer compare` lists differences in fields that it does not
+know. A newer major version is rejected."""
 
 
 def result_page(schema: Schema) -> str:

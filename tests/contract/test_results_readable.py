@@ -5,18 +5,26 @@ A file is named after its schema version. When the format changes, add a result 
 """
 
 import json
+from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from docgen.files import CHECKOUT
+from docgen.result_schema import result_schema
+from rich.console import Console
 
 from inferometer_api.results.reading import UnreadableResultError, read_result
-from inferometer_api.results.result import SCHEMA_VERSION
+from inferometer_api.results.result import SCHEMA_VERSION, ResultDocument
+from inferometer_cli.comparison_table import print_comparison
+from inferometer_cli.result_table import print_table
 from inferometer_results.compare.comparison import compare
+from inferometer_results.compare.differences import differences
 from inferometer_results.report import render_report
 
 FILES = sorted((CHECKOUT / "tests/data/results").glob("*.json"))
+_SCHEMA = result_schema()
 _MAPS = {"labels", "annotations", "settings", "packages", "images", "errors", "shapes"}
 _MAPS |= {"graphNodesByProvider", "watts", "nodeSelector", "gpuUtilization", "gpuMemoryBytes"}
 _MAPS |= {"gpuClockHertz", "gpuThrottleReasons"}
@@ -49,15 +57,30 @@ def _with_unknown_fields(value: Any, key: str = "") -> Any:
     return {**members, "fieldOfTheFuture": {"a": [1]}}
 
 
+def _without_spec(document: ResultDocument) -> dict[str, Any]:
+    dumped = document.model_dump(mode="json")
+    del dumped["schemaVersion"], dumped["run"]["spec"]["scenarios"]
+    return dumped
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_unknown_fields_are_ignored_at_every_level(file: Path) -> None:
     """A newer minor version reads as the same document, with a notice that names both versions."""
     content = json.loads(file.read_text())
     major = SCHEMA_VERSION.partition(".")[0]
     newer = _with_unknown_fields(content) | {"schemaVersion": f"{major}.999"}
+    for scenario in newer["run"]["spec"]["scenarios"]:
+        (member,) = (name for name in scenario if name not in {"name", "fieldOfTheFuture"})
+        scenario["accuracy"] = scenario.pop(member)
     read = read_result(json.dumps(newer), source="newer.json")
     expected = read_result(json.dumps(content), source=file.name).document
-    assert read.document.model_copy(update={"schema_version": expected.schema_version}) == expected
+    assert _without_spec(read.document) == _without_spec(expected)
+    assert {each.kind for each in read.document.run.spec.scenarios} == {"unknown"}
+    assert all(scenario.name in render_report(read.document) for scenario in expected.scenarios)
+    assert compare(read.document, expected).pairs
+    found = {difference.name for difference in differences(read.document, expected)}
+    name = expected.scenarios[0].name
+    assert {"spec.fieldOfTheFuture", f"spec.scenarios[{name}].accuracy"} <= found
     assert f"newer.json has schema version {major}.999" in read.notice
     assert f"reads version {SCHEMA_VERSION}" in read.notice
 
@@ -75,6 +98,74 @@ def test_unknown_fields_are_ignored_at_every_level(file: Path) -> None:
 def test_a_document_that_cannot_be_read_is_refused(changes: Any, message: str) -> None:
     """A newer major version and a damaged document each give a sentence."""
     content = json.loads(FILES[-1].read_text()) | changes
+    with pytest.raises(UnreadableResultError, match=message):
+        read_result(json.dumps(content), source="result.json")
+
+
+def _words(value: Any, schema: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the place of each value of a document that the schema takes from a list of words."""
+    while "$ref" in schema:
+        schema = _SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]]
+    if "enum" in schema:
+        yield where
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _words(each, schema["items"], (*where, index))
+    elif isinstance(value, dict) and "properties" in schema:
+        for name, each in value.items():
+            yield from _words(each, schema["properties"][name], (*where, name))
+
+
+def _kinds_of_words(file: Path) -> dict[str, tuple[Any, ...]]:
+    """Return one place of each field with a list of words in a result."""
+    content = json.loads(file.read_text())
+    places = (where for where in _words(content, _SCHEMA))
+    return {
+        ".".join(str(part) for part in where if isinstance(part, str)): where for where in places
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "where"),
+    [
+        pytest.param(file, where, id=f"{file.stem}-{name}")
+        for file in FILES
+        for name, where in _kinds_of_words(file).items()
+    ],
+)
+def test_an_unknown_word_is_read_and_shown(file: Path, where: tuple[Any, ...]) -> None:
+    """A word that only a newer minor version knows is kept; report and compare show the rest."""
+    content: Any = json.loads(file.read_text())
+    here = content
+    for step in where[:-1]:
+        here = here[step]
+    here[where[-1]] = "WordOfTheFuture"
+    content["schemaVersion"] = f"{SCHEMA_VERSION.partition('.')[0]}.999"
+    read = read_result(json.dumps(content), source="newer.json")
+    written: Any = json.loads(read.document.model_dump_json(exclude_none=True))
+    for step in where:
+        written = written[step]
+    assert written == "WordOfTheFuture"
+    expected = read_result(file.read_bytes(), source=file.name).document
+    assert all(scenario.name in render_report(read.document) for scenario in expected.scenarios)
+    assert compare(read.document, expected).pairs
+    found = differences(read.document, expected)
+    if (where[:2] == ("run", "spec") and where[2] != "retention") or where[0] == "environment":
+        assert any(difference.before == "WordOfTheFuture" for difference in found)
+    console = Console(file=StringIO(), width=200)
+    print_table(read.document, console)
+    print_comparison(
+        ("A", read.document), ("B", expected), compare(read.document, expected), console
+    )
+
+
+def test_a_value_that_a_newer_version_alone_can_read_is_refused() -> None:
+    """The message names the version, the place and the program to use; nothing is damaged."""
+    content = json.loads(FILES[-1].read_text()) | {"schemaVersion": "1.999", "startedAt": {"a": 1}}
+    message = (
+        r"has schema version 1\.999 with a value that this program does not know at startedAt; "
+        r"use Inferometer "
+    )
     with pytest.raises(UnreadableResultError, match=message):
         read_result(json.dumps(content), source="result.json")
 

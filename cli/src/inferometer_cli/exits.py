@@ -87,7 +87,8 @@ class StopRequest:
 def exit_code_of(document: "ResultDocument") -> ExitCode:
     """Return the exit code that a result stands for."""
     if document.outcome.state != "Complete":
-        return _BY_STATE[document.outcome.state]
+        # A newer version may have more states.
+        return _BY_STATE.get(document.outcome.state, ExitCode.FAILED)
     return ExitCode.VALID if document.valid else ExitCode.INVALID
 
 

@@ -3,30 +3,67 @@
 Validation is as strict as that of a Kubernetes API server: unknown fields are rejected, `null`
 means absent, `8.0` is the integer 8, and neither `"8"` nor `true` is a number. Documents that
 another program wrote are read with `Document.read` and `Document.read_json`, which ignore unknown
-fields.
+fields and accept any text where this version knows a list of words.
 """
 
 import re
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     StringConstraints,
+    ValidationError,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, core_schema
+from typing_extensions import override
 
 from inferometer_api import patterns
 from inferometer_api.rules import Fault, FaultsError, Rule
 
 API_VERSION = "inferometer.dev/v1alpha1"
 _READING = "reading"
-"""Validation context in which rules between fields do not apply."""
+"""Validation context in which rules between fields and lists of words do not apply."""
+
+
+def _with_open_words(schema: Any) -> Any:
+    """Return the core schema of a document whose lists of words are open to readers."""
+    if isinstance(schema, list):
+        return [_with_open_words(each) for each in schema]
+    if not isinstance(schema, dict) or _is_open(schema):
+        return schema
+    if schema.get("type") == "literal" and len(schema["expected"]) > 1:
+        return core_schema.with_info_wrap_validator_function(
+            _known_or_read,
+            cast("CoreSchema", schema),
+            serialization=core_schema.simple_ser_schema("any"),
+        )
+    return {
+        key: value if key == "metadata" else _with_open_words(value)
+        for key, value in schema.items()
+    }
+
+
+def _is_open(schema: dict[str, Any]) -> bool:
+    function = schema.get("function")
+    return isinstance(function, dict) and function.get("function") is _known_or_read
+
+
+def _known_or_read(value: Any, known: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    try:
+        return known(value)
+    except ValidationError:
+        if info.context == _READING and isinstance(value, str):
+            return value
+        raise
 
 
 class Document(BaseModel):
@@ -50,14 +87,27 @@ class Document(BaseModel):
     def read(cls, data: Any) -> Self:
         """Return the document in `data`, which another program wrote.
 
-        Fields that this version does not know are ignored. Raises pydantic's ValidationError.
+        Fields that this version does not know are ignored. A text stays as it is where this
+        version knows a list of words, also if it is none of them. Raises pydantic's
+        ValidationError.
         """
         return cls.model_validate(data, extra="ignore", context=_READING)
 
     @classmethod
-    def read_json(cls, text: str | bytes) -> Self:
-        """Return the document in a JSON text, which another program wrote; see `read`."""
-        return cls.model_validate_json(text, extra="ignore", context=_READING)
+    def read_json(cls, text: str | bytes, *, keep_unknown: bool = False) -> Self:
+        """Return the document in a JSON text, which another program wrote; see `read`.
+
+        With `keep_unknown`, the fields that this version does not know are in `model_extra`.
+        """
+        extra: Literal["allow", "ignore"] = "allow" if keep_unknown else "ignore"
+        return cls.model_validate_json(text, extra=extra, context=_READING)
+
+    @classmethod
+    @override
+    def __get_pydantic_core_schema__(
+        cls, source: type[BaseModel], handler: GetCoreSchemaHandler, /
+    ) -> CoreSchema:
+        return cast("CoreSchema", _with_open_words(handler(source)))
 
     @model_validator(mode="after")
     def _check_constraints(self, info: ValidationInfo) -> Self:

@@ -1,7 +1,7 @@
 """The outcome of a run in one word and one sentence."""
 
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Literal
 
 from inferometer_api.results.result import OutcomeState, ResultDocument, Step
 from inferometer_api.results.verdict_sentences import scenario_count, valid_sentence
@@ -49,7 +49,8 @@ def is_open_loop(step: Step) -> bool:
 
 
 def _ended(state: OutcomeState) -> str:
-    match state:
+    # A newer version may have more states.
+    match str(state):
         case "Failed":
             return "The run failed before it was complete."
         case "Refused":
@@ -60,8 +61,8 @@ def _ended(state: OutcomeState) -> str:
             return "The run was terminated before it was complete."
         case "Complete":
             return "The run is complete."
-        case _:
-            assert_never(state)
+        case other:
+            return f"The run ended in the state {other}."
 
 
 def _measured_part(document: ResultDocument) -> str:

@@ -26,12 +26,12 @@ class ReadResult:
 def read_result(text: str | bytes, *, source: str) -> ReadResult:
     """Return the result document in a JSON text.
 
-    Unknown fields are ignored, so that documents with a newer minor version can be read. `source`
-    names the text in messages: a path, "The result of default/resnet50". Raises
-    UnreadableResultError.
+    Documents with a newer minor version can be read: the fields that this version does not know
+    are only in `model_extra`, and words that it does not know stay as they are. `source` names the
+    text in messages: a path, "The result of default/resnet50". Raises UnreadableResultError.
     """
     try:
-        document = ResultDocument.read_json(text)
+        document = ResultDocument.read_json(text, keep_unknown=True)
     except ValidationError as error:
         raise UnreadableResultError(_why_unreadable(source, text, error)) from error
     version, writer = document.schema_version, document.inferometer_version
@@ -41,7 +41,7 @@ def read_result(text: str | bytes, *, source: str) -> ReadResult:
         raise UnreadableResultError(_newer_major(source, version, writer))
     notice = (
         f"{source} has schema version {version}, written by Inferometer {writer}. This program "
-        f"reads version {SCHEMA_VERSION} and ignores the fields that it does not know."
+        f"reads version {SCHEMA_VERSION} and ignores newer fields."
     )
     return ReadResult(document, notice)
 
@@ -49,6 +49,11 @@ def read_result(text: str | bytes, *, source: str) -> ReadResult:
 def _parsed(version: str) -> tuple[int, int]:
     major, _, minor = version.partition(".")
     return int(major), int(minor)
+
+
+def _is_newer_minor(version: str) -> bool:
+    minor = version.partition(".")[2]
+    return minor.isdecimal() and int(minor) > _parsed(SCHEMA_VERSION)[1]
 
 
 def _newer_major(source: str, version: object, writer: object) -> str:
@@ -70,6 +75,11 @@ def _why_unreadable(source: str, text: str | bytes, error: ValidationError) -> s
     if not isinstance(version, str) or version.partition(".")[0] != major:
         return _newer_major(source, version, writer)
     where = ".".join(str(part) for part in error.errors()[0]["loc"])
+    if _is_newer_minor(version):
+        return (
+            f"{source} has schema version {version} with a value that this program does not know "
+            f"at {where}; use Inferometer {writer}."
+        )
     return (
         f"{source} is damaged at {where}. It was written by Inferometer {writer}. Use that "
         "version, or measure again."

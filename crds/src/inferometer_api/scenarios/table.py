@@ -164,7 +164,8 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             headline="latency",
             needs_percentiles=True,
             wording=lambda load: (
-                f"open loop at {load.target_qps} queries/s, {_ARRIVALS.get(load.arrivals, load.arrivals)}"
+                f"open loop at {load.target_qps} queries/s, "
+                f"{_ARRIVALS.get(load.arrivals, load.arrivals)}"
             ),
             shares_connections="always",
             least_seconds=_server_seconds,

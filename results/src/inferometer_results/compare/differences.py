@@ -1,9 +1,11 @@
 """Differences between two results other than their figures: the spec and the environment."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from inferometer_api.document import Document
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.runtimes.table import RUNTIMES
 
@@ -16,6 +18,7 @@ _HEADINGS = {
     "packages": "Software",
     "images": "Images",
     "notes": "Notes",
+    "environment": "Environment",
 }
 """The parts of a document that are compared, in the order in which they are listed."""
 _OF_EVERY_RUN = frozenset(
@@ -36,6 +39,7 @@ _OF_EVERY_RUN = frozenset(
         "run.spec.retention",
         "run.spec.suspend",
         "run.spec.cancel",
+        "run.status",
     }
 )
 """Fields that differ in every run and explain nothing."""
@@ -67,15 +71,38 @@ def differences(before: ResultDocument, after: ResultDocument) -> list[Differenc
 
 def _facts(document: ResultDocument) -> dict[str, str]:
     environment = document.environment
-    dumped = environment.model_dump(mode="json", exclude_none=True) if environment else {}
+    dumped = _dump(environment) if environment else {}
     packages = dumped.setdefault("packages", {})
     packages["inferometer"] = document.inferometer_version
     place = dumped.pop("place", None)
     if place is not None:
         dumped["node"]["place"] = place
     dumped["node"] = {**dumped.get("node", {}), **_nodes(dumped.get("server", {}))}
-    dumped["run"] = document.run.model_dump(mode="json", exclude_none=True, exclude={"status"})
+    dumped["environment"] = _unknown(environment) if environment else {}
+    dumped["run"] = _dump(document.run)
     return dict(_leaves(dumped, ""))
+
+
+def _dump(value: Any) -> Any:
+    """Return a document as its JSON, with the fields that only a newer version knows."""
+    if isinstance(value, Document):
+        known = {
+            field.alias or name: _dump(getattr(value, name))
+            for name, field in type(value).model_fields.items()
+        }
+        found = {name: each for name, each in known.items() if each is not None}
+        return {**found, **_unknown(value)}
+    if isinstance(value, Mapping):
+        return {name: _dump(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_dump(each) for each in value]
+    return value
+
+
+def _unknown(document: Document) -> dict[str, str]:
+    """Return the fields that only a newer version knows, each as JSON in one text."""
+    extra = document.model_extra or {}
+    return {name: json.dumps(each, sort_keys=True) for name, each in extra.items()}
 
 
 def _nodes(server: Mapping[str, Any]) -> dict[str, str]:

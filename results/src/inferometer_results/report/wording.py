@@ -54,7 +54,9 @@ def setting(run: BenchmarkRun, name: str, kind: str) -> str:
     """Return a short description of a scenario."""
     scenario = _scenario(run, name)
     row = SCENARIOS.get(kind)
-    return kind if scenario is None or row is None else row.wording(scenario.profile)
+    if scenario is None or row is None or scenario.kind != kind:
+        return kind
+    return row.wording(scenario.profile)
 
 
 def bound_of(run: BenchmarkRun, name: str) -> Bound | None:

@@ -1,7 +1,6 @@
 """The outcome of a search, a sweep or repeats, in sentences."""
 
 from collections.abc import Iterator
-from typing import assert_never
 
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.results.search import Knee, Peak, RepeatFigure, RepeatSummary
@@ -82,7 +81,8 @@ def _unmet(peak: Peak, name: str) -> Iterator[str]:
 
 
 def _why(peak: Peak, *, until: str = "until") -> str:
-    match peak.stop_reason:
+    # A newer version may have more reasons.
+    match str(peak.stop_reason):
         case "Resolved":
             end = "the bracket was within 1 %"
         case "Indistinguishable" if peak.qps is None:
@@ -102,8 +102,8 @@ def _why(peak: Peak, *, until: str = "until") -> str:
             end = "the search was ended early"
         case "CannotBeMet":
             return "because no rate can keep the bound"
-        case _:
-            assert_never(peak.stop_reason)
+        case reason:
+            end = f"it ended with {reason}"
     return f"{until} {end}"
 
 
