@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -35,8 +35,12 @@ class Rejection:
     """Whether a missing object may only be late."""
 
 
-def parse_run(raw: Json) -> BenchmarkRun | Rejection:
-    """Return a raw run with every default filled in, or all problems of its spec."""
+def parse_run(raw: Json, *, begun: bool = False) -> BenchmarkRun | Rejection:
+    """Return a raw run with every default filled in, or all problems of its spec.
+
+    A run that has begun was accepted, maybe by a newer version: the fields of its spec that this
+    version does not know are ignored.
+    """
     metadata = raw["metadata"]
     data: dict[str, Any] = {
         "apiVersion": raw.get("apiVersion"),
@@ -45,7 +49,10 @@ def parse_run(raw: Json) -> BenchmarkRun | Rejection:
         "spec": raw.get("spec"),
     }
     try:
-        return fill_defaults(BenchmarkRun.model_validate(data, by_alias=True, by_name=False))
+        extra: Literal["forbid", "ignore"] = "ignore" if begun else "forbid"
+        return fill_defaults(
+            BenchmarkRun.model_validate(data, extra=extra, by_alias=True, by_name=False)
+        )
     except ValidationError as error:
         problems = [
             str(Problem(format_path(where), message))

@@ -139,19 +139,23 @@ def incomplete_condition(status: RunStatus, scenarios: int | None) -> ConditionU
 
 
 def read_status(run: Mapping[str, Any]) -> RunStatus:
-    """Return the status of a raw run, without the fields that this version cannot read."""
+    """Return the status of a raw run, which an operator of another version may have written.
+
+    Fields that this version does not know are ignored. A field with a value that it cannot read
+    is dropped; the others stay.
+    """
     data = run.get("status") or {}
     try:
-        return RunStatus.model_validate(data)
+        return RunStatus.read(data)
     except ValidationError:
-        return RunStatus.model_validate(
+        return RunStatus.read(
             {name: value for name, value in data.items() if _is_readable(name, value)}
         )
 
 
 def _is_readable(name: str, value: object) -> bool:
     try:
-        RunStatus.model_validate({name: value})
+        RunStatus.read({name: value})
     except ValidationError:
         return False
     return True

@@ -43,7 +43,7 @@ def make_plan(run: Json, observed: Observed, settings: Settings, now: datetime, 
         # Its children have it as owner: the garbage collector deletes them.
         return Plan(before)
     draft = StatusDraft(before, now, generation_of(run))
-    accepted = parse_run(run)
+    accepted = parse_run(run, begun=before.start_time is not None)
     if isinstance(accepted, Rejection):
         plan = _reject(run, draft, accepted, observed, now)
         scenarios = 0
@@ -120,6 +120,6 @@ def _reject(
 def _retention(run: Json) -> Retention:
     spec = run.get("spec")
     try:
-        return Retention.model_validate(spec.get("retention") or {} if spec else {}, by_name=False)
+        return Retention.read(spec.get("retention") or {} if spec else {})
     except (ValidationError, AttributeError):
         return Retention()

@@ -8,9 +8,9 @@ from inferometer_operator.reconcile.observed import Json, ObjectReference
 
 
 def raw_references(run: Json) -> tuple[ObjectReference, ...]:
-    """Return every object that a raw run names; none if its spec is invalid."""
+    """Return every object that a raw run names; none if its spec cannot be read."""
     try:
-        spec = RunSpec.model_validate(run.get("spec"), by_alias=True, by_name=False)
+        spec = RunSpec.read(run.get("spec"))
     except ValidationError:
         return ()
     return _references(spec)

@@ -110,7 +110,7 @@ def _resolved(raw: Json) -> BenchmarkRun | None:
         "spec": raw.get("spec"),
     }
     try:
-        return fill_defaults(BenchmarkRun.model_validate(data, by_alias=True, by_name=False))
+        return fill_defaults(BenchmarkRun.read(data))
     except ValidationError:
         return None
 
@@ -169,7 +169,7 @@ def _since(status: RunStatus, created: float) -> float:
             found = _transition(status, "Accepted")
         case "Complete" | "Failed":
             found = _seconds(status.completion_time)
-        case "Pending" | None:
+        case _:
             found = None
     return created if found is None else found
 

@@ -1,5 +1,6 @@
 """Execution of a plan: status, creations, deletions, the stop request."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,9 @@ _log = structlog.get_logger()
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 2.0, 30.0
 _TAKEN, _TAKEN_PAUSE_SECONDS = 409, 1.0
 """A taken name may be free soon, once the children of a deleted run are gone."""
+
+
+_STOP_TOKEN = LoadPlan.model_fields["stop_token"].alias or "stop_token"
 
 
 def _now() -> datetime:
@@ -130,5 +134,6 @@ class PlanExecutor:
         address = running_address(pod) if pod is not None else None
         if address is None or observed.plan_map is None:
             return False
-        plan = LoadPlan.model_validate_json(observed.plan_map["data"][PLAN_FILE])
-        return await self.loadgen.stop(address, plan.stop_token)
+        # The rest of the plan may be of another version: its load generator reads it.
+        plan = json.loads(observed.plan_map["data"][PLAN_FILE])
+        return await self.loadgen.stop(address, str(plan.get(_STOP_TOKEN, "")))
