@@ -1,13 +1,15 @@
 """The committed JSON Schema judges result documents as the model does."""
 
 import json
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import jsonschema
 import pytest
 from docgen.files import CHECKOUT
 
-from inferometer_api.results.result import ResultDocument
+from inferometer_api.results.result import SCHEMA_VERSION, ResultDocument
 from support.run_table import VALID
 from support.runs import a_run
 
@@ -111,3 +113,67 @@ def test_what_no_result_says_is_refused(place: tuple[str | int, ...], value: obj
 def test_no_field_of_it_is_of_kubernetes_alone() -> None:
     """The schema is plain JSON Schema, without an API server's words."""
     assert "x-kubernetes" not in json.dumps(SCHEMA)
+
+
+RELEASED = {
+    file.stem.removeprefix("result-"): json.loads(file.read_text(encoding="utf-8"))
+    for file in (CHECKOUT / "tests" / "data" / "schemas").glob("result-*.json")
+}
+_PROSE = {"title", "description", "$id", "$schema"}
+
+
+def _changes(old: Any, new: Any, where: str = "") -> Iterator[str]:
+    """Yield each place where a schema is not the old one; descriptions aside."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        is_names = where.endswith((".properties", ".$defs"))
+        for name in {**old, **new}:
+            if name in _PROSE and not is_names:
+                continue
+            if name not in old:
+                yield f"+{where}.{name}"
+            elif name not in new:
+                yield f"-{where}.{name}"
+            else:
+                yield from _changes(old[name], new[name], f"{where}.{name}")
+    elif where.endswith((".enum", ".required")):
+        yield from (f"-{where}={each}" for each in old if each not in new)
+        yield from (f"+{where}={each}" for each in new if each not in old)
+    elif old != new:
+        yield f"-{where}"
+
+
+def _is_addition(change: str) -> bool:
+    """Return whether a newer minor version may have a change: a new field, type or word."""
+    where = change.partition("=")[0]
+    parts = where.rsplit(".", 2)
+    is_named = parts[-2] in {"properties", "$defs"} or where.endswith((".enum", ".required"))
+    return change.startswith("+") and is_named
+
+
+def _problems(released: dict[str, Any], version: str, schema: Any) -> list[str]:
+    """Return each change against the released schemas that the version does not allow."""
+    found = []
+    for name, old in released.items():
+        if name.partition(".")[0] == version.partition(".")[0]:
+            changes = _changes(old, schema)
+            found += [each for each in changes if name == version or not _is_addition(each)]
+    return found
+
+
+def test_the_schema_changes_only_with_its_version() -> None:
+    """It is the released one of its version, and only adds to those of older minor versions."""
+    assert SCHEMA_VERSION in RELEASED
+    problems = _problems(RELEASED, SCHEMA_VERSION, SCHEMA)
+    assert not problems, f"raise SCHEMA_VERSION and keep its schema in tests/data: {problems}"
+
+
+def test_a_changed_schema_is_noticed() -> None:
+    """A new field or word needs a newer minor version; a removed or retyped one, a major one."""
+    added, removed = deepcopy(SCHEMA), deepcopy(SCHEMA)
+    added["$defs"]["Outcome"]["properties"]["new"] = {"type": "string"}
+    del removed["$defs"]["Outcome"]["properties"]["reason"]
+    released = {"1.1": SCHEMA}
+    assert _problems(released, "1.1", added) == ["+.$defs.Outcome.properties.new"]
+    assert _problems(released, "1.2", added) == []
+    assert _problems(released, "1.2", removed) == ["-.$defs.Outcome.properties.reason"]
+    assert _problems(released, "2.0", removed) == []
