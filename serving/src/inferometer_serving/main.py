@@ -19,13 +19,17 @@ import uvloop
 
 from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.errors import StartRefusedError
-from inferometer_serving.exits import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED
 from inferometer_serving.grpc.server import GrpcServer
 from inferometer_serving.http.server import HttpServer
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.server_state import ServerState
 
+_EXIT_DONE = 0
+_EXIT_FAILED = 1
+"""An internal error."""
+_EXIT_REFUSED = 2
+"""Cannot run because of the model, an operator, the device, a port or the command line."""
 _CLOSE_SECONDS = 1.0
 _STOP_SECONDS = 3.0
 
@@ -48,11 +52,11 @@ def serve(options: ServeOptions) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_Process(options).run())
     except (ModelRefusedError, StartRefusedError) as error:
-        return _end("refused", str(error), EXIT_REFUSED)
+        return _end("refused", str(error), _EXIT_REFUSED)
     except Exception as error:  # noqa: BLE001 - the process's last resort
         traceback.print_exc()
-        return _end("failed", f"The server failed: {error!r}.", EXIT_FAILED)
-    return EXIT_DONE
+        return _end("failed", f"The server failed: {error!r}.", _EXIT_FAILED)
+    return _EXIT_DONE
 
 
 class _Process:
@@ -163,4 +167,4 @@ def _leave_behind() -> None:
     structlog.get_logger().warning("an inference did not end, and was left behind")
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(EXIT_DONE if sys.exception() is None else EXIT_FAILED)
+    os._exit(_EXIT_DONE if sys.exception() is None else _EXIT_FAILED)

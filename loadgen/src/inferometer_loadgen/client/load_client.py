@@ -44,7 +44,7 @@ class OwnProcess:
         self._begin = time.process_time()
 
     def begin(self) -> None:
-        """See LoadClient."""
+        """Start the measurement of the load generator itself."""
         self._watch.begin()
         self.close()
         self._wake_ups = WakeUps() if self._wakes else None
@@ -57,19 +57,19 @@ class OwnProcess:
             self._wake_ups = None
 
     def second(self) -> None:
-        """See LoadClient."""
+        """Record the figures of the past second."""
         self._watch.second()
 
     def cpu_seconds(self) -> float:
-        """See LoadClient."""
+        """Return the CPU seconds used since the measurement began."""
         return time.process_time() - self._begin
 
     def memory_bytes(self) -> int:
-        """See LoadClient."""
+        """Return the resident memory in bytes."""
         return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
 
     def facts(self) -> ClientHealth:
-        """See LoadClient."""
+        """Return how healthy the load generator was."""
         usual_ns, most_ns = (None, None) if self._wake_ups is None else self._wake_ups.end()
         return self._watch.facts().model_copy(
             update={"wake_up_lag_nanoseconds": usual_ns, "wake_up_lag_max_nanoseconds": most_ns}

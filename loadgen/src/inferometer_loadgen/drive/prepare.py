@@ -89,7 +89,7 @@ class LocalDriverFactory:
     """The first replies to requests of a batch size, once there were some."""
 
     async def prepare(self, scenario: str, plan: StepPlan) -> Driver:
-        """See DriverFactory."""
+        """Prepare the driver of a step."""
         source = self.inputs.source(plan.batch_size, plan.seed)
         pools = await make_pool(source, self.encoder, self.targets, self.on_progress)
         first = await self._send_first(scenario, plan, pools)

@@ -99,7 +99,7 @@ class LocustCarrier:
             self._processes.append(await _start_process(*command, has_output=False))
 
     def send(self, order: Order, workers: Sequence[int]) -> None:
-        """See Carrier."""
+        """Send an order to some workers."""
         self._write(SendOrder(list(workers), ORDERS.dump_json(order).decode()))
 
     def show(self, second: ShowSecond) -> None:
@@ -107,7 +107,7 @@ class LocustCarrier:
         self._write(second)
 
     async def receive(self, listener: WorkerListener) -> None:
-        """See Carrier."""
+        """Pass messages of workers to the listener."""
         for worker, process in enumerate(self._processes):
             self._watches.append(asyncio.create_task(_watch(worker, process, listener)))
         for line in self._early_lines:
@@ -122,7 +122,7 @@ class LocustCarrier:
             listener.on_lost(worker, loss_reason)
 
     async def close(self) -> None:
-        """See Carrier."""
+        """Close the connections to the workers."""
         processes = [*self._processes, *([] if self._master is None else [self._master])]
         self._write(EndFleet())
         for process in self._processes:

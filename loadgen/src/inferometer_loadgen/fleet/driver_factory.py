@@ -50,7 +50,7 @@ class FleetDriverFactory:
         return cls(fleet, plan.run.spec.load.protocol, report_progress, on_first_query)
 
     async def prepare(self, scenario: str, plan: StepPlan) -> LoadDriver:
-        """See DriverFactory."""
+        """Prepare the driver of a step."""
         workers = participants(plan, self.fleet.workers)
         self._prepared = dict.fromkeys(workers, 0.0)
 

@@ -127,15 +127,15 @@ class FleetClient:
         """Do nothing: each worker samples itself."""
 
     def cpu_seconds(self) -> float:
-        """See Client."""
+        """Return the CPU seconds used since the measurement began."""
         return sum(worker.progress.cpu_seconds for worker in self.workers if worker.progress)
 
     def memory_bytes(self) -> int:
-        """See Client."""
+        """Return the resident memory in bytes."""
         return sum(worker.progress.memory_bytes for worker in self.workers if worker.progress)
 
     def facts(self) -> ClientHealth:
-        """See Client."""
+        """Return how healthy the load generator was."""
         found = [
             worker.progress.client
             for worker in self.workers

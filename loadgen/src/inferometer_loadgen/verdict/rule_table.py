@@ -149,8 +149,8 @@ RULES: tuple[VerdictRule, ...] = (
         name="PeakNotFound",
         effect="reason",
         limit="in findPeak, the search brackets the peak before validity.maxDurationSeconds",
-        source="the run's own maximum duration; chosen: a bracket of 1 %, the accuracy to which "
-        "AchievedRate knows a rate, and at most 2.5 times the closed-loop throughput, which no "
+        source="the run's own maximum duration; chosen: a bracket of 1 %, the tolerance of "
+        "AchievedRate, and at most 2.5 times the closed-loop throughput, which no "
         "server sustains with the same connections",
         why="Without a bracket, the peak is a guess.",
         remedy="Raise validity.maxDurationSeconds. If overshoots are too few or probes too short, "
@@ -184,9 +184,8 @@ RULES: tuple[VerdictRule, ...] = (
     VerdictRule(
         name="ServerStall",
         effect="reason",
-        limit="in a closed loop, no query times out, and no time without an answer exceeds the P99 "
-        "by 1 s and by what exponential latencies reach in 1 of 1,000 runs (unless the load "
-        "generator stood still: ClientStall)",
+        limit="in a closed loop, no query times out, and no silence of the server exceeds the P99 "
+        "by 1 s and more than by chance",
         source="the run's own timeout; chosen: 1 s, the length of the report's windows, and 1 of "
         "1,000 runs, so that chance alone hardly ever makes a run INVALID",
         why="A closed loop sends nothing while it waits, so the affected queries are in no "
@@ -234,9 +233,7 @@ RULES: tuple[VerdictRule, ...] = (
         name="ClientStarved",
         effect="reason",
         limit="the load generator waits for a CPU for at most 10 % of the time with queries under "
-        "way (or for less than both 1 % of the measurement and 1 ms a query); in closed loops, "
-        "such waiting makes the P99 of its timer's lag at most 5 % of the P99 latency, or 1 ms if "
-        "that is more",
+        "way; in closed loops, its timer's lag is small",
         source="chosen: 10 %, by which waiting changes a throughput no more than Unsteady allows, "
         "1 % of the measurement as in ClientSteal, 5 % and 1 ms as in DispatchLag",
         why="A reply that waits for the load generator counts as slow.",
@@ -312,8 +309,8 @@ RULES: tuple[VerdictRule, ...] = (
         effect="caution",
         limit="the hypervisor gives at most 1 % of the CPU time of the load generator's machine to "
         "other guests",
-        source="chosen: 1 %, the part beyond the P99, so that less need not show in it; the kernel "
-        "reports the figure (/proc/stat)",
+        source="chosen: 1 %, the part beyond the P99, so less than 1 % may not be visible in "
+        "the P99; the kernel reports the figure (/proc/stat)",
         why="The load generator stood still without noticing it.",
         remedy="Run the load generator on a machine with dedicated CPUs.",
         per_step=client.client_steal,
@@ -387,8 +384,8 @@ RULES: tuple[VerdictRule, ...] = (
         effect="caution",
         limit="the CPU limit of the servers withholds at most 1 % of the CPU time that they could "
         "have used",
-        source="chosen: 1 %, the part beyond the P99, so that less need not show in it; the kernel "
-        "reports the figure (cpu.stat)",
+        source="chosen: 1 %, the part beyond the P99, so less than 1 % may not be visible in "
+        "the P99; the kernel reports the figure (cpu.stat)",
         why="The kernel stops a server at its limit until the next period, and that is in the "
         "latency.",
         remedy="Raise server.resources.cpu, or lower server.threads.",

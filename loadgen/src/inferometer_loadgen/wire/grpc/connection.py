@@ -186,12 +186,12 @@ class GrpcConnection:
 
     @property
     def connected(self) -> bool:
-        """See Connection."""
+        """Whether the connection can take requests."""
         return self._session is not None
 
     @property
     def last_error(self) -> str:
-        """See Connection."""
+        """The last error of the connection, empty if there was none."""
         return self._dialer.last_error
 
     async def open(self) -> None:

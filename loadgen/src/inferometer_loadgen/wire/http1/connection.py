@@ -106,12 +106,12 @@ class Http1Connection(asyncio.Protocol):
 
     @property
     def connected(self) -> bool:
-        """See Connection."""
+        """Whether the connection can take requests."""
         return self.capacity > 0
 
     @property
     def last_error(self) -> str:
-        """See Connection."""
+        """The last error of the connection, empty if there was none."""
         return self._dialer.last_error
 
     async def open(self) -> None:
