@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
@@ -11,8 +12,11 @@ from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.cluster_objects import labels
 from inferometer_api.plan.launch import load_plan
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
+from inferometer_api.runtimes.descriptor import ServerContainer
+from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import Resources
 from inferometer_operator.manifests.config_maps import plan_config_map, result_config_maps
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
@@ -274,3 +278,31 @@ def test_every_name_of_a_run_gives_names_of_objects(name: str) -> None:
 def _a_plan_map(run: BenchmarkRun) -> Manifest:
     plan = load_plan(run, place="Cluster", servers=[PlannedServer(url="http://10.0.0.1:8000")])
     return plan_config_map(plan, OWNER)
+
+
+def test_a_sidecar_of_a_runtime_is_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A further container of a descriptor joins the pod, with its image, folder and resources."""
+    found = RUNTIMES["OnnxRuntime"]
+    assert found.launch is not None
+    sidecar = ServerContainer(
+        name="proxy",
+        image="proxy",
+        command=("proxy",),
+        env={"MODE": "a"},
+        volumes={"sockets": "/sockets"},
+        resources=Resources(cpu="1", memory="64Mi"),
+    )
+    usual = found.launch.containers
+    launch = replace(found.launch, containers=lambda run, start: (*usual(run, start), sidecar))
+    table = {"OnnxRuntime": replace(found, launch=launch)}
+    monkeypatch.setattr("inferometer_api.runtimes.table.RUNTIMES", table)
+    images = IMAGES.model_copy(update={"servers": {"proxy": "r/proxy:1"}})
+    settings = PLAIN.model_copy(update={"images": images})
+    pod = server_deployment(read(a_run()), OWNER, settings)["spec"]["template"]["spec"]
+    server, proxy = pod["containers"]
+    assert (server["name"], proxy["name"], proxy["image"]) == ("server", "proxy", "r/proxy:1")
+    assert "ports" not in proxy
+    assert {"name": "MODE", "value": "a"} in proxy["env"]
+    assert {"name": "sockets", "mountPath": "/sockets", "readOnly": False} in proxy["volumeMounts"]
+    assert proxy["resources"]["limits"] == {"cpu": "1", "memory": "64Mi"}
+    assert "sockets" in {volume["name"] for volume in pod["volumes"]}
