@@ -59,7 +59,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Futu
 @pytest.mark.parametrize(
     ("name", "sentences"),
     [
-        ("missing", ("nowhere.onnx is not there: check the path.",)),
+        ("missing", ("Model file not found: ", "Relative paths start in ")),
         ("text", ("model.onnx is not an ONNX model: name an .onnx file.",)),
         ("checksum", (f"should have the sha256 {'0' * 64}, but has ", "Correct the checksum")),
         ("operator", ("uses the operator com.example:Frobnicate, which ONNX Runtime ",)),

@@ -55,6 +55,7 @@ def fetch_model(  # noqa: PLR0913 - each is one fact of the request, and named
             return _from_zoo(uri, destination, file_name, sha256, max_bytes)
         case "file":
             path = local_path(uri, relative_to)
+            _check_exists(path, relative_to)
         case "https":
             path = destination / (file_name or _last_part(uri) or "model.onnx")
             _from_web(uri, path, sha256, max_bytes)
@@ -146,6 +147,17 @@ def local_path(uri: str, relative_to: Path) -> Path:
     if not rest or "\0" in rest:
         raise ModelRefusedError(f"The model {uri!r} names no file: write file:model.onnx.")
     return relative_to / urllib.parse.unquote(rest)
+
+
+def _check_exists(path: Path, relative_to: Path) -> None:
+    try:
+        path.stat()
+    except FileNotFoundError as error:
+        raise ModelRefusedError(
+            f"Model file not found: {path}. Relative paths start in {relative_to.absolute()}."
+        ) from error
+    except OSError:
+        pass  # the check of the graph reports it
 
 
 def _from_web(uri: str, target: Path, sha256: str | None, max_bytes: int) -> None:
