@@ -1,7 +1,7 @@
 """Results of every released format stay readable: tests/data/results holds one of each.
 
-A file is named after its schema version and the place of the run. When the format changes, add a result of the new version
-(`inferometer run --output DIR`, compact JSON) and keep the others.
+A file is named after its schema version and the place of the run. When the format changes, add
+results of the new version (`inferometer run --output DIR`, compact JSON) and keep the others.
 """
 
 import json
