@@ -1,9 +1,7 @@
 """A real etcd, kube-apiserver and controller-manager, alone or for nodes."""
 
-import itertools
 import json
 import secrets
-import socket
 import ssl
 import subprocess
 import urllib.request
@@ -36,24 +34,19 @@ class Place:
     """The words before each command that put it into the cluster's own network."""
     nodes: bool = False
 
+    @property
+    def etcd_address(self) -> str:
+        """Return the address of the store, which only its own machine or network can reach."""
+        return "127.0.0.1" if self.nodes else self.address
+
 
 def loopback() -> Place:
-    """Return a place on 127.0.0.1 with free ports, which needs no rights.
+    """Return a place on a loopback address of its own, which needs no rights.
 
-    The ports lie below the kernel's ephemeral range, so no client's connection takes one of them
-    before its server listens.
+    No other process listens on a random one of 16 million addresses, so no port can be taken.
     """
-    candidates = (20_000 + secrets.randbelow(12_000) for _ in range(1_000))
-    api, etcd, etcd_peer = itertools.islice(filter(_is_free, candidates), 3)
-    return Place("127.0.0.1", api, etcd, etcd_peer)
-
-
-def _is_free(port: int) -> bool:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
+    one, two, three = (secrets.randbelow(254) + 1 for _ in range(3))
+    return Place(f"127.{one}.{two}.{three}", 6443, 2379, 2380)
 
 
 class ControlPlane:
@@ -177,8 +170,8 @@ class ControlPlane:
             return False
 
     def _etcd(self) -> list[str | Path]:
-        client = f"http://127.0.0.1:{self._place.etcd_port}"
-        peer = f"http://127.0.0.1:{self._place.etcd_peer_port}"
+        client = f"http://{self._place.etcd_address}:{self._place.etcd_port}"
+        peer = f"http://{self._place.etcd_address}:{self._place.etcd_peer_port}"
         return [
             *self._place.prefix,
             self._programs["etcd"],
@@ -197,7 +190,7 @@ class ControlPlane:
         return [
             *place.prefix,
             self._programs["kube-apiserver"],
-            f"--etcd-servers=http://127.0.0.1:{place.etcd_port}",
+            f"--etcd-servers=http://{place.etcd_address}:{place.etcd_port}",
             f"--bind-address={place.address}",
             f"--advertise-address={place.address}",
             f"--secure-port={place.api_port}",
