@@ -180,7 +180,7 @@ def test_warnings_are_printed(inferometer: Command, tmp_path: Path) -> None:
     ("setting", "sentence"),
     [
         ("spec.model.uri=zoo://text/minilm", "The nearest names are text/minilm_l6"),
-        ("spec.model.uri=file:nowhere.onnx", "nowhere.onnx is not there"),
+        ("spec.model.uri=file:nowhere.onnx", "Model file not found: "),
         ("spec.model.sha256=" + 64 * "a", "should have the sha256 aaaa"),
         ("spec.load.inputs={file: {uri: 'file:nowhere.npz'}}", "Inputs file not found: "),
         ("spec.load.inputs={random: {shapes: {nope: [1, 2]}}}", "names the input 'nope'"),
