@@ -69,9 +69,7 @@ def load_generator(folder: Path) -> str:
         servers = [one.model_copy(update={"pod_uid": "uid", "node": "node1"})]
         with a_load_pod(plan.model_copy(update={"servers": servers}), folder) as pod:
             pod.until(measures)
-            pod.until(
-                lambda report: report.progress is not None and report.progress.qps is not None
-            )
+            pod.until(knows_a_rate)
             status, text = pod.ask("GET", "/metrics")
             assert status == 200
             return text.decode()

@@ -32,10 +32,6 @@ def ready_server(pod: Pod) -> None:
     pod.start()
 
 
-def do_nothing(_: Pod) -> None:
-    """Play a scheduler that sleeps."""
-
-
 class FakeKubelet:
     """A node for the pods of some namespaces, each with a script a component."""
 
