@@ -33,7 +33,7 @@ _SIGNS: tuple[tuple[ReasonName, str], ...] = (
 def child_fault(
     context: ReconcileContext, child: str, refusal: CreateRefusal, requests: str
 ) -> RunFault:
-    """Return why a child was not created; `child` is "Deployment/NAME", `requests` its resources."""
+    """Return why `child` ("Deployment/NAME") was not created; `requests` follows its name."""
     kind, _, name = child.partition("/")
     if refusal.code == _CLASH_CODE:
         return _clash(context, kind, name, refusal)
