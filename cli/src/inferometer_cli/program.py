@@ -1,5 +1,6 @@
 """The installed program: its name on the command line, its version, its inference runtime."""
 
+import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +26,12 @@ def program_version() -> str:
 
 def check_installed(local: LocalSupport | None) -> None:
     """Raise RefusedError if the program of a local server is not installed."""
-    if local is not None and find_spec(local.python_package) is None:
+    if local is None:
+        return
+    package, executable = local.python_package, local.executable
+    if (package is not None and find_spec(package) is None) or (
+        executable is not None and shutil.which(executable) is None
+    ):
         raise RefusedError(
             f"{local.program} is not installed, and this command starts a server with it. "
             f"Install {local.installation}."

@@ -3,6 +3,7 @@
 One YAML file, written by the chart; `python -m inferometer_operator --settings FILE` reads it.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -21,17 +22,19 @@ class Images(Document):
     loadgen: str
     """The load generator."""
     servers: dict[str, str] = Field(default_factory=dict)
-    """Images of further servers, by the names in the descriptors of their runtimes."""
+    """Images of further servers, by the names in the descriptors of their runtimes, instead of the
+    references there."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: list[str] = Field(default_factory=list)
     """Names of image pull secrets in the run's namespace."""
 
-    def named(self, name: str) -> str:
-        """Return the image that a runtime's descriptor names. Raises ValueError if it has none."""
-        images = {"serving": self.serving, "servingGpu": self.serving_gpu, **self.servers}
-        if name not in images:
-            raise ValueError(f"The settings name no image {name}: set images.servers.{name}.")
-        return images[name]
+    def named(self, name: str, references: Mapping[str, str]) -> str:
+        """Return the image that a runtime's descriptor names; `references` are the descriptor's.
+
+        Raises KeyError if neither the settings nor the descriptor know it.
+        """
+        own = {"serving": self.serving, "servingGpu": self.serving_gpu}
+        return {**references, **own, **self.servers}[name]
 
 
 class GpuPods(Document):

@@ -14,7 +14,7 @@ from inferometer_api.plan.launch import (
     load_command,
     load_plan,
     pod_layout,
-    server_command,
+    server_containers,
 )
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from inferometer_api.plan.spec_warnings import local_notes
@@ -39,6 +39,11 @@ def options(command: tuple[str, ...]) -> dict[str, str]:
         flag, separator, value = word.partition("=")
         found[flag] = value if separator else next(words)
     return found
+
+
+def server_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
+    """Return the command line of a run's server."""
+    return server_containers(run, start)[0].command
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,7 @@ def test_a_local_run_says_what_it_does_not_enforce() -> None:
     assert [note.partition(" ")[0] for note in local_notes(read(a_run()))] == [
         "spec.server.resources"
     ]
-    asked = read(
+    run = read(
         a_run(
             server={
                 "placement": {"nodeSelector": {"a": "b"}},
@@ -101,7 +106,7 @@ def test_a_local_run_says_what_it_does_not_enforce() -> None:
             retention={"cleanup": "Never"},
         )
     )
-    assert [note.partition(" ")[0] for note in local_notes(asked)] == [
+    assert [note.partition(" ")[0] for note in local_notes(run)] == [
         "spec.server.resources",
         "spec.server.placement",
         "spec.server.gpu.resource",
@@ -223,10 +228,11 @@ def test_a_server_in_a_pod_is_told_where_to_listen() -> None:
             max_model_bytes=7,
         ),
     )
-    told = options(command)
-    assert (told["--host"], told["--http-port"], told["--grpc-port"]) == ("0.0.0.0", "8000", "8001")  # noqa: S104
-    assert told["--warm-up-inputs"] == "/model/inputs.npz"
-    assert told["--max-model-bytes"] == "7"
+    flags = options(command)
+    assert flags["--host"] == "0.0.0.0"  # noqa: S104 - nothing listens here
+    assert (flags["--http-port"], flags["--grpc-port"]) == ("8000", "8001")
+    assert flags["--warm-up-inputs"] == "/model/inputs.npz"
+    assert flags["--max-model-bytes"] == "7"
 
 
 @pytest.mark.parametrize(
@@ -290,6 +296,7 @@ def test_the_model_is_fetched_with_its_checksum() -> None:
         "--sha256": model["sha256"],
         "--relative-to": "/here",
         "--destination": "/there",
+        "--file-name": "model.onnx",
     }
     unchecked = fetch_command(read(a_run()), base="/h", destination="/t", python="py")
     assert "--sha256" not in unchecked

@@ -7,7 +7,7 @@ import pytest
 from docgen.refusals import run_with
 
 from inferometer_api.plan.availability import unavailable
-from inferometer_api.plan.launch import fetch_command, pod_layout, server_command
+from inferometer_api.plan.launch import fetch_command, pod_layout, server_containers
 from inferometer_api.runtimes.descriptor import (
     FetchedLayout,
     FieldLimit,
@@ -115,13 +115,12 @@ def test_a_row_says_whether_inferometer_starts_the_server(runtime: str) -> None:
         return
     assert launch_of(run.spec) is launch
     containers = launch.containers(run, START)
-    assert server_command(run, START) == containers[0].command
+    assert server_containers(run, START) == containers
     assert containers[0].name == "server"
     assert all(isinstance(word, str) for each in containers for word in each.command)
     assert not launch.layout(run).model_path.startswith(("/", "."))
     assert launch.port("HTTP") == launch.http_port != launch.port("GRPC") == launch.grpc_port
     assert launch.ready_path.startswith("/")
-    assert launch.metrics_path.startswith("/")
     assert launch.local is None or isinstance(launch.local, LocalSupport)
 
 

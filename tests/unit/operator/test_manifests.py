@@ -170,7 +170,7 @@ def test_a_ready_server_is_left_alone() -> None:
     """The kubelet probes until the server is ready, longer than the run waits, and never again."""
     (server,) = server_pod(a_run(server={"readyDeadlineSeconds": 7}))["containers"]
     probe = server["startupProbe"]
-    assert probe["httpGet"] == {"path": "/v2/health/ready", "port": "http"}
+    assert probe["httpGet"] == {"path": "/v2/health/ready", "port": 8000}
     assert probe["periodSeconds"] == 1
     assert probe["failureThreshold"] > 7
     assert not {"livenessProbe", "readinessProbe", "lifecycle"} & set(server)

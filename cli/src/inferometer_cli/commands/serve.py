@@ -7,8 +7,7 @@ from pathlib import Path
 import typer
 from typing_extensions import override
 
-from inferometer_api.runtimes.table import RUNTIMES
-from inferometer_api.spec.server import Server
+from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import check_installed, program_name
 from inferometer_serving.options import ServeOptions, add_options, parse, serve_options
@@ -22,7 +21,7 @@ SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_opti
 def serve(context: typer.Context) -> None:
     """Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC."""
     arguments = parse(_parser(), context.args)
-    launch = RUNTIMES[Server().runtime].launch
+    launch = ONNX_RUNTIME.launch
     check_installed(None if launch is None else launch.local)
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         options = _fetch(arguments, Path(folder))

@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Self
 
@@ -29,20 +29,36 @@ def _die_with(parent: int) -> None:
 
 
 class ChildProcess:
-    """A running process, its standard output by lines and the end of its standard error."""
+    """A running process, its standard output by lines and the end of its log."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
+    def __init__(
+        self,
+        name: str,
+        process: asyncio.subprocess.Process,
+        *,
+        logs: Sequence[asyncio.StreamReader | None],
+    ) -> None:
         self.name = name
         self._process = process
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._reading = asyncio.create_task(self._read_errors())
+        self._reading = asyncio.gather(*map(self._read_log, logs))
         self._stop_requested = False
 
     @classmethod
     async def start(
-        cls, name: str, arguments: Sequence[str], *, standard_input: bytes | None = None
+        cls,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        standard_input: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        logs_to_output: bool = False,
     ) -> Self:
-        """Start a process in its own session, so that Ctrl-C reaches only its parent."""
+        """Start a process in its own session, so that Ctrl-C reaches only its parent.
+
+        `env` is added to the environment. The log is the standard error, and with `logs_to_output`
+        the standard output too, which then has no `lines`.
+        """
         process = await asyncio.create_subprocess_exec(
             *arguments,
             stdin=asyncio.subprocess.DEVNULL if standard_input is None else asyncio.subprocess.PIPE,
@@ -51,13 +67,14 @@ class ChildProcess:
             limit=_LINE_LIMIT,
             start_new_session=True,
             preexec_fn=partial(_die_with, os.getpid()),
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
         )
         if standard_input is not None and process.stdin is not None:
             process.stdin.write(standard_input)
             # Closing flushes the input. If the child is dead already, its exit code says so.
             process.stdin.close()
-        return cls(name, process)
+        logs = (process.stderr, process.stdout) if logs_to_output else (process.stderr,)
+        return cls(name, process, logs=logs)
 
     @property
     def process_id(self) -> int:
@@ -79,11 +96,11 @@ class ChildProcess:
         return code
 
     def last_lines(self) -> str:
-        """Return the last lines of the standard error."""
+        """Return the last lines of the log."""
         return "\n".join(self._tail)
 
     def last_line(self) -> str:
-        """Return the last line of the standard error that is not empty."""
+        """Return the last line of the log that is not empty."""
         return next((line for line in reversed(self._tail) if line), "")
 
     def request_stop(self) -> None:
@@ -106,11 +123,10 @@ class ChildProcess:
         await self.wait()
         self._reading.cancel()
 
-    async def _read_errors(self) -> None:
-        stderr = self._process.stderr
-        while stderr is not None:
+    async def _read_log(self, output: asyncio.StreamReader | None) -> None:
+        while output is not None:
             try:
-                line = await stderr.readline()
+                line = await output.readline()
             except ValueError:
                 # A line beyond the limit is not meant for people.
                 continue

@@ -233,10 +233,10 @@ async def _load(
 def _server_faults(
     run: BenchmarkRun, server: TargetServer, process: ChildProcess
 ) -> list[asyncio.Task[Outcome]]:
-    return [
-        asyncio.create_task(wait_for_death(process)),
-        asyncio.create_task(wait_for_deadline(process, run, server.ready_by)),
-    ]
+    faults = [wait_for_death(process)]
+    if server.ready_by is not None:
+        faults.append(wait_for_deadline(process, run, server.ready_by))
+    return [asyncio.create_task(fault) for fault in faults]
 
 
 async def _explain(outcome: Outcome, process: ChildProcess | None) -> Outcome:

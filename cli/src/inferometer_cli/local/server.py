@@ -1,18 +1,21 @@
 """The server of a local run: its model is fetched, its process started and watched."""
 
 import asyncio
+import contextlib
 import json
+import socket
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from inferometer_api.plan.launch import fetch_command, server_command
+from inferometer_api.plan.launch import fetch_command, server_containers
 from inferometer_api.results.result import Outcome
-from inferometer_api.runtimes.descriptor import ServerStart
+from inferometer_api.runtimes.descriptor import LOOPBACK, Listen, ServerLaunch, ServerStart
 from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import ExitCode, FailedError, RefusedError
@@ -24,6 +27,9 @@ _REFUSED, _FAILED = "refused: ", "failed: "
 """Prefixes of the last line in which a child process explains its exit code."""
 _GRACE_SECONDS = 1.0
 """How long a child may take to stop after SIGTERM."""
+_POLL_SECONDS = 0.1
+_ANSWER_SECONDS = 5.0
+"""How long a server may take to answer whether it is ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +41,18 @@ class TargetServer:
     """HOST:PORT of its metrics; empty if this run did not start it."""
     process: ChildProcess | None = None
     model_sha256: str | None = None
-    ready_by: float = 0.0
-    """When a child server must be ready, on the event loop's clock."""
+    ready_by: float | None = None
+    """When a child must report that it is ready, on the event loop's clock; None: it is ready."""
 
 
 async def start_server(
     run: BenchmarkRun, base: Path, file: Path | None, stack: AsyncExitStack, watch: ProgressCallback
 ) -> TargetServer:
-    """Start the server to load, or return the External one; it may not be ready yet.
+    """Start the server to load, or return the External one.
 
-    `file` is the .npz file of the inputs. All child processes end with the stack. Raises
-    RefusedError or FailedError if the server cannot be started.
+    It may not be ready yet if it is External or announces its ports. `file` is the .npz file of the
+    inputs. All child processes end with the stack. Raises RefusedError or FailedError if the server
+    cannot be started.
     """
     external = run.spec.server.external
     if external is not None:
@@ -58,20 +65,35 @@ async def start_server(
     model = json.loads(await _first_line(await start_child("model fetcher", command, stack)))
     shapes = request_shapes(run, file, model["inputs"])
     watch("starting the server")
-    layout = launch_of(run.spec).layout(run).located(folder, model["path"])
-    start_facts = ServerStart(layout=layout, python=sys.executable, shapes=shapes)
-    command = server_command(run, start_facts)
+    launch = launch_of(run.spec)
+    announces = launch.local is not None and launch.local.announces_ports
+    start = ServerStart(
+        layout=launch.layout(run).located(folder, model["path"]),
+        python=sys.executable,
+        listen=LOOPBACK if announces else _free_ports(launch),
+        shapes=shapes,
+    )
+    server = server_containers(run, start)[0]
     ready_by = asyncio.get_running_loop().time() + run.spec.server.ready_deadline_seconds
-    process = await start_child("server", command, stack)
-    ports = await _ports(process, run, ready_by)
+    process = await ChildProcess.start(
+        "server", server.command, env=server.env, logs_to_output=not announces
+    )
+    stack.push_async_callback(process.stop, grace_seconds=_GRACE_SECONDS)
+    listen = start.listen
+    if announces:
+        listen = await _announced_ports(process, run, ready_by)
+    else:
+        url = f"http://{listen.host}:{listen.http_port}{launch.ready_path}"
+        await _poll_until_ready(process, url, run, ready_by)
     is_http = run.spec.load.protocol == "HTTP"
-    http, grpc = (f"127.0.0.1:{ports[name]}" for name in ("httpPort", "grpcPort"))
     return TargetServer(
-        url=f"http://{http}" if is_http else f"grpc://{grpc}",
-        metrics_address=http,
+        url=f"http://{listen.host}:{listen.http_port}"
+        if is_http
+        else f"grpc://{listen.host}:{listen.grpc_port}",
+        metrics_address=f"{listen.host}:{listen.metrics_port}",
         process=process,
         model_sha256=model["sha256"],
-        ready_by=ready_by,
+        ready_by=ready_by if announces else None,
     )
 
 
@@ -92,7 +114,7 @@ async def start_child(
 async def wait_for_death(process: ChildProcess) -> Outcome:
     """Wait until the server exits; return what that means for the run."""
     code = await process.wait()
-    if code == ExitCode.REFUSED:
+    if _is_refusal(code, process):
         return Outcome(
             state="Refused",
             reason="ServerRefused",
@@ -126,7 +148,7 @@ async def _first_line(child: ChildProcess) -> bytes:
     async for line in child.lines():
         return line
     code = await child.wait()
-    if code == ExitCode.REFUSED:
+    if _is_refusal(code, child):
         raise RefusedError(child.last_line().removeprefix(_REFUSED))
     if code == ExitCode.FAILED and child.last_line().startswith(_FAILED):
         raise FailedError(child.last_line().removeprefix(_FAILED))
@@ -135,7 +157,60 @@ async def _first_line(child: ChildProcess) -> bytes:
     )
 
 
-async def _ports(process: ChildProcess, run: BenchmarkRun, ready_by: float) -> Mapping[str, int]:
+def _is_refusal(code: int, child: ChildProcess) -> bool:
+    """Return whether a child of Inferometer refused its work; in others the code means anything."""
+    return code == ExitCode.REFUSED and child.last_line().startswith(_REFUSED)
+
+
+def _free_ports(launch: ServerLaunch) -> Listen:
+    """Return free ports; if another process takes one first, the server says so and exits."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
+        for each in sockets:
+            each.bind((LOOPBACK.host, 0))
+        http, grpc, metrics = (each.getsockname()[1] for each in sockets)
+    return Listen(LOOPBACK.host, http, grpc, http if launch.metrics_port is None else metrics)
+
+
+async def _poll_until_ready(
+    process: ChildProcess, url: str, run: BenchmarkRun, ready_by: float
+) -> None:
+    """Return once `url` answers 200. Raises FailedError if the server dies first or is late."""
+    polling = asyncio.create_task(_poll(url))
+    death = asyncio.create_task(process.wait())
+    try:
+        left_seconds = ready_by - asyncio.get_running_loop().time()
+        done, _ = await asyncio.wait(
+            (polling, death), timeout=left_seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+    finally:
+        polling.cancel()
+        death.cancel()
+    if death in done:
+        ended = describe_exit(death.result())
+        raise FailedError(
+            with_last_output(f"The server died before it was ready ({ended}).", process)
+        )
+    if polling not in done:
+        raise _not_ready_error(run, process)
+    polling.result()
+
+
+async def _poll(url: str) -> None:
+    # Slow to import, and not needed by every runtime.
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        while True:
+            with contextlib.suppress(aiohttp.ClientError, OSError):
+                async with session.get(url, allow_redirects=False) as answer:
+                    if answer.status == HTTPStatus.OK:
+                        return
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _announced_ports(process: ChildProcess, run: BenchmarkRun, ready_by: float) -> Listen:
     try:
         async with asyncio.timeout_at(ready_by):
             event: dict[str, Any] = json.loads(await _first_line(process))
@@ -145,7 +220,8 @@ async def _ports(process: ChildProcess, run: BenchmarkRun, ready_by: float) -> M
         raise RefusedError(event["message"])
     if event["event"] != "listening":
         raise FailedError(event["message"])
-    return event
+    http_port = event["httpPort"]
+    return Listen(LOOPBACK.host, http_port, event["grpcPort"], http_port)
 
 
 async def _wait_until_ready(process: ChildProcess) -> None:

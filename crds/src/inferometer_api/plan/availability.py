@@ -115,7 +115,7 @@ def _refused_by_runtime(
     spec: RunSpec, descriptor: RuntimeDescriptor, place: Place
 ) -> Iterator[str]:
     for refusal in descriptor.refusals:
-        sentence = refusal.sentence(spec.server) if refusal.place == place else None
+        sentence = refusal.sentence(spec.server) if refusal.place in {place, None} else None
         if sentence is not None:
             yield f"{refusal.path}: {sentence}."
 

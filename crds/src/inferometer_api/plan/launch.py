@@ -25,13 +25,14 @@ _FETCHER = "inferometer_fetch"
 def pod_layout(run: BenchmarkRun, *, destination: str, sources: str) -> FetchedLayout:
     """Return where the files of a launched server's model are in its pod, before they are fetched.
 
-    A model on a claim stays there, below the folder `sources`; every other one is written into the
-    folder `destination`. Raises AddressError.
+    A model on a claim stays there, below the folder `sources`, if the server takes any path; every
+    other one is written into the folder `destination`. Raises AddressError.
     """
+    layout = launch_of(run.spec).layout(run)
     found = address(run.spec.model.uri or "")
     file = None if found is None else found.file
-    on_claim = None if file is None else f"{sources}/{file}"
-    return launch_of(run.spec).layout(run).located(destination, on_claim)
+    on_claim = f"{sources}/{file}" if file is not None and layout.takes_any_path else None
+    return layout.located(destination, on_claim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ def fetch_command(
     """Return the command line that fetches and checks the model of a launched server.
 
     `destination` is the folder for written files. In a local run, a relative `file:` path starts in
-    the folder `base`. In a `pod`, the files lie as in `pod_layout`, and the .npz file of inputs is
-    fetched too. The command prints one line of JSON with path, sha256 and name. Raises ValueError
-    if the server is External.
+    the folder `base`. Written files lie in the layout of the runtime (`pod_layout`). In a `pod`,
+    the .npz file of inputs is fetched too. The command prints one line of JSON with path, sha256
+    and name. Raises ValueError if the server is External.
     """
     model, file = run.spec.model, run.spec.load.inputs.file
     if model.uri is None:
@@ -66,7 +67,6 @@ def fetch_command(
     in_pod: tuple[str, ...] = ()
     if pod is not None:
         in_pod = (
-            *("--file-name", layout.model_path),
             *("--max-model-bytes", str(pod.max_model_bytes)),
             *_option("--inputs-uri", None if file is None else file.uri),
             *_sources(pod),
@@ -78,6 +78,8 @@ def fetch_command(
         *("--destination", destination),
         *_option("--relative-to", base),
         *_option("--sha256", model.sha256),
+        *("--file-name", layout.model_path),
+        *(() if layout.takes_any_path else ("--copy-model",)),
         *(f"--write={join(layout.root, name)}={text}" for name, text in layout.files.items()),
         *in_pod,
     )
@@ -111,14 +113,6 @@ def fetch_inputs_command(
 
 def _sources(pod: FetchingPod) -> tuple[str, ...]:
     return ("--sources", pod.sources, "--max-written-bytes", str(pod.max_written_bytes))
-
-
-def server_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
-    """Return the command line of the server of a resolved run.
-
-    Raises ValueError if the run is not resolved or its server is External.
-    """
-    return server_containers(run, start)[0].command
 
 
 def server_containers(run: BenchmarkRun, start: ServerStart) -> tuple[ServerContainer, ...]:

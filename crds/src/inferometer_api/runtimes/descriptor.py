@@ -25,6 +25,8 @@ class Listen:
     host: str = "127.0.0.1"
     http_port: int = 0
     grpc_port: int = 0
+    metrics_port: int = 0
+    """The HTTP port, unless `ServerLaunch.metrics_port` names another one."""
 
 
 LOOPBACK = Listen()
@@ -38,6 +40,8 @@ class FetchedLayout:
     """The folder that the server reads, relative to the folder that the fetcher fills."""
     model_file: str
     """The model, relative to `root`; an absolute path if the model stays where it is."""
+    takes_any_path: bool = False
+    """Whether a model from file: or pvc:// stays where it is. Otherwise the fetcher copies it."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Texts of further files that the fetcher writes, by their path relative to `root`."""
 
@@ -77,7 +81,7 @@ class ServerContainer:
     env: Mapping[str, str] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
     """Paths of writable folders that live as long as the pod, by the name of their volume.
-    Containers with the same name share a folder."""
+    Containers with the same name share a folder. A local run has none."""
     resources: Resources | None = None
     """Requests and limits; None: those of `spec.server.resources`, and the GPU."""
 
@@ -93,10 +97,11 @@ class FieldLimit:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A setting of `spec.server` that a runtime does not support at one place."""
+    """A setting of `spec.server` that a runtime does not support."""
 
     path: str
-    place: Place
+    place: Place | None
+    """None: everywhere."""
     sentence: Callable[[Server], str | None]
     """What follows the path, without a full stop; None if the setting is supported."""
 
@@ -130,20 +135,23 @@ def no_notes(_: Server) -> tuple[str, ...]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSupport:
-    """How a local run starts the server as a child process.
-
-    The process reports its ports and its readiness in lines of JSON on standard output:
-    `{"event": "listening", "httpPort": ..., "grpcPort": ...}`, then `{"event": "ready", ...}`.
-    """
+    """How a local run starts the server as a child process."""
 
     program: str
     """The name of the program in messages."""
-    python_package: str
+    python_package: str | None = None
     """The package that must be importable."""
+    executable: str | None = None
+    """The program that must be on the search path."""
     installation: str
     """How to install it: the end of a sentence that begins with "Install"."""
+    announces_ports: bool = False
+    """Whether the process chooses its ports and reports its state in lines of JSON on standard
+    output: `{"event": "listening", "httpPort": ..., "grpcPort": ...}`, then `{"event": "ready"}`,
+    or `{"event": "refused" | "failed", "message": ...}`. Otherwise the local run chooses the ports
+    and polls `ServerLaunch.ready_path`."""
     notes: Callable[[Server], tuple[str, ...]] = no_notes
     """Sentences about the settings of a server that a local run does not enforce."""
 
@@ -159,12 +167,15 @@ class ServerLaunch:
     readiness probe, has the ports and mounts the model; a local run starts it alone."""
     fetcher_image: Callable[[Server], ImageName]
     """The image of the init container that fetches the model."""
+    images: Mapping[ImageName, str] = field(default_factory=dict)
+    """References of images that are not Inferometer's own. The operator's settings can name others
+    (images.servers)."""
     http_port: int = HTTP_PORT
     grpc_port: int = GRPC_PORT
+    metrics_port: int | None = None
+    """The port that serves /metrics in Prometheus' text format; None: the HTTP port."""
     ready_path: str
     """HTTP path that answers 200 once the model is ready."""
-    metrics_path: str
-    """HTTP path of the metrics in Prometheus' text format, on the HTTP port."""
     stop_seconds: int
     """How long the server may take to end."""
     local: LocalSupport | None
@@ -173,6 +184,11 @@ class ServerLaunch:
     def port(self, protocol: Literal["HTTP", "GRPC"]) -> int:
         """Return the port of a protocol in a pod."""
         return self.grpc_port if protocol == "GRPC" else self.http_port
+
+    @property
+    def scraped_port(self) -> int:
+        """The port of the metrics in a pod."""
+        return self.http_port if self.metrics_port is None else self.metrics_port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,4 +205,7 @@ class RuntimeDescriptor:
     """Why spec.load.tls is refused, without a full stop; None if the server has TLS."""
     restart_identity: tuple[str, ...]
     """Names of the model's configuration parameters that differ between two starts of a server;
-    the first one that the server reports counts."""
+    the first one that the server reports counts. Empty: the load generator cannot see a restart."""
+    varying_settings: tuple[str, ...] = ()
+    """Names of further configuration parameters that vary from start to start: a comparison does
+    not list them."""

@@ -99,17 +99,17 @@ def _local_notes(server: Server) -> tuple[str, ...]:
 
 ONNX_RUNTIME = RuntimeDescriptor(
     launch=ServerLaunch(
-        layout=lambda _: FetchedLayout(model_file="model.onnx"),
+        layout=lambda _: FetchedLayout(model_file="model.onnx", takes_any_path=True),
         containers=_containers,
         # The server's own image, so that a node pulls only one.
         fetcher_image=_image,
         ready_path="/v2/health/ready",
-        metrics_path="/metrics",
         stop_seconds=5,
         local=LocalSupport(
             program="ONNX Runtime",
             python_package="onnxruntime",
             installation="inferometer[cpu], or inferometer[gpu] on a machine with an NVIDIA GPU",
+            announces_ports=True,
             notes=_local_notes,
         ),
     ),
@@ -124,4 +124,5 @@ ONNX_RUNTIME = RuntimeDescriptor(
     without_tls=starts_without_tls,
     # In a container every process has the same number: it counts only without an instance_id.
     restart_identity=("instance_id", "process_id"),
+    varying_settings=("load_seconds", "warm_up_seconds"),
 )

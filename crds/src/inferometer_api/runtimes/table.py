@@ -13,9 +13,8 @@ from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.server import Runtime
 
-RUNTIMES: Mapping[Runtime, RuntimeDescriptor] = MappingProxyType(
-    {"OnnxRuntime": ONNX_RUNTIME, "External": EXTERNAL}
-)
+_ROWS: dict[Runtime, RuntimeDescriptor] = {"OnnxRuntime": ONNX_RUNTIME, "External": EXTERNAL}
+RUNTIMES: Mapping[Runtime, RuntimeDescriptor] = MappingProxyType(_ROWS)
 
 
 def launch_of(spec: RunSpec) -> ServerLaunch:

@@ -84,12 +84,12 @@ def mount(target: Manifest, volume: str, path: str, *, read_only: bool) -> None:
     target["volumeMounts"].append({"name": volume, "mountPath": path, "readOnly": read_only})
 
 
-def scrape_annotations(port: int, settings: Settings, *, path: str = "/metrics") -> Manifest:
+def scrape_annotations(port: int, settings: Settings) -> Manifest:
     """Return the metadata by which a Prometheus without PodMonitors finds a pod.
 
     Empty if the admin has disabled it.
     """
     if not settings.metrics.scrape_annotations:
         return {}
-    words = {"scrape": "true", "port": str(port), "path": path}
+    words = {"scrape": "true", "port": str(port), "path": "/metrics"}
     return {"annotations": {f"prometheus.io/{name}": value for name, value in words.items()}}

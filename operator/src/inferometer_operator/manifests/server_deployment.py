@@ -62,7 +62,7 @@ def server_deployment(run: BenchmarkRun, owner: Owner, settings: Settings) -> Ma
             "template": {
                 "metadata": {
                     "labels": labels(owner.name, owner.uid, SERVER),
-                    **scrape_annotations(launch.http_port, settings, path=launch.metrics_path),
+                    **scrape_annotations(launch.scraped_port, settings),
                 },
                 "spec": _pod(run, launch, settings),
             },
@@ -84,7 +84,7 @@ def _pod(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Manifes
     # The GPU is the server's alone; both containers request its CPU and memory.
     fetcher = fetch_container(
         run,
-        settings.images.named(launch.fetcher_image(server)),
+        settings.images.named(launch.fetcher_image(server), launch.images),
         fetch,
         _resources(server, gpu=False),
         settings,
@@ -92,7 +92,7 @@ def _pod(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Manifes
     mount_all(fetcher, places)
     mount(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
     described = server_containers(run, _start(run, launch, settings))
-    serving, *sidecars = (_container(each, server, settings) for each in described)
+    serving, *sidecars = (_container(each, launch, server, settings) for each in described)
     _add_ports_and_probe(serving, launch, server)
     mount_all(serving, addresses(run.spec.model.uri))
     mount(serving, _MODEL_VOLUME, _MODEL_FOLDER, read_only=True)
@@ -112,15 +112,22 @@ def _start(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Serve
         layout=pod_layout(run, destination=_MODEL_FOLDER, sources=SOURCES),
         python=PYTHON,
         inputs_file=None if run.spec.load.inputs.file is None else f"{_MODEL_FOLDER}/{INPUTS_FILE}",
-        listen=Listen("0.0.0.0", launch.http_port, launch.grpc_port),  # noqa: S104 - the pod's own addresses
+        listen=Listen(
+            "0.0.0.0",  # noqa: S104 - the pod's own addresses
+            launch.http_port,
+            launch.grpc_port,
+            launch.scraped_port,
+        ),
         max_model_bytes=fetching_pod(run, settings).max_model_bytes,
     )
 
 
-def _container(described: ServerContainer, server: Server, settings: Settings) -> Manifest:
+def _container(
+    described: ServerContainer, launch: ServerLaunch, server: Server, settings: Settings
+) -> Manifest:
     own = described.resources
     resources = _resources(server, gpu=True) if own is None else _guaranteed(own)
-    image = settings.images.named(described.image)
+    image = settings.images.named(described.image, launch.images)
     made = container(described.name, image, settings.images, described.command, resources)
     made["env"] += [{"name": name, "value": value} for name, value in described.env.items()]
     for volume, path in described.volumes.items():
@@ -129,13 +136,15 @@ def _container(described: ServerContainer, server: Server, settings: Settings) -
 
 
 def _add_ports_and_probe(serving: Manifest, launch: ServerLaunch, server: Server) -> None:
+    ports = {SCRAPED_PORT: launch.scraped_port, "grpc": launch.grpc_port}
+    if launch.http_port != launch.scraped_port:
+        ports["requests"] = launch.http_port
     serving["ports"] = [
-        {"name": SCRAPED_PORT, "containerPort": launch.http_port, "protocol": "TCP"},
-        {"name": "grpc", "containerPort": launch.grpc_port, "protocol": "TCP"},
+        {"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()
     ]
     # No other probe: once the server is ready, no probe disturbs it.
     serving["startupProbe"] = {
-        "httpGet": {"path": launch.ready_path, "port": SCRAPED_PORT},
+        "httpGet": {"path": launch.ready_path, "port": launch.http_port},
         "periodSeconds": 1,
         "timeoutSeconds": 5,
         "failureThreshold": server.ready_deadline_seconds + _PROBE_MARGIN_SECONDS,

@@ -28,14 +28,12 @@ _OF_EVERY_RUN = frozenset(
         *(
             f"server.settings.{name}"
             for runtime in RUNTIMES.values()
-            for name in runtime.restart_identity
+            for name in (*runtime.restart_identity, *runtime.varying_settings)
         ),
-        "server.settings.load_seconds",
         # Also elsewhere in the document.
         "server.settings.compute_nodes_fell_back",
         "server.settings.model_sha256",
         "server.settings.nodes_by_provider",
-        "server.settings.warm_up_seconds",
         "run.spec.retention",
         "run.spec.suspend",
         "run.spec.cancel",
