@@ -22,7 +22,7 @@ _CPUS, _PACKAGES, _PODS = 64, 2, 100
 _SECONDS = 60.0
 _WARM_SAMPLES = 3
 _SCRAPE_EVERY = 5
-_FEW, _MANY = 2, 32
+_FEW_PODS, _MANY_PODS = 2, 32
 _PERCENT = Unit(" %", 2, scale=100)
 _MEBIBYTES = Unit(" MiB", 1, scale=2**-20)
 _GOAL = (Bound("figure", "at most", 0.01),)
@@ -78,7 +78,7 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
     node, uids = _machine(place.folder)
     with ExitStack() as stack:
         agents = []
-        for pods in (_FEW, _MANY):
+        for pods in (_FEW_PODS, _MANY_PODS):
             command = [executable, "-m", "inferometer_telemetry", "--port", "0", *node.options]
             child = stack.enter_context(
                 started(f"agent-{pods}", command, core=place.server_core, folder=place.folder)
@@ -124,18 +124,28 @@ generator, and one `GET /metrics` every five seconds as a Prometheus does. The m
 one, so that it can be larger than the one measured on: {_CPUS} CPUs with a frequency and a sensor
 each, {_PACKAGES} packages with memory, {_PODS} pods in control groups v2; no GPU. Its files lie on
 a disk's cache: what real counters take inside the kernel beyond that (a processor answers for its
-energy in microseconds) is not in the figure. One agent samples {_FEW} pods, as a run with two
-servers on a node does, another one in the same minute for {_MANY} (at most 64 per request). Nothing
-is left out: Prometheus and JSON are written, and HTTP answered, by the same process.""",
+energy in microseconds) is not in the figure. One agent samples {_FEW_PODS} pods, as a run with two
+servers on a node does, another one in the same minute for {_MANY_PODS} (at most 64 per request).
+Nothing is left out: Prometheus and JSON are written, and HTTP answered, by the same process.""",
     commands=(".venv/bin/python bench/run.py --case agent-overhead",),
     sides=(Side(_AGENT),),
     stage=_stage,
     minutes=3.5,
     repeats=3,
     rows=(
-        Row(f"Part of one core, {_FEW} pods", Source(_AGENT, _cost(_FEW)), _PERCENT, goal=_GOAL),
-        Row(f"Part of one core, {_MANY} pods", Source(_AGENT, _cost(_MANY)), _PERCENT, goal=_GOAL),
-        Row(f"Resident memory, {_FEW} pods", Source(_AGENT, _memory(_FEW)), _MEBIBYTES),
-        Row(f"Resident memory, {_MANY} pods", Source(_AGENT, _memory(_MANY)), _MEBIBYTES),
+        Row(
+            f"Part of one core, {_FEW_PODS} pods",
+            Source(_AGENT, _cost(_FEW_PODS)),
+            _PERCENT,
+            goal=_GOAL,
+        ),
+        Row(
+            f"Part of one core, {_MANY_PODS} pods",
+            Source(_AGENT, _cost(_MANY_PODS)),
+            _PERCENT,
+            goal=_GOAL,
+        ),
+        Row(f"Resident memory, {_FEW_PODS} pods", Source(_AGENT, _memory(_FEW_PODS)), _MEBIBYTES),
+        Row(f"Resident memory, {_MANY_PODS} pods", Source(_AGENT, _memory(_MANY_PODS)), _MEBIBYTES),
     ),
 )

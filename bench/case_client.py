@@ -11,8 +11,8 @@ from bench.figures import Bound, Goal
 from bench.model_files import LARGE, TINY, Measurand
 from bench.null_server import null_server, require_null_server
 from bench.senders import (
+    ANSWERED_SHARE,
     COST,
-    KEPT,
     Sender,
     ours_closed,
     ours_open,
@@ -170,7 +170,7 @@ perf_analyzer its throughput by the requested rate, since it does not report its
         for pair in [(ours_open(protocol, per_second), perf_open(protocol, per_second))]
         for contest in (
             *_contests(_BOTH, *pair, 0.6),
-            *_contests(_BOTH, *pair, 0.99, KEPT),
+            *_contests(_BOTH, *pair, 0.99, ANSWERED_SHARE),
         )
     ],
 )

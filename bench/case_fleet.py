@@ -77,7 +77,8 @@ def _locust_carrier(fleet: Fleet) -> LocustCarrier:
 async def _driven(fleet: Fleet, seconds: float, size: int) -> Figures:
     carrier = _locust_carrier(fleet)
     await fleet.wait_for_workers(lambda _fraction, _detail: None)
-    crew = await FleetDriverFactory.set_up(fleet, _plan(), _DESCRIBED, lambda _: None, lambda: None)
+    crew = FleetDriverFactory(fleet, _plan(), _DESCRIBED, lambda _: None, lambda: None)
+    await crew.set_up()
     began = time.monotonic()
     driving = await crew.prepare("s", _STEP)
     await driving.connect()

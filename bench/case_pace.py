@@ -34,7 +34,7 @@ _FAR = {
 }
 """Rates at which the kept share is reported."""
 _RATES = {**_NEAR, **_FAR}
-_LAG, _LATE, _KEPT = "lag p50", "lag p99", "kept"
+_LAG, _LATE, _ACHIEVED = "lag p50", "lag p99", "kept"
 _MICROSECONDS = Unit(" µs", 1, scale=1e6)
 _PERCENT = Unit(" %", 2, scale=100)
 _MEBIBYTES = Unit(" MiB", 1, scale=2.0**-20)
@@ -74,8 +74,8 @@ def _paced(place: Place, server: Server, rate: Rate) -> Figures:
     median, late = (nanoseconds_at(step.dispatch_lag, each) for each in (50.0, 99.0))
     if median is None or late is None or not step.scheduled_qps:
         raise BenchError("Nothing was scheduled.")
-    kept = step.achieved_qps / step.scheduled_qps
-    return {_LAG: median * 1e-9, _LATE: late * 1e-9, _KEPT: kept}
+    achieved_share = step.achieved_qps / step.scheduled_qps
+    return {_LAG: median * 1e-9, _LATE: late * 1e-9, _ACHIEVED: achieved_share}
 
 
 def _lag(side: str, *goal: Bound) -> Row:
@@ -84,10 +84,10 @@ def _lag(side: str, *goal: Bound) -> Row:
     )
 
 
-def _kept(side: str) -> Row:
+def _achieved_row(side: str) -> Row:
     return Row(
         f"{side}: achieved of scheduled",
-        Source(side, _KEPT),
+        Source(side, _ACHIEVED),
         _PERCENT,
         goal=(Bound("figure", "at least", 0.999),),
     )
@@ -117,7 +117,7 @@ absolute timer and looks at the clock, so it shows what this machine needs to wa
     minutes=8,
     rows=(
         *(_lag(side, _PUNCTUAL if "Spin" in side else _AS_A_TIMER) for side in (*_NEAR, *_OWN)),
-        *(_kept(name) for name in _FAR),
+        *(_achieved_row(name) for name in _FAR),
     ),
 )
 
@@ -137,7 +137,7 @@ def _many(place: Place, server: Server) -> Figures:
         server,
         rate,
         queries=_MILLIONS * 10**6,
-        heard=lambda queries, memory: resident.append((queries, memory)),
+        on_progress=lambda queries, memory: resident.append((queries, memory)),
     )
     if step.counts.succeeded < _MILLIONS * 10**6:
         raise BenchError(f"Only {step.counts.succeeded:,} queries were answered.")

@@ -19,7 +19,7 @@ class LoadCost:
     client_cpu_seconds_per_query: float
     """User and system."""
     queries_per_second: float
-    kept: float
+    answered_share: float
     """In an open loop the part of what was due in the window that was answered; else 1."""
 
 

@@ -62,11 +62,11 @@ def main() -> None:
     second = time.monotonic()
     while any(worker.is_there for worker in workers):
         for socket, _ in poller.poll(max(0, int(1000 * (second - time.monotonic())))):
-            of_socket[socket].heed()
+            of_socket[socket].handle_message()
         if time.monotonic() >= second:
             second += 1
             for worker in workers:
-                worker.tell_second()
+                worker.send_second()
 
 
 class _Worker:
@@ -81,9 +81,9 @@ class _Worker:
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.connect(f"tcp://127.0.0.1:{port}")
         self._send("client_ready", _LOCUST_VERSION)
-        self._say(Hello(own_clock() if index else ClockIdentity("", ""), ""))
+        self._send_message(Hello(own_clock() if index else ClockIdentity("", ""), ""))
 
-    def heed(self) -> None:
+    def handle_message(self) -> None:
         """Take one message of the master."""
         kind, data, _ = msgpack.loads(self.socket.recv(), strict_map_key=False)
         if kind == "quit":
@@ -94,33 +94,35 @@ class _Worker:
     def _obey(self, line: str) -> None:
         match ORDERS.validate_json(line):
             case SetUp():
-                self._say(SetUpDone())
+                self._send_message(SetUpDone())
             case Prepare():
-                self._say(Ready(open_loop=True, connections=1))
+                self._send_message(Ready(open_loop=True, connections=1))
             case Connect():
-                self._say(Connected())
+                self._send_message(Connected())
             case ReadClock(number=number):
-                self._say(ClockReading(number, time.monotonic_ns()))
+                self._send_message(ClockReading(number, time.monotonic_ns()))
             case Start(at_ns=at_ns):
                 self._is_measuring = True
                 self._begun_ns = max(at_ns, time.monotonic_ns())
-                self._say(_told("window", self._begun_ns, CountDelta()))
+                self._send_message(_progress("window", self._begun_ns, CountDelta()))
             case Finish():
                 self._is_measuring = False
-                self._say(_told("ended", self._begun_ns, CountDelta(), End.INTERRUPTED))
+                self._send_message(
+                    _progress("ended", self._begun_ns, CountDelta(), End.INTERRUPTED)
+                )
             case Close():
-                self._say(ConnectionsClosed())
+                self._send_message(ConnectionsClosed())
             case _:
                 raise RuntimeError(f"No order that is known here: {line}")
 
-    def tell_second(self) -> None:
+    def send_second(self) -> None:
         """Send a heartbeat, and what a second comes to."""
         state = {"state": "ready", "current_cpu_usage": 0, "current_memory_usage": 0}
         self._send("heartbeat", state)
         if self._is_measuring:
             self._send_line(_SECOND % self._begun_ns)
 
-    def _say(self, word: WorkerMessage) -> None:
+    def _send_message(self, word: WorkerMessage) -> None:
         self._send_line(WORKER_MESSAGES.dump_json(word))
 
     def _send_line(self, line: bytes) -> None:
@@ -130,7 +132,9 @@ class _Worker:
         self.socket.send(msgpack.dumps((kind, data, self._name)))
 
 
-def _told(stage: str, begun_ns: int, gained: CountDelta, end: End | None = None) -> WorkerProgress:
+def _progress(
+    stage: str, begun_ns: int, gained: CountDelta, end: End | None = None
+) -> WorkerProgress:
     return WorkerProgress(
         stage=stage,  # type: ignore[arg-type]  # one of its words
         gained=gained,
@@ -161,7 +165,7 @@ def a_second() -> bytes:
         recorder.service_times.append(nanoseconds)
         recorder.lags.append(nanoseconds // 100)
     recorder.end_second()
-    word = json.loads(WORKER_MESSAGES.dump_json(_told("measuring", 0, gains.take())))
+    word = json.loads(WORKER_MESSAGES.dump_json(_progress("measuring", 0, gains.take())))
     text = json.dumps({**word, "begin_ns": "BEGIN"}, separators=(",", ":"))
     return text.replace("%", "%%").replace('"BEGIN"', "%d").encode()
 

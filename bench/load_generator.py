@@ -20,7 +20,7 @@ from inferometer_api.results.result import ScenarioResult, Step
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 
-Heard = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Callback with the queries so far and the memory in bytes, about twice a second."""
 _NAME = "bench"
 
@@ -45,7 +45,9 @@ def url_of(server: Server, protocol: Protocol) -> str:
     return f"grpc://127.0.0.1:{server.grpc_port}"
 
 
-def run_scenario(load_run: LoadRun, core: int | None, heard: Heard | None = None) -> ScenarioResult:
+def run_scenario(
+    load_run: LoadRun, core: int | None, on_progress: OnProgress | None = None
+) -> ScenarioResult:
     """Run a scenario on a core, and return its result, whatever its verdict.
 
     Raises BenchError if it did not come to its end.
@@ -60,12 +62,12 @@ def run_scenario(load_run: LoadRun, core: int | None, heard: Heard | None = None
                 text=True,
             )
         with process:
-            reports = _reports(process, _plan(load_run), heard)
+            reports = _reports(process, _plan(load_run), on_progress)
         errors.seek(0)
-        said = errors.read()
+        stderr_text = errors.read()
     found = [each["scenario"] for each in reports if each["report"] == "scenario"]
     if process.returncode != 0 or len(found) != 1:
-        last = reports[-1] if reports else said[-800:]
+        last = reports[-1] if reports else stderr_text[-800:]
         raise BenchError(f"The load generator measured nothing: {last}")
     return ScenarioResult.model_validate(found[0])
 
@@ -79,9 +81,9 @@ def only_step(scenario: ScenarioResult) -> Step:
 
 
 def _reports(
-    process: "subprocess.Popen[str]", plan: LoadPlan, heard: Heard | None
+    process: "subprocess.Popen[str]", plan: LoadPlan, on_progress: OnProgress | None
 ) -> list[dict[str, Any]]:
-    """Return its reports except progress, which goes to `heard`."""
+    """Return its reports except progress, which goes to `on_progress`."""
     if process.stdin is None or process.stdout is None:
         return []
     process.stdin.write(plan.model_dump_json(by_alias=True, exclude_none=True))
@@ -92,8 +94,8 @@ def _reports(
         report: dict[str, Any] = json.loads(line)
         if report["report"] != "progress":
             reports.append(report)
-        elif heard is not None:
-            heard(report.get("queries", 0), watched.memory_info().rss)
+        elif on_progress is not None:
+            on_progress(report.get("queries", 0), watched.memory_info().rss)
     return reports
 
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from bench.case import Case, Figures, PeerMissingError, Place, Source, Taken
 
-Told = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +21,19 @@ class Measured:
     """For each side that could not be run here: why not."""
 
 
-def measure(case: Case, place: Place, repeats: int, tell: Told) -> Measured:
-    """Measure a case; `tell` hears of each turn."""
+def measure(case: Case, place: Place, repeats: int, log: Log) -> Measured:
+    """Measure a case; `log` hears of each turn."""
     missing = _missing(case)
     names = [side.name for side in case.sides if side.name not in missing]
     repeated: list[dict[Source, float]] = []
     for repeat in range(repeats if names else 0):
-        tell(f"repeat {repeat + 1} of {repeats}: starting {', '.join(names)}")
+        log(f"repeat {repeat + 1} of {repeats}: starting {', '.join(names)}")
         with _folder(place) as fresh, case.stage(fresh, frozenset(names)) as turns:
             gathered: dict[Source, list[float]] = {}
             for number in range(case.rounds):
                 for name in turn_order(names, repeat + number):
                     figures = turns[name]()
-                    tell(f"repeat {repeat + 1} of {repeats}: {name}: {_told(figures)}")
+                    log(f"repeat {repeat + 1} of {repeats}: {name}: {_figures_text(figures)}")
                     for figure, value in figures.items():
                         gathered.setdefault(Source(name, figure), []).append(value)
         repeated.append({source: median(values) for source, values in gathered.items()})
@@ -66,5 +66,5 @@ def _folder(place: Place) -> Iterator[Place]:
         yield replace(place, folder=Path(folder))
 
 
-def _told(figures: Figures) -> str:
+def _figures_text(figures: Figures) -> str:
     return ", ".join(f"{name} {value:,.6g}" for name, value in figures.items())

@@ -99,13 +99,15 @@ def _replies(measurand: Measurand) -> dict[str, Any]:
 
 def _http(measurand: Measurand, shape: list[int], output: bytes) -> dict[str, Any]:
     model = f"/v2/models/{measurand.name}"
-    told = {
+    output_metadata = {
         "name": measurand.output.name,
         "datatype": measurand.output.datatype,
         "shape": shape,
         "parameters": {"binary_data_size": len(output)},
     }
-    head = json.dumps({"model_name": measurand.name, "model_version": "1", "outputs": [told]})
+    head = json.dumps(
+        {"model_name": measurand.name, "model_version": "1", "outputs": [output_metadata]}
+    )
     metadata, config = _json(_model_metadata(measurand)), _json(_model_config(measurand))
     tensors = [("inputs", measurand.input), ("outputs", measurand.output)]
     for key, tensor in tensors:  # protobuf writes 64-bit numbers as text

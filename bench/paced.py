@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.case import Place
-from bench.load_generator import Heard, LoadRun, only_step, run_scenario, url_of
+from bench.load_generator import LoadRun, OnProgress, only_step, run_scenario, url_of
 from bench.model_files import TINY, Protocol
 from bench.servers import Server
 
@@ -26,7 +26,11 @@ class Rate:
 
 
 def paced(
-    place: Place, server: Server, rate: Rate, queries: int = 1, heard: Heard | None = None
+    place: Place,
+    server: Server,
+    rate: Rate,
+    queries: int = 1,
+    on_progress: OnProgress | None = None,
 ) -> Step:
     """Send at a rate for the turn's time, and for so many queries at least.
 
@@ -52,4 +56,4 @@ def paced(
             "maxDurationSeconds": _MOST_SECONDS,
         },
     )
-    return only_step(run_scenario(load_run, place.client_core, heard))
+    return only_step(run_scenario(load_run, place.client_core, on_progress))

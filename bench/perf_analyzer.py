@@ -128,14 +128,14 @@ def _run(options: PerfOptions, core: int | None) -> PerfRun:
             )
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         share = None if options.requests else _share_of_a_core(process, options.seconds)
-        said = _ended(process, options.seconds)
+        output = _ended(process, options.seconds)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if process.returncode != 0 or not file.is_file():
-            raise BenchError(f"perf_analyzer ended with {process.returncode}: {said[-600:]}")
+            raise BenchError(f"perf_analyzer ended with {process.returncode}: {output[-600:]}")
         rate, latencies = parse_report(file.read_text(encoding="utf-8"))
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return PerfRun(
-        rate, latencies, used / options.requests if share is None else share / rate, said
+        rate, latencies, used / options.requests if share is None else share / rate, output
     )
 
 
@@ -153,8 +153,8 @@ def _ended(process: "subprocess.Popen[str]", seconds: float) -> str:
         return process.communicate(timeout=3 * seconds + _PATIENCE_SECONDS)[0]
     except subprocess.TimeoutExpired:
         process.kill()
-        said = process.communicate()[0]
-        raise _HungError(f"perf_analyzer did not come to its end: {said[-600:]}") from None
+        output = process.communicate()[0]
+        raise _HungError(f"perf_analyzer did not come to its end: {output[-600:]}") from None
 
 
 def perf_analyzer_command(options: PerfOptions) -> list[str]:
@@ -244,20 +244,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--requests", type=int, default=0)
     parser.add_argument("--share", type=int, default=64)
-    told = parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
     load = (
-        Rate(told.rate, is_async=not told.sync)
-        if told.rate
-        else Clients(told.clients, is_async=told.is_async)
+        Rate(given.rate, is_async=not given.sync)
+        if given.rate
+        else Clients(given.clients, is_async=given.is_async)
     )
     options = PerfOptions(
-        told.port,
+        given.port,
         load,
-        protocol=told.protocol,
-        measurand=MEASURANDS[told.model],
-        seconds=told.seconds,
-        requests=told.requests,
-        share=told.share,
+        protocol=given.protocol,
+        measurand=MEASURANDS[given.model],
+        seconds=given.seconds,
+        requests=given.requests,
+        share=given.share,
     )
     print(json.dumps(asdict(run_perf_analyzer(options)), indent=2))
 

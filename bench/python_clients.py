@@ -16,11 +16,11 @@ from typing import Any
 
 from bench.model_files import TINY
 
-Told = tuple[int, float, float]
+RawCost = tuple[int, float, float]
 """Requests, wall and CPU seconds."""
 
 
-def locust(port: int, clients: int, seconds: float) -> Told:
+def locust(port: int, clients: int, seconds: float) -> RawCost:
     """Run Locust's FastHttpUser, one for each client."""
     import gevent  # type: ignore[import-untyped]  # noqa: PLC0415 - only where it is measured; ships no types
     from locust import FastHttpUser, task  # noqa: PLC0415 - it patches the whole process
@@ -48,12 +48,12 @@ def locust(port: int, clients: int, seconds: float) -> Told:
     before, wall, cpu = environment.stats.total.num_requests, perf_counter(), process_time()
     gevent.sleep(seconds)
     total = environment.stats.total
-    told = (total.num_requests - before, perf_counter() - wall, process_time() - cpu)
+    cost = (total.num_requests - before, perf_counter() - wall, process_time() - cpu)
     failed = total.num_failures
     runner.quit()
     if failed:
         raise SystemExit(f"{failed} of Locust's requests failed.")
-    return told
+    return cost
 
 
 def _http_request() -> tuple[bytes, dict[str, str]]:
@@ -68,7 +68,7 @@ def _http_request() -> tuple[bytes, dict[str, str]]:
     return request.payload, headers
 
 
-def triton_http(port: int, clients: int, seconds: float) -> Told:
+def triton_http(port: int, clients: int, seconds: float) -> RawCost:
     """Run tritonclient.http, a greenlet for each client."""
     import gevent  # noqa: PLC0415 - only where it is measured
     import tritonclient.http as triton  # type: ignore[import-untyped]  # noqa: PLC0415 - as above; ships no types
@@ -92,7 +92,7 @@ def triton_http(port: int, clients: int, seconds: float) -> Told:
     return _measured(run, lambda: count, seconds)
 
 
-def triton_grpc(port: int, clients: int, seconds: float) -> Told:
+def triton_grpc(port: int, clients: int, seconds: float) -> RawCost:
     """Run tritonclient.grpc.aio, a task for each client, all on its one connection."""
     import tritonclient.grpc.aio as triton  # type: ignore[import-untyped]  # noqa: PLC0415 - only where it is measured; ships no types
 
@@ -106,7 +106,7 @@ def triton_grpc(port: int, clients: int, seconds: float) -> Told:
             (await client.infer(TINY.name, [given])).as_numpy(TINY.output.name)
             count += 1
 
-    async def main() -> Told:
+    async def main() -> RawCost:
         client = triton.InferenceServerClient(f"127.0.0.1:{port}")
 
         async def run(duration: float) -> None:
@@ -116,21 +116,21 @@ def triton_grpc(port: int, clients: int, seconds: float) -> Told:
         await run(0.5)
         before, wall, cpu = count, perf_counter(), process_time()
         await run(seconds)
-        told = (count - before, perf_counter() - wall, process_time() - cpu)
+        cost = (count - before, perf_counter() - wall, process_time() - cpu)
         await client.close()
-        return told
+        return cost
 
     return asyncio.run(main())
 
 
-def _measured(run: Callable[[float], None], counted: Callable[[], int], seconds: float) -> Told:
+def _measured(run: Callable[[float], None], counted: Callable[[], int], seconds: float) -> RawCost:
     run(0.5)
     before, wall, cpu = counted(), perf_counter(), process_time()
     run(seconds)
     return counted() - before, perf_counter() - wall, process_time() - cpu
 
 
-CLIENTS: dict[tuple[str, str], Callable[[int, int, float], Told]] = {
+CLIENTS: dict[tuple[str, str], Callable[[int, int, float], RawCost]] = {
     ("Locust", "HTTP"): locust,
     ("tritonclient", "HTTP"): triton_http,
     ("tritonclient", "GRPC"): triton_grpc,
@@ -150,8 +150,8 @@ def main() -> None:
     if client is None:
         raise SystemExit(f"{options.client} does not speak {options.protocol}.")
     requests, wall, cpu = client(options.port, options.clients, options.seconds)
-    told = {"requests": requests, "wallSeconds": wall, "cpuSeconds": cpu}
-    sys.stdout.write(json.dumps(told) + "\n")
+    report = {"requests": requests, "wallSeconds": wall, "cpuSeconds": cpu}
+    sys.stdout.write(json.dumps(report) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from bench.wrk import require_wrk, run_wrk
 
 COST = "client CPU seconds per request"
 RATE = "requests per second"
-KEPT = "answered of what was due"
+ANSWERED_SHARE = "answered of what was due"
 CLIENTS = 8
 """How many requests each closed loop keeps outstanding."""
 
@@ -39,13 +39,15 @@ class Sender:
 def ours_closed(protocol: Protocol, layout: Layout, measurand: Measurand = TINY) -> Sender:
     """Return the whole load generator with a number of clients."""
     words = "" if protocol == "HTTP" else f", {layout.connections} x {layout.streams}"
-    return _ours(f"{_said(protocol)}{words}", protocol, _CLOSED, layout, measurand)
+    return _ours(f"{_protocol_name(protocol)}{words}", protocol, _CLOSED, layout, measurand)
 
 
 def ours_open(protocol: Protocol, per_second: int) -> Sender:
     """Return the whole load generator with Poisson arrivals."""
     scenario = {"server": {"targetQps": per_second, "latencyBoundMicroseconds": 1_000_000}}
-    return _ours(f"{_said(protocol)}, {per_second:,}/s", protocol, scenario, Layout(), TINY)
+    return _ours(
+        f"{_protocol_name(protocol)}, {per_second:,}/s", protocol, scenario, Layout(), TINY
+    )
 
 
 def wrk(measurand: Measurand = TINY) -> Sender:
@@ -84,7 +86,7 @@ def perf_closed(protocol: Protocol, share: int = CLIENTS, measurand: Measurand =
         )
 
     words = "" if protocol == "HTTP" else f", {CLIENTS // share} x {share}"
-    return Sender(f"perf_analyzer, {_said(protocol)}{words}", send, require_perf_analyzer)
+    return Sender(f"perf_analyzer, {_protocol_name(protocol)}{words}", send, require_perf_analyzer)
 
 
 def perf_open(protocol: Protocol, per_second: int) -> Sender:
@@ -94,9 +96,9 @@ def perf_open(protocol: Protocol, per_second: int) -> Sender:
         rate = Rate(per_second, is_async=False)
         options = PerfOptions(_port(server, protocol), rate, protocol, seconds=place.turn_seconds)
         figures = _perf(place, options)
-        return {**figures, KEPT: figures[RATE] / per_second}
+        return {**figures, ANSWERED_SHARE: figures[RATE] / per_second}
 
-    name = f"perf_analyzer, {_said(protocol)}, {per_second:,}/s"
+    name = f"perf_analyzer, {_protocol_name(protocol)}, {per_second:,}/s"
     return Sender(name, send, require_perf_analyzer)
 
 
@@ -116,13 +118,13 @@ def python_client(name: str, protocol: Protocol) -> Sender:
             )
         if done.returncode != 0:
             raise BenchError(f"{name} ended with {done.returncode}: {done.stderr[-600:]}")
-        told = json.loads(done.stdout.splitlines()[-1])
+        cost = json.loads(done.stdout.splitlines()[-1])
         return {
-            COST: told["cpuSeconds"] / told["requests"],
-            RATE: told["requests"] / told["wallSeconds"],
+            COST: cost["cpuSeconds"] / cost["requests"],
+            RATE: cost["requests"] / cost["wallSeconds"],
         }
 
-    return Sender(f"{name}, {_said(protocol)}", send)
+    return Sender(f"{name}, {_protocol_name(protocol)}", send)
 
 
 _CLOSED = {"concurrency": {"clients": [CLIENTS]}}
@@ -136,7 +138,7 @@ def _ours(
         return {
             COST: found.client_cpu_seconds_per_query,
             RATE: found.queries_per_second,
-            KEPT: found.kept,
+            ANSWERED_SHARE: found.answered_share,
         }
 
     return Sender(f"Inferometer, {name}", send)
@@ -151,5 +153,5 @@ def _port(server: Server, protocol: Protocol) -> int:
     return server.http_port if protocol == "HTTP" else server.grpc_port
 
 
-def _said(protocol: Protocol) -> str:
+def _protocol_name(protocol: Protocol) -> str:
     return "HTTP" if protocol == "HTTP" else "gRPC"

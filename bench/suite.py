@@ -102,8 +102,8 @@ def _announce(cases: Sequence[Case]) -> None:
     """Say how long each case will take about, by its own repeats and seconds."""
     for case in cases:
         print(f"{case.minutes:5.1f} min {case.name}", file=sys.stderr)
-    whole = sum(case.minutes for case in cases)
-    print(f"{whole:5.1f} min in all by default", file=sys.stderr, flush=True)
+    total_minutes = sum(case.minutes for case in cases)
+    print(f"{total_minutes:5.1f} min in all by default", file=sys.stderr, flush=True)
 
 
 def _with_options(case: Case, repeats: int | None, seconds: float | None) -> Case:
@@ -115,13 +115,13 @@ def _section(case: Case, title: str) -> str:
     server_core, client_core = (cores[0], cores[1]) if len(cores) > 1 else (None, None)
     began = time.monotonic()
 
-    def tell(what: str) -> None:
+    def log(what: str) -> None:
         print(f"{time.monotonic() - began:6.1f} s {title} {what}", file=sys.stderr, flush=True)
 
     with TemporaryDirectory(prefix="inferometer-bench-") as folder, on_core(client_core):
         place = Place(server_core, client_core, Path(folder), case.seconds)
         before = Moment.now()
-        measured = measure(case, place, case.repeats, tell)
+        measured = measure(case, place, case.repeats, log)
         after = Moment.now()
     pinned = (
         ("cores could not be chosen" if case.is_pinned else "no core was chosen")
@@ -138,6 +138,6 @@ def _section(case: Case, title: str) -> str:
 def _write(name: str, section: str) -> None:
     """Put a case's section into the page: written to a temporary file and renamed."""
     page = replaced(PAGE.read_text(encoding="utf-8"), name, section)
-    beside = PAGE.with_suffix(".md.new")
-    beside.write_text(page, encoding="utf-8")
-    beside.replace(PAGE)
+    new_page = PAGE.with_suffix(".md.new")
+    new_page.write_text(page, encoding="utf-8")
+    new_page.replace(PAGE)

@@ -37,8 +37,8 @@ def wrk_version() -> str:
     """Return wrk's version, or that it is missing."""
     if shutil.which("wrk") is None:
         return "not installed"
-    told = subprocess.run(["wrk", "-v"], capture_output=True, text=True, check=False)
-    return told.stdout.split("\n")[0].removeprefix("wrk ").partition(" [")[0]
+    version = subprocess.run(["wrk", "-v"], capture_output=True, text=True, check=False)
+    return version.stdout.split("\n")[0].removeprefix("wrk ").partition(" [")[0]
 
 
 def run_wrk(
