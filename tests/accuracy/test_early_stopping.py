@@ -89,8 +89,8 @@ def loadgens_min_passing_queries(
     sources = (program, _source() / "early_stopping.cc")
     options = ("-O2", "-std=c++14", f"-I{_source()}", "-o", built)
     subprocess.run(("c++", *sources, *options), check=True)
-    asked = [str(most_overshoots), *map(repr, percentiles)]
-    text = subprocess.run((built, *asked), check=True, capture_output=True, text=True).stdout
+    arguments = [str(most_overshoots), *map(repr, percentiles)]
+    text = subprocess.run((built, *arguments), check=True, capture_output=True, text=True).stdout
     found = list(map(int, text.split()))
     size = most_overshoots + 1
     return [found[at * size : (at + 1) * size] for at in range(len(percentiles))]

@@ -49,13 +49,13 @@ def test_bounds_of_percentiles_cover_them(
     distributions: list[Histogram], note: Callable[[str], None]
 ) -> None:
     """Over 1,000 runs each percentile lies within its bounds in 93 to 97 of 100."""
-    told = [each.distribution() for each in distributions]
-    assert all(each is not None and each.count == QUERIES for each in told)
+    histograms = [each.distribution() for each in distributions]
+    assert all(each is not None and each.count == QUERIES for each in histograms)
     for place, percentile in enumerate(PERCENTILES):
         if percentile not in JUDGED:
             continue
         truth = true_percentile(percentile)
-        bounds = [each.percentiles[place] for each in told if each is not None]
+        bounds = [each.percentiles[place] for each in histograms if each is not None]
         covered = np.mean(
             [
                 each.low_nanoseconds is not None

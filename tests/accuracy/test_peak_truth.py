@@ -112,14 +112,14 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(
     assert abs(error) < UNBIASED
     assert {peak.confidence for peak in claimed} <= {0.95}
     assert len(claimed) >= known.claims * known.searches
-    assert all(_says_why(peak) for peak in peaks if peak.confidence is None)
+    assert all(_has_reason(peak) for peak in peaks if peak.confidence is None)
     margin = 0.0
     if len(claimed) < MANY * known.searches:
         margin = _TWO_ERRORS * (0.95 * 0.05 / max(1, len(claimed))) ** 0.5
     assert COVERED[0] - margin <= covered <= COVERED[1] + margin
 
 
-def _says_why(peak: Peak) -> bool:
+def _has_reason(peak: Peak) -> bool:
     """Return whether a search without a bracket is refused by name, with a sentence."""
     broken = list(peak_not_found(ScenarioConditions("findPeak", peak=peak)))
     return (

@@ -74,9 +74,9 @@ def _text(document: ResultDocument) -> str:
 def _complete(cluster: ControlPlane, namespace: str, document: ResultDocument) -> None:
     """Leave a run as an operator leaves it that has collected its result, in several parts."""
     run = put_run(cluster, namespace, document, None)
-    kept = put_result(cluster, namespace, run, _text(document).encode(), part_bytes=2000)
-    assert len(kept["configMaps"]) > 1
-    status = a_complete_status(document) | {"result": kept}
+    reference = put_result(cluster, namespace, run, _text(document).encode(), part_bytes=2000)
+    assert len(reference["configMaps"]) > 1
+    status = a_complete_status(document) | {"result": reference}
     set_status(cluster, namespace, document.run.name, status)
     put_event(cluster, namespace, run, "Measured", "All scenarios are measured.")
 

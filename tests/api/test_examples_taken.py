@@ -11,7 +11,7 @@ from support.cluster.control_plane import ControlPlane
 
 FOLDER = Path(__file__).parents[2] / "examples"
 FILES = sorted(FOLDER.glob("*.yaml"))
-BESIDE = sorted(FOLDER.glob("*/*.yaml"))
+NESTED_FILES = sorted(FOLDER.glob("*/*.yaml"))
 """Objects that an example needs in a cluster."""
 
 
@@ -19,7 +19,7 @@ def _name(path: Path) -> str:
     return path.stem if path.parent == FOLDER else f"{path.parent.name}/{path.stem}"
 
 
-@pytest.mark.parametrize("file", [*FILES, *BESIDE], ids=_name)
+@pytest.mark.parametrize("file", [*FILES, *NESTED_FILES], ids=_name)
 def test_an_example_is_taken(
     api_server: ControlPlane, api: Api, namespace: str, file: Path
 ) -> None:
@@ -29,7 +29,7 @@ def test_an_example_is_taken(
     assert len(made) == len([*yaml.safe_load_all(file.read_text())])
 
 
-@pytest.mark.parametrize("file", BESIDE, ids=_name)
+@pytest.mark.parametrize("file", NESTED_FILES, ids=_name)
 def test_pods_of_an_example_are_restricted(
     api_server: ControlPlane, namespace: str, file: Path
 ) -> None:

@@ -59,12 +59,12 @@ def test_each_request_is_in_the_audit_log_once(api_server: ControlPlane, namespa
     begin = api_server.audit_log.stat().st_size
     api_server.kubectl("--namespace", namespace, "create", "configmap", "told")
     api_server.kubectl("--namespace", namespace, "get", "configmap", "told")
-    told = [
+    audited = [
         (request.verb, request.resource, request.name, request.code)
         for request in audit.requests(api_server.audit_log, "admin", begin)
         if request.namespace == namespace and request.resource == "configmaps"
     ]
-    assert told == [
+    assert audited == [
         ("create", "configmaps", "told", 201),
         ("get", "configmaps", "told", 200),
     ]

@@ -73,12 +73,12 @@ def test_what_is_not_for_runs_is_refused(stage: Stage, *, secrets: bool) -> None
         for name, (spec, _) in _REFUSED.items():
             stage.apply(name, api=author, **spec)
     for name, (_, reason) in _REFUSED.items():
-        told = stage.wait("Failed", reason, name=name)
-        assert told["message"]
+        condition = stage.wait("Failed", reason, name=name)
+        assert condition["message"]
         stage.finished(name)
     assert stage.children() == set()
-    asked = requests(stage.control_plane.audit_log, stage.user)
-    assert any(each.resource == "secrets" for each in asked) == secrets
+    audited = requests(stage.control_plane.audit_log, stage.user)
+    assert any(each.resource == "secrets" for each in audited) == secrets
 
 
 def test_a_status_that_an_author_sends_is_not_believed(stage: Stage) -> None:

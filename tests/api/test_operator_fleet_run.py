@@ -71,8 +71,8 @@ def test_an_unschedulable_worker_is_reported(stage: Stage) -> None:
     stage.start_operator()
     stage.apply(load={"workers": WORKERS})
     stage.load()
-    said = stage.wait("Measuring", "Unschedulable", value="False")
-    assert "insufficient cpu" in said["message"]
+    condition = stage.wait("Measuring", "Unschedulable", value="False")
+    assert "insufficient cpu" in condition["message"]
     stage.change(cancel=True)
     stage.finished()
 

@@ -30,7 +30,7 @@ def test_a_run_is_carried_out_to_its_result(stage: Stage) -> None:
     stage.wait("Measuring")
     stage.wait("ServerReady")
     assert stage.status()["phase"] == "Measuring"
-    _columns_tell(stage, "Measuring", "latency")
+    _check_columns(stage, "Measuring", "latency")
     for name in load.scenarios:
         load.judge(name)
     document = load.end()
@@ -41,25 +41,25 @@ def test_a_run_is_carried_out_to_its_result(stage: Stage) -> None:
     assert status["phase"] == "Complete"
     assert [each["name"] for each in status["scenarios"]] == ["latency", "traffic", "throughput"]
     assert status["completionTime"] >= status["startTime"]
-    _result_is_kept(stage, status, document)
-    _columns_tell(stage, "Complete", "VALID")
+    _check_result(stage, status, document)
+    _check_columns(stage, "Complete", "VALID")
     stage.wait_for(
         lambda: all(each.startswith("ConfigMap/a-run-result") for each in stage.children()),
         "only the result to be left",
     )
     description = stage.control_plane.kubectl("-n", stage.namespace, "describe", "bmr", "a-run")
     assert "inferometer-operator" in description.partition("Events:")[2]
-    _writes_are_few(stage)
+    _check_writes(stage)
 
 
-def _columns_tell(stage: Stage, *words: str) -> None:
+def _check_columns(stage: Stage, *words: str) -> None:
     def description() -> str:
         return stage.control_plane.kubectl("-n", stage.namespace, "get", "bmr", "a-run")
 
     stage.wait_for(lambda: all(word in description() for word in words), description)
 
 
-def _result_is_kept(stage: Stage, status: dict[str, object], sent: ResultDocument) -> None:
+def _check_result(stage: Stage, status: dict[str, object], sent: ResultDocument) -> None:
     stored = status["result"]
     assert isinstance(stored, dict)
     maps = [stage.api.found("ConfigMap", stage.namespace, name) for name in stored["configMaps"]]
@@ -73,7 +73,7 @@ def _result_is_kept(stage: Stage, status: dict[str, object], sent: ResultDocumen
     assert document.run_id == stage.run()["metadata"]["uid"]
 
 
-def _writes_are_few(stage: Stage) -> None:
+def _check_writes(stage: Stage) -> None:
     audited = list(requests(stage.control_plane.audit_log, stage.user))
     assert [each for each in audited if each.code >= 400 and each.writes] == []
     assert [each for each in audited if each.code == 403] == []

@@ -131,7 +131,7 @@ def exposed(operator: OperatorProcess, name: str) -> list[dict[str, Any]]:
 
 def test_the_leader_exports_runs_until_they_are_deleted(stage: Stage) -> None:
     """A restarted leader exports them too, and a standby does not."""
-    lease = ("--lease-namespace", stage.namespace, "--lease-seconds", "5")
+    lease = ("--lease-namespace", stage.namespace, "--lease-seconds", "60")
     leader = stage.start_operator(*lease)
     standby = stage.begin_operator(*lease)
     standby.wait_for_log("health_served")
@@ -153,7 +153,7 @@ def test_the_leader_exports_runs_until_they_are_deleted(stage: Stage) -> None:
     status = stage.finished()
     (found,) = status["scenarios"]
 
-    def is_told(operator: OperatorProcess) -> None:
+    def has_agent_metrics(operator: OperatorProcess) -> None:
         stage.wait_for(lambda: exposed(operator, "inferometer_run_info"), "the run's series")
         (info,) = exposed(operator, "inferometer_run_info")
         assert (info["run_uid"], info["node"]) == (stage.run()["metadata"]["uid"], "fake-node")
@@ -161,13 +161,13 @@ def test_the_leader_exports_runs_until_they_are_deleted(stage: Stage) -> None:
         assert rate["value"] == found["achievedMilliQps"] / 1000
         assert not exposed(operator, "inferometer_run_phase_since_timestamp_seconds")
 
-    is_told(leader)
+    has_agent_metrics(leader)
     (looks,) = exposed(leader, "inferometer_operator_reconcile_duration_seconds_count")
     assert looks["value"] > 0
     assert exposed(standby, "inferometer_operator_leader") == [{"value": 0.0}]
     assert exposed(standby, "inferometer_runs") == []
     assert leader.ask_to_end() == 0
-    is_told(standby)
+    has_agent_metrics(standby)
     stage.api.delete("BenchmarkRun", stage.namespace, "a-run")
     stage.wait_for(lambda: not exposed(standby, "inferometer_run_info"), "the end of the series")
     assert exposed(standby, "inferometer_runs")

@@ -14,7 +14,7 @@ from support.chart import Json
 from support.cluster.cluster import Cluster
 from support.dashboards import (
     DASHBOARDS,
-    Asked,
+    PanelQuery,
     choices,
     first_choice,
     interpolated,
@@ -88,7 +88,7 @@ class Shown:
     disturbed: str | None
     """How much others disturbed the run, None if the machine was quiet."""
 
-    def values(self, query: Asked, by: str, expr: str = "") -> list[float]:
+    def values(self, query: PanelQuery, by: str, expr: str = "") -> list[float]:
         """Return the values of a query, or of a part of it, as its panel requests them."""
         expr = interpolated(expr or query.expr, self.chosen(query.dashboard, by))
         if query.instant:
@@ -189,7 +189,7 @@ def _let_go_on(cluster: Cluster, namespace: str, machine: RecordedMachine) -> No
 
 
 @pytest.mark.parametrize(("query", "by"), QUERIES)
-def test_it_returns_data(shown: Shown, query: Asked, by: str) -> None:
+def test_it_returns_data(shown: Shown, query: PanelQuery, by: str) -> None:
     """A range query has a figure during the run; an instant query has one at its end.
 
     Each variable has one value; bars are tested with every grouping.
@@ -201,7 +201,7 @@ def test_it_returns_data(shown: Shown, query: Asked, by: str) -> None:
 
 
 @pytest.mark.parametrize("query", FALLING_BACK)
-def test_it_has_data_without_its_fallback(shown: Shown, query: Asked) -> None:
+def test_it_has_data_without_its_fallback(shown: Shown, query: PanelQuery) -> None:
     """A query with a fallback has data of the run without it."""
     part = first_choice(query.expr)
     assert any(map(math.isfinite, shown.values(query, "", part))), part

@@ -194,12 +194,12 @@ def test_what_was_measured_can_be_taken_out(
     shown = _plugin(cluster, namespace, "status", name)
     assert shown.returncode == (0 if valid else 3), shown.stderr
     assert "latency" in shown.stdout
-    kept = tmp_path / "result.json"
-    assert _plugin(cluster, namespace, "result", name, "-o", str(kept)).returncode == 0
+    result_file = tmp_path / "result.json"
+    assert _plugin(cluster, namespace, "result", name, "-o", str(result_file)).returncode == 0
     page = tmp_path / "cluster.html"
     drawn = _plugin(cluster, namespace, "report", name, "-o", str(page))
     assert drawn.returncode == 0, drawn.stderr
-    local = [PLUGIN, "report", str(kept), "-o", str(tmp_path / "local.html")]
+    local = [PLUGIN, "report", str(result_file), "-o", str(tmp_path / "local.html")]
     again = subprocess.run(local, capture_output=True, text=True, check=True)
     assert drawn.stdout == again.stdout
     assert page.read_text() == (tmp_path / "local.html").read_text()

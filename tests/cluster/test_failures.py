@@ -307,9 +307,9 @@ def test_a_run_that_is_struck_fails_and_keeps_its_figures(
     failed = condition(cluster, measuring, run, "Failed")
     assert failed["reason"] in reasons, failed
     _finished(cluster, measuring, run)
-    kept = status(cluster, measuring, run)["scenarios"]
-    assert kept[0]["name"] == "first"
-    assert kept[0]["queries"] >= 20
+    scenario_list = status(cluster, measuring, run)["scenarios"]
+    assert scenario_list[0]["name"] == "first"
+    assert scenario_list[0]["queries"] >= 20
 
 
 def test_a_load_pod_that_is_throttled_makes_its_run_invalid(cluster: Cluster) -> None:

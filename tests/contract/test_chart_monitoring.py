@@ -139,8 +139,8 @@ def test_the_service_monitor_finds_the_operator() -> None:
 )
 def test_what_the_how_to_sets_makes_the_monitors(chart: str, kinds: set[str]) -> None:
     """The documented values make monitors and rules that carry the label of a Prometheus."""
-    told = commands("docs/how-to/prometheus.md", "With the Prometheus operator")
-    (command,) = (each for each in told.split("helm upgrade") if f" helm/{chart} " in each)
+    commands_text = commands("docs/how-to/prometheus.md", "With the Prometheus operator")
+    (command,) = (each for each in commands_text.split("helm upgrade") if f" helm/{chart} " in each)
     words = [word for word in shlex.split(command.replace("\\\n", " ")) if "=" in word]
     sets = [option for word in words for option in ("--set", word)]
     done = helm("template", chart, CHECKOUT / "helm" / chart, "--namespace", NAMESPACE, *sets)

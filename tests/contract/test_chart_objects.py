@@ -231,17 +231,17 @@ def test_without_an_admins_rights_nothing_is_outside_namespaces() -> None:
 @every_case
 def test_notes_lead_to_the_first_result(case: str, tmp_path: Path) -> None:
     """NOTES name the namespace that is served and the objects made, and their run is valid."""
-    told = notes(MATRIX[case], tmp_path)
+    text = notes(MATRIX[case], tmp_path)
     (deployment,) = of_kind(rendered(case), "Deployment")
     served = "measured" if case == "another namespace" else NAMESPACE
-    assert f"deployment/{deployment['metadata']['name']} --namespace {NAMESPACE}" in told
-    assert f"kubectl apply --namespace {served} -f -" in told
-    assert f"kubectl inferometer report first --namespace {served}" in told
-    assert f"helm test inferometer --namespace {NAMESPACE}" in told
-    lines = told.partition("<<EOF\n")[2].partition("\n  EOF")[0].splitlines()
+    assert f"deployment/{deployment['metadata']['name']} --namespace {NAMESPACE}" in text
+    assert f"kubectl apply --namespace {served} -f -" in text
+    assert f"kubectl inferometer report first --namespace {served}" in text
+    assert f"helm test inferometer --namespace {NAMESPACE}" in text
+    lines = text.partition("<<EOF\n")[2].partition("\n  EOF")[0].splitlines()
     run = yaml.safe_load("\n".join(line.removeprefix("  ") for line in lines))
     assert BenchmarkRun.model_validate(run).metadata.name == "first"
-    assert ("every namespace" in told) == (MATRIX[case].get("mode") == "Cluster")
+    assert ("every namespace" in text) == (MATRIX[case].get("mode") == "Cluster")
 
 
 def test_the_tests_run_is_valid() -> None:

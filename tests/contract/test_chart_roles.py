@@ -87,9 +87,9 @@ def test_the_lease_that_may_be_kept_is_the_operators(mode: str) -> None:
     names = [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule]
     (deployment,) = of_kind(objects, "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    told = dict(word.split("=", 1) for word in container["args"])
-    assert names == [[told.get("--lease", "inferometer-operator")]]
-    assert told["--lease-namespace"] == NAMESPACE
+    options = dict(word.split("=", 1) for word in container["args"])
+    assert names == [[options.get("--lease", "inferometer-operator")]]
+    assert options["--lease-namespace"] == NAMESPACE
 
 
 def test_the_test_may_make_runs_and_no_more() -> None:
@@ -133,7 +133,7 @@ def test_the_how_to_tells_each_right() -> None:
     """The table of rights in the how-to is the operator's, verb for verb."""
     text = (CHECKOUT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
     table = text.partition("| resource | verbs | for |")[2].partition("\n\n")[0]
-    told = {
+    documented = {
         (resource, verb)
         for row in table.splitlines()[2:]
         for resource in re.findall(r"`([^`]+)`", row.split("|")[1])
@@ -141,4 +141,6 @@ def test_the_how_to_tells_each_right() -> None:
             r"\b(?:get|list|watch|create|update|patch|delete)\b", row.split("|")[2]
         )
     }
-    assert told == {(resource, verb) for _, resource, verb, _ in wanted(*RUNS, *SECRETS, *LEASE)}
+    assert documented == {
+        (resource, verb) for _, resource, verb, _ in wanted(*RUNS, *SECRETS, *LEASE)
+    }

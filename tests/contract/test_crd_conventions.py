@@ -172,13 +172,13 @@ def test_rules_are_the_models_constraints() -> None:
 
 def test_every_rule_that_pydantic_holds_is_broken_by_a_row() -> None:
     """No rule is without a run in the table that breaks it, and it alone."""
-    told: set[str] = set()
+    broken: set[str] = set()
     for row in rows():
         try:
             RunSpec.model_validate(row.run.get("spec"))
         except ValidationError as error:
             causes = [each.get("ctx", {}).get("error") for each in error.errors()]
-            told |= {
+            broken |= {
                 fault.message.partition("; found")[0]
                 for cause in causes
                 if isinstance(cause, FaultsError)
@@ -190,7 +190,7 @@ def test_every_rule_that_pydantic_holds_is_broken_by_a_row() -> None:
         for rule in model.constraints
         if rule.holds is not None
     }
-    assert rules - told == set()
+    assert rules - broken == set()
 
 
 def test_every_pattern_is_told_in_words() -> None:

@@ -27,10 +27,10 @@ def test_a_stale_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / stale).write_text("other", encoding="utf-8")
     (tmp_path / missing).unlink()
     assert main(["--root", str(tmp_path), "--check"]) == 1
-    told = capsys.readouterr().err
-    assert f"{stale} is not what the models say: run make generate" in told
-    assert f"{missing} is missing: run make generate" in told
-    assert len(told.splitlines()) == 2
+    stderr = capsys.readouterr().err
+    assert f"{stale} is not what the models say: run make generate" in stderr
+    assert f"{missing} is missing: run make generate" in stderr
+    assert len(stderr.splitlines()) == 2
 
 
 def test_only_a_checkout_is_written_to(tmp_path: Path) -> None:

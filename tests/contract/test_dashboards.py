@@ -16,8 +16,8 @@ from inferometer_api.metrics.definitions import METRICS, Metric
 from inferometer_api.plan.reports import ProgressReport
 from support.dashboards import (
     DASHBOARDS,
-    Asked,
     Json,
+    PanelQuery,
     Shown,
     annotations,
     panels,
@@ -147,12 +147,12 @@ def _panel_faults(panel: Shown) -> Iterator[str]:
 
 def test_queries_use_what_exists() -> None:
     """Metrics, labels and variables in queries exist."""
-    asked = list(queries())
-    assert len(asked) > 100
-    assert [fault for query in asked for fault in _query_faults(query)] == []
+    all_queries = list(queries())
+    assert len(all_queries) > 100
+    assert [fault for query in all_queries for fault in _query_faults(query)] == []
 
 
-def _query_faults(query: Asked) -> Iterator[str]:
+def _query_faults(query: PanelQuery) -> Iterator[str]:
     labels = set(_OF_PROMETHEUS | _MADE)
     for name in _FAMILY.findall(query.expr):
         metric = _family(name)
@@ -196,10 +196,10 @@ def test_links_to_other_dashboards_select_no_run() -> None:
     """They keep data source, interval and, from Run to Compare, the namespace: nothing narrower."""
     for name, board in DASHBOARDS.items():
         for link in board["links"]:
-            kept = {"datasource", "scrape"}
+            forwarded = {"datasource", "scrape"}
             if (name, link["title"]) == ("run", "Compare"):
-                kept.add("run_namespace")
-            assert set(re.findall(r"var-(\w+)=\$\{(?:\w+)\}", link["url"])) == kept
+                forwarded.add("run_namespace")
+            assert set(re.findall(r"var-(\w+)=\$\{(?:\w+)\}", link["url"])) == forwarded
             assert not link["includeVars"]
 
 

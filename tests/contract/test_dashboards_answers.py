@@ -9,7 +9,7 @@ import pytest
 from support.dashboards import interpolated, queries
 from support.prometheus import check
 
-_ASKED = {query.where: query for query in queries()}
+_QUERIES = {query.where: query for query in queries()}
 _SAME = 'run_namespace="bench", run="same", instance="operator"'
 _END = "5m"
 """Each value of a series stands for 5 s: 61 of them fill five minutes."""
@@ -26,13 +26,13 @@ def _gives(
     chosen = {"by": "namespaced_run"}
     if where.startswith("run"):
         chosen |= {"run_namespace": "bench", "run": "same"}
-    asked = {
-        "expr": interpolated(_ASKED[where].expr, chosen),
+    query_test = {
+        "expr": interpolated(_QUERIES[where].expr, chosen),
         "eval_time": _END,
         "exp_samples": [{"labels": labels, "value": value} for labels, value in wanted.items()],
     }
     known = [{"series": name, "values": values} for name, values in series.items()]
-    test = {"interval": "5s", "input_series": known, "promql_expr_test": [asked]}
+    test = {"interval": "5s", "input_series": known, "promql_expr_test": [query_test]}
     file = folder / "answers.test.yaml"
     file.write_text(json.dumps({"rule_files": [], "tests": [test]}), encoding="utf-8")
     done = check("test", "rules", file)
@@ -111,7 +111,7 @@ def test_a_tile_has_the_result_of_a_finished_run(tmp_path: Path) -> None:
 
 def test_a_tile_of_a_finished_run_has_no_live_figure_for_what_was_not_found(tmp_path: Path) -> None:
     """Without joules in the result the tile is empty; errors are of all queries."""
-    told = {
+    counts = {
         f'inferometer_run_errors{{{_SAME}, scenario="one"}}': "3x60",
         f'inferometer_run_queries{{{_SAME}, scenario="one"}}': "6x60",
     }
@@ -125,7 +125,7 @@ def test_a_tile_of_a_finished_run_has_no_live_figure_for_what_was_not_found(tmp_
     _gives(tmp_path, joules, live, {'{scenario="live"}': 2})
     _gives(tmp_path, joules, _FOUND | live, {})
     share = {'{scenario="one"}': 0.5}
-    _gives(tmp_path, "run: Errors: A", _FOUND | live | told | {_COUNTED: _TEN_A_SECOND}, share)
+    _gives(tmp_path, "run: Errors: A", _FOUND | live | counts | {_COUNTED: _TEN_A_SECOND}, share)
     p99 = f'inferometer_run_latency_seconds{{{_SAME}, scenario="one", percentile="99"}}'
     _gives(tmp_path, "run: p99: A", _FOUND | {p99: "0.25x60"}, {'{scenario="one"}': 0.25})
 
@@ -145,12 +145,12 @@ def _finished(namespace: str, run: str, verdict: str, **joules: str) -> dict[str
     """Return the series of a finished run: its rate is 4, its joules are by their attribution."""
     name = f'run_namespace="{namespace}", run="{run}"'
     step = f'{name}, scenario="traffic"'
-    told = {
+    series = {
         f"inferometer_run_info{{{name}, {_OF_WHAT}}}": "1x60",
         f"inferometer_run_valid{{{step}}}": verdict,
         f"{_RATE}{{{step}}}": "4x60",
     }
-    return told | {
+    return series | {
         f'{_JOULES}{{{step}, attribution="{attribution}"}}': f"{value}x60"
         for attribution, value in joules.items()
     }

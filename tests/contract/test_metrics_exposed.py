@@ -63,8 +63,8 @@ def knows_a_rate(report: LoadReport) -> bool:
 def load_generator(folder: Path) -> str:
     """Return the metrics of a load generator in a pod while it measures an open loop."""
     with oracle_process(delayed(0.002)) as oracle:
-        asked = {"server": {"targetQps": 100}}
-        plan = a_plan(oracle.url("HTTP"), asked, validity={"minDurationSeconds": 20})
+        scenario = {"server": {"targetQps": 100}}
+        plan = a_plan(oracle.url("HTTP"), scenario, validity={"minDurationSeconds": 20})
         (one,) = plan.servers
         servers = [one.model_copy(update={"pod_uid": "uid", "node": "node1"})]
         with a_load_pod(plan.model_copy(update={"servers": servers}), folder) as pod:
@@ -111,7 +111,7 @@ def operator(_: Path) -> str:
     return exposition(stats)().decode()
 
 
-TOLD: dict[Component, Callable[[Path], str]] = {
+METRICS_TEXT: dict[Component, Callable[[Path], str]] = {
     "load generator": load_generator,
     "server": server,
     "node agent": node_agent,
@@ -124,6 +124,6 @@ def test_a_component_tells_the_metrics_that_it_is_said_to(
     component: Component, tmp_path: Path
 ) -> None:
     """The text has exactly the defined families, each with type, labels, buckets and a sample."""
-    text = TOLD[component](tmp_path)
+    text = METRICS_TEXT[component](tmp_path)
     assert faults(component, text) == []
     assert silent(text) == set()

@@ -19,10 +19,10 @@ OF_THE_EDGES = {("Failed", "True", "OperatorFailed")}
 
 def test_every_reason_of_the_catalogue_has_its_row_and_every_row_its_reason() -> None:
     """Every documented reason has a course of events, and every reason given is documented."""
-    told = {(*row.place, row.reason) for row in (*PROGRESS_ROWS, *FAULT_ROWS)}
+    tested = {(*row.place, row.reason) for row in (*PROGRESS_ROWS, *FAULT_ROWS)}
     documented = {(*place, name) for name, each in REASONS.items() for place in each.places}
-    assert documented - told - OF_THE_EDGES == set()
-    assert told - documented == set()
+    assert documented - tested - OF_THE_EDGES == set()
+    assert tested - documented == set()
 
 
 def test_the_names_are_those_of_the_catalogue() -> None:

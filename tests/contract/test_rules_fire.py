@@ -69,8 +69,8 @@ def test_the_rules_do_what_they_say(file: Path) -> None:
 def test_a_regression_is_told_from_chance(tmp_path: Path) -> None:
     """The alert fires above all of five earlier runs on that node and 10 %, for each course."""
     files = [str(file) for file in sorted(RULES.glob("*.yaml"))]
-    told = {"rule_files": files, "evaluation_interval": "10s", "tests": courses()}
-    (tmp_path / "slower.test.yaml").write_text(json.dumps(told))
+    unit_tests = {"rule_files": files, "evaluation_interval": "10s", "tests": courses()}
+    (tmp_path / "slower.test.yaml").write_text(json.dumps(unit_tests))
     done = check("test", "rules", tmp_path / "slower.test.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -78,10 +78,10 @@ def test_a_regression_is_told_from_chance(tmp_path: Path) -> None:
 @pytest.mark.parametrize("alert", alerts())
 def test_each_alert_is_seen_to_fire_and_not_to_fire(alert: str) -> None:
     """For each alert there is a course of events that fires it, and one that does not."""
-    told = yaml.safe_load((TESTS / "alerts.test.yaml").read_text(encoding="utf-8"))
+    unit_tests = yaml.safe_load((TESTS / "alerts.test.yaml").read_text(encoding="utf-8"))
     cases = [
         bool(case["exp_alerts"])
-        for test in told["tests"] + courses()
+        for test in unit_tests["tests"] + courses()
         for case in test["alert_rule_test"]
         if case["alertname"] == alert
     ]

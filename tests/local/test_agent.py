@@ -85,8 +85,8 @@ def test_known_joules_come_back(recorded: AgentProcess, node: RecordedNode) -> N
 
 def test_prometheus_sees_the_regular_samples(recorded: AgentProcess, node: RecordedNode) -> None:
     """/metrics has the same joules and the requested pod, under names that the API knows."""
-    told = {reading.domain: reading for reading in recorded.sample(pods=[UID]).energy}
-    joules = told["package-1"].microjoules / 1e6 + 400
+    readings = {reading.domain: reading for reading in recorded.sample(pods=[UID]).energy}
+    joules = readings["package-1"].microjoules / 1e6 + 400
     node.advance(joules={"package-1": 400})
     name = "inferometer_node_energy_joules_total"
     wait_until(lambda: metrics(recorded)[name]["package-1"] == joules, "the energy")

@@ -183,7 +183,7 @@ def test_an_agent_that_does_not_answer_is_refused(runs: _Runs) -> None:
     run = runs.futures["nobody"].result()
     assert run.ended.code == 2
     assert "No node agent answered at --agent http://127.0.0.1:1" in run.ended.sentence
-    assert run.kept == []
+    assert run.files == []
 
 
 def test_a_file_that_cannot_be_kept_is_refused(runs: _Runs) -> None:

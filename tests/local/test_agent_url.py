@@ -116,20 +116,20 @@ def test_a_newer_agents_long_answer_is_read_whole() -> None:
         found(url)
 
 
-@pytest.mark.parametrize("said", ["warning: something", "{}", "[]", "7", '{"port": "x"}'])
-def test_an_agent_that_says_something_else_costs_the_energy_alone(said: str) -> None:
+@pytest.mark.parametrize("output", ["warning: something", "{}", "[]", "7", '{"port": "x"}'])
+def test_an_agent_that_says_something_else_costs_the_energy_alone(output: str) -> None:
     """A child that does not say where it listens is no agent, and no end of the run."""
-    told = asyncio.run(metered("", "echo", said))
-    assert told.agents == []
-    assert "the node agent did not start: it printed" in told.unmetered
+    metering = asyncio.run(metered("", "echo", output))
+    assert metering.agents == []
+    assert "the node agent did not start: it printed" in metering.unmetered
 
 
 def test_an_external_server_has_no_agent_by_itself() -> None:
     """What runs it is not known, and the reason says what to do."""
     assert found(None, is_launched=False) is None
-    told = asyncio.run(plan_metering(None, TargetServer(url="http://127.0.0.1:8000")))
-    assert told.agents == []
-    assert "--agent URL" in told.unmetered
+    metering = asyncio.run(plan_metering(None, TargetServer(url="http://127.0.0.1:8000")))
+    assert metering.agents == []
+    assert "--agent URL" in metering.unmetered
 
 
 @pytest.mark.parametrize(

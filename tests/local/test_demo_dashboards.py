@@ -23,7 +23,7 @@ class Demo:
     """A demo that has ended."""
 
     code: int
-    said: str
+    output: str
     results: Path
 
 
@@ -54,14 +54,14 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 def test_it_measures_and_prometheus_has_seen_it(demo: Demo) -> None:
     """It ends well only when Prometheus knows what the finished run measured."""
-    assert demo.code == 0, demo.said
+    assert demo.code == 0, demo.output
     assert result_in(demo.results).outcome.state == "Complete"
 
 
 def test_it_says_where_to_look(demo: Demo) -> None:
     """Prometheus' address is printed, and that there is no Grafana."""
-    assert _PROMETHEUS.search(demo.said), demo.said
-    assert "Grafana     is not installed" in demo.said
+    assert _PROMETHEUS.search(demo.output), demo.output
+    assert "Grafana     is not installed" in demo.output
 
 
 def test_it_leaves_nothing(demo: Demo) -> None:

@@ -156,7 +156,7 @@ def test_a_hanging_agent_is_waited_for_at_two_edges() -> None:
     (scenario,) = run.scenarios
     reasons = {step.energy.reason for step in scenario.steps}
     assert reasons == {"the node agent of worker-1 did not answer within 2 s at the window's begin"}
-    assert len(agent.asked) == 2
+    assert len(agent.request_lines) == 2
     assert [each.rule for each in scenario.verdict.cautions].count("EnergyUnavailable") == 1
 
 
@@ -231,4 +231,4 @@ def test_the_idle_time_heeds_a_signal() -> None:
             run = finished(process)
     assert run.exit_code == 128 + signal.SIGTERM
     assert run.scenarios == []
-    assert SERVER_POD in agent.asked[0]
+    assert SERVER_POD in agent.request_lines[0]

@@ -108,7 +108,7 @@ def test_known_joules_per_inference_are_found(require_quiet: Callable[[], None])
     def law(seconds: float) -> AgentSample:
         nonlocal answered
         # At the begin as many as at the idle time's end, however late the question comes.
-        if len(agent.asked) - 1 != BEGIN_AFTER_IDLE:
+        if len(agent.request_lines) - 1 != BEGIN_AFTER_IDLE:
             answered = oracle.answered
         joules = 20 * seconds + 5 * answered
         return a_sample(seconds, {"package-0": joules}, busy_cores=1.0, target_cores=0.99)
@@ -190,9 +190,9 @@ def test_each_step_has_its_window_and_its_idle_time(require_quiet: Callable[[], 
         ]
         assert {each.server_memory_bytes for each in step.usage} == {2**20}
     assert agent.connections == 1
-    assert set(agent.asked) == {f"GET /v1/sample?pod={SERVER_POD} HTTP/1.1"}
+    assert set(agent.request_lines) == {f"GET /v1/sample?pod={SERVER_POD} HTTP/1.1"}
     # Before each step and at both edges, and at each second between.
-    assert 3 * 3 + 1 <= len(agent.asked) <= 3 * 3 + 1 + seconds
+    assert 3 * 3 + 1 <= len(agent.request_lines) <= 3 * 3 + 1 + seconds
     require_edges(steps_of(run), require_quiet)
 
 
@@ -220,7 +220,7 @@ def test_replicas_on_several_nodes_are_summed_up(require_quiet: Callable[[], Non
     two.law = steady(WATTS, busy_cores=4.0, target_cores=0.5, pods=("pod-a", "pod-b"))
     with oracle_process(delayed(0.005)) as oracle, answering(two), answering(one):
         agents = [two.planned("pod-a", "pod-b"), one.planned("pod-c", node="worker-2")]
-        asked = a_plan(
+        unmetered = a_plan(
             oracle.url("HTTP"),
             {"singleStream": {}},
             agents=agents,
@@ -228,7 +228,7 @@ def test_replicas_on_several_nodes_are_summed_up(require_quiet: Callable[[], Non
             validity={"minDurationSeconds": 6},
         )
         plan = load_plan(
-            asked.run,
+            unmetered.run,
             place="Local",
             servers=[PlannedServer(url=oracle.url("HTTP"))] * 3,
             agents=agents,
@@ -244,7 +244,7 @@ def test_replicas_on_several_nodes_are_summed_up(require_quiet: Callable[[], Non
     }
     assert step.energy.microjoules == sum(parts.values())
     assert step.server_cpu_seconds is None  # what one of them used is not known
-    assert two.asked[0] == "GET /v1/sample?pod=pod-a&pod=pod-b HTTP/1.1"
+    assert two.request_lines[0] == "GET /v1/sample?pod=pod-a&pod=pod-b HTTP/1.1"
 
 
 def test_a_server_without_an_agent_leaves_no_energy() -> None:

@@ -185,8 +185,8 @@ def test_requests_that_the_server_refuses_are_refused(protocol: str) -> None:
 
 def test_what_cannot_be_done_is_refused() -> None:
     """What cannot be done is refused by its path, before any server is queried."""
-    few = {"connections": 2, "streamsPerConnection": 3}
-    plan = a_plan("grpc://127.0.0.1:1", {"concurrency": {"clients": [1, 7]}}, load=few)
+    load_spec = {"connections": 2, "streamsPerConnection": 3}
+    plan = a_plan("grpc://127.0.0.1:1", {"concurrency": {"clients": [1, 7]}}, load=load_spec)
     run = measure(plan)
     assert (run.exit_code, run.outcome.reason) == (2, "NotAvailable")
     assert "scenarios[0].concurrency.clients: 7 clients" in run.outcome.message

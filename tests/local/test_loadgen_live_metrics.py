@@ -70,11 +70,11 @@ def showing(plan: LoadPlan, *options: str) -> Iterator[Shown]:
             assert process.stdin is not None
             process.stdin.write(plan.model_dump_json(exclude_none=True))
             process.stdin.close()
-            told = reports(process)
-            first = next(told)
+            process_reports = reports(process)
+            first = next(process_reports)
             assert isinstance(first, ListeningReport)
             assert first.metrics_port is not None
-            yield Shown(process, told, first.metrics_port)
+            yield Shown(process, process_reports, first.metrics_port)
         finally:
             process.kill()
 
@@ -89,17 +89,17 @@ def measuring(shown: Shown, scenario: str) -> dict[Series, float]:
     """Return the metrics as soon as a second of a scenario's window has been reported."""
     found: dict[Series, float] = {}
 
-    def told() -> bool:
+    def has_achieved_rate() -> bool:
         found.clear()
         found.update(shown.metrics())
         rate = "inferometer_load_achieved_queries_per_second"
         return any(name == rate and ("scenario", scenario) in pairs for name, pairs in found)
 
-    wait_until(told, f"The first second of {scenario}")
+    wait_until(has_achieved_rate, f"The first second of {scenario}")
     return found
 
 
-def test_metrics_say_what_the_result_says() -> None:
+def test_metrics_say_what_the_result_says(require_quiet: Callable[[], None]) -> None:
     """While it measures the figures rise; once a scenario is over they are the result's own."""
     with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), OPEN, CLOSED, validity={"minDurationSeconds": 4})
@@ -115,7 +115,8 @@ def test_metrics_say_what_the_result_says() -> None:
     (step,) = result.scenario.steps
     assert value(early, "stage", "s0", stage="Measuring") == 1
     assert value(early, "target_queries_per_second", "s0") == 200
-    assert 0 < value(early, "achieved_queries_per_second", "s0") < 400
+    achieved_qps = value(early, "achieved_queries_per_second", "s0")
+    assert achieved_qps > 0
     assert 0 < value(early, "queries_total", "s0", result="ok") < step.counts.succeeded
     assert value(late, "queries_total", "s0", result="ok") == step.counts.succeeded
     assert value(late, "scheduled_queries_total", "s0") == step.counts.scheduled

@@ -27,18 +27,18 @@ CONTROL = [
 
 
 class _Secret(ThreadingHTTPServer):
-    """A server that no redirect may lead to; `asked` are the requests that it got."""
+    """A server that no redirect may lead to; `paths` are the requests that it got."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
-        self.asked: list[str] = []
+        self.paths: list[str] = []
 
 
 class _Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Record a request."""
         assert isinstance(self.server, _Secret)
-        self.server.asked.append(self.path)
+        self.server.paths.append(self.path)
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
@@ -92,7 +92,7 @@ def test_the_control_plane_is_asked_by_the_path_as_it_is_written() -> None:
 
     with a_secret() as server:
         asyncio.run(ask(server.server_port))
-    assert server.asked == [
+    assert server.paths == [
         f"{prefix}{path}" for path in (CONTROL[0], CONTROL[2], CONTROL[3], CONTROL[4])
     ]
 
@@ -102,7 +102,7 @@ def _is_refused(secret: _Secret, path: str, status: int) -> None:
     with oracle_process(Script(redirects={path: (status, where)}, settings={})) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED))
         assert oracle.received == 0
-    assert secret.asked == []
+    assert secret.paths == []
     assert (run.exit_code, run.outcome.reason) == (2, "Redirected")
     assert f"answered {status} to GET {path}," in run.outcome.message
     assert where in run.outcome.message
@@ -126,4 +126,4 @@ def test_a_redirected_inference_is_an_error_of_its_status() -> None:
         assert set(counts.errors) == {"status"}
         assert counts.errors["status"] > 0
         assert "307" in run.scenarios[0].steps[0].error_examples[0].message
-        assert secret.asked == []
+        assert secret.paths == []

@@ -69,12 +69,12 @@ def test_a_server_with_tls_is_measured(protocol: str, tmp_path: Path) -> None:
         assert scenario.steps[0].counts.succeeded > 10
     assert len(oracle.headers) > oracle.received > 20
     # The first handshake of HTTP checks TLS alone.
-    asked = [each for each in oracle.headers if "authorization" in each]
-    assert len(oracle.headers) - len(asked) <= 1
-    assert {(each["authorization"], each["x-team"]) for each in asked} == {
+    authorized = [each for each in oracle.headers if "authorization" in each]
+    assert len(oracle.headers) - len(authorized) <= 1
+    assert {(each["authorization"], each["x-team"]) for each in authorized} == {
         (f"Bearer {SECRET}", "a b")
     }
-    assert SECRET not in told(run)
+    assert SECRET not in reports_text(run)
 
 
 class _Echo(BaseHTTPRequestHandler):
@@ -117,10 +117,10 @@ def test_a_refusal_that_quotes_our_headers_keeps_their_secret(tmp_path: Path) ->
             thread.join()
     assert (run.exit_code, run.outcome.reason) == (2, "RequestRefused")
     assert "no such user: ***" in run.outcome.message
-    assert SECRET not in told(run)
+    assert SECRET not in reports_text(run)
 
 
-def told(run: LoadRun) -> str:
+def reports_text(run: LoadRun) -> str:
     """Return all reports of a load generator."""
     parts = [run.outcome, run.environment, *run.scenarios, *run.progress]
     return "".join(part.model_dump_json() for part in parts if part is not None)

@@ -109,8 +109,8 @@ def test_check_tells_the_same_structure(tmp_path: Path, capsys: pytest.CaptureFi
     onnx.save(convolutional(), full)
     made.write_bytes(compress(light(convolutional()).SerializeToString()))
     assert main([str(full), str(made), "--check"]) == 0
-    said = capsys.readouterr().out
-    assert said == "The same structure: 4 operators (1 Conv, 1 Relu, 1 Flatten, 1 Gemm).\n"
+    stdout = capsys.readouterr().out
+    assert stdout == "The same structure: 4 operators (1 Conv, 1 Relu, 1 Flatten, 1 Gemm).\n"
 
 
 def test_check_tells_another_structure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,7 +123,7 @@ def test_check_tells_another_structure(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("full", "made", "said"),
+    ("full", "made", "message"),
     [
         ("absent.onnx", "tiny.onnx.xz", "cannot be read as an ONNX model"),
         ("text.onnx", "tiny.onnx.xz", "cannot be read as an ONNX model"),
@@ -133,7 +133,7 @@ def test_check_tells_another_structure(tmp_path: Path, capsys: pytest.CaptureFix
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_sentence(
-    full: str, made: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    full: str, made: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command ends 2, says why, and leaves no file."""
     onnx.save(convolutional(), tmp_path / "full.onnx")
@@ -143,7 +143,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence(
     onnx.save(renamed, tmp_path / "renamed.onnx")
     before = sorted(tmp_path.rglob("*"))
     assert main([str(tmp_path / full), str(tmp_path / made)]) == 2
-    assert re.search(said, capsys.readouterr().err)
+    assert re.search(message, capsys.readouterr().err)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -156,10 +156,10 @@ def test_a_graph_that_the_zoo_cannot_hold_is_named() -> None:
         value.type.tensor_type.elem_type = onnx.TensorProto.STRING
     broken = convolutional()
     broken.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 4
-    for model, said in (
+    for model, message in (
         (open_width, "an open dimension besides the first"),
         (words, "is of the ONNX type STRING"),
         (broken, "cannot run the graph on zeros of the shape 1x4x8x8"),
     ):
-        with pytest.raises(UnfitModelError, match=said):
+        with pytest.raises(UnfitModelError, match=message):
             describe(model.SerializeToString(), "classification/odd", "")

@@ -7,10 +7,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from support.inferometer_process import Inferometer, result_in
 from support.local_runs import done
+from support.requirements import cannot_run
 
 CALM: dict[str, Any] = {"server": {"targetQps": 20}}
 """A scenario that leaves the cores to other runs."""
@@ -24,7 +23,7 @@ def _disk(folder: Path, size: str) -> Iterator[Path]:
     try:
         subprocess.run(command, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no small disk can be mounted here: {error}")
+        cannot_run(f"no small disk can be mounted here: {error}")
     try:
         yield folder
     finally:
@@ -66,7 +65,7 @@ def test_a_disk_that_fills_while_measuring_loses_no_result(tmp_path: Path) -> No
 
         run = done(tmp_path, CALM, act=fill, output="disk")
     assert run.ended.code == 1
-    assert set(run.kept) <= {"filler", "last"}
+    assert set(run.files) <= {"filler", "last"}
     assert run.ended.sentence.startswith(
         "Cannot write the result to disk: No space left on device. It is saved in "
     )

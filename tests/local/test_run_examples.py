@@ -86,7 +86,7 @@ def test_an_example_runs_to_its_report(runs: dict[str, Future[Done]], name: str)
     run = runs[name].result()
     assert run.result is not None, run.ended.stderr
     assert run.outcome == ("Complete", "Measured"), run.ended.stderr
-    assert run.kept == ["report.html", "result.json"]
+    assert run.files == ["report.html", "result.json"]
     assert [len(scenario.steps) > 0 for scenario in run.result.scenarios]
     assert all(
         step.counts.failed == 0 for scenario in run.result.scenarios for step in scenario.steps
@@ -113,4 +113,4 @@ def test_an_example_that_needs_more_is_refused(runs: dict[str, Future[Done]], na
         return
     assert run.ended.code == 2
     assert NEEDS_MORE[name] in run.ended.stderr
-    assert run.kept == []
+    assert run.files == []

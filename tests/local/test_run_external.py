@@ -46,16 +46,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
         closed.bind(("127.0.0.1", 0))
         http = f"http://127.0.0.1:{ports['httpPort']}"
         grpc = f"grpc://127.0.0.1:{ports['grpcPort']}"
-        asked = {
+        scenarios = {
             "http": _external(http, "tiny", "1"),
             "grpc": _external(grpc, "tiny"),
             "wrong name": _external(http, "resnet"),
             "wrong version": _external(grpc, "tiny", "7"),
             "nothing": _external(f"http://127.0.0.1:{closed.getsockname()[1]}", "tiny"),
         }
-        large = {f"large batch over {name}": asked[name] for name in ("http", "grpc")}
+        large = {f"large batch over {name}": scenarios[name] for name in ("http", "grpc")}
         with together(
-            {name: partial(done, folder / name, CALM, spec=spec) for name, spec in asked.items()}
+            {
+                name: partial(done, folder / name, CALM, spec=spec)
+                for name, spec in scenarios.items()
+            }
             | {
                 name: partial(done, folder / name, LARGE, spec=spec) for name, spec in large.items()
             },
@@ -86,8 +89,8 @@ def test_a_model_that_is_not_served_is_refused(runs: dict[str, Future[Done]], na
     """A name or version that the server does not have ends the run with 2 and names it."""
     run = runs[name].result()
     assert run.ended.code == 2
-    asked = "'resnet'" if name == "wrong name" else "'tiny', version '7'"
-    assert f"does not serve the model {asked}" in run.ended.sentence
+    scenarios = "'resnet'" if name == "wrong name" else "'tiny', version '7'"
+    assert f"does not serve the model {scenarios}" in run.ended.sentence
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])

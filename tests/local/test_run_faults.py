@@ -201,7 +201,7 @@ def test_what_was_measured_before_the_end_is_kept_and_marked(
     assert run.ended.code == code
     assert run.outcome == outcome
     assert run.ended.sentence.startswith(sentence)
-    assert run.kept == ["report.html", "result.json"]
+    assert run.files == ["report.html", "result.json"]
     assert run.result is not None
     first, second = run.result.scenarios
     assert "EndedEarly" not in {reason.rule for reason in first.verdict.reasons}
@@ -242,7 +242,7 @@ def test_children_end_with_a_command_that_is_killed(faults: dict[str, Future[Don
     run = faults["sigkill"].result()
     assert run.ended.code == -signal.SIGKILL
     assert run.left_behind == []
-    assert run.kept == []
+    assert run.files == []
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_writing_goes_on_when_interrupted(faults: dict[str, Future[Done]]) -> No
     """Ctrl-C while the result is written ends 130 with the result and the report whole."""
     run = faults["ctrl-c while writing"].result()
     assert run.ended.code == 130
-    assert run.kept == ["report.html", "result.json"]
+    assert run.files == ["report.html", "result.json"]
     assert run.outcome == ("Complete", "Measured")
     assert "the result is complete" in run.ended.sentence
     _left_nothing(run)

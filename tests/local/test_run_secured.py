@@ -36,9 +36,9 @@ def test_a_secured_server_is_measured(tmp_path: Path) -> None:
         run = done(folder, CALM, spec=_spec(oracle))
     assert run.outcome == ("Complete", "Measured"), run.ended.stderr
     assert {each["authorization"] for each in oracle.headers} == {f"Bearer {SECRET}"}
-    kept = "".join(path.read_text(errors="replace") for path in run.directory.rglob("*.*"))
-    assert "headers.txt" in kept
-    assert SECRET not in kept + run.ended.stdout + run.ended.stderr
+    written = "".join(path.read_text(errors="replace") for path in run.directory.rglob("*.*"))
+    assert "headers.txt" in written
+    assert SECRET not in written + run.ended.stdout + run.ended.stderr
 
 
 def test_a_file_that_cannot_be_used_is_refused_at_once(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_every_scenario_is_measured(runs: dict[str, Future[Done]], model: str) -
             _decodes(step.service_time)
             _decodes(step.dispatch_lag)
     _is_complete(run.result, model)
-    assert run.kept == ["report.html", "result.json"]
+    assert run.files == ["report.html", "result.json"]
     assert run.left_behind == []
     assert run.temporary == []
 

@@ -71,12 +71,12 @@ def endpoint(port: int, monkeypatch: pytest.MonkeyPatch) -> str:
     """Give this process the keys of the store, and return its address."""
     monkeypatch.setattr(transfer, "_PAUSES_SECONDS", (0.0, 0.0))
     found = f"http://127.0.0.1:{port}"
-    _know(monkeypatch, keys(found))
+    _set_environment(monkeypatch, keys(found))
     return found
 
 
-def _know(monkeypatch: pytest.MonkeyPatch, told: dict[str, str]) -> None:
-    for variable, value in told.items():
+def _set_environment(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
 
 
@@ -124,7 +124,7 @@ def test_external_data_elsewhere_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("uri", "told", "sentence"),
+    ("uri", "overrides", "sentence"),
     [
         ("s3://models/none.onnx", {}, "does not exist, according to .*NoSuchKey"),
         ("s3://nobody/top.onnx", {}, "does not exist, according to .*NoSuchBucket"),
@@ -142,11 +142,14 @@ def test_what_the_store_refuses_is_told(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     uri: str,
-    told: dict[str, str],
+    overrides: dict[str, str],
     sentence: str,
 ) -> None:
     """A missing object, wrong keys and a wrong region are refused in the store's own words."""
-    _know(monkeypatch, keys(endpoint, **told) if "endpoint" not in told else keys(**told))
+    _set_environment(
+        monkeypatch,
+        keys(endpoint, **overrides) if "endpoint" not in overrides else keys(**overrides),
+    )
     with pytest.raises(ModelRefusedError, match=sentence):
         _fetch(uri, tmp_path)
 
@@ -165,7 +168,7 @@ def test_an_unreachable_store_is_a_transient_fault(
 ) -> None:
     """A store that cannot be reached is a transient fault, reported after three tries."""
     monkeypatch.setattr(transfer, "_PAUSES_SECONDS", (0.0, 0.0))
-    _know(monkeypatch, keys("http://127.0.0.1:1"))
+    _set_environment(monkeypatch, keys("http://127.0.0.1:1"))
     with pytest.raises(
         FetchFailedError, match=r"in 3 tries: http://127\.0\.0\.1:1: Connection refused"
     ):
@@ -189,7 +192,7 @@ def test_a_transfer_that_is_cut_short_is_retried(
 
         thread = threading.Thread(target=hang_up)
         thread.start()
-        _know(monkeypatch, keys(f"http://127.0.0.1:{server.getsockname()[1]}"))
+        _set_environment(monkeypatch, keys(f"http://127.0.0.1:{server.getsockname()[1]}"))
         with pytest.raises(FetchFailedError, match="in 3 tries"):
             _fetch("s3://models/top.onnx", tmp_path)
         thread.join()
@@ -205,7 +208,7 @@ def test_a_private_authority_is_trusted_where_it_is_named(
     options = ("--cert", str(signed.certificate), "--key", str(signed.key))
     with object_store(program, buckets, *options) as port:
         endpoint = f"https://127.0.0.1:{port}"
-        _know(monkeypatch, keys(endpoint, caCertificate=signed.authority.read_text()))
+        _set_environment(monkeypatch, keys(endpoint, caCertificate=signed.authority.read_text()))
         assert _fetch("s3://models/top.onnx", tmp_path).read_bytes() == MODEL
         monkeypatch.delenv("INFEROMETER_S3_CA_CERTIFICATE")
         with pytest.raises(
@@ -244,8 +247,8 @@ def test_a_pods_fetcher_reads_the_keys_from_its_environment(endpoint: str, tmp_p
         text=True,
         check=True,
     )
-    told = json.loads(done.stdout)
-    assert (told["sha256"], told["name"]) == (SHA256, "top")
+    printed = json.loads(done.stdout)
+    assert (printed["sha256"], printed["name"]) == (SHA256, "top")
     assert sorted(each.name for each in (tmp_path / "model").iterdir()) == [
         "inputs.npz",
         "model.onnx",

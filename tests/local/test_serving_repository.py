@@ -21,8 +21,8 @@ from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.server_state import ServerState
 from support import onnx_models
-from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving
-from support.waiting import until
+from support.serving_process import ServerProcess, serving
+from support.waiting import DEADLINE_SECONDS, until, within_deadline
 
 FLAVOURS = {"http": over_http, "grpc": over_grpc}
 
@@ -56,26 +56,26 @@ def _as_json(client: Any) -> dict[str, bool]:
     return {} if isinstance(client, over_http.InferenceServerClient) else {"as_json": True}
 
 
-def _statistics(client: Any, *asked: str) -> dict[str, Any]:
-    told = client.get_inference_statistics(*asked, **_as_json(client))
-    (one,) = told["model_stats"]
+def _statistics(client: Any, *model: str) -> dict[str, Any]:
+    statistics = client.get_inference_statistics(*model, **_as_json(client))
+    (one,) = statistics["model_stats"]
     return dict(one)
 
 
-def _count(told: dict[str, Any], part: str) -> tuple[int, int]:
-    found = told["inference_stats"].get(part, {})
+def _count(statistics: dict[str, Any], part: str) -> tuple[int, int]:
+    found = statistics["inference_stats"].get(part, {})
     return int(found.get("count", 0)), int(found.get("ns", 0))
 
 
-@pytest.mark.parametrize("asked", [(), ("copy",), ("copy", "1")])
-def test_what_was_computed_is_counted(client: Any, asked: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("model", [(), ("copy",), ("copy", "1")])
+def test_what_was_computed_is_counted(client: Any, model: tuple[str, ...]) -> None:
     """Requests, samples, runs of the model and the time in each part are counted exactly."""
-    before = _statistics(client, *asked)
+    before = _statistics(client, *model)
     for rows in (1, 3, 3):
         _infer(client, rows)
     with pytest.raises(InferenceServerException):
         _infer(client, name="other")
-    after = _statistics(client, *asked)
+    after = _statistics(client, *model)
     assert (after["name"], after["version"]) == ("copy", "1")
     for figure, count in (("inference_count", 7), ("execution_count", 3)):
         assert int(after[figure]) - int(before.get(figure, 0)) == count
@@ -102,8 +102,8 @@ def test_statistics_of_another_model_are_refused(client: Any) -> None:
 
 
 def _index(client: Any) -> list[dict[str, str]]:
-    told = client.get_model_repository_index(**_as_json(client))
-    return list(told if isinstance(told, list) else told["models"])
+    index = client.get_model_repository_index(**_as_json(client))
+    return list(index if isinstance(index, list) else index["models"])
 
 
 def test_the_model_is_unloaded_and_loaded(client: Any, server: ServerProcess) -> None:
@@ -111,9 +111,9 @@ def test_the_model_is_unloaded_and_loaded(client: Any, server: ServerProcess) ->
     facts = client.get_model_config("copy", **_as_json(client))
     assert _index(client)[0]["state"] == "READY"
     client.unload_model("copy")
-    (told,) = _index(client)
-    assert told["state"] == "UNAVAILABLE"
-    assert "unloaded" in told["reason"]
+    (entry,) = _index(client)
+    assert entry["state"] == "UNAVAILABLE"
+    assert "unloaded" in entry["reason"]
     assert client.is_server_live()
     assert not client.is_server_ready()
     assert not client.is_model_ready("copy")
@@ -167,7 +167,7 @@ def test_a_model_goes_once_what_is_being_read_for_it_is_put(tmp_path: Path) -> N
         loading = asyncio.create_task(service.load())
         await until(lambda: service.router() is not before, "a new router")
         is_read.set()
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with within_deadline("the loaded model"):
             await loading
         assert before.pool.is_retired
         assert service.stop(DEADLINE_SECONDS)
@@ -192,8 +192,8 @@ def test_other_settings_are_refused(client: Any) -> None:
 
 def test_the_extensions_are_told(client: Any) -> None:
     """The server's metadata lists what is here."""
-    told = client.get_server_metadata(**_as_json(client))["extensions"]
-    assert {"statistics", "model_repository", "model_configuration"} <= set(told)
+    extensions = client.get_server_metadata(**_as_json(client))["extensions"]
+    assert {"statistics", "model_repository", "model_configuration"} <= set(extensions)
 
 
 def test_only_ready_models_are_listed_where_asked(server: ServerProcess) -> None:

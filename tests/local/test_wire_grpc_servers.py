@@ -28,9 +28,11 @@ REFUSED = Failure(FailureKind.STATUS, "The server reset the stream: REFUSED_STRE
 Infer = Callable[[Any, Any], Awaitable[Any]]
 
 
-async def echo(asked: Any, _context: Any) -> Any:
+async def echo(infer_request: Any, _context: Any) -> Any:
     """Answer with the tensor that was sent."""
-    return ModelInferResponse(id=asked.id, raw_output_contents=asked.raw_input_contents)
+    return ModelInferResponse(
+        id=infer_request.id, raw_output_contents=infer_request.raw_input_contents
+    )
 
 
 @asynccontextmanager
@@ -88,9 +90,9 @@ def test_large_headers_go_with_every_request(headers: int, size: int) -> None:
     """Whether or not the server's table holds them, or one frame, each request brings them all."""
     value = "".join(chr(33 + index % 90) for index in range(headers))
 
-    async def check(asked: Any, context: Any) -> Any:
+    async def check(infer_request: Any, context: Any) -> Any:
         assert dict(context.invocation_metadata())["x-token"] == value
-        return await echo(asked, context)
+        return await echo(infer_request, context)
 
     async def main() -> None:
         most = (("grpc.max_metadata_size", 65_536), ("grpc.absolute_max_metadata_size", 65_536))
@@ -124,10 +126,10 @@ def test_tensors_come_back_whole(size: int, streams: int) -> None:
 def test_an_error_says_what_the_server_said() -> None:
     """A call that the server aborts fails with its status and text, and the next goes on."""
 
-    async def refuse(asked: Any, context: Any) -> Any:
-        if not asked.raw_input_contents[0]:
+    async def refuse(infer_request: Any, context: Any) -> Any:
+        if not infer_request.raw_input_contents[0]:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "shape [1, 3]: 100 % wrong, ü")
-        return await echo(asked, context)
+        return await echo(infer_request, context)
 
     async def main() -> None:
         async with serving(refuse) as (_, target), connected(target) as caller:
@@ -167,7 +169,7 @@ def test_the_servers_limit_of_streams_is_kept() -> None:
     async def main() -> None:
         both = asyncio.Event()
 
-        async def count(asked: Any, context: Any) -> Any:
+        async def count(infer_request: Any, context: Any) -> Any:
             nonlocal now, most
             now += 1
             most = max(most, now)
@@ -175,7 +177,7 @@ def test_the_servers_limit_of_streams_is_kept() -> None:
                 both.set()
             await both.wait()
             now -= 1
-            return await echo(asked, context)
+            return await echo(infer_request, context)
 
         limit = ("grpc.max_concurrent_streams", 2)
         async with serving(count, limit) as (_, target), connected(target, streams=8) as caller:
@@ -200,9 +202,9 @@ def test_a_cancelled_call_is_cancelled_at_the_server() -> None:
     async def main() -> None:
         begun, cancelled = asyncio.Event(), asyncio.Event()
 
-        async def hang(asked: Any, context: Any) -> Any:
-            if asked.raw_input_contents[0]:
-                return await echo(asked, context)
+        async def hang(infer_request: Any, context: Any) -> Any:
+            if infer_request.raw_input_contents[0]:
+                return await echo(infer_request, context)
             begun.set()
             try:
                 await asyncio.get_running_loop().create_future()
@@ -228,7 +230,7 @@ def test_a_restarted_server_is_found_again() -> None:
     async def main() -> None:
         begun = asyncio.Event()
 
-        async def hang(_asked: Any, _context: Any) -> Any:
+        async def hang(_request: Any, _context: Any) -> Any:
             begun.set()
             await asyncio.get_running_loop().create_future()
 
@@ -271,9 +273,9 @@ def test_a_call_can_be_cancelled_on_a_connection_that_is_going_away() -> None:
     async def main() -> None:
         cancelled = asyncio.Event()
 
-        async def hang(asked: Any, context: Any) -> Any:
-            if asked.raw_input_contents[0]:
-                return await echo(asked, context)
+        async def hang(infer_request: Any, context: Any) -> Any:
+            if infer_request.raw_input_contents[0]:
+                return await echo(infer_request, context)
             try:
                 await asyncio.get_running_loop().create_future()
             finally:
@@ -320,6 +322,6 @@ def test_a_ping_is_answered_though_no_request_follows() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         target = RequestTarget("GRPC", "127.0.0.1", server.sockets[0].getsockname()[1], "m")
         async with server, connected(target):
-            assert (await asyncio.wait_for(got, 60)).endswith(frame(PING, ACK, 0, b"12345678"))
+            assert (await got).endswith(frame(PING, ACK, 0, b"12345678"))
 
     run(answered())

@@ -22,11 +22,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Speak = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def echo(asked: web.Request) -> web.StreamResponse:
+async def echo(request: web.Request) -> web.StreamResponse:
     """Answer with the body that was sent, and the length of its JSON part."""
-    length = asked.headers.get("Inference-Header-Content-Length")
+    length = request.headers.get("Inference-Header-Content-Length")
     headers = {} if length is None else {"Inference-Header-Content-Length": length}
-    return web.Response(body=await asked.read(), headers=headers)
+    return web.Response(body=await request.read(), headers=headers)
 
 
 @asynccontextmanager
@@ -69,9 +69,9 @@ def saying(*replies: bytes) -> Speak:
     """Read a request before each of the replies, then close."""
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for said in replies:
+        for reply_bytes in replies:
             await reader.readuntil(b"\r\n\r\n")
-            writer.write(said)
+            writer.write(reply_bytes)
 
     return speak
 
@@ -95,10 +95,10 @@ def test_bodies_come_back_whole(size: int) -> None:
 def test_chunked_replies_come_back_whole() -> None:
     """A streamed reply of a megabyte, kept and not, leaves the connection usable."""
 
-    async def stream(asked: web.Request) -> web.StreamResponse:
+    async def stream(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         response.enable_chunked_encoding()
-        await response.prepare(asked)
+        await response.prepare(request)
         for _ in range(100):
             await response.write(b"x" * 10_486)
         await response.write_eof()
@@ -117,8 +117,8 @@ def test_chunked_replies_come_back_whole() -> None:
 def test_a_server_that_closes_after_each_reply_is_followed() -> None:
     """Connection: close costs a new connection each, but no request."""
 
-    async def answer(asked: web.Request) -> web.StreamResponse:
-        response = web.Response(body=await asked.read())
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.Response(body=await request.read())
         response.force_close()
         return response
 
@@ -137,8 +137,8 @@ def test_an_http_1_0_server_is_understood() -> None:
     """A body that ends with its connection is good."""
 
     async def main() -> None:
-        said = b"HTTP/1.0 200 OK\r\nContent-Type: x\r\n\r\nold"
-        async with speaking(saying(said)) as target, connected(target) as caller:
+        reply_bytes = b"HTTP/1.0 200 OK\r\nContent-Type: x\r\n\r\nold"
+        async with speaking(saying(reply_bytes)) as target, connected(target) as caller:
             for _ in range(3):
                 assert await caller.call() == (None, ReplyBody(b"old", None))
 
@@ -169,8 +169,8 @@ def test_a_cancelled_request_costs_its_connection() -> None:
     """Its reply can never be taken for the next one's."""
 
     async def main() -> None:
-        async def maybe(asked: web.Request) -> web.StreamResponse:
-            body = await asked.read()
+        async def maybe(request: web.Request) -> web.StreamResponse:
+            body = await request.read()
             if body == b"hang":
                 await asyncio.get_running_loop().create_future()
             return web.Response(body=body)
@@ -233,7 +233,7 @@ def test_a_lost_server_is_dialled_until_it_is_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("reply_bytes", "kind"),
     [
         pytest.param(b"", FailureKind.CONNECTION, id="nothing"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-", FailureKind.CONNECTION, id="half headers"),
@@ -247,11 +247,11 @@ def test_a_lost_server_is_dialled_until_it_is_back() -> None:
         ),
     ],
 )
-def test_servers_that_speak_badly_fail_each_request(said: bytes, kind: FailureKind) -> None:
+def test_servers_that_speak_badly_fail_each_request(reply_bytes: bytes, kind: FailureKind) -> None:
     """Each request fails by kind, and the connection is opened anew, never stuck."""
 
     async def main() -> None:
-        async with speaking(saying(said)) as target, connected(target) as caller:
+        async with speaking(saying(reply_bytes)) as target, connected(target) as caller:
             for _ in range(3):
                 failure, reply = await caller.call()
                 assert failure is not None

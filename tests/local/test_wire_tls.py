@@ -49,8 +49,10 @@ def _tls(folder: Path, protocol: Any) -> ClientTls:
 async def _http(folder: Path, *, closing: bool = False) -> AsyncIterator[RequestTarget]:
     """Serve inferences over HTTPS: the body comes back behind the value of a header."""
 
-    async def echo(asked: web.Request) -> web.Response:
-        response = web.Response(body=asked.headers["X-Team"].encode() + await asked.read())
+    async def echo(infer_request: web.Request) -> web.Response:
+        response = web.Response(
+            body=infer_request.headers["X-Team"].encode() + await infer_request.read()
+        )
         if closing:
             response.force_close()
         return response
@@ -74,9 +76,9 @@ async def _http(folder: Path, *, closing: bool = False) -> AsyncIterator[Request
 async def _grpc(folder: Path) -> AsyncIterator[RequestTarget]:
     """Serve inferences over gRPC and TLS: the tensor comes back behind the value of a header."""
 
-    async def echo(asked: Any, context: Any) -> Any:
-        told = dict(context.invocation_metadata())["x-team"].encode()
-        return ModelInferResponse(raw_output_contents=[told + asked.raw_input_contents[0]])
+    async def echo(infer_request: Any, context: Any) -> Any:
+        team = dict(context.invocation_metadata())["x-team"].encode()
+        return ModelInferResponse(raw_output_contents=[team + infer_request.raw_input_contents[0]])
 
     server = grpc.aio.server(options=(("grpc.max_receive_message_length", -1),))
     method = grpc.unary_unary_rpc_method_handler(
@@ -115,8 +117,8 @@ def test_bodies_and_headers_go_through_tls(size: int, tmp_path: Path) -> None:
                 failure, reply = await caller.call(request)
                 assert failure is None
                 assert reply is not None
-                told = ModelInferResponse.FromString(reply.body).raw_output_contents[0]
-                assert told == b"a b" + body
+                body_seen = ModelInferResponse.FromString(reply.body).raw_output_contents[0]
+                assert body_seen == b"a b" + body
             assert caller.connection.reconnects == 0
 
     run(main())
@@ -135,9 +137,9 @@ def test_a_connection_that_is_closed_comes_back_with_tls(tmp_path: Path) -> None
     run(main())
 
 
-@pytest.mark.parametrize("says_so", [True, False])
+@pytest.mark.parametrize("sends_close_notify", [True, False])
 def test_a_body_that_ends_with_its_connection_is_whole_only_where_tls_says_so(
-    says_so: bool,  # noqa: FBT001 - pytest calls it
+    sends_close_notify: bool,  # noqa: FBT001 - pytest calls it
     tmp_path: Path,
 ) -> None:
     """An attacker who cuts a connection can forge the end of TCP, but not that of TLS."""
@@ -148,7 +150,7 @@ def test_a_body_that_ends_with_its_connection_is_whole_only_where_tls_says_so(
         with context.wrap_socket(listening.accept()[0], server_side=True) as connection:
             connection.recv(65_536)
             connection.sendall(b"HTTP/1.0 200 OK\r\n\r\nsome")
-            if says_so:
+            if sends_close_notify:
                 with suppress(OSError):  # the peer may close before it answers
                     connection.unwrap()
             else:
@@ -163,7 +165,7 @@ def test_a_body_that_ends_with_its_connection_is_whole_only_where_tls_says_so(
             failure, reply = await caller.call(b"x")
             listening.close()
         await serving
-        if says_so:
+        if sends_close_notify:
             assert (failure, reply) == (None, ReplyBody(b"some", None))
         else:
             assert failure is not None

@@ -44,9 +44,9 @@ class AgentProcess:
         line = b"" if stdout is None else stdout.readline()
         if not line:
             raise AssertionError(f"the agent ended early: {self.errors()}")
-        told = json.loads(line)
-        assert told["event"] == "listening"
-        self.port = told["port"]
+        message = json.loads(line)
+        assert message["event"] == "listening"
+        self.port = message["port"]
 
     def get(self, path: str) -> tuple[int, str]:
         """Return the status and the body of a page."""

@@ -47,16 +47,16 @@ def below(ours: Latencies, least: Integers, exceptions: int = 0) -> int:
     """Return by how much our k-th latency is below the k-th `least`, at worst; 0: never."""
     count = len(least)
     assert len(ours.high) == count, f"{len(ours.high)} latencies of {count} queries"
-    kept = np.sort(least)[: count - exceptions]
-    return max(0, int((kept - ours.high[exceptions:]).max(initial=0)))
+    bounded = np.sort(least)[: count - exceptions]
+    return max(0, int((bounded - ours.high[exceptions:]).max(initial=0)))
 
 
 def above(ours: Latencies, most: Integers, exceptions: int = 0) -> int:
     """Return by how much our k-th latency is above the (k + exceptions)-th `most`, at worst."""
     count = len(most)
     assert len(ours.low) == count, f"{len(ours.low)} latencies of {count} queries"
-    kept = np.sort(most)[exceptions:]
-    return max(0, int((ours.low[: count - exceptions] - kept).max(initial=0)))
+    bounded = np.sort(most)[exceptions:]
+    return max(0, int((ours.low[: count - exceptions] - bounded).max(initial=0)))
 
 
 def closed_loop_bounds(seen: Seen, clients_per_connection: int = 1) -> Integers:

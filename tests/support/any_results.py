@@ -55,7 +55,7 @@ def _made(make: Callable[..., Made], **fields: st.SearchStrategy[Any]) -> st.Sea
 
 
 _COUNTS = st.integers(min_value=0, max_value=2**53 - 1)
-_FEW = st.integers(min_value=0, max_value=5_000)
+_SMALL_INTEGERS = st.integers(min_value=0, max_value=5_000)
 _RATES = st.floats(min_value=0, max_value=1e9)
 _KINDS = st.sampled_from(["singleStream", "server", "batch", "concurrency", "offline"])
 
@@ -67,18 +67,18 @@ _DAMAGED = _TIMES.map(
 
 _WINDOWS = _made(
     Window,
-    start_milliseconds=_FEW,
-    duration_milliseconds=_FEW,
-    scheduled=st.none() | _FEW,
-    succeeded=_FEW,
-    failed=_FEW,
+    start_milliseconds=_SMALL_INTEGERS,
+    duration_milliseconds=_SMALL_INTEGERS,
+    scheduled=st.none() | _SMALL_INTEGERS,
+    succeeded=_SMALL_INTEGERS,
+    failed=_SMALL_INTEGERS,
     p50_nanoseconds=st.none() | _COUNTS,
     p99_nanoseconds=st.none() | _COUNTS,
     max_nanoseconds=st.none() | _COUNTS,
 )
 _USAGES = _made(
     UsageSample,
-    at_milliseconds=_FEW,
+    at_milliseconds=_SMALL_INTEGERS,
     server_cpu_cores=st.none() | _RATES,
     server_memory_bytes=st.none() | _COUNTS,
     client_cpu_cores=_RATES,

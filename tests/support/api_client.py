@@ -92,12 +92,12 @@ class Api:
     def found(self, kind: str, namespace: str | None, name: str) -> Object | None:
         """Return an object, None if there is none."""
         try:
-            told: Object = self.ask("GET", path_of(kind, namespace, name))
+            found: Object = self.ask("GET", path_of(kind, namespace, name))
         except AnswerError as error:
             if error.code == 404:
                 return None
             raise
-        return told
+        return found
 
     def all(self, kind: str, namespace: str | None, labels: str = "") -> list[Object]:
         """Return all objects of a kind."""
@@ -139,8 +139,8 @@ class Api:
         try:
             answer = connection.getresponse()
             while line := answer.readline():
-                told = json.loads(line)
-                yield told["type"], told["object"]
+                event = json.loads(line)
+                yield event["type"], event["object"]
         except (OSError, http.client.HTTPException, ValueError, AttributeError):
             # The last is the library's error for a connection that was closed meanwhile.
             return

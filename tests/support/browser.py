@@ -188,10 +188,10 @@ async def _address(browser: asyncio.subprocess.Process) -> str:
     stderr = browser.stderr
     if stderr is None:
         raise AssertionError("Chromium was started without a pipe for its messages.")
-    said = []
+    stderr_lines = []
     async with asyncio.timeout(_DEADLINE_SECONDS):
         while line := (await stderr.readline()).decode(errors="replace"):
-            said.append(line)
+            stderr_lines.append(line)
             if "DevTools listening on " in line:
                 return line.split("DevTools listening on ")[1].strip()
-    raise AssertionError(f"Chromium ended before it listened; it said: {''.join(said)}")
+    raise AssertionError(f"Chromium ended before it listened; it said: {''.join(stderr_lines)}")

@@ -126,8 +126,8 @@ def container(
 
 def unschedulable(pod: Object, message: str) -> Object:
     """Return the pod as a scheduler leaves it that finds no node."""
-    told = condition("PodScheduled", "False", reason="Unschedulable", message=message)
-    return _with(pod, conditions=[told])
+    new_condition = condition("PodScheduled", "False", reason="Unschedulable", message=message)
+    return _with(pod, conditions=[new_condition])
 
 
 def bound(pod: Object, node: str = "node1", address: str = "10.88.0.7") -> Object:
@@ -186,8 +186,8 @@ def evicted(pod: Object, message: str) -> Object:
 
 def disruption_fault(pod: Object, reason: str, message: str) -> Object:
     """Return the pod as the cluster marks it before it deletes it."""
-    told = condition("DisruptionTarget", "True", reason=reason, message=message)
-    return _with(pod, conditions=[*pod["status"].get("conditions", ()), told])
+    new_condition = condition("DisruptionTarget", "True", reason=reason, message=message)
+    return _with(pod, conditions=[*pod["status"].get("conditions", ()), new_condition])
 
 
 def on_silent_node(pod: Object, at: datetime) -> Object:
@@ -264,8 +264,8 @@ def endpoint_slice(service: str, *endpoints: Object, **members: Any) -> Object:
 
 def replica_failure(deployment: Object, message: str) -> Object:
     """Return a Deployment whose pods cannot be made."""
-    told = condition("ReplicaFailure", "True", reason="FailedCreate", message=message)
-    return {**deployment, "status": {"conditions": [told]}}
+    new_condition = condition("ReplicaFailure", "True", reason="FailedCreate", message=message)
+    return {**deployment, "status": {"conditions": [new_condition]}}
 
 
 def _with(pod: Object, **status: Any) -> Object:

@@ -10,7 +10,7 @@ from inferometer_cli.__main__ import main
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandOutput:
     """How a command ended and what it wrote."""
 
     code: int
@@ -25,7 +25,7 @@ class Command:
     patch: pytest.MonkeyPatch
     capture: pytest.CaptureFixture[str]
 
-    def __call__(self, *words: str) -> Said:
+    def __call__(self, *words: str) -> CommandOutput:
         """Run `inferometer` with these words and return how it ended."""
         self.capture.readouterr()
         self.patch.setattr(sys, "argv", ["inferometer", *words])
@@ -39,5 +39,5 @@ class Command:
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-        said = self.capture.readouterr()
-        return Said(code, said.out, said.err)
+        captured = self.capture.readouterr()
+        return CommandOutput(code, captured.out, captured.err)

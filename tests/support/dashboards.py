@@ -35,7 +35,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PanelQuery:
     """One query of a dashboard: of a panel, a variable or an annotation."""
 
     where: str
@@ -55,7 +55,7 @@ def panels() -> Iterator[Shown]:
                 yield Shown(f"{name}: {panel['title']}", panel, exprs)
 
 
-def queries() -> Iterator[Asked]:
+def queries() -> Iterator[PanelQuery]:
     """Yield every query of every dashboard's panels and annotations."""
     for name, board in DASHBOARDS.items():
         variables = frozenset(each["name"] for each in board["templating"]["list"])
@@ -63,10 +63,12 @@ def queries() -> Iterator[Asked]:
             for target in panel.get("targets", ()):
                 where = f"{name}: {panel['title']}: {target['refId']}"
                 instant = bool(target.get("instant"))
-                yield Asked(where, name, target["expr"], instant, variables)
+                yield PanelQuery(where, name, target["expr"], instant, variables)
         for each in annotations(board):
             expr = each["target"]["expr"]
-            yield Asked(f"{name}: {each['name']}", name, expr, instant=False, variables=variables)
+            yield PanelQuery(
+                f"{name}: {each['name']}", name, expr, instant=False, variables=variables
+            )
 
 
 def annotations(board: Json) -> list[Json]:

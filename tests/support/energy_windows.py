@@ -19,7 +19,7 @@ METERED = EnergyTerms(disabled=False, unmetered="", milliwatts_per_core=None, on
 POD = "pod-1"
 
 
-def sample(at_ns: int, **told: Any) -> AgentSample:
+def sample(at_ns: int, **fields: Any) -> AgentSample:
     """Return a sample that has only the given fields."""
     base: dict[str, Any] = {
         "agent_version": "0",
@@ -28,7 +28,7 @@ def sample(at_ns: int, **told: Any) -> AgentSample:
         "monotonic_ns": at_ns,
         "unix_ns": 0,
     }
-    return AgentSample(**{**base, **told})
+    return AgentSample(**{**base, **fields})
 
 
 def package(microjoules: int, name: str = "package-0") -> EnergyReading:

@@ -43,5 +43,5 @@ def poisson_schedule(seed: int, rate: float, count: int) -> Integers:
 
 def within(offsets: Integers, seconds: float) -> Integers:
     """Return the arrivals of a window of this length."""
-    kept: Integers = offsets[offsets < round(seconds * SECOND)]
-    return kept
+    offsets_within: Integers = offsets[offsets < round(seconds * SECOND)]
+    return offsets_within

@@ -49,7 +49,7 @@ def a_finished_run(
 ) -> Object:
     """Return a run that measured scenarios of these names; a higher number ended later."""
     spec = {"scenarios": [{"name": each, "singleStream": {}} for each in names]}
-    told: Object = {
+    spec_status: Object = {
         "phase": "Complete",
         "startTime": format_time(EPOCH + timedelta(seconds=number)),
         "completionTime": format_time(EPOCH + timedelta(seconds=60 + number)),
@@ -60,7 +60,7 @@ def a_finished_run(
         ],
         "scenarios": [{"name": each, **MEASURED} for each in names],
     }
-    return a_raw_run(name, spec=spec, **{**told, **more})
+    return a_raw_run(name, spec=spec, **{**spec_status, **more})
 
 
 def operator_stats(*runs: Object) -> OperatorStats:

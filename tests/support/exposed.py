@@ -65,15 +65,15 @@ def faults(component: Component, text: str) -> list[str]:
     named = {metric.name: metric for metric in METRICS[component]}
     differs = [f"{name} is exposed, and in no list" for name in found if name not in named]
     for name, metric in named.items():
-        told = found.get(name)
-        if told is None:
+        exposed = found.get(name)
+        if exposed is None:
             differs.append(f"{name} is missing")
             continue
-        if (told.type, told.help) != (metric.type, metric.help):
-            differs.append(f"{name} is a {told.type}: {told.help}")
-        if told.labels - {frozenset(metric.labels)}:
-            differs.append(f"{name} has the labels {[sorted(each) for each in told.labels]}")
-        if told.bounds not in ((), (*metric.buckets, float("inf"))):
+        if (exposed.type, exposed.help) != (metric.type, metric.help):
+            differs.append(f"{name} is a {exposed.type}: {exposed.help}")
+        if exposed.labels - {frozenset(metric.labels)}:
+            differs.append(f"{name} has the labels {[sorted(each) for each in exposed.labels]}")
+        if exposed.bounds not in ((), (*metric.buckets, float("inf"))):
             differs.append(f"{name} has other buckets")
     return differs
 

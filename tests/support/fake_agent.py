@@ -47,7 +47,7 @@ def a_sample(
     """Return the sample of a node whose CPUs were evenly busy since its agent's start."""
     cores = [target_cores] * len(pods) if isinstance(target_cores, float) else target_cores or []
     now = round(seconds * 1e9)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "agent_version": "0",
         "instance": "first",
         "node": NODE,
@@ -75,7 +75,7 @@ def a_sample(
             for pod, each in zip(pods, cores, strict=False)
         ],
     }
-    return AgentSample(**{**told, **more})
+    return AgentSample(**{**fields, **more})
 
 
 def steady(watts: float = 40.0, **more: Any) -> Law:
@@ -101,7 +101,7 @@ class FakeAgent:
     law: Law = field(default_factory=steady)
     faults: Callable[[int], Fault | None] = never_at_fault
     """What is wrong with the answer to a question, by its number."""
-    asked: list[str] = field(default_factory=list)
+    request_lines: list[str] = field(default_factory=list)
     """Each question's first line."""
     sampled: list[int] = field(default_factory=list)
     """When each sample was taken, in nanoseconds of its own clock."""
@@ -151,9 +151,9 @@ async def _serve(agent: FakeAgent, started: threading.Event) -> None:
         writers.add(writer)
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
-                question = await reader.readuntil(b"\r\n\r\n")
-                agent.asked.append(question.partition(b"\r\n")[0].decode())
-                fault = agent.faults(len(agent.asked) - 1)
+                request = await reader.readuntil(b"\r\n\r\n")
+                agent.request_lines.append(request.partition(b"\r\n")[0].decode())
+                fault = agent.faults(len(agent.request_lines) - 1)
                 if fault == "cut":
                     break
                 sample = agent.law((time.monotonic_ns() - began_ns) / 1e9)

@@ -128,22 +128,24 @@ class FakeKubelet:
         while not self._ended.is_set():
             try:
                 for kind, pod in self.api.watch("Pod", None):
-                    self._happened(kind, pod)
+                    self._on_event(kind, pod)
             except OSError:
                 pass
             self._ended.wait(0.2)
 
-    def _happened(self, kind: str, told: Object) -> None:
+    def _on_event(self, kind: str, pod_object: Object) -> None:
         if kind == "ERROR":
             return
-        uid = told["metadata"]["uid"]
+        uid = pod_object["metadata"]["uid"]
         pod = self.pods.get(uid)
         if pod is None and kind != "DELETED":
-            pod = self.pods[uid] = Pod(self, told)
+            pod = self.pods[uid] = Pod(self, pod_object)
             script = self._scripts.get((pod.namespace, pod.component))
             if script is not None:
                 threading.Thread(target=self._led, args=(script, pod), daemon=True).start()
-        if pod is not None and (kind == "DELETED" or told["metadata"].get("deletionTimestamp")):
+        if pod is not None and (
+            kind == "DELETED" or pod_object["metadata"].get("deletionTimestamp")
+        ):
             first, gone = not pod.deleted.is_set(), kind == "DELETED"
             pod.deleted.set()
             if first and not gone and not self.silent.is_set():

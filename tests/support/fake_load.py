@@ -41,7 +41,7 @@ class FakeLoad:
         self.run = BenchmarkRun.model_validate(self.plan["run"])
         self.report = LoadReport()
         self.stopped = threading.Event()
-        self.asked = threading.Event()
+        self.stop_requested = threading.Event()
         """Whether progress was requested since `show`."""
         self.obedient = True
         """Whether it ends on request."""
@@ -68,7 +68,7 @@ class FakeLoad:
             qps=123.4,
             p99_nanoseconds=7_654_321,
         )
-        self.asked.clear()
+        self.stop_requested.clear()
         self.report = self.report.model_copy(update={"progress": progress})
 
     def judge(self, name: str) -> ScenarioResult:
@@ -139,7 +139,7 @@ class FakeLoad:
             def do_GET(self) -> None:
                 body = load.report.model_dump_json(exclude_none=True).encode()
                 self._answer(200 if self.path == "/progress" else 404, body)
-                load.asked.set()
+                load.stop_requested.set()
 
             def do_POST(self) -> None:
                 token = f"Bearer {load.plan['stopToken']}"

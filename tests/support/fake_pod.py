@@ -197,8 +197,8 @@ class Pod:
         name = next(each["configMap"]["name"] for each in volumes if "configMap" in each)
         found = self._api.found("ConfigMap", self.namespace, name)
         assert found is not None, name
-        told: Object = json.loads(found["data"]["plan.json"])
-        return told
+        load_plan: Object = json.loads(found["data"]["plan.json"])
+        return load_plan
 
     def _containers(self, kind: str = "") -> list[str]:
         spec = self.object["spec"]
@@ -237,10 +237,10 @@ def _condition(kind: str, status: str, **members: str) -> Object:
 
 
 def _conditions(*, ready: bool) -> list[Object]:
-    told = "True" if ready else "False"
+    status = "True" if ready else "False"
     return [
         _condition("PodScheduled", "True"),
         _condition("Initialized", "True"),
-        _condition("ContainersReady", told),
-        _condition("Ready", told),
+        _condition("ContainersReady", status),
+        _condition("Ready", status),
     ]

@@ -98,10 +98,12 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass  # noqa: N815 - the library's names
 
     def _forward(self, body: bytes | None, *, lost: bool) -> None:
-        kept = {name: text for name, text in self.headers.items() if name.lower() not in _HOP}
+        forwarded_headers = {
+            name: text for name, text in self.headers.items() if name.lower() not in _HOP
+        }
         connection = self.server.connection()
         try:
-            connection.request(self.command, self.path, body=body, headers=kept)
+            connection.request(self.command, self.path, body=body, headers=forwarded_headers)
             answer = connection.getresponse()
             if lost:
                 answer.read()
@@ -126,8 +128,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _refuse(self, code: int, reason: str, headers: dict[str, str]) -> None:
-        told = {"kind": "Status", "code": code, "reason": reason, "message": "a test's fault"}
-        body = json.dumps(told).encode()
+        status = {"kind": "Status", "code": code, "reason": reason, "message": "a test's fault"}
+        body = json.dumps(status).encode()
         self.send_response(code)
         for name, value in headers.items():
             self.send_header(name, value)

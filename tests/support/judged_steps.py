@@ -81,9 +81,9 @@ def a_step(*, succeeded: int = 1000, failed: int = 0, waited: int = 0, **changed
     return Step(**{**figures, **changed})
 
 
-def a_node(**told: Any) -> NodeTelemetry:
+def a_node(**fields: Any) -> NodeTelemetry:
     """Return an agent's report on a node."""
-    return NodeTelemetry(node="worker-1", **told)
+    return NodeTelemetry(node="worker-1", **fields)
 
 
 def held_down(count: int, *, of: int) -> NodeTelemetry:

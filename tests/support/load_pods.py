@@ -89,9 +89,9 @@ class LoadPod:
         document = None
         if lines:
             document = ResultDocument.model_validate_json(decode_log([*self.log, *lines]))
-        told = self.termination_log.read_bytes()
-        assert len(told) <= 4096
-        return Handed(code, document, LoadReport.model_validate_json(told), list(self.log))
+        message = self.termination_log.read_bytes()
+        assert len(message) <= 4096
+        return Handed(code, document, LoadReport.model_validate_json(message), list(self.log))
 
 
 def measures(report: LoadReport) -> bool:

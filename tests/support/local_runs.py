@@ -37,7 +37,7 @@ class Done:
     """Processes that outlived it."""
     temporary: list[str]
     """What stands in its temporary folder."""
-    kept: list[str]
+    files: list[str]
     """Names of the files in its output directory."""
     result: ResultDocument | None
     directory: Path
@@ -81,13 +81,13 @@ def done(
         act(process)
         ended = process.ended(within_seconds)
         left_behind = process.left_behind()
-        kept = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+        files = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
         return Done(
             ended=ended,
             left_behind=left_behind,
             temporary=sorted(path.name for path in process.temporary.iterdir()),
-            kept=kept,
-            result=result_in(directory) if "result.json" in kept else None,
+            files=files,
+            result=result_in(directory) if "result.json" in files else None,
             directory=directory,
         )
 

@@ -82,12 +82,12 @@ def monitored_run(
             telemetry={"idleSeconds": 1},
         )  # fmt: skip
         labels = f'run_namespace="{namespace}", run="{RUN}"'
-        asked = {each: each.replace("%RUN%", labels) for each in watched}
+        expressions = {each: each.replace("%RUN%", labels) for each in watched}
         live: dict[str, float] = {}
 
         def over() -> bool:
             finished = holds(cluster, namespace, RUN, "Finished")
-            for name, promql in asked.items():
+            for name, promql in expressions.items():
                 if name not in live and not finished and prometheus.has(promql):
                     live[name] = time.time()
             return finished
@@ -95,9 +95,11 @@ def monitored_run(
         wait_until(over, f"the end of {RUN}", (), SLOW_SECONDS, poll_seconds=0.5)
         ended = time.time()
         _wait(prometheus, f"inferometer_run_info{{{labels}}}")
-        told = status(cluster, namespace, RUN)
-        assert len(told.get("scenarios", [])) == len(_SCENARIOS), json.dumps(told, indent=1)
-        yield Monitored(cluster, prometheus, namespace, RUN, told, began, ended, live)
+        run_status = status(cluster, namespace, RUN)
+        assert len(run_status.get("scenarios", [])) == len(_SCENARIOS), json.dumps(
+            run_status, indent=1
+        )
+        yield Monitored(cluster, prometheus, namespace, RUN, run_status, began, ended, live)
 
 
 def _wait(prometheus: Prometheus, promql: str) -> None:

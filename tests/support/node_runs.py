@@ -29,8 +29,8 @@ def make_run(cluster: Cluster, namespace: str, run: str, **spec: object) -> None
 
 def status(cluster: Cluster, namespace: str, run: str) -> Json:
     """Return the run's status, empty where it has none."""
-    told: Json = cluster.get("benchmarkrun", run, "--namespace", namespace).get("status", {})
-    return told
+    run_status: Json = cluster.get("benchmarkrun", run, "--namespace", namespace).get("status", {})
+    return run_status
 
 
 def condition(cluster: Cluster, namespace: str, run: str, kind: str) -> Json:
@@ -52,5 +52,5 @@ def wait_for(cluster: Cluster, namespace: str, run: str, kind: str) -> None:
         deadline_seconds=SLOW_SECONDS,
         poll_seconds=0.5,
     )
-    told = status(cluster, namespace, run)
-    assert holds(cluster, namespace, run, kind), json.dumps(told, indent=1)
+    run_status = status(cluster, namespace, run)
+    assert holds(cluster, namespace, run, kind), json.dumps(run_status, indent=1)

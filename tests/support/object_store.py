@@ -44,10 +44,10 @@ def _ports(process_id: int) -> list[int]:
 
 def keys(endpoint: str, **others: str) -> dict[str, str]:
     """Return the environment of a fetcher that has the keys of a store; others by Secret key."""
-    told = {
+    values = {
         "accessKeyId": ACCESS_KEY_ID,
         "secretAccessKey": SECRET_ACCESS_KEY,
         "endpoint": endpoint,
         **others,
     }
-    return {STORE_VARIABLES[key]: value for key, value in told.items()}
+    return {STORE_VARIABLES[key]: value for key, value in values.items()}

@@ -13,7 +13,7 @@ from typing import Any
 from inferometer_api.plan import rights
 from inferometer_api.plan.rights import Right
 from support.api_client import Api
-from support.waiting import wait_until
+from support.waiting import DEADLINE_SECONDS, wait_until
 
 ACCOUNT = "inferometer-operator"
 SETTINGS: dict[str, Any] = {
@@ -37,8 +37,8 @@ def an_account(api: Api, namespace: str, name: str, rules: list[dict[str, Any]])
     accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     api.ask("POST", accounts, {"metadata": {"name": name}})
     _grant(api, namespace, (namespace, name), rules)
-    told = api.ask("POST", f"{accounts}/{name}/token", {"spec": {}})
-    return str(told["status"]["token"])
+    request = api.ask("POST", f"{accounts}/{name}/token", {"spec": {}})
+    return str(request["status"]["token"])
 
 
 def grant_agents(api: Api, namespace: str, operator_namespace: str) -> None:
@@ -144,17 +144,22 @@ class OperatorProcess:
         addresses = self.log_events("health_served")[-1]["addresses"]
         port = next(port for host, port in addresses if host == "0.0.0.0")  # noqa: S104 - compared
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            url = f"http://127.0.0.1:{port}{path}"
+            with urllib.request.urlopen(url, timeout=DEADLINE_SECONDS) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
 
     def wait_ready(self) -> None:
         """Wait until it leads and hears every watch."""
-        wait_until(
-            lambda: self.health("/readyz")[0] == 200 and "Leads" in self.health("/readyz")[1],
-            "The operator's readiness",
-        )
+        wait_until(self._leads, f"the readiness of the operator of {self.log}")
+
+    def _leads(self) -> bool:
+        try:
+            code, text = self.health("/readyz")
+        except OSError:  # one that was started again does not serve at its new address yet
+            return False
+        return code == 200 and "Leads" in text
 
     def _begun(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:

@@ -19,7 +19,7 @@ WIDTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OracleRequest:
     """What an inference requests."""
 
     samples: int
@@ -39,7 +39,7 @@ class Behaviour(Protocol):
     headers: list[dict[str, str]]
     """Of every call, their names in lower case."""
 
-    def take(self, asked: Asked, reply: Reply) -> None:
+    def take(self, request: OracleRequest, reply: Reply) -> None:
         """Write down an inference, and call `reply` when the script says so."""
 
     def parameters(self) -> dict[str, str] | None:
@@ -121,9 +121,9 @@ class HttpFront(asyncio.Protocol):
             length = int(fields.get("inference-header-content-length", len(body)))
             samples = json.loads(body[:length])["inputs"][0]["shape"][0]
             reply = inference_reply(samples)
-            asked = Asked(samples, self._number, first_number(body[length:]))
+            request = OracleRequest(samples, self._number, first_number(body[length:]))
             self._behaviour.take(
-                asked,
+                request,
                 lambda fault: self._write(reply) if fault is None else self._fail(fault, samples),
             )
         elif path in _READY and not script.ready:

@@ -15,8 +15,8 @@ from support.oracle_http import (
     DOCUMENTS,
     MODEL,
     WIDTH,
-    Asked,
     Behaviour,
+    OracleRequest,
     first_number,
     output_of,
 )
@@ -95,7 +95,7 @@ class _Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[
 
         connection = int(context.peer().rpartition(":")[2])
         number = first_number(request.raw_input_contents[0])
-        self._behaviour.take(Asked(samples, connection, number), leave)
+        self._behaviour.take(OracleRequest(samples, connection, number), leave)
         fault = await leaves
         if fault == "status":
             await context.abort(grpc.StatusCode.INTERNAL, "scripted failure")

@@ -22,7 +22,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from support.oracle_http import Asked, HttpFront, Reply
+from support.oracle_http import HttpFront, OracleRequest, Reply
 from support.oracle_rpc import grpc_front
 from support.oracle_script import FAULTS, Fault, Script
 from support.tls_party import server_side
@@ -76,7 +76,7 @@ class Oracle:
     _filled: int = 0
     _settings: Any = None
 
-    def take(self, asked: Asked, reply: Reply) -> None:
+    def take(self, request: OracleRequest, reply: Reply) -> None:
         """Write down an inference, and call `reply` when the script says so."""
         received = time.monotonic_ns()
         seen = self.seen
@@ -87,9 +87,9 @@ class Oracle:
         seen.received.append(received)
         seen.due.append(due)
         seen.sent.append(0)
-        seen.samples.append(asked.samples)
-        seen.connection.append(asked.connection)
-        seen.number.append(asked.number)
+        seen.samples.append(request.samples)
+        seen.connection.append(request.connection)
+        seen.number.append(request.number)
         seen.fault.append(FAULTS.index(fault))
 
         def send() -> None:

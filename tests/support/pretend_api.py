@@ -60,7 +60,7 @@ class PretendApi:
         owners = found["metadata"].get("ownerReferences", ())
         return found if owner_reference(self.run) in owners else None
 
-    def tell(self, plan: Plan) -> None:
+    def write_status(self, plan: Plan) -> None:
         """Write a plan's status, with its events, where it is another one."""
         written = plan.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         written = {name: value for name, value in written.items() if value not in ([], {})}

@@ -48,7 +48,7 @@ SETTINGS = Settings(
     images=Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
 )
 
-_TOLD = r"refused |(make|delete) (Deployment|Job)/"
+_WATCHED_WRITE = r"refused |(make|delete) (Deployment|Job)/"
 """Writes whose news make the edges look again: ConfigMaps and a status of one's own do not."""
 
 
@@ -119,7 +119,7 @@ class PretendCluster(PretendApi):
         """Decide once and carry the plan out; return whether anything was written."""
         plan = self.decided()
         before = len(self.writes)
-        self.tell(plan)
+        self.write_status(plan)
         for child in plan.create:
             self.make(child)
         for target in plan.delete:
@@ -133,7 +133,7 @@ class PretendCluster(PretendApi):
             fresh
             or plan.look_again_seconds is not None
             or ("startTime" in self.status() and not self.finished and not self.measures)
-            or any(re.match(_TOLD, write) for write in self.writes[before:])
+            or any(re.match(_WATCHED_WRITE, write) for write in self.writes[before:])
         )
         return fresh or len(self.writes) > before
 
@@ -245,14 +245,14 @@ class PretendCluster(PretendApi):
         **end: Any,
     ) -> "PretendCluster":
         """Let the load generator end."""
-        told = outcome or Outcome(state="Complete", reason="Measured")
+        outcome_or_default = outcome or Outcome(state="Complete", reason="Measured")
         if self.document is None:
             found = document or _measured()
             if isinstance(found, ResultDocument):
-                found = found.model_copy(update={"outcome": told})
+                found = found.model_copy(update={"outcome": outcome_or_default})
             self.document = found
         if code in {0, 1, 2, 143}:
-            self.report = replace_outcome(self.report, told)
+            self.report = replace_outcome(self.report, outcome_or_default)
         for name, pod in self._of(LOADGEN):
             self.pods[name] = ended(pod, code, at=self.now, **end)
         return self.settle()

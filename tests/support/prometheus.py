@@ -117,7 +117,7 @@ class Prometheus:
     def is_ready(self) -> bool:
         """Return whether it answers queries."""
         try:
-            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=5):  # noqa: S310 - as above
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=_TIMEOUT_SECONDS):  # noqa: S310 - as above
                 return True
         except OSError:
             return False
@@ -208,14 +208,14 @@ def prometheus_in(
     """
     known = [_with_kubeconfig(each, cluster.kubeconfig) for each in scrape_configs]
     text = configuration(known, rules, interval)
-    beside = _Beside(cluster)
+    runner = _ClusterRunner(cluster)
     try:
-        yield _started(beside, folder, cluster.wire.cluster, text)
+        yield _started(runner, folder, cluster.wire.cluster, text)
     finally:
-        beside.stop()
+        runner.stop()
 
 
-class _Beside:
+class _ClusterRunner:
     """Starts programs in a cluster's own network."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -224,7 +224,7 @@ class _Beside:
 
     def start(self, name: str, command: Sequence[str | Path]) -> Process:
         """Return the process."""
-        process = self._cluster.start_beside(name, command)
+        process = self._cluster.start_in_control_plane(name, command)
         self._processes.append(process)
         return process
 

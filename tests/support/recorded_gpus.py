@@ -62,9 +62,9 @@ class RecordedGpu:
 
     def report(self, function: Function, answer: object) -> None:
         """Replace an answer at once: a reader never finds half of one."""
-        beside = self.folder / f".{function}"
-        beside.write_text(f"{answer}\n", encoding="utf-8")
-        beside.replace(self.folder / function)
+        new_file = self.folder / f".{function}"
+        new_file.write_text(f"{answer}\n", encoding="utf-8")
+        new_file.replace(self.folder / function)
 
     def refuse(self, function: Function, error: int = NOT_SUPPORTED) -> None:
         """Answer with one of NVML's errors."""
@@ -89,8 +89,8 @@ class RecordedGpu:
 
     def samples(self, rows: Iterable[tuple[int, int, int]]) -> None:
         """Set how busy each process keeps it: (process, time stamp in microseconds, percent)."""
-        told = [f"{process} {until} {percent} 0 0 0" for process, until, percent in rows]
-        self.report("nvmlDeviceGetProcessUtilization", "\n".join(told))
+        lines = [f"{process} {until} {percent} 0 0 0" for process, until, percent in rows]
+        self.report("nvmlDeviceGetProcessUtilization", "\n".join(lines))
 
     def cut(self, instances: Sequence[Iterable[int]]) -> None:
         """Cut it into instances with these processes; its utilisation is then unknown."""

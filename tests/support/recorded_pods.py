@@ -106,6 +106,6 @@ def _store_v1(cpu: Path, memory: Path, pod: PodState) -> None:
 def write(path: Path, text: str) -> None:
     """Write a file as the kernel changes its own: a reader sees the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}")
-    beside.write_text(text)
-    beside.replace(path)
+    new_file = path.with_name(f".{path.name}")
+    new_file.write_text(text)
+    new_file.replace(path)

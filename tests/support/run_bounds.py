@@ -64,7 +64,7 @@ _CARRIERS: dict[str, Run] = {
 }
 """Valid runs in which a field, or what is below it, can stand."""
 
-_BESIDE_ANOTHER = (("spec.server.runtime", "External"),)
+_NEEDS_OTHER_FIELD = (("spec.server.runtime", "External"),)
 """Values that are valid only with another field; they have rows of their own."""
 
 
@@ -106,21 +106,21 @@ def bound_rows() -> tuple[Row, ...]:
 def _rows(path: str, schema: Schema) -> Iterator[Row]:
     carrier, place = _carrier(path), _place(path)
     required = path.rpartition(".")[2] in _parent(path).get("required", ())
-    told = _spelt(place)
-    for name, value, path_told in (
-        *_at_bounds(schema, told),
-        *_of_wrong_type(schema, told),
-        ("null", None, told if required else ""),
+    spelled_path = _spelt(place)
+    for name, value, error_path in (
+        *_at_bounds(schema, spelled_path),
+        *_of_wrong_type(schema, spelled_path),
+        ("null", None, spelled_path if required else ""),
     ):
         # A null in place of the one member of a union breaks the union, which has rows of its own.
         if value is None and not required and _chosen(carrier, place):
             continue
-        if (path, value) in _BESIDE_ANOTHER:
+        if (path, value) in _NEEDS_OTHER_FIELD:
             continue
-        yield Row(f"{path}: {name}", with_value(carrier, place, value), path_told or None)
+        yield Row(f"{path}: {name}", with_value(carrier, place, value), error_path or None)
     if "properties" in schema or _is_empty_object(schema):
         run = with_value(carrier, (*place, "misspelt"), 1)
-        yield Row(f"{path}: a misspelt member", run, f"{told}.misspelt")
+        yield Row(f"{path}: a misspelt member", run, f"{spelled_path}.misspelt")
 
 
 _Case = tuple[str, Any, str]

@@ -120,7 +120,7 @@ class Sent:
     """One request as the server saw it."""
 
     at_ns: int
-    kept: bool
+    keep: bool
     connection: int
     cancelled: bool = False
 
@@ -222,8 +222,8 @@ class SimulatedConnection:
 
     def _reply(self, token: int, answer: Answer) -> None:
         sent, _ = self._flying.pop(token)
-        kept = ReplyBody(answer.body, None) if sent.kept and answer.failure is None else None
-        self._on_reply(token, answer.failure, kept)
+        body = ReplyBody(answer.body, None) if sent.keep and answer.failure is None else None
+        self._on_reply(token, answer.failure, body)
 
 
 def a_site(loop: SimulatedLoop, lateness: Callable[[int], int] = lambda _: 0) -> LoopContext:

@@ -98,14 +98,14 @@ def _at(course: Course, time: str, fired: Sequence[Json] = ()) -> Json:
 
 def _fired(course: Course) -> list[Json]:
     named = {"run_namespace": "a", "run": "new", "run_uid": "new", "scenario": "s"}
-    told = f"{course.newest * 1e3:g}ms"
+    newest = f"{course.newest * 1e3:g}ms"
     return [
         {
             "exp_labels": named | {"node": "n", "spec_hash": "h", "severity": "warning"},
             "exp_annotations": {
                 "summary": "The p99 latency of a/new is above that of all earlier runs of the same "
                 "spec.",
-                "description": f"In scenario s it is {told} on node n: above all earlier ones "
+                "description": f"In scenario s it is {newest} on node n: above all earlier ones "
                 "there, and more than 10 % above their median.",
                 "runbook": "docs/how-to/prometheus.md#inferometerlatencyregressed",
             },

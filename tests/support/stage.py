@@ -20,7 +20,7 @@ from support.operator_process import OperatorProcess, operator_account
 from support.runs import a_run
 from support.waiting import wait_until
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 180.0
 """The deadline of every wait: it only ends a test that would never pass."""
 SHORT = {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1, "maxDurationSeconds": 60}
 
@@ -105,8 +105,8 @@ class Stage:
 
     def status(self, name: str = "a-run") -> Object:
         """Return the run's status, empty where it has none."""
-        told: Object = self.run(name).get("status") or {}
-        return told
+        found: Object = self.run(name).get("status") or {}
+        return found
 
     def condition(self, kind: str, name: str = "a-run") -> Object:
         """Return a condition of the run, empty where it has none of that type."""
@@ -123,7 +123,7 @@ class Stage:
     ) -> Object:
         """Wait for a condition and return it."""
         self.wait_for(
-            lambda: _says(self.condition(kind, name), value, reason),
+            lambda: _matches(self.condition(kind, name), value, reason),
             lambda: (
                 f"{kind}={value} {reason or ''}: "
                 f"{json.dumps(self.status(name), indent=1)}\n{self.logs()}"
@@ -140,8 +140,8 @@ class Stage:
         try:
             wait_until(lambda: bool(true()), "It", deadline_seconds=WAIT_SECONDS)
         except TimeoutError:
-            told = what if isinstance(what, str) else what()
-            raise AssertionError(f"Waited {WAIT_SECONDS:g} s for {told}") from None
+            expected = what if isinstance(what, str) else what()
+            raise AssertionError(f"Waited {WAIT_SECONDS:g} s for {expected}") from None
 
     def finished(self, name: str = "a-run") -> Object:
         """Wait until the run is finished and return its status."""
@@ -154,9 +154,9 @@ class Stage:
 
     def _keep(self) -> None:
         for _, run in self.api.watch("BenchmarkRun", self.namespace):
-            kept = self.history.setdefault(run["metadata"]["name"], [])
+            history = self.history.setdefault(run["metadata"]["name"], [])
             conditions = (run.get("status") or {}).get("conditions") or []
-            kept += conditions
+            history += conditions
 
     def children(self) -> set[str]:
         """Return KIND/NAME of every object that the operator made and that is still there."""
@@ -184,13 +184,15 @@ class Stage:
 
     def events(self, name: str = "a-run") -> list[str]:
         """Return the reasons of the run's events, in order."""
-        told = [
+        found_events = [
             each
             for each in self.api.all("Event", self.namespace)
             if each["involvedObject"]["kind"] == "BenchmarkRun"
             and each["involvedObject"]["name"] == name
         ]
-        return [each["reason"] for each in sorted(told, key=lambda each: each["firstTimestamp"])]
+        return [
+            each["reason"] for each in sorted(found_events, key=lambda each: each["firstTimestamp"])
+        ]
 
     def logs(self) -> str:
         """Return the ends of the operators' logs."""
@@ -213,5 +215,5 @@ def a_stage(control_plane: ControlPlane, kubelet: FakeKubelet, folder: Path) -> 
             stage.close()
 
 
-def _says(condition: Object, value: str, reason: str | None) -> bool:
+def _matches(condition: Object, value: str, reason: str | None) -> bool:
     return condition.get("status") == value and reason in {None, condition.get("reason")}

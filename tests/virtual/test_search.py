@@ -34,8 +34,10 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(kind: str) -> None:
         for peak in peaks
         if peak.confidence is not None
     ]
-    told = f"seed {SEED}: mean error {found.mean() / truth - 1:+.2%}, {sum(holds)} of {len(holds)}"
+    summary = (
+        f"seed {SEED}: mean error {found.mean() / truth - 1:+.2%}, {sum(holds)} of {len(holds)}"
+    )
     assert len(found) == SEARCHES
-    assert abs(found.mean() / truth - 1) < 0.01, told
-    assert len(holds) >= 0.95 * SEARCHES, told
-    assert sum(holds) >= 0.9 * len(holds), told
+    assert abs(found.mean() / truth - 1) < 0.01, summary
+    assert len(holds) >= 0.95 * SEARCHES, summary
+    assert sum(holds) >= 0.9 * len(holds), summary

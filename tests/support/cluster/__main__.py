@@ -19,19 +19,21 @@ _FAILED = 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code, 2 if it cannot be done here."""
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
-        match asked.action:
+        match options.action:
             case "build":
-                return _build("verify" in asked.words)
+                return _build("verify" in options.words)
             case "up":
-                return _up(asked.name, asked.nodes, without_images=asked.no_images)
+                return _up(options.name, options.nodes, without_images=options.no_images)
             case "down":
-                return _down(asked.name)
+                return _down(options.name)
             case "status":
                 return _status()
             case _:
-                background.serve(asked.name, asked.nodes, [Path(word) for word in asked.words])
+                background.serve(
+                    options.name, options.nodes, [Path(word) for word in options.words]
+                )
     except RuntimeError as error:
         say(str(error))
         return _FAILED

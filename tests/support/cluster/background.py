@@ -42,8 +42,8 @@ def up(name: str, nodes: int, archives: Sequence[Path]) -> Path:
             start_new_session=True,
         )
     assert daemon.stdout is not None  # requested above
-    with daemon.stdout as told:
-        if told.readline().strip() != _READY:
+    with daemon.stdout as daemon_stdout:
+        if daemon_stdout.readline().strip() != _READY:
             daemon.wait()
             raise RuntimeError(f"The cluster did not come up: {log.read_text()[-3000:]}")
     daemon.returncode = 0  # it goes on without us: no process waits for it

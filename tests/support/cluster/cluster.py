@@ -58,7 +58,7 @@ class Cluster(ControlPlane):
             raise RuntimeError(f"The cluster {self.name!r} has not started.")
         return self._switch.wire
 
-    def start_beside(self, name: str, command: Sequence[str | Path]) -> Process:
+    def start_in_control_plane(self, name: str, command: Sequence[str | Path]) -> Process:
         """Start a program in the cluster's own network, from where it reaches every pod."""
         if self._switch is None:
             raise RuntimeError(f"The cluster {self.name!r} has not started.")

@@ -138,7 +138,7 @@ class ControlPlane:
     def wait_ready(self) -> None:
         """Wait until the API server says that it is ready."""
         needs = [self.etcd, self.api_server]
-        wait_until(self._says_ready, "The API server's readiness", needs, READY_SECONDS)
+        wait_until(self._is_ready, "The API server's readiness", needs, READY_SECONDS)
 
     def stop(self) -> None:
         """End every process; what they wrote stays in the folder."""
@@ -158,13 +158,15 @@ class ControlPlane:
         tokens.write_text(configurations.tokens(accounts))
         (self._folder / "audit-policy.yaml").write_text(configurations.audit_policy())
 
-    def _says_ready(self) -> bool:
+    def _is_ready(self) -> bool:
         request = urllib.request.Request(  # noqa: S310 - the address is our own server's
             f"{self.url}/readyz", headers={"Authorization": f"Bearer {self.token}"}
         )
         context = ssl.create_default_context(cafile=self.authority)
         try:
-            with urllib.request.urlopen(request, timeout=2, context=context) as reply:  # noqa: S310
+            with urllib.request.urlopen(  # noqa: S310 - the same
+                request, timeout=READY_SECONDS, context=context
+            ) as reply:
                 return bool(reply.status == 200)
         except OSError:
             return False

@@ -21,7 +21,7 @@ from support.cluster.binaries import binary, cache_folder
 from support.cluster.configurations import CONTAINERD, NODE_HOME, PAUSE_IMAGE
 from support.cluster.processes import Group
 
-_KEPT = 4
+_MAX_TEMPLATES = 4
 """Templates that stay: a gigabyte each."""
 _UNFINISHED = ".unfinished"
 
@@ -98,24 +98,24 @@ def _prepare(archives: Sequence[Path], template: Path) -> None:
 
 def _key(archives: Sequence[Path]) -> str:
     """Return a hash of what the images are and of who unpacked them."""
-    told = hashlib.sha256(binary("pause").read_bytes())
+    digest = hashlib.sha256(binary("pause").read_bytes())
     version = subprocess.run(["containerd", "--version"], capture_output=True, check=True)
-    told.update(version.stdout)
+    digest.update(version.stdout)
     for archive in archives:
         with tarfile.open(archive) as content:
             index = content.extractfile("index.json")
             if index is None:
                 raise RuntimeError(f"{archive} was to be an OCI archive and has no index.json.")
-            told.update(index.read())
-    return told.hexdigest()[:16]
+            digest.update(index.read())
+    return digest.hexdigest()[:16]
 
 
 def _drop_oldest(templates: Path) -> None:
     folders = [path for path in templates.iterdir() if path.is_dir()]
     whole = [path for path in folders if path.suffix != _UNFINISHED]
-    kept = sorted(whole, key=lambda path: path.stat().st_mtime)[-_KEPT:]
+    newest = sorted(whole, key=lambda path: path.stat().st_mtime)[-_MAX_TEMPLATES:]
     for path in folders:
-        if path not in kept:
+        if path not in newest:
             # A process that makes or takes it holds its lock.
             with suppress(BlockingIOError), _lock(path.with_suffix(""), fcntl.LOCK_NB):
                 shutil.rmtree(path, ignore_errors=True)

@@ -22,10 +22,10 @@ def go(cache: Path) -> Path:
 
 def _version(command: str) -> tuple[int, int]:
     """Return the version of this Go without letting it fetch another; (0, 0) if it prints none."""
-    told = subprocess.run(
+    version = subprocess.run(
         [command, "env", "GOVERSION"], capture_output=True, text=True, check=False
     ).stdout
-    match re.match(r"go(\d+)\.(\d+)", told):
+    match re.match(r"go(\d+)\.(\d+)", version):
         case None:
             return (0, 0)
         case numbers:

@@ -78,10 +78,10 @@ def holder(name: str) -> int | None:
         lock.close()
         return None
     try:
-        told = (folder / _LOCK).read_text().strip()
+        owner = (folder / _LOCK).read_text().strip()
     except FileNotFoundError:
         return None  # gone in this moment
-    return int(told) if told else None
+    return int(owner) if owner else None
 
 
 def slot(name: str) -> int | None:

@@ -18,8 +18,8 @@ from images.catalogue import IMAGES, LIGHT, ROOT, reference, version
 from support.cluster.binaries import cache_folder
 from support.cluster.debian_base import base_name, debian_base
 
-_KEPT = 4
-_KEPT_SECONDS = 3600
+_MAX_ARCHIVES = 4
+_RETENTION_SECONDS = 3600
 """Archives of one image that stay: the last few, and those that a test may be about to read."""
 _STORE_MAX_MEBIBYTES = 6144
 """The limit of the layers kept for the next build; past it, unused layers are removed."""
@@ -141,11 +141,11 @@ def _prune(buildah: Buildah, store: Path) -> None:
 
 def _drop_oldest(folder: Path, name: str) -> None:
     # 16 hex digits: the name of one image may be the start of another's
-    kept = sorted(
+    archives_by_age = sorted(
         folder.glob(f"{name}-{'[0-9a-f]' * 16}.tar"), key=lambda path: path.stat().st_mtime
     )
-    for archive in kept[:-_KEPT]:
-        if time.time() - archive.stat().st_mtime > _KEPT_SECONDS:
+    for archive in archives_by_age[:-_MAX_ARCHIVES]:
+        if time.time() - archive.stat().st_mtime > _RETENTION_SECONDS:
             archive.unlink()
 
 

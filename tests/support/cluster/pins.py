@@ -105,13 +105,13 @@ def linker_flags(pin: Pin) -> str:
 
 def key(pin: Pin) -> str:
     """Return a hash of all that decides what the binary is: pins, own sources, command, flags."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     folder = MODULES / pin.module
     for path in sorted(folder.rglob("*")):
         if path.is_file():
-            told.update(f"{path.relative_to(folder)}\n".encode())
-            told.update(path.read_bytes())
-    told.update(f"{pin.package}\n{linker_flags(pin)}\n".encode())
+            digest.update(f"{path.relative_to(folder)}\n".encode())
+            digest.update(path.read_bytes())
+    digest.update(f"{pin.package}\n{linker_flags(pin)}\n".encode())
     if pin.tags:
-        told.update(f"{','.join(pin.tags)}\n".encode())
-    return told.hexdigest()[:16]
+        digest.update(f"{','.join(pin.tags)}\n".encode())
+    return digest.hexdigest()[:16]

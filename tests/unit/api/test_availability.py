@@ -279,16 +279,16 @@ def test_every_choice_of_the_api_is_decided() -> None:
 def test_the_reference_tells_only_what_is_refused() -> None:
     """Each example of the reference is refused somewhere, and each of its sentences is said."""
     sentences: set[str] = set()
-    for asked in REFUSED:
-        found = [unavailable(run_with(asked), place=place) for place in get_args(Place)]
-        assert any(found), asked
+    for path_value in REFUSED:
+        found = [unavailable(run_with(path_value), place=place) for place in get_args(Place)]
+        assert any(found), path_value
         sentences |= {each.replace(": ", "`: ", 1) for group in found for each in group}
-    assert {line.removeprefix("* `") for line in _told_in_reference()} == sentences
+    assert {line.removeprefix("* `") for line in _reference_lines()} == sentences
 
 
 def test_the_reference_tells_everything_that_is_refused() -> None:
     """No path is refused that the reference does not name."""
-    told = {line.split("`")[1] for line in _told_in_reference()}
+    refused_fields = {line.split("`")[1] for line in _reference_lines()}
     runs = (
         *((run, place) for run, _ in UNAVAILABLE for place in get_args(Place)),
         *((run, "Local") for run, _ in UNAVAILABLE_LOCALLY),
@@ -297,10 +297,10 @@ def test_the_reference_tells_everything_that_is_refused() -> None:
     refused = {
         sentence.partition(":")[0] for run, place in runs for sentence in refusals(run, place)
     }
-    assert refused <= told
+    assert refused <= refused_fields
 
 
-def _told_in_reference() -> list[str]:
+def _reference_lines() -> list[str]:
     page = benchmarkrun_page(custom_resource_definition())
     section = page.partition("## Not available in this version\n")[2].partition("\n## ")[0]
     return [line for line in section.splitlines() if line.startswith("* ")]

@@ -23,7 +23,7 @@ def run_with(path: str, value: str) -> BenchmarkRun:
     return parse_run(RUN, source="run.yaml", overrides=[(path, value)])
 
 
-def told(path: str, value: str) -> str:
+def error_of(path: str, value: str) -> str:
     """Return what is said of a setting that is refused."""
     with pytest.raises(InvalidRunError) as caught:
         run_with(path, value)
@@ -95,7 +95,7 @@ def test_later_settings_win() -> None:
 )
 def test_a_setting_that_cannot_be_gets_a_sentence(path: str, value: str, expected: str) -> None:
     """A wrong path or value is reported with the existing names."""
-    assert expected in told(path, value)
+    assert expected in error_of(path, value)
 
 
 def test_the_run_file_keeps_its_lines_beside_settings() -> None:

@@ -58,11 +58,11 @@ def test_a_lost_line_is_told(lost: int) -> None:
         decode_log(lines)
 
 
-@pytest.mark.parametrize("kept", range(9))
-def test_a_cut_log_is_told(kept: int) -> None:
+@pytest.mark.parametrize("line_count", range(9))
+def test_a_cut_log_is_told(line_count: int) -> None:
     """A log that ends before the document does gives none."""
     with pytest.raises(IncompleteError, match=r"no result document|The log ends after"):
-        decode_log(encode_for_log(NOISE)[:kept])
+        decode_log(encode_for_log(NOISE)[:line_count])
 
 
 def test_lines_out_of_order_are_told() -> None:
@@ -133,9 +133,9 @@ def test_a_document_that_no_reader_takes_is_refused() -> None:
 @pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1, LOG_BYTES])
 def test_parts_fit_into_config_maps(size: int) -> None:
     """Parts have at most 900 KiB, are never none, and make the whole again."""
-    whole = NOISE * (size // len(NOISE) + 1)
-    cut = split_parts(whole[:size])
-    assert join_parts(cut) == whole[:size]
+    scenario = NOISE * (size // len(NOISE) + 1)
+    cut = split_parts(scenario[:size])
+    assert join_parts(cut) == scenario[:size]
     assert all(len(part) <= PART_BYTES for part in cut)
     assert len(cut) == max(1, -(-size // PART_BYTES))
     assert len(cut) <= 16
@@ -178,14 +178,14 @@ def reports(draw: st.DrawFn) -> LoadReport:
 @given(reports(), st.integers(2048, 4096))
 def test_a_report_fits_into_a_termination_message(report: LoadReport, limit: int) -> None:
     """A report never exceeds the limit, stays a valid report, and names what it omits."""
-    told = report_within(report, limit)
-    assert len(told) <= limit
-    found = LoadReport.model_validate_json(told)
+    packed = report_within(report, limit)
+    assert len(packed) <= limit
+    found = LoadReport.model_validate_json(packed)
     assert found.document_sha256 == report.document_sha256
     assert (found == report) == (not found.omitted)
     assert (found.outcome is None) == (report.outcome is None)
-    for kept, whole in zip(found.scenarios, report.scenarios, strict=False):
-        assert kept.p99_microseconds == whole.p99_microseconds
+    for packed_scenario, scenario in zip(found.scenarios, report.scenarios, strict=False):
+        assert packed_scenario.p99_microseconds == scenario.p99_microseconds
     if "scenarios" not in found.omitted:
         assert len(found.scenarios) == len(report.scenarios)
 

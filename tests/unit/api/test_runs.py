@@ -9,7 +9,7 @@ from support.run_table import BROKEN_RULES, MISFITS, UPDATES, VALID, rows
 from support.runs import Row
 
 
-def _paths_told(row: Row) -> list[str] | None:
+def _error_paths(row: Row) -> list[str] | None:
     """Return the paths that are named as wrong, None if the run is taken."""
     try:
         parse_run(row.text, source="row")
@@ -21,14 +21,14 @@ def _paths_told(row: Row) -> list[str] | None:
 def _misjudged(table: Iterable[Row]) -> list[str]:
     found = []
     for row in table:
-        told = _paths_told(row)
+        error_paths = _error_paths(row)
         if row.path is None:
-            if told is not None:
-                found.append(f"{row.name}: refused for {told}")
-        elif told is None:
+            if error_paths is not None:
+                found.append(f"{row.name}: refused for {error_paths}")
+        elif error_paths is None:
             found.append(f"{row.name}: taken, and {row.path} is wrong")
-        elif not any(path.startswith(row.path) for path in told):
-            found.append(f"{row.name}: refused for {told}, not {row.path}")
+        elif not any(path.startswith(row.path) for path in error_paths):
+            found.append(f"{row.name}: refused for {error_paths}, not {row.path}")
     return found
 
 
@@ -47,7 +47,7 @@ def test_every_bound_and_type_is_judged_as_published() -> None:
 
 def test_an_update_is_a_valid_run_by_itself() -> None:
     """What only a transition rule refuses is valid as a new object: those rows are not for us."""
-    assert [row.name for row in UPDATES if _paths_told(row) is not None] == []
+    assert [row.name for row in UPDATES if _error_paths(row) is not None] == []
 
 
 def test_names_of_rows_are_unique() -> None:

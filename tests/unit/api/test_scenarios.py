@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.spec_warnings import spec_warnings
 from inferometer_api.scenarios.scenario_kind import ScenarioKind
 from inferometer_api.scenarios.step_setting import Closed, Open, StepInputs
@@ -71,6 +72,7 @@ def test_a_row_fits_its_spec_model(kind: str) -> None:
 def test_steps_are_what_the_row_says(kind: str) -> None:
     """One step, several with labels of their own, or none before a search."""
     row, scenario = SCENARIOS[kind], _scenario(kind)
+    assert (row.search is not None) == (row.steps == "search")
     settings = step_settings(scenario)
     labels = [each.label for each in settings]
     match row.steps:
@@ -112,11 +114,11 @@ def test_every_step_is_judged_as_its_scenario(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_mlperf_raises_only_its_own_scenarios(kind: str) -> None:
     """With rules MLPerf the minimums are at least MLPerf's, for the scenarios that it has."""
-    scenario, asked = _scenario(kind), Validity(rules="MLPerf", min_queries=1)
-    found, least = effective_validity(scenario, asked), SCENARIOS[kind].mlperf
+    scenario, validity = _scenario(kind), Validity(rules="MLPerf", min_queries=1)
+    found, least = effective_validity(scenario, validity), SCENARIOS[kind].mlperf
     assert effective_validity(scenario, Validity(min_queries=1)) == Validity(min_queries=1)
     if least is None:
-        assert found == asked
+        assert found == validity
     else:
         assert found.min_duration_seconds == least.duration_seconds == 600
         assert found.min_queries == least.queries
@@ -128,9 +130,9 @@ def test_inputs_reach_the_steps() -> None:
     (recorded,) = step_settings(_scenario("trace"), StepInputs(trace_file="/a.csv"))
     assert isinstance(recorded.loop, Open)
     assert getattr(recorded.loop.arrivals, "file", "") == "/a.csv"
-    (few,) = step_settings(_scenario("offline"))
+    (step,) = step_settings(_scenario("offline"))
     (many,) = step_settings(_scenario("offline"), StepInputs(least_samples=100))
-    assert few.loop == Closed(clients=None, total_queries=3)
+    assert step.loop == Closed(clients=None, total_queries=3)
     assert many.loop == Closed(clients=None, total_queries=25)
 
 
@@ -155,3 +157,13 @@ def test_warnings_name_the_member(kind: str) -> None:
         each.startswith((path, "spec.load.", "spec.activeDeadlineSeconds"))
         for each in spec_warnings(spec)
     )
+
+
+def test_a_kind_without_a_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal names the scenario and the kinds that can be measured."""
+    run = BenchmarkRun.model_validate(a_scenario(burst=MEMBERS["burst"]))
+    known = {kind: row for kind, row in SCENARIOS.items() if kind != "burst"}
+    monkeypatch.setattr("inferometer_api.plan.availability.SCENARIOS", known)
+    (refusal,) = unavailable(run, place="Cluster")
+    assert refusal.startswith("spec.scenarios[0].burst: burst is not available in this version")
+    assert "available: singleStream, server, " in refusal

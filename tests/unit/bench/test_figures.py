@@ -102,9 +102,9 @@ def test_other_load_is_what_the_machine_did_besides() -> None:
     """Busy time that is not our own is reported as other processes' share of all cores."""
     before = Moment(wall_seconds=100, busy_seconds=50, stolen_seconds=1, own_seconds=5)
     after = Moment(wall_seconds=110, busy_seconds=62, stolen_seconds=1.5, own_seconds=15)
-    told = disturbance(before, after, cores=2)
-    assert "other processes took 10.0 %" in told
-    assert "hypervisor 2.5 %" in told
+    disturbance_text = disturbance(before, after, cores=2)
+    assert "other processes took 10.0 %" in disturbance_text
+    assert "hypervisor 2.5 %" in disturbance_text
 
 
 def test_wrk_is_believed() -> None:

@@ -56,16 +56,16 @@ def place(folder: Path) -> Place:
 
 def test_a_repeat_is_the_median_of_its_rounds(tmp_path: Path) -> None:
     """Each repeat gives one figure a side, from turns that are taken in turn."""
-    told: list[str] = []
+    log_lines: list[str] = []
     measured = measure(
         case({"ours": iter([3.0, 1.0, 2.0, 8.0, 9.0, 7.0]), "theirs": iter([1.0] * 6)}),
         place(tmp_path),
         2,
-        told.append,
+        log_lines.append,
     )
     assert measured.taken == {OURS: (2.0, 8.0), THEIRS: (1.0, 1.0)}
     assert not measured.missing
-    turns = [line.split(": ")[1] for line in told if "cost" in line]
+    turns = [line.split(": ")[1] for line in log_lines if "cost" in line]
     assert turns[:6] == ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
 
 

@@ -38,7 +38,7 @@ def sample(boot_id: str, *targets: tuple[int, int | None]) -> AgentSample:
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("agent_sample", "why"),
     [
         (sample(BOOT, (50, 7050)), ""),
         (sample(BOOT, (50, None)), ""),
@@ -50,10 +50,10 @@ def sample(boot_id: str, *targets: tuple[int, int | None]) -> AgentSample:
         (sample(BOOT), "it has another process 50, or none"),
     ],
 )
-def test_the_servers_process_is_recognised(proc: Path, told: AgentSample, why: str) -> None:
+def test_the_servers_process_is_recognised(proc: Path, agent_sample: AgentSample, why: str) -> None:
     """An agent is refused unless boot id and start time match, or it reports neither."""
-    assert mismatch(told, 50, proc).startswith(why)
-    assert bool(mismatch(told, 50, proc)) == bool(why)
+    assert mismatch(agent_sample, 50, proc).startswith(why)
+    assert bool(mismatch(agent_sample, 50, proc)) == bool(why)
 
 
 def test_a_process_that_has_ended_does_not_match(proc: Path) -> None:

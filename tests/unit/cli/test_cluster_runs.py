@@ -264,7 +264,7 @@ def test_cancellation_is_described(run: SeenRun, sentence: str) -> None:
     assert sentence in describe_cancellation(run)
 
 
-def _kept(parts: list[bytes], uid: str = "1-2") -> list[dict[str, Any] | None]:
+def _config_maps(parts: list[bytes], uid: str = "1-2") -> list[dict[str, Any] | None]:
     return [
         {
             "metadata": {"labels": {RUN_UID_LABEL: uid}},
@@ -279,19 +279,19 @@ def test_a_result_is_assembled_from_its_parts() -> None:
     document = bytes(range(256)) * 40
     gz = compress(document)
     names = ResultReference(config_maps=["r-0", "r-1"])
-    assert whole_result(_kept([gz[:100], gz[100:]]), names, "1-2") == document
+    assert whole_result(_config_maps([gz[:100], gz[100:]]), names, "1-2") == document
 
 
 @pytest.mark.parametrize(
     ("config_maps", "sentence"),
     [
-        ([None, *_kept([b"x"])], "ConfigMap r-0, which holds a part of it, does not exist."),
+        ([None, *_config_maps([b"x"])], "ConfigMap r-0, which holds a part of it, does not exist."),
         (
-            _kept([b"x", b"y"], uid="other"),
+            _config_maps([b"x", b"y"], uid="other"),
             "ConfigMap r-0 belongs to another run, other.",
         ),
-        (_kept([compress(b"document"), b""]), "its sha256 is "),
-        (_kept([compress(b"document")[:-3], b""]), "cannot be decompressed|is cut"),
+        (_config_maps([compress(b"document"), b""]), "its sha256 is "),
+        (_config_maps([compress(b"document")[:-3], b""]), "cannot be decompressed|is cut"),
         ([{"metadata": {"labels": {RUN_UID_LABEL: "1-2"}}}] * 2, "r-0 has no key result.json.gz"),
         (
             [{"metadata": {"labels": {RUN_UID_LABEL: "1-2"}}, "binaryData": {RESULT_FILE: "?"}}]

@@ -80,13 +80,13 @@ def test_a_signal_ends_a_command_at_once(number: signal.Signals, code: ExitCode)
 def test_a_run_receives_the_first_signal_only() -> None:
     """Within a run the first signal is passed on, and the handlers are restored afterwards."""
     before = signal.getsignal(signal.SIGINT)
-    told: list[signal.Signals] = []
+    signals: list[signal.Signals] = []
     with deferred_signals() as ending:
         assert ending.signal is None
-        ending.notify(told.append)
+        ending.notify(signals.append)
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
-    assert told == [signal.SIGTERM]
+    assert signals == [signal.SIGTERM]
     assert ending.exit_code is ExitCode.TERMINATED
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -95,9 +95,9 @@ def test_a_late_callback_is_called() -> None:
     """A signal that arrived before the callback was registered is not lost."""
     ending = StopRequest()
     ending.receive(signal.SIGINT, None)
-    told: list[signal.Signals] = []
-    ending.notify(told.append)
-    assert told == [signal.SIGINT]
+    signals: list[signal.Signals] = []
+    ending.notify(signals.append)
+    assert signals == [signal.SIGINT]
 
 
 def test_nohup_is_respected() -> None:

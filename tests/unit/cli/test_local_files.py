@@ -46,7 +46,7 @@ def test_unknown_inputs_are_left_to_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "told", "sentence"),
+    ("inputs", "tensor", "sentence"),
     [
         ({"random": {}}, IMAGE, "give the whole shape, as spec.load.inputs.random.shapes"),
         ({"random": {"shapes": {"y": [1, 4]}}}, ROW, "names the input 'y'"),
@@ -55,11 +55,11 @@ def test_unknown_inputs_are_left_to_the_server() -> None:
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(
-    inputs: dict[str, Any], told: dict[str, Any], sentence: str
+    inputs: dict[str, Any], tensor: dict[str, Any], sentence: str
 ) -> None:
     """Unknown names, ranks, axes and batches are refused with the load generator's message."""
     with pytest.raises(RefusedError, match=sentence):
-        request_shapes(_run(inputs, BATCHES), None, [told])
+        request_shapes(_run(inputs, BATCHES), None, [tensor])
 
 
 def test_the_server_warms_up_with_the_shapes_of_the_file(tmp_path: Path) -> None:

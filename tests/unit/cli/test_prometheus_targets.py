@@ -74,9 +74,9 @@ def test_a_directory_that_disappears_ends_no_run(
         folder.rmdir()
         targets.add("server", "127.0.0.1:81")
         targets.add("load generator", "127.0.0.1:82")
-    said = capsys.readouterr().err
-    assert said.count("Cannot update --prometheus-targets ") == 1
-    assert "No such file" in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("Cannot update --prometheus-targets ") == 1
+    assert "No such file" in stderr
 
 
 def test_a_directory_that_disappears_loses_no_result(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ def test_an_earlier_result_is_renamed_after_its_time(tmp_path: Path) -> None:
         f"result-{stamp}.json",
         "result.json",
     ]
-    kept = (tmp_path / f"result-{stamp}.json").read_bytes()
-    assert ResultDocument.model_validate_json(kept) == a_result()
+    written = (tmp_path / f"result-{stamp}.json").read_bytes()
+    assert ResultDocument.model_validate_json(written) == a_result()
 
 
 def _full_for(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -66,8 +66,8 @@ def test_a_full_disk_leaves_the_earlier_result_alone(
     with pytest.raises(FailedError, match=r"No space left on device. It is saved in .+ instead"):
         result_file.save_result(a_valid_result(), directory)
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
-    (kept,) = refuge.glob("*/result.json")
-    assert ResultDocument.model_validate_json(kept.read_bytes()) == a_valid_result()
+    (written,) = refuge.glob("*/result.json")
+    assert ResultDocument.model_validate_json(written.read_bytes()) == a_valid_result()
 
 
 def test_a_lost_result_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ def test_the_true_offset_lies_within_the_uncertainty(
     """However different both directions are, the error is within the uncertainty."""
     exchanges = []
     for begin, there, back in ways:
-        asked = 10**12 + begin
-        exchanges.append(ClockExchange(asked, asked + there + ahead, asked + there + back))
+        sent_ns = 10**12 + begin
+        exchanges.append(ClockExchange(sent_ns, sent_ns + there + ahead, sent_ns + there + back))
     found = estimate_offset(exchanges)
     assert abs(found.ahead_ns - ahead) <= found.uncertainty_ns + 1  # the middle is a whole number
     assert found.uncertainty_ns == -(-min(there + back for _, there, back in ways) // 2)

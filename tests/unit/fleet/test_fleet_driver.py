@@ -335,7 +335,7 @@ def test_the_most_serious_end_is_the_fleets(ends: tuple[End, End], found: End) -
 def test_waiting_for_answers_raises_a_workers_error() -> None:
     """A fault is the exception that one process would have raised; a loss is WorkerLostError."""
 
-    async def asked(disturb: Callable[[AnswerCollector[Connected]], None]) -> None:
+    async def collect(disturb: Callable[[AnswerCollector[Connected]], None]) -> None:
         answers = AnswerCollector(Connected, [0, 1])
         answers.on_message(0, Connected())
         disturb(answers)
@@ -343,12 +343,12 @@ def test_waiting_for_answers_raises_a_workers_error() -> None:
 
     refused = WorkerFault("ConnectionFailedError", "No one listens there.")
     with pytest.raises(ConnectionFailedError, match="No one listens"):
-        asyncio.run(asked(lambda answers: answers.on_message(1, refused)))
+        asyncio.run(collect(lambda answers: answers.on_message(1, refused)))
     with pytest.raises(WorkerLostError, match="Worker 1 of the fleet was lost: gone"):
-        asyncio.run(asked(lambda answers: answers.on_lost(1, "gone")))
+        asyncio.run(collect(lambda answers: answers.on_lost(1, "gone")))
     with pytest.raises(RuntimeError, match="worker 1 failed: KeyError"):
         asyncio.run(
-            asked(lambda answers: answers.on_message(1, WorkerFault("KeyError", "KeyError('x')")))
+            collect(lambda answers: answers.on_message(1, WorkerFault("KeyError", "KeyError('x')")))
         )
 
 

@@ -72,9 +72,9 @@ def test_a_document_too_large_without_series_is_reported() -> None:
     """Without a document the report keeps everything else and says why in a sentence."""
     document = a_long_result()
     found = encode_result(document, REPORT, limit_bytes=100)
-    with pytest.raises(TooLargeError) as told:
+    with pytest.raises(TooLargeError) as caught:
         decode_log(found.lines)
-    assert str(told.value) == found.report.document_missing_reason
+    assert str(caught.value) == found.report.document_missing_reason
     assert found.report.document_sha256 is None
     assert found.report.document_bytes == len(document.model_dump_json(exclude_none=True))
     assert "at most 100 packed" in found.report.document_missing_reason
@@ -92,8 +92,8 @@ def test_telemetry_is_thinned_as_well() -> None:
     document = document.model_copy(update={"scenarios": [scenario]})
     found = encode_result(document, REPORT, limit_bytes=int(_size(document) * 0.9))
     thinned = ResultDocument.model_validate_json(decode_log(found.lines))
-    (told,) = thinned.scenarios[0].steps[0].telemetry
-    assert told == node.model_copy(update={"samples": samples[::4]})
+    (thinned_node,) = thinned.scenarios[0].steps[0].telemetry
+    assert thinned_node == node.model_copy(update={"samples": samples[::4]})
 
 
 def _bare(step: Step) -> Step:

@@ -47,9 +47,9 @@ def test_what_a_model_leaves_out_is_empty(answer: Any) -> None:
 
 def test_tensors_are_alike_over_both_protocols() -> None:
     """HTTP's shapes are numbers, gRPC's texts of them."""
-    told = ModelMetadataResponse(name="m", versions=["1"], inputs=[X])
+    response = ModelMetadataResponse(name="m", versions=["1"], inputs=[X])
     expected = ModelDocument(["1"], [Tensor(name="x", datatype="FP32", shape=[-1, 4])], [])
-    assert model_document(told) == expected
+    assert model_document(response) == expected
     assert model_document({"versions": ["1"], "inputs": [X]}) == expected
     assert model_document({"versions": ["1"], **with_input(shape=[-1.0, 4.0])}) == expected
 
@@ -127,8 +127,8 @@ def test_parameters_of_a_configuration_are_told() -> None:
     parameters = {"inferometer.a": {"string_value": "b"}, "c": {"string_value": "d"}}
     assert settings_of({"parameters": parameters}) == {"a": "b", "c": "d"}
     assert settings_of({"config": None, "parameters": parameters}) == {"a": "b", "c": "d"}
-    told = ModelConfigResponse(config={"parameters": parameters})
-    assert settings_of(told) == {"a": "b", "c": "d"}
+    response = ModelConfigResponse(config={"parameters": parameters})
+    assert settings_of(response) == {"a": "b", "c": "d"}
     assert settings_of({"parameters": {"a": {"string_value": None}, "b": 1}}) == {"a": ""}
 
 

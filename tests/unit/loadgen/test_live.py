@@ -104,8 +104,8 @@ class Shown:
 def test_every_family_is_there_from_the_beginning() -> None:
     """Before anything is known every metric has its type and help, and the process its own."""
     found = families(Shown().live.text().decode())
-    told = {name for name in found if not name.startswith("process_")}
-    assert told == {metric.name for metric in METRICS["load generator"]}
+    exposed = {name for name in found if not name.startswith("process_")}
+    assert exposed == {metric.name for metric in METRICS["load generator"]}
     assert "process_cpu_seconds_total" in found
 
 

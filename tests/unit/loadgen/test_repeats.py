@@ -205,7 +205,7 @@ def test_one_answer_of_each_client_hides_no_change() -> None:
 
 def test_an_open_loop_is_steady_by_its_latency() -> None:
     """Random arrivals may differ by chance; the median latency may not."""
-    few = [second(90, 5), second(110, 5), second(100, 5)]
-    assert is_steady(few, open_loop=True)
-    assert not is_steady([second(90, 9), *few[1:]], open_loop=True)
+    three_seconds = [second(90, 5), second(110, 5), second(100, 5)]
+    assert is_steady(three_seconds, open_loop=True)
+    assert not is_steady([second(90, 9), *three_seconds[1:]], open_loop=True)
     assert not is_steady([second(9000, 5), second(5000, 5), second(9000, 5)], open_loop=True)

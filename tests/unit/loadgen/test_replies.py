@@ -87,13 +87,13 @@ def test_json_tensors_are_counted() -> None:
     promised = [Tensor(name="y", datatype="FP32", shape=[-1, 2])]
     expected = Expectation("HTTP", promised, 2)
 
-    def told(data: Any) -> str | None:
+    def fault_of(data: Any) -> str | None:
         output = {"name": "y", "datatype": "FP32", "shape": [2, 2], "data": data}
         return expected.fault(ReplyBody(json.dumps({"outputs": [output]}).encode(), None))
 
-    assert told([1, 2, 3, 4]) is None
-    assert told([[1, 2], [3, 4]]) is None
-    assert "3 elements" in (told([1, 2, 3]) or "")
+    assert fault_of([1, 2, 3, 4]) is None
+    assert fault_of([[1, 2], [3, 4]]) is None
+    assert "3 elements" in (fault_of([1, 2, 3]) or "")
 
 
 @given(body=st.binary(max_size=60), protocol=st.sampled_from(["HTTP", "GRPC"]), split=st.booleans())
@@ -192,8 +192,8 @@ def test_outputs_without_their_data_are_a_fault() -> None:
     """An output that has elements must have them: in JSON, in bytes, or in a field of its type."""
     scores = PROMISED[0]
 
-    def in_json(tensor: Tensor, **told: object) -> str:
-        output = {"name": tensor.name, "datatype": tensor.datatype, "shape": [2, 2], **told}
+    def in_json(tensor: Tensor, **members: object) -> str:
+        output = {"name": tensor.name, "datatype": tensor.datatype, "shape": [2, 2], **members}
         reply = ReplyBody(json.dumps({"outputs": [output]}).encode(), None)
         return Expectation("HTTP", [tensor], 2).fault(reply) or ""
 

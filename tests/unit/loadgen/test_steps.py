@@ -80,8 +80,10 @@ def test_clients_share_the_minimums() -> None:
     assert {step.min_queries for step in found} == {334}
     assert {step.warm_up_ns for step in found} == {2 * SECOND_NS}
     assert {step.min_duration_ns for step in found} == {20 * SECOND_NS}
-    few = VALIDITY.model_copy(update={"min_queries": 3})
-    assert {step.min_queries for step in steps(few, concurrency={"clients": [1, 4]})} == {10}
+    small_validity = VALIDITY.model_copy(update={"min_queries": 3})
+    assert {
+        step.min_queries for step in steps(small_validity, concurrency={"clients": [1, 4]})
+    } == {10}
 
 
 def test_the_minimum_of_a_batch_counts_samples() -> None:

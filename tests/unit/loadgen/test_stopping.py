@@ -104,11 +104,13 @@ def test_mlperfs_minimums_hold_where_they_are_higher(
     assert (step.min_duration_ns, step.min_queries) == (700 * SECOND_NS, 2000)
 
 
-@pytest.mark.parametrize(("asked", "sent"), [(1000, 3072), (80_000, 10_000)])
-def test_mlperfs_offline_sends_its_samples(asked: int, sent: int) -> None:
+@pytest.mark.parametrize(("samples", "sent"), [(1000, 3072), (80_000, 10_000)])
+def test_mlperfs_offline_sends_its_samples(samples: int, sent: int) -> None:
     """At least 24,576 samples are sent, in requests of the requested batch size."""
-    scenario = Scenario.model_validate({"name": "s", "offline": {"samples": asked, "batchSize": 8}})
+    scenario = Scenario.model_validate(
+        {"name": "s", "offline": {"samples": samples, "batchSize": 8}}
+    )
     (step,) = plan_steps(scenario, a_validity(), seed=1)
     assert step.loop == Closed(clients=None, total_queries=sent)
     (step,) = plan_steps(scenario, Validity(), seed=1)
-    assert step.loop == Closed(clients=None, total_queries=asked // 8)
+    assert step.loop == Closed(clients=None, total_queries=samples // 8)

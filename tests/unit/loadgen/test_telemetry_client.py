@@ -28,4 +28,4 @@ def test_a_redirect_is_not_followed() -> None:
     with answering(FakeAgent(faults=lambda number: None if number else "redirect")) as agent:
         first, second = _answers(agent, 2)
     assert (first.fault, first.body) == ("gave no sample: HTTP status 302 Found", b"")
-    assert (second.fault, len(agent.asked)) == ("", 2)
+    assert (second.fault, len(agent.request_lines)) == ("", 2)

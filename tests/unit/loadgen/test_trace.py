@@ -24,7 +24,7 @@ def test_times_are_kept_to_the_nanosecond(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "is empty"),
         ("\n\n", "is empty"),
@@ -43,9 +43,11 @@ def test_times_are_kept_to_the_nanosecond(tmp_path: Path) -> None:
         (b"\xff\xfe0\x00", "is not text"),
     ],
 )
-def test_what_cannot_be_replayed_is_refused(tmp_path: Path, text: str | bytes, told: str) -> None:
+def test_what_cannot_be_replayed_is_refused(
+    tmp_path: Path, text: str | bytes, message: str
+) -> None:
     """The sentence names the file, the line, what stands there and what to do."""
-    with pytest.raises(TraceRefusedError, match=told):
+    with pytest.raises(TraceRefusedError, match=message):
         read_trace(a_trace(tmp_path, text), 1000)
 
 

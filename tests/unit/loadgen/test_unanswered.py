@@ -25,7 +25,7 @@ CUT = InferenceServerException(msg="UNAVAILABLE: ipv4:1.2.3.4:5: Socket closed")
 
 
 @pytest.mark.parametrize(
-    ("fault", "protocol", "tls", "told"),
+    ("fault", "protocol", "tls", "sentence"),
     [
         (TimeoutError(), "HTTP", PLAIN, "it did not answer within 5 s"),
         (REFUSED, "HTTP", SECURE, "there is no connection to it (Connection refused)"),
@@ -89,7 +89,7 @@ CUT = InferenceServerException(msg="UNAVAILABLE: ipv4:1.2.3.4:5: Socket closed")
     ],
 )
 def test_a_hint_fits_the_protocol_and_whether_tls_is_spoken(
-    fault: BaseException, protocol: Any, tls: ClientTls | None, told: str
+    fault: BaseException, protocol: Any, tls: ClientTls | None, sentence: str
 ) -> None:
     """Each way to get no answer is a clause, and no hint names the scheme in use."""
-    assert reason_unanswered(fault, protocol, tls, 5.0) == told
+    assert reason_unanswered(fault, protocol, tls, 5.0) == sentence

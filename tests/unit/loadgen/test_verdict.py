@@ -276,12 +276,12 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "kept", "broken"), VIOLATIONS)
+@pytest.mark.parametrize(("rule", "within", "broken"), VIOLATIONS)
 def test_a_rule_is_violated_just_past_its_limit(
-    rule: str, kept: dict[str, Any], broken: dict[str, Any]
+    rule: str, within: dict[str, Any], broken: dict[str, Any]
 ) -> None:
     """At the limit a rule is kept; past it, it is the one finding, with reason and remedy."""
-    assert rule not in names(verdict(**kept))
+    assert rule not in names(verdict(**within))
     judged = verdict(**broken)
     assert names(judged) == [rule]
     (finding,) = judged.reasons + judged.cautions

@@ -14,7 +14,7 @@ from support.noting_observer import Noting
 from support.simulated import MILLISECOND, SECOND, SimulatedLoop
 
 
-class Told(Drill):
+class RecordingDrill(Drill):
     """A step that notes when its driver notifies its observer."""
 
     @override
@@ -28,15 +28,15 @@ class Told(Drill):
         )
         return driver
 
-    def _noting(self, told: list[int]) -> Callable[[], None]:
-        return lambda: told.append(self.loop.now_ns())
+    def _noting(self, times_ns: list[int]) -> Callable[[], None]:
+        return lambda: times_ns.append(self.loop.now_ns())
 
 
 @pytest.mark.parametrize("at", [0, 1_234_567_891])
 @pytest.mark.parametrize("milli_qps", [400, 100_000, 900_000])
 def test_a_window_is_told_at_its_time(milli_qps: int, at: int) -> None:
     """Not with its first query, nor a timer's millisecond later."""
-    drill = Told(after(MILLISECOND), replace(A_STEP, warm_up_ns=at), milli_qps)
+    drill = RecordingDrill(after(MILLISECOND), replace(A_STEP, warm_up_ns=at), milli_qps)
     drill.run()
     assert drill.windows == [at]
     assert drill.seconds[:3] == [at + second * SECOND for second in (1, 2, 3)]
@@ -45,7 +45,7 @@ def test_a_window_is_told_at_its_time(milli_qps: int, at: int) -> None:
 def test_a_window_shorter_than_a_timer_is_a_step() -> None:
     """All is answered within the first millisecond, and every edge is notified."""
     step = replace(A_STEP, min_duration_ns=1)
-    drill = Told(after(1000), step)
+    drill = RecordingDrill(after(1000), step)
     tallied = drill.run()
     assert (drill.end, tallied.latency.count) == (End.DONE, 1)
     assert (drill.windows, drill.seconds) == ([0], [])
@@ -56,7 +56,7 @@ def test_an_end_before_the_window_is_told_tells_no_seconds() -> None:
     """The window's time has come and nothing woke the driver yet: it has a window of no length."""
     at = SECOND + 1
     step = replace(A_STEP, warm_up_ns=at - 1)
-    drill = Told(after(3 * MILLISECOND), step, lateness=lambda _: 7)
+    drill = RecordingDrill(after(3 * MILLISECOND), step, lateness=lambda _: 7)
     drill.run({SECOND // 2: lambda drill: end_at(drill, at)})
     assert drill.end is End.INTERRUPTED
     assert drill.seconds == []
@@ -73,21 +73,21 @@ def test_seconds_that_never_began_are_none() -> None:
     """However long the machine has been up."""
     loop = SimulatedLoop()
     loop.jump(42_900 * SECOND)
-    told: list[int] = []
-    seconds = Seconds(loop.now_ns, Timers(loop), lambda: told.append(1))
+    ticks: list[int] = []
+    seconds = Seconds(loop.now_ns, Timers(loop), lambda: ticks.append(1))
     assert seconds.end() == 0.0
-    assert told == []
+    assert ticks == []
     loop.close()
 
 
 def test_a_worker_keeps_its_clients_at_work_until_its_fleet_ends_the_window() -> None:
     """Its own share may be done long before that of others: the window is one for all."""
-    told_at = 42 * SECOND + MILLISECOND
+    closed_ns = 42 * SECOND + MILLISECOND
     step = replace(A_STEP, ends_with_fleet=True)
     drill = Drill(after(SECOND // 4), step, milli_qps=None)
-    tallied = drill.run({told_at: lambda drill: drill.driver.close_window()})
+    tallied = drill.run({closed_ns: lambda drill: drill.driver.close_window()})
     assert drill.end is End.DONE
-    assert drill.driver.duration_ns == told_at
+    assert drill.driver.duration_ns == closed_ns
     assert tallied.answered_within == 4 * 42
 
 

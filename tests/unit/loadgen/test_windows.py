@@ -31,14 +31,14 @@ def windows_of(seconds: int, *, failed: int = 0) -> Windows:
 @pytest.mark.parametrize("seconds", [0, 1, 599, 600, 601, 602, 1199, 1201, 2405])
 def test_windows_stay_few_and_lose_nothing(seconds: int) -> None:
     """There are at most 600 equally long windows, and they hold every query."""
-    told = windows_of(seconds).report(open_loop=True)
-    assert len(told) <= MOST_WINDOWS + 1
-    assert sum(window.succeeded for window in told) == seconds
-    assert sum(window.duration_milliseconds for window in told) == 1000 * seconds
-    assert len({window.duration_milliseconds for window in told[:-1]}) <= 1
-    for last, window in pairwise(told):
+    merged = windows_of(seconds).report(open_loop=True)
+    assert len(merged) <= MOST_WINDOWS + 1
+    assert sum(window.succeeded for window in merged) == seconds
+    assert sum(window.duration_milliseconds for window in merged) == 1000 * seconds
+    assert len({window.duration_milliseconds for window in merged[:-1]}) <= 1
+    for last, window in pairwise(merged):
         assert window.start_milliseconds == last.start_milliseconds + last.duration_milliseconds
-    for window in told:
+    for window in merged:
         last_second = (window.start_milliseconds + window.duration_milliseconds) // 1000 - 1
         assert window.max_nanoseconds == 1000 * last_second
         assert window.scheduled == window.succeeded

@@ -170,8 +170,8 @@ def test_differences_name_what_changed() -> None:
     shape = next(t for t in other.graph.initializer if t.name == "conv.weight__shape")
     shape.CopyFrom(numpy_helper.from_array(np.array([16, 3, 5, 5]), shape.name))
     other.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 11
-    told = differences(full, other)
-    assert told == (
+    lines = differences(full, other)
+    assert lines == (
         "operator Relu: 1 in the full graph, absent in the light one.",
         "operator Sigmoid: absent in the full graph, 1 in the light one.",
         "weight conv.weight: FLOAT 16x3x3x3 in the full graph, FLOAT 16x3x5x5 in the light one.",
@@ -183,6 +183,6 @@ def test_differences_name_what_changed() -> None:
 def test_many_differences_are_counted() -> None:
     """Of many differences of one kind five are named and the others counted."""
     full = with_weights({f"weight{number}": np.ones(3, np.float32) for number in range(8)})
-    told = differences(full, with_weights({}))
-    assert len(told) == 6
-    assert told[-1] == "weight: 3 more differences."
+    lines = differences(full, with_weights({}))
+    assert len(lines) == 6
+    assert lines[-1] == "weight: 3 more differences."

@@ -103,7 +103,7 @@ def test_a_bare_name_means_the_same_as_the_full_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "nearest"),
+    ("given", "nearest"),
     [
         ("resnet5", "classification/resnet50"),
         ("clasification/resnet50", "classification/resnet50"),
@@ -111,21 +111,21 @@ def test_a_bare_name_means_the_same_as_the_full_one() -> None:
         ("detection/ResNet50", "classification/resnet50"),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_nearest(asked: str, nearest: str) -> None:
+def test_an_unknown_name_is_answered_with_the_nearest(given: str, nearest: str) -> None:
     """The error repeats the name, suggests the nearest model, and says where all are listed."""
     with pytest.raises(UnknownModelError) as caught:
-        zoo.entry(asked)
+        zoo.entry(given)
     message = str(caught.value)
-    assert message.startswith(f'"{asked}" is not in the model zoo')
+    assert message.startswith(f'"{given}" is not in the model zoo')
     assert f"The nearest names are {nearest}" in message
     assert "`inferometer models` lists all 70" in message
 
 
-@pytest.mark.parametrize("asked", ["", "zzzz", "../index", "classification/", "index.csv"])
-def test_a_name_like_no_other_gets_no_suggestion_and_reads_no_file(asked: str) -> None:
+@pytest.mark.parametrize("given", ["", "zzzz", "../index", "classification/", "index.csv"])
+def test_a_name_like_no_other_gets_no_suggestion_and_reads_no_file(given: str) -> None:
     """What resembles no model is refused alike, whatever path it spells."""
     with pytest.raises(UnknownModelError, match="is not in the model zoo"):
-        zoo.read_onnx(asked)
+        zoo.read_onnx(given)
 
 
 def test_a_bare_name_that_two_models_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_a_bare_name_that_two_models_share_is_refused(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message_pattern"),
     [
         (lzma.compress(b"another file"), "should have the sha256"),
         (b"not xz at all", "cannot be read"),
@@ -146,7 +146,7 @@ def test_a_bare_name_that_two_models_share_is_refused(monkeypatch: pytest.Monkey
     ],
 )
 def test_a_damaged_file_is_never_handed_out(
-    content: bytes | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: bytes | None, message_pattern: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other bytes, a broken archive and a missing file end in a sentence with the remedy."""
     zoo.entry("vgg11")
@@ -155,6 +155,6 @@ def test_a_damaged_file_is_never_handed_out(
     if content is not None:
         file.write_bytes(content)
     monkeypatch.setattr(zoo, "_graphs", lambda: tmp_path)
-    with pytest.raises(DamagedModelError, match=said) as caught:
+    with pytest.raises(DamagedModelError, match=message_pattern) as caught:
         zoo.read_onnx("vgg11")
     assert "install Inferometer again" in str(caught.value)

@@ -30,7 +30,7 @@ async def _counted(*, breaks: bool) -> list[str]:
         ApiConnection(Configuration(), counted.append) as connection,
         connection.session(aiohttp.TraceConfig()) as session,
     ):
-        asking = asyncio.create_task(_ask(session, str(server.make_url("/"))))
+        asking = asyncio.create_task(_get(session, str(server.make_url("/"))))
         await came.wait()
         if not breaks:
             asking.cancel()
@@ -39,7 +39,7 @@ async def _counted(*, breaks: bool) -> list[str]:
     return counted
 
 
-async def _ask(session: aiohttp.ClientSession, url: str) -> None:
+async def _get(session: aiohttp.ClientSession, url: str) -> None:
     async with session.get(url):
         pass
 

@@ -33,7 +33,7 @@ class _Connection(ApiConnection):
     def __init__(self, objects: Mapping[str, Any], faults: Sequence[Exception] = ()) -> None:
         self._objects = objects
         self._faults = list(faults)
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         self.nodes_asked: list[str] = []
         self.theirs = THEIRS
 
@@ -47,7 +47,7 @@ class _Connection(ApiConnection):
             return {"items": [{"metadata": {"uid": f"on-{self.nodes_asked[-1]}"}}]}
         if words[-1] != "endpointslices":
             return self._objects.get(words[-1], {"items": []})
-        self.asked.append((words[-2], (query or {})["labelSelector"]))
+        self.requests.append((words[-2], (query or {})["labelSelector"]))
         if self._faults:
             raise self._faults.pop(0)
         return {"items": [AGENTS if words[-2] == "metering" else self.theirs]}
@@ -84,7 +84,7 @@ BOUND = bound(server_pod(RUN))
 
 
 @pytest.mark.parametrize(
-    ("pods", "plan", "asked"),
+    ("pods", "plan", "requests"),
     [
         ([], None, []),
         ([server_pod(RUN)], None, []),
@@ -95,13 +95,13 @@ BOUND = bound(server_pod(RUN))
     ids=["no server", "no address", "to be planned", "planned", "plan read"],
 )
 def test_agents_are_listed_while_a_plan_is_to_be_made(
-    pods: list[Object], plan: Object | None, asked: list[tuple[str, str]]
+    pods: list[Object], plan: Object | None, requests: list[tuple[str, str]]
 ) -> None:
     """Once each time that it could be, and never again."""
     connection = _Connection({"pods": {"items": pods}, "a-run-load": plan})
     found = observed(connection, RUN)
-    assert connection.asked == asked
-    assert found.agents == (EndpointList((AGENTS,)) if asked else None)
+    assert connection.requests == requests
+    assert found.agents == (EndpointList((AGENTS,)) if requests else None)
     assert found.behind_service is None
 
 
@@ -109,7 +109,7 @@ def test_nothing_is_listed_where_no_agents_are_settled() -> None:
     """The right need not be granted."""
     connection = _Connection({"pods": {"items": [BOUND]}})
     assert observed(connection, RUN, settings=SETTINGS).agents is None
-    assert connection.asked == []
+    assert connection.requests == []
 
 
 @pytest.mark.parametrize("service", [None, {"spec": {"type": "ClusterIP"}}])
@@ -121,9 +121,9 @@ def test_an_external_servers_pods_are_listed_with_the_agents(
     connection = _Connection({"theirs": service})
     found = observed(connection, run)
     if service is None and "status" not in run:
-        assert connection.asked == []
+        assert connection.requests == []
     else:
-        assert connection.asked == [OF_AGENTS, OF_SERVICE]
+        assert connection.requests == [OF_AGENTS, OF_SERVICE]
         assert found.behind_service == EndpointList(
             (THEIRS,), pods=frozenset({("node2", "on-node2")})
         )
@@ -152,4 +152,4 @@ def test_a_transient_error_is_retried_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert found.agents == (
             EndpointList(refusal=refusal) if refusal else EndpointList((AGENTS,))
         )
-        assert connection.asked == [OF_AGENTS] * times
+        assert connection.requests == [OF_AGENTS] * times

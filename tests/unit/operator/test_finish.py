@@ -103,10 +103,12 @@ def test_the_cluster_explains_what_the_load_generator_only_noticed() -> None:
 def test_the_document_gets_what_the_operator_alone_knows() -> None:
     """Image digests of both pods, and the checksum that the fetcher reported."""
     cluster = serving()
-    told = container("fetch", terminated(0, '{"path": "/m", "sha256": "' + "d" * 64 + '"}'))
+    fetch_container = container(
+        "fetch", terminated(0, '{"path": "/m", "sha256": "' + "d" * 64 + '"}')
+    )
     name = "a-run-server-1"
     pod = cluster.pods[name]
-    fetched = with_init(pod, told)["status"]["initContainerStatuses"]
+    fetched = with_init(pod, fetch_container)["status"]["initContainerStatuses"]
     cluster.pods[name] = {**pod, "status": {**pod["status"], "initContainerStatuses": fetched}}
     assert VALID.environment is not None
     model = VALID.environment.model.model_copy(update={"sha256": None})
@@ -164,7 +166,7 @@ def test_a_failed_run_whose_result_is_lost_says_so_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cleanup", "ends", "kept"),
+    ("cleanup", "ends", "remaining"),
     [
         ("Always", "well", set()),
         ("Always", "badly", set()),
@@ -174,14 +176,14 @@ def test_a_failed_run_whose_result_is_lost_says_so_once() -> None:
         ("Never", "badly", CHILDREN),
     ],
 )
-def test_children_are_deleted_by_the_policy(cleanup: str, ends: str, kept: set[str]) -> None:
+def test_children_are_deleted_by_the_policy(cleanup: str, ends: str, remaining: set[str]) -> None:
     """Always at the end, OnSuccess where the run is complete, Never: the result always stays."""
     cluster = retaining(measuring(), cleanup=cleanup)
     failure = Outcome(state="Failed", reason="NoAnswer")
     cluster.end_load(0 if ends == "well" else 1, None if ends == "well" else failure).later(6)
     cluster.collect_garbage()
     assert cluster.finished
-    assert set(cluster.children) & CHILDREN == kept
+    assert set(cluster.children) & CHILDREN == remaining
     assert "ConfigMap/a-run-result-0" in cluster.children
 
 

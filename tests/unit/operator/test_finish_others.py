@@ -32,8 +32,8 @@ def test_what_belongs_to_others_is_neither_used_nor_deleted(key: str) -> None:
     cluster.collect_garbage()
     cluster.pass_time()
     assert cluster.children[key] == foreign
-    told = cluster.says("Complete") if "result" in key else cluster.says("Failed")
-    assert told == ("True", "ResultNotKept" if "result" in key else "NameClash")
+    condition = cluster.says("Complete") if "result" in key else cluster.says("Failed")
+    assert condition == ("True", "ResultNotKept" if "result" in key else "NameClash")
     assert f"named {name}" in cluster.message("Complete" if "result" in key else "Failed")
 
 
@@ -86,8 +86,8 @@ def test_what_an_earlier_run_has_left_is_waited_for_a_minute(key: str) -> None:
     cluster.later(59)
     assert cluster.says("Failed") is cluster.says("Complete") is None
     cluster.later(1)
-    told = cluster.says("Complete") if "result" in key else cluster.says("Failed")
-    assert told == ("True", "ResultNotKept" if "result" in key else "NameClash")
+    condition = cluster.says("Complete") if "result" in key else cluster.says("Failed")
+    assert condition == ("True", "ResultNotKept" if "result" in key else "NameClash")
     cluster.pass_time()
     assert cluster.children[key] == foreign
 
@@ -104,7 +104,7 @@ def test_a_foreign_object_that_is_being_deleted_is_waited_for(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "made_seconds_later", "told"),
+    ("name", "made_seconds_later", "reported"),
     [
         ("a-run-server-5d4f8b", 0, True),
         ("a-run-server-5d4f8b", 1, False),
@@ -113,7 +113,7 @@ def test_a_foreign_object_that_is_being_deleted_is_waited_for(key: str) -> None:
     ],
 )
 def test_a_run_reports_only_refusals_of_its_own_replica_set(
-    name: str, made_seconds_later: int, *, told: bool
+    name: str, made_seconds_later: int, *, reported: bool
 ) -> None:
     """Not what an earlier run of that name was refused, nor one whose name begins alike."""
     cluster = a_cluster()
@@ -121,7 +121,7 @@ def test_a_run_reports_only_refusals_of_its_own_replica_set(
     cluster.events.append(warning(replica_set, "FailedCreate", "exceeded quota: small"))
     cluster.later(made_seconds_later)
     found = cluster.says("ServerReady")
-    assert found == ("False", "QuotaExceeded" if told else "ServerStarting")
+    assert found == ("False", "QuotaExceeded" if reported else "ServerStarting")
 
 
 def test_a_run_reports_only_refusals_of_its_own_job() -> None:

@@ -163,8 +163,8 @@ def test_a_run_costs_few_writes() -> None:
 def test_every_step_has_one_event() -> None:
     """`kubectl describe` shows the story in a few lines."""
     cluster = _through(a_cluster())
-    told = [write.removeprefix("event ") for write in cluster.writes if "event" in write]
-    assert told == [
+    events = [write.removeprefix("event ") for write in cluster.writes if "event" in write]
+    assert events == [
         "ServerStarting",
         "ServerReady",
         "MeasuringStarted",

@@ -109,8 +109,8 @@ def hostile_runs(draw: st.DrawFn) -> Run:
 @given(hostile_runs())
 def test_no_field_of_a_run_gives_its_pods_a_right(run: Run) -> None:
     """Images, commands, volumes, users and accounts are ours; a run adds words and numbers."""
-    asked = fill_defaults(BenchmarkRun.model_validate(run))
-    for pod in _pods(asked):
+    run_with_defaults = fill_defaults(BenchmarkRun.model_validate(run))
+    for pod in _pods(run_with_defaults):
         assert violations(pod) == ()
         assert set(pod) <= POD_FIELDS
         assert pod["automountServiceAccountToken"] is False
@@ -122,7 +122,7 @@ def test_no_field_of_a_run_gives_its_pods_a_right(run: Run) -> None:
             _check_command(each["command"])
             _check_expanded(each)
             _check_mounts(each)
-            _check_secrets(each, asked.spec.model.credentials_secret)
+            _check_secrets(each, run_with_defaults.spec.model.credentials_secret)
 
 
 def _pods(run: BenchmarkRun) -> Iterator[Manifest]:

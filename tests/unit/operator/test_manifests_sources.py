@@ -116,5 +116,5 @@ def test_a_key_cannot_be_requested_by_name() -> None:
     model = {"uri": "s3://bucket/m$.onnx", "credentialsSecret": "keys"}
     (fetch,) = server_pod(a_run(model=model, load={"inputs": inputs}))["initContainers"]
     assert after("--uri", fetch["command"]) == "s3://bucket/m$$.onnx"
-    asked = after("--inputs-uri", fetch["command"])
-    assert asked == "https://host/$$(INFEROMETER_S3_SECRET_ACCESS_KEY)"
+    inputs_uri = after("--inputs-uri", fetch["command"])
+    assert inputs_uri == "https://host/$$(INFEROMETER_S3_SECRET_ACCESS_KEY)"

@@ -151,8 +151,8 @@ def test_the_newest_200_finished_runs_have_so_many_series(scenarios: int, each: 
     assert f'inferometer_runs{{phase="Complete"}} {MAX_ACTIVE_RUNS + 3}.0' in text
     assert series(text) == {f"r{n}": each for n in range(3, MAX_ACTIVE_RUNS + 3)}
     stats.remove_run("uid-r100")
-    now_told = {f"r{n}" for n in range(2, MAX_ACTIVE_RUNS + 3)} - {"r100"}
-    assert series(exposition(stats)().decode()).keys() == now_told
+    listed = {f"r{n}" for n in range(2, MAX_ACTIVE_RUNS + 3)} - {"r100"}
+    assert series(exposition(stats)().decode()).keys() == listed
 
 
 def series(text: str) -> Counter[str]:

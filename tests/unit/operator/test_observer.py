@@ -27,7 +27,7 @@ class _Connection(ApiConnection):
 
     def __init__(self, objects: Mapping[str, Any]) -> None:
         self._objects = objects
-        self.asked: list[Mapping[str, str]] = []
+        self.queries: list[Mapping[str, str]] = []
 
     @override
     async def request(
@@ -35,7 +35,7 @@ class _Connection(ApiConnection):
     ) -> Any:
         assert method == "GET"
         if path.endswith("/events"):
-            self.asked.append(query or {})
+            self.queries.append(query or {})
         return self._objects.get(path.rpartition("/")[2], {"items": []})
 
 
@@ -69,8 +69,8 @@ def test_only_the_runs_own_results_and_pods_of_controllers_are_read() -> None:
 
     async def read() -> tuple[list[str], list[str]]:
         found = await reader.list_result_maps("ns", "u"), await reader.list_pods("ns", "u")
-        kept, ran = ([each["metadata"]["name"] for each in some] for some in found)
-        return kept, ran
+        names, ran = ([each["metadata"]["name"] for each in some] for some in found)
+        return names, ran
 
     assert asyncio.run(read()) == (["a-result-0"], ["a-load-x", "a-server-x"])
 
@@ -120,19 +120,19 @@ def test_warnings_are_read_only_for_missing_pods(
     connection = _Connection({**objects, "pods": {"items": pods}, "a-load": objects.get("a-load")})
 
     observed = _observed(connection)
-    assert [each["fieldSelector"] for each in connection.asked] == fields
-    assert all(int(each["limit"]) <= 500 for each in connection.asked)
+    assert [each["fieldSelector"] for each in connection.queries] == fields
+    assert all(int(each["limit"]) <= 500 for each in connection.queries)
     assert observed.events == ()
 
 
 def test_a_replica_set_is_known_by_its_deployments_name() -> None:
     """Those of other Deployments say nothing about the run."""
-    told = [
+    events = [
         {"involvedObject": {"name": name}, "lastTimestamp": at, "metadata": {}}
         for name, at in (("a-server-5d", "2"), ("another-server-5d", "1"), ("a-server-5d", "0"))
     ]
-    connection = _Connection({"a-server": _DEPLOYMENT, "a-load": None, "events": {"items": told}})
-    assert _observed(connection).events == (told[2], told[0])
+    connection = _Connection({"a-server": _DEPLOYMENT, "a-load": None, "events": {"items": events}})
+    assert _observed(connection).events == (events[2], events[0])
 
 
 def _observed(connection: ApiConnection) -> Observed:

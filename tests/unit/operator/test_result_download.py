@@ -25,10 +25,10 @@ class _Log:
 
     def __init__(self, *answers: list[str] | Exception) -> None:
         self._answers = list(answers)
-        self.asked = 0
+        self.requests = 0
 
     async def read_log(self, *_: str) -> list[str]:
-        self.asked += 1
+        self.requests += 1
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -48,7 +48,7 @@ def test_a_log_that_is_not_written_to_its_end_is_read_again() -> None:
     """The runtime reports a container's end before the last lines are written."""
     log = _Log(_WHOLE[:-1], [], _WHOLE)
     assert _collected(log).document == _DOCUMENT
-    assert log.asked == 3
+    assert log.requests == 3
 
 
 def test_an_unreadable_log_is_read_again() -> None:
@@ -62,11 +62,11 @@ def test_a_lasting_gap_is_reported() -> None:
     found = _collected(log)
     assert (found.document, found.reason) == (None, "ResultIncomplete")
     assert found.fault
-    assert log.asked == 3
+    assert log.requests == 3
 
 
 def test_a_result_that_is_too_large_is_read_once() -> None:
     """What was left out on purpose will not come."""
     log = _Log(omission_lines("The result is too large."))
     assert _collected(log).reason == "ResultTooLarge"
-    assert log.asked == 1
+    assert log.requests == 1

@@ -50,7 +50,7 @@ def a_pool(cluster: _Gone) -> tuple[WorkerPool, Dependencies]:
 
 
 @pytest.mark.parametrize(
-    ("query", "ok", "told"),
+    ("query", "ok", "expected"),
     [
         ("limit=500", True, ["listed"]),
         ("limit=500&continue=x", True, []),
@@ -58,21 +58,21 @@ def a_pool(cluster: _Gone) -> tuple[WorkerPool, Dependencies]:
         ("limit=500", False, []),
     ],
 )
-def test_a_list_is_distinguished_from_a_watch(query: str, told: list[str], *, ok: bool) -> None:
+def test_a_list_is_distinguished_from_a_watch(query: str, expected: list[str], *, ok: bool) -> None:
     """By its first page alone; what is refused is neither."""
-    heard: list[str] = []
-    trace = watch_trace(lambda: heard.append("heard"), lambda: heard.append("listed"))
+    noted: list[str] = []
+    trace = watch_trace(lambda: noted.append("heard"), lambda: noted.append("listed"))
 
-    async def asked(name: str) -> None:
+    async def send(name: str) -> None:
         url = URL(f"https://k/apis/inferometer.dev/v1alpha1/namespaces/a/{name}?{query}")
         request: Any = SimpleNamespace(url=url, response=SimpleNamespace(ok=ok))
         session: Any = None
         await trace.on_request_end[0](session, SimpleNamespace(), request)
 
-    asyncio.run(asked("pods"))
-    assert heard == []
-    asyncio.run(asked("benchmarkruns"))
-    assert heard == told
+    asyncio.run(send("pods"))
+    assert noted == []
+    asyncio.run(send("benchmarkruns"))
+    assert noted == expected
 
 
 def test_others_go_on_while_a_leader_takes_in_many_runs() -> None:

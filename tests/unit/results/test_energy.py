@@ -36,19 +36,19 @@ def test_the_summary_has_gross_and_net_energy() -> None:
 
 def test_energy_is_explained_if_there_is_any() -> None:
     """Only pages with energy explain how it was measured."""
-    told = (
+    line = (
         "The energy counters of the servers' nodes are read at the start and the end of the window"
     )
-    assert told in text_of(alone(_metered()))
-    assert told not in text_of(alone(a_result()))
+    assert line in text_of(alone(_metered()))
+    assert line not in text_of(alone(a_result()))
 
 
 def test_each_counter_has_its_row() -> None:
     """A counter's row has its value and method, the servers' share, its power and idle power."""
     document = _metered(Machine(gpus=1))
     step = document.scenarios[0].steps[0]
-    (told,) = energy_of_steps(document.scenarios[0])
-    rows = [dict(zip(HEADINGS, row, strict=False)) for row in told.rows]
+    (line,) = energy_of_steps(document.scenarios[0])
+    rows = [dict(zip(HEADINGS, row, strict=False)) for row in line.rows]
     assert [row["Counter"] for row in rows] == ["package-0", "package-0-dram", "gpu-0", "total"]
     first, domain = rows[0], step.energy.domains[0]
     assert first["Read as"] == "counter"
@@ -60,17 +60,17 @@ def test_each_counter_has_its_row() -> None:
     assert rows[2]["Read as"] == "power over time"
     assert rows[2]["Share"] == "100 %"
     assert rows[3]["Per inference"] == energy(step.energy.microjoules_per_inference)
-    assert all(len(row) == len(HEADINGS) for row in told.rows)
+    assert all(len(row) == len(HEADINGS) for row in line.rows)
 
 
 def test_power_is_energy_over_the_window() -> None:
     """A counter's mean power is its energy over the time between its two readings."""
     scenario = _metered().scenarios[0]
     step = scenario.steps[0]
-    (told,) = energy_of_steps(scenario)
+    (line,) = energy_of_steps(scenario)
     joules = step.energy.domains[0].domain_microjoules / 1e6
     seconds = (step.energy.window_nanoseconds or 0) / 1e9
-    assert told.rows[0][4] == watts(1000 * joules / seconds)
+    assert line.rows[0][4] == watts(1000 * joules / seconds)
 
 
 def test_an_estimate_says_so() -> None:

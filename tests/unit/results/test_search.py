@@ -199,8 +199,10 @@ def test_repeats_have_a_table_and_their_advice() -> None:
         high=50.0,
         coefficient_of_variation=0.157,
     )
-    told = RepeatSummary(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
-    document = a_document(a_sweep(), a_sweep(2), repeat_summaries=[told])
+    summary = RepeatSummary(
+        name="clients", repeats=2, figures=[figure], advice="Set repeats to 40."
+    )
+    document = a_document(a_sweep(), a_sweep(2), repeat_summaries=[summary])
     text = printed(document)
     assert "over repeats" in text
     assert "clients, clients 4" in text
@@ -243,8 +245,10 @@ def test_an_interval_that_a_chart_cuts_is_in_its_caption() -> None:
         high=18.0 * _MS,
         coefficient_of_variation=0.141,
     )
-    told = RepeatSummary(name="clients", repeats=2, figures=[figure], advice="Set repeats to 40.")
-    page = render_report(a_document(a_sweep(), a_sweep(2), repeat_summaries=[told]))
+    summary = RepeatSummary(
+        name="clients", repeats=2, figures=[figure], advice="Set repeats to 40."
+    )
+    page = render_report(a_document(a_sweep(), a_sweep(2), repeat_summaries=[summary]))
     assert "Beyond the chart&#39;s edges: clients 4, p99 (20 to 180 %)." in page
 
 
@@ -294,8 +298,10 @@ def test_the_page_draws_the_search_and_the_curve() -> None:
 
 def test_the_summary_explains_the_row_of_a_search() -> None:
     """The caption says that a search has one row, but only if there is a search."""
-    told = "Every scenario and step. A search has one row: the probe by which it is judged. Latency"
-    assert told in text_of(a_document(a_search(), a_sweep()))
+    caption = (
+        "Every scenario and step. A search has one row: the probe by which it is judged. Latency"
+    )
+    assert caption in text_of(a_document(a_search(), a_sweep()))
     assert "Every scenario and step. Latency" in text_of(a_document(a_sweep()))
 
 

@@ -183,8 +183,8 @@ def test_long_series_keep_their_mean() -> None:
     timeline = of_node(scenario, "bench-01")
     assert len(timeline.moments) <= MOST_POINTS
     drawn = timeline.of_node(lambda sample: sample.cpu_frequency_hertz)
-    told = [sample.cpu_frequency_hertz or 0 for sample in step.telemetry[0].samples]
-    assert np.mean(drawn) == pytest.approx(np.mean(told), rel=0.01)
+    frequencies = [sample.cpu_frequency_hertz or 0 for sample in step.telemetry[0].samples]
+    assert np.mean(drawn) == pytest.approx(np.mean(frequencies), rel=0.01)
 
 
 def test_a_page_with_every_figure_stays_small() -> None:

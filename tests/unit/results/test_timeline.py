@@ -71,7 +71,7 @@ def test_windows_that_are_drawn_together_keep_their_schedule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lengths", "told"),
+    ("lengths", "length_text"),
     [
         ([1000, 1000, 1006], "in windows of 1 s"),
         ([1020], "in windows of 1 s"),
@@ -82,7 +82,7 @@ def test_windows_that_are_drawn_together_keep_their_schedule() -> None:
         ([640], "in windows of 0.64 s"),
     ],
 )
-def test_window_lengths_are_whole_seconds(lengths: list[int], told: str) -> None:
+def test_window_lengths_are_whole_seconds(lengths: list[int], length_text: str) -> None:
     """The rest of a second, or of the drain, is not a window length."""
     result = an_open_loop(lengths, sum(lengths) // 1000)
-    assert merged(of_windows(result)).window_length() == told
+    assert merged(of_windows(result)).window_length() == length_text

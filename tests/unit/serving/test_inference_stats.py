@@ -39,7 +39,7 @@ def test_what_was_noted_is_counted_as_if_at_once(
         alone.joined[1] += 1
     tally.settle()
     tally.settle()  # what is settled is not counted again
-    assert _told(statistics) == _told(each_alone)
+    assert _as_dict(statistics) == _as_dict(each_alone)
     assert _counts(metrics) == _counts(alone)
 
 
@@ -67,7 +67,7 @@ def _pending(protocol: str, samples: int, started_ns: int) -> PendingRequest[str
     return ask
 
 
-def _told(statistics: Statistics) -> dict[str, object]:
+def _as_dict(statistics: Statistics) -> dict[str, object]:
     return {**statistics.to_document("m", "1"), "last_inference": None}
 
 

@@ -11,7 +11,7 @@ from support.exposed import samples
 SERVED = {"run_namespace": "n", "run": 'r"', "model": "m%d"}
 
 
-class Told:
+class ParsedMetrics:
     """A server's numbers and their exposition."""
 
     def __init__(self) -> None:
@@ -35,63 +35,63 @@ class Told:
 
 def test_a_server_that_did_nothing_yet_tells_zeros() -> None:
     """Every gauge and histogram is there from the beginning, labelled with run and model."""
-    told = Told()
-    assert told.value("ready") == 0
-    assert told.value("info", version="1.2") == 1
+    parsed = ParsedMetrics()
+    assert parsed.value("ready") == 0
+    assert parsed.value("info", version="1.2") == 1
     for name in (
         "inferences_total",
         "pending_requests",
         "queue_duration_seconds_count",
         "batch_size_sum",
     ):
-        assert told.value(name) == 0
-    assert told.value("request_duration_seconds_count", protocol="grpc") == 0
+        assert parsed.value(name) == 0
+    assert parsed.value("request_duration_seconds_count", protocol="grpc") == 0
 
 
 def test_requests_are_counted_by_what_came_of_them() -> None:
     """Codes of both protocols are reported as text, each combination once."""
-    told = Told()
-    told.metrics.requests["http", "infer", 200] += 2
-    told.metrics.count("grpc", "infer", "OK")
-    told.metrics.count("grpc", "infer", "OK")
-    assert told.value("requests_total", protocol="http", endpoint="infer", code="200") == 2
-    assert told.value("requests_total", protocol="grpc", endpoint="infer", code="OK") == 2
+    parsed = ParsedMetrics()
+    parsed.metrics.requests["http", "infer", 200] += 2
+    parsed.metrics.count("grpc", "infer", "OK")
+    parsed.metrics.count("grpc", "infer", "OK")
+    assert parsed.value("requests_total", protocol="http", endpoint="infer", code="200") == 2
+    assert parsed.value("requests_total", protocol="grpc", endpoint="infer", code="OK") == 2
 
 
 @settings(max_examples=20)  # each one reads the whole text
 @given(st.lists(st.floats(0, 1000), max_size=30))
 def test_durations_are_in_their_buckets(durations: list[float]) -> None:
     """Each duration counts in every bucket whose bound it does not exceed."""
-    told = Told()
+    parsed = ParsedMetrics()
     for seconds in durations:
-        told.metrics.compute_seconds.observe(seconds)
-    assert told.values("compute_duration_seconds_bucket", "le") == {
+        parsed.metrics.compute_seconds.observe(seconds)
+    assert parsed.values("compute_duration_seconds_bucket", "le") == {
         **{
             (str(bound),): sum(seconds <= bound for seconds in durations)
             for bound in SERVER_COMPUTE.buckets
         },
         ("+Inf",): len(durations),
     }
-    assert told.value("compute_duration_seconds_sum") == pytest.approx(sum(durations))
+    assert parsed.value("compute_duration_seconds_sum") == pytest.approx(sum(durations))
 
 
 def test_who_did_not_wait_counts_as_no_wait() -> None:
     """A request that is computed at once is one of the queue's, of 0 seconds."""
-    told = Told()
-    told.metrics.queue_seconds.observe_none(1)
-    assert told.value("queue_duration_seconds_bucket", le="1e-06") == 1
-    assert told.value("queue_duration_seconds_sum") == 0
+    parsed = ParsedMetrics()
+    parsed.metrics.queue_seconds.observe_none(1)
+    assert parsed.value("queue_duration_seconds_bucket", le="1e-06") == 1
+    assert parsed.value("queue_duration_seconds_sum") == 0
 
 
 @settings(max_examples=20)  # each one reads the whole text
 @given(st.lists(st.integers(1, 3000), max_size=30))
 def test_batches_are_told_by_size(sizes: list[int]) -> None:
     """Inferences are the samples of all executions; each execution is in the bucket of its size."""
-    told = Told()
+    parsed = ParsedMetrics()
     for size in sizes:
-        told.metrics.batches[size] += 1
-    assert told.value("inferences_total") == told.value("batch_size_sum") == sum(sizes)
-    assert told.values("batch_size_bucket", "le") == {
+        parsed.metrics.batches[size] += 1
+    assert parsed.value("inferences_total") == parsed.value("batch_size_sum") == sum(sizes)
+    assert parsed.values("batch_size_bucket", "le") == {
         **{(str(bound),): sum(size <= bound for size in sizes) for bound in SERVER_BATCH.buckets},
         ("+Inf",): len(sizes),
     }

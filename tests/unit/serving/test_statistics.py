@@ -40,8 +40,8 @@ def test_nothing_is_counted_before_the_first_request() -> None:
 
 def test_a_joined_run_counts_once_and_for_each_of_its_requests() -> None:
     """Its parts count in full for every request it answered, and once for its batch size."""
-    asks = [_pending(1, 100, 10), _pending(2, 150, 20)]
-    run = Execution(asks, ["a", "b"], 3, 200, 205, 235, 242, is_computed=True)
+    pending = [_pending(1, 100, 10), _pending(2, 150, 20)]
+    run = Execution(pending, ["a", "b"], 3, 200, 205, 235, 242, is_computed=True)
     statistics = Statistics()
     statistics.executed(run, now_ns=250)
     document: dict[str, Any] = statistics.to_document("m", "1")
@@ -70,10 +70,10 @@ def test_a_joined_run_counts_once_and_for_each_of_its_requests() -> None:
 def test_what_failed_is_no_inference() -> None:
     """A request whose answer failed counts as failed; a run that failed is no execution."""
     statistics = Statistics()
-    asks = [_pending(1, 100, 0), _pending(1, 100, 0)]
+    pending = [_pending(1, 100, 0), _pending(1, 100, 0)]
     answers = ["a", ValueError("NaN in JSON")]
-    statistics.executed(Execution(asks, answers, 2, 1, 2, 3, 4, is_computed=True), 110)
-    alone = Execution(asks[:1], [ValueError("no")], 1, 1, 1, 2, 2, is_computed=False)
+    statistics.executed(Execution(pending, answers, 2, 1, 2, 3, 4, is_computed=True), 110)
+    alone = Execution(pending[:1], [ValueError("no")], 1, 1, 1, 2, 2, is_computed=False)
     statistics.executed(alone, 120)
     statistics.failed(7)
     document = statistics.to_document("m", "1")

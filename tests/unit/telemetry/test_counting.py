@@ -71,9 +71,9 @@ def test_what_was_not_read_for_long_is_not_known() -> None:
 def test_a_sum_that_dips_or_leaps_for_a_moment_counts_once(readings: list[int]) -> None:
     """A total of parts is its highest reading: what is missed once is not added again."""
     total = Highest.at(readings[0])
-    told = [total.take(reading) for reading in readings]
+    accepted = [total.take(reading) for reading in readings]
     assert total.total == max(readings)
-    assert told == [reading >= max(readings[: at + 1]) for at, reading in enumerate(readings)]
+    assert accepted == [reading >= max(readings[: at + 1]) for at, reading in enumerate(readings)]
 
 
 def test_a_counter_without_a_range_cannot_wrap() -> None:
@@ -87,12 +87,12 @@ def test_a_counter_without_a_range_cannot_wrap() -> None:
 def test_a_rising_total_never_falls(readings: list[int]) -> None:
     """Whatever a counter shows, its total does not fall, and each fall is reported."""
     total = Rising()
-    totals, told = [], []
+    totals, accepted = [], []
     for reading in readings:
-        told.append(total.take(reading))
+        accepted.append(total.take(reading))
         totals.append(total.total)
     assert all(before <= after for before, after in pairwise(totals))
-    assert told[1:] == [after >= before for before, after in pairwise(readings)]
+    assert accepted[1:] == [after >= before for before, after in pairwise(readings)]
 
 
 def test_a_total_may_begin_with_what_the_counter_shows() -> None:

@@ -20,12 +20,12 @@ from inferometer_telemetry.kernel_files import (
 
 def test_a_name_is_that_of_the_whole_word() -> None:
     """A line whose name only ends, or only begins, like the requested name is another one."""
-    said = "total_inactive_file 1\ninactive_file_x 2\ninactive_file 3\nMemAvailable:   4 kB\n"
-    assert named(said, "inactive_file", "x") == 3
-    assert named(said, "total_inactive_file", "x") == 1
-    assert named(said, "MemAvailable:", "x") == 4
+    contents = "total_inactive_file 1\ninactive_file_x 2\ninactive_file 3\nMemAvailable:   4 kB\n"
+    assert named(contents, "inactive_file", "x") == 3
+    assert named(contents, "total_inactive_file", "x") == 1
+    assert named(contents, "MemAvailable:", "x") == 4
     with pytest.raises(AbsentError, match="x has no active_file"):
-        named(said, "active_file", "x")
+        named(contents, "active_file", "x")
     with pytest.raises(UnreadableError, match="instead of a number"):
         named("usage \n", "usage", "x")
 
@@ -48,13 +48,13 @@ def test_a_number_is_read(value: int) -> None:
 
 
 @given(st.text())
-def test_what_is_no_number_is_told(said: str) -> None:
+def test_what_is_no_number_is_told(contents: str) -> None:
     """Whatever a word is, it is a number of plain digits or a reason."""
     try:
-        value = whole_number(said, "x")
+        value = whole_number(contents, "x")
     except UnreadableError:
         return
-    assert said.strip().lstrip("0") == str(value).lstrip("0")
+    assert contents.strip().lstrip("0") == str(value).lstrip("0")
 
 
 def test_a_sensor_may_be_below_zero(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ SECOND = 10**9
 
 def joules(found: RaplReading) -> dict[str, float]:
     """Return what each domain took."""
-    told = {reading.domain: reading.microjoules / 1e6 for reading in found.energy}
-    assert len(told) == len(found.energy), "a domain is reported twice"
-    return told
+    joules_of = {reading.domain: reading.microjoules / 1e6 for reading in found.energy}
+    assert len(joules_of) == len(found.energy), "a domain is reported twice"
+    return joules_of
 
 
 def test_packages_and_their_memory_are_counted_once_each(tmp_path: Path) -> None:

@@ -200,8 +200,10 @@ def test_a_child_that_is_missed_once_is_counted_once(tmp_path: Path) -> None:
     children.write_text("")
     held = sampler.sample(requested)
     children.write_text("51 ")
-    told = [sample.workloads[0].cpu_microseconds for sample in (held, sampler.sample(requested))]
-    assert told == [10_000_000, 10_000_000]
+    cpu_microseconds = [
+        sample.workloads[0].cpu_microseconds for sample in (held, sampler.sample(requested))
+    ]
+    assert cpu_microseconds == [10_000_000, 10_000_000]
     assert "went back" in next(each.reason for each in held.missing if each.subject == "process:50")
 
 

@@ -37,9 +37,9 @@ GOOD = ReplyBody(b"fine", None)
 
 def failure_of(peer: Peer, *data: bytes) -> Failure:
     """Return the failure of the one answer that these bytes produce."""
-    [(_, failure, kept)] = peer.receive(*data)
+    [(_, failure, reply_body)] = peer.receive(*data)
     assert failure is not None
-    assert kept is None
+    assert reply_body is None
     return failure
 
 

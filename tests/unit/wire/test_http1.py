@@ -124,15 +124,17 @@ def test_an_error_with_status_200_is_a_failure(body: bytes, pieces: int, keep: b
         assert "out of memory" in parser.failure.message
 
 
-@pytest.mark.parametrize("said", ["[" * 1000 + "]" * 1000, '{"code": 7}', "null"])
-def test_an_error_that_is_not_text_is_quoted_as_it_is(said: str) -> None:
+@pytest.mark.parametrize("error_value", ["[" * 1000 + "]" * 1000, '{"code": 7}', "null"])
+def test_an_error_that_is_not_text_is_quoted_as_it_is(error_value: str) -> None:
     """An error object is quoted, however deeply it is nested."""
-    body = b'{"error": %s}' % said.encode()
+    body = b'{"error": %s}' % error_value.encode()
     parser = read([OK + b"Content-Length: %d\r\n\r\n" % len(body) + body])
     assert parser is not None
     assert parser.failure is not None
     assert parser.failure.kind is FailureKind.STATUS
-    assert parser.failure.message.startswith('HTTP status 200 with an error: {"error": ' + said[:9])
+    assert parser.failure.message.startswith(
+        'HTTP status 200 with an error: {"error": ' + error_value[:9]
+    )
 
 
 @given(st.lists(st.binary(max_size=60), max_size=6), st.booleans())
@@ -318,9 +320,9 @@ def test_an_overlong_reply_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body longer than the limit is counted and dropped; an error in it is still found."""
     monkeypatch.setattr(http1_parser, "MAX_BUFFERED_REPLY_BYTES", 1000)
     wire = [OK + b"Transfer-Encoding: chunked\r\n\r\n", *(1001 * [b"1\r\nx\r\n"]), b"0\r\n\r\n"]
-    kept = read(wire)
-    assert kept is not None
-    assert (kept.failure, kept.reply, kept.reusable) == (None, None, True)
+    result = read(wire)
+    assert result is not None
+    assert (result.failure, result.reply, result.reusable) == (None, None, True)
     error = read([OK + b"Content-Length: 1100\r\n\r\n", b'{"error": "', 1087 * b"x", b'"}'])
     assert error is not None
     assert error.failure is not None

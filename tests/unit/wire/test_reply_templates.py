@@ -124,13 +124,13 @@ def test_a_reply_means_the_same_after_whichever_others(
     peer = Peer((3, 100))
     for token in range(len(kinds)):
         peer.send(token=token, keep=keep)
-    said = b"".join(KINDS[kind](2 * place + 1) for place, kind in enumerate(kinds))
-    answers = peer.receive(*pieces_of(said, cuts))
+    wire = b"".join(KINDS[kind](2 * place + 1) for place, kind in enumerate(kinds))
+    answers = peer.receive(*pieces_of(wire, cuts))
     assert [token for token, _, _ in answers] == list(range(len(kinds)))
-    for kind, (_, failure, kept) in zip(kinds, answers, strict=True):
+    for kind, (_, failure, reply_body) in zip(kinds, answers, strict=True):
         body = BODIES.get(kind)
         assert (failure is None) == (body is not None)
-        assert kept == (ReplyBody(body, None) if keep and body is not None else None)
+        assert reply_body == (ReplyBody(body, None) if keep and body is not None else None)
     assert not peer.engine.broken
 
 
@@ -216,15 +216,15 @@ def test_a_new_message_length_keeps_the_exact_template() -> None:
 @given(data=st.data())
 def test_no_changed_byte_makes_a_bad_grpc_reply_match(data: st.DataObject) -> None:
     """No change of bytes makes a reply match that would fail frame by frame."""
-    said = bytearray(through_proxy(1, b"abcdef"))
+    wire = bytearray(through_proxy(1, b"abcdef"))
     for _ in range(data.draw(st.integers(1, 3))):
-        said[data.draw(st.integers(0, len(said) - 1))] = data.draw(st.integers(0, 255))
+        wire[data.draw(st.integers(0, len(wire) - 1))] = data.draw(st.integers(0, 255))
     usual = learn_template(through_proxy(1, b"x"), 0, learn_template(through_proxy(1, b"y"), 0))
     assert usual is not None
-    known = usual.stream_at(bytes(said), 0) == 1
+    known = usual.stream_at(bytes(wire), 0) == 1
     peer = Peer()
     peer.send(token=0)
-    answers = peer.receive(bytes(said))
+    answers = peer.receive(bytes(wire))
     if known:
         assert [(token, failure) for token, failure, _ in answers] == [(0, None)]
 
