@@ -110,12 +110,12 @@ def temperature_millidegrees_celsius(sys_root: Path) -> int:
 def _sensors(sys_root: Path) -> list[str]:
     folder = f"{sys_root}/class/hwmon"
     chips = [f"{folder}/{name}" for name in _names(folder)]
-    chips = [chip for chip in chips if _says(f"{chip}/name", _CHIPS)]
+    chips = [chip for chip in chips if _is_one_of(f"{chip}/name", _CHIPS)]
     if chips:
         return [sensor for chip in chips for sensor in _sensors_of(chip)]
     folder = f"{sys_root}/class/thermal"
     zones = [f"{folder}/{name}" for name in _names(folder) if name.startswith("thermal_zone")]
-    return [f"{zone}/temp" for zone in zones if _says(f"{zone}/type", _THERMAL_ZONES)]
+    return [f"{zone}/temp" for zone in zones if _is_one_of(f"{zone}/type", _THERMAL_ZONES)]
 
 
 def _sensors_of(chip: str) -> list[str]:
@@ -134,7 +134,7 @@ def _is_of_the_whole(path: str) -> bool:
     return label.startswith("Package id") or label == "Tdie"
 
 
-def _says(path: str, names: set[str]) -> bool:
+def _is_one_of(path: str, names: set[str]) -> bool:
     return (_or_none(text, path) or "").strip() in names
 
 

@@ -33,7 +33,7 @@ class ProcessSample:
     percent: int
 
 
-_NOBODY: tuple[ProcessSample, ...] = ()
+_NO_SAMPLES: tuple[ProcessSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,9 @@ def snapshot(call: Call, handle: Handle, since_microseconds: int) -> Snapshot:
         energy_millijoules=gpu.about(nvml.ENERGY, int),
         power_milliwatts=gpu.about(nvml.POWER, int),
         utilization_percent=gpu.about(nvml.UTILIZATION, lambda answer: int(answer.gpu)),
-        process_samples=gpu.about(nvml.BY_PROCESS, _samples, since_microseconds, nothing=_NOBODY),
+        process_samples=gpu.about(
+            nvml.BY_PROCESS, _samples, since_microseconds, nothing=_NO_SAMPLES
+        ),
         process_ids=gpu.process_ids(mig=bool(mode)),
         memory_used_bytes=memory[0] if memory else None,
         memory_total_bytes=memory[1] if memory else None,
