@@ -277,8 +277,8 @@ def _conclude(context: ReconcileContext, load: LoadState, server: ServerProgress
 
 def _complete(context: ReconcileContext, result: ResultState) -> Plan:
     scenarios = len(context.run.spec.scenarios)
-    kept = result.reference
-    where = "" if kept is None else f" The result is in {', '.join(kept.config_maps)}."
+    reference = result.reference
+    where = "" if reference is None else f" The result is in {', '.join(reference.config_maps)}."
     which = "The scenario is" if scenarios == 1 else f"All {scenarios} scenarios are"
     note = f" The result document is not kept: {result.message}" if result.lost else ""
     reason: ReasonName = result.lost or "Measured"
