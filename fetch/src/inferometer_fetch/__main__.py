@@ -21,7 +21,7 @@ from inferometer_api.spec.address import INPUTS_FILE, trace_file
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.fetched_model import FetchedModel
 from inferometer_fetch.model import MAX_MODEL_BYTES, fetch_model
-from inferometer_fetch.transfer import write_atomically
+from inferometer_fetch.transfer import path_below, write_atomically
 from inferometer_models.errors import ModelRefusedError
 
 EXIT_DONE, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
@@ -71,7 +71,9 @@ def _fetch(options: argparse.Namespace) -> dict[str, Any]:
         written = model.path.is_relative_to(options.destination)
         room -= model.size_bytes if written else 0
     for name, text in options.write:
-        write_atomically(options.destination / name, (text.encode(),))
+        content = text.encode()
+        write_atomically(path_below(options.destination, name), (content,))
+        room -= len(content)
     if options.inputs_uri is not None:
         path = _fetch_inputs(options, model, room)
         report["inputsPath"] = str(path)
@@ -91,7 +93,7 @@ def _addresses(options: argparse.Namespace) -> list[str]:
 def _fetch_trace(options: argparse.Namespace, name: str, uri: str, room: int) -> Path:
     from inferometer_fetch.data_files import fetch_trace  # noqa: PLC0415 - seldom needed
 
-    target = options.destination / trace_file(name)
+    target = path_below(options.destination, trace_file(name))
     return fetch_trace(uri, target, sources=options.sources, max_bytes=room)
 
 
@@ -104,6 +106,7 @@ def _fetch_model(options: argparse.Namespace) -> FetchedModel:
         max_bytes=options.max_model_bytes,
         sources=options.sources,
         file_name=options.file_name,
+        is_copied=options.copy_model,
     )
 
 
@@ -154,14 +157,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH=TEXT",
         type=_named,
         help="Further file that the server reads, such as its configuration; PATH is relative to "
-        "--destination.",
+        "--destination and stays below it.",
     )
     parser.add_argument(
         "--destination",
         required=True,
         type=Path,
         metavar="FOLDER",
-        help="Folder for the inputs file, traces, and models that are not files on this machine.",
+        help="Folder for the inputs file, traces, and models that do not stay where they are.",
     )
     parser.add_argument(
         "--relative-to",
@@ -176,7 +179,16 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="Folder in which claims/CLAIM and configmaps/NAME are mounted.",
     )
-    parser.add_argument("--file-name", metavar="NAME", help="Name of a written model.")
+    parser.add_argument(
+        "--file-name",
+        metavar="PATH",
+        help="Path of a written model, relative to --destination.",
+    )
+    parser.add_argument(
+        "--copy-model",
+        action="store_true",
+        help="Copy a model from file: or pvc:// too, instead of leaving it where it is.",
+    )
     for flag, limit, text in _LIMITS:
         parser.add_argument(flag, default=limit, type=int, metavar="BYTES", help=text)
     return parser

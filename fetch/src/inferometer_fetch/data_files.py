@@ -7,7 +7,7 @@ from pathlib import Path
 
 from inferometer_api.spec.address import AddressError, address
 from inferometer_fetch.mounts import mounted_file
-from inferometer_fetch.transfer import CHUNK_BYTES, transfer_to_file
+from inferometer_fetch.transfer import file_chunks, transfer_to_file
 from inferometer_models.errors import ModelRefusedError
 
 MAX_TRACE_BYTES = 128_000_000
@@ -70,9 +70,7 @@ def _stream(what: str, uri: str, sources: Path | None) -> Callable[[], Iterable[
 
 def _content(what: str, path: Path) -> Iterator[bytes]:
     try:
-        with path.open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
+        yield from file_chunks(path)
     except OSError as error:
         raise ModelRefusedError(f"The {what} cannot be read: {error.strerror or error}.") from error
 

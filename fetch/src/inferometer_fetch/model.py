@@ -7,13 +7,21 @@ when an address needs them, because a run waits for the fetch.
 import os
 import urllib.parse
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from inferometer_api.spec.address import Address, AddressError, address
+from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.fetched_model import FetchedModel, GraphInput
 from inferometer_fetch.mounts import mounted_file
-from inferometer_fetch.transfer import transfer_to_file, write_atomically
+from inferometer_fetch.transfer import (
+    file_chunks,
+    path_below,
+    transfer_to_file,
+    write_atomically,
+)
 from inferometer_models import zoo
 from inferometer_models.errors import ModelRefusedError
 
@@ -38,17 +46,22 @@ def fetch_model(  # noqa: PLR0913 - each is one fact of the request, and named
     max_bytes: int = MAX_MODEL_BYTES,
     sources: Path | None = None,
     file_name: str | None = None,
+    is_copied: bool = False,
 ) -> FetchedModel:
     """Fetch the model at `uri`; return it as a file on this machine.
 
-    Models from zoo://, https:// and s3:// are written into the folder `destination`, as `file_name`
-    if that is given. Models from file: and pvc:// stay where they are: a relative file: path starts
-    in the folder `relative_to`, and claims are below the folder `sources`.
+    Models from zoo://, https:// and s3:// are written into the folder `destination`, as the path
+    `file_name` in it if that is given. Models from file: and pvc:// stay where they are unless
+    `is_copied`: a relative file: path starts in the folder `relative_to`, and claims are below the
+    folder `sources`.
 
-    Raises ModelRefusedError if the address has no known scheme, or the model is missing, larger
-    than `max_bytes`, not ONNX, differs from `sha256`, or has external data outside its folder;
-    FetchFailedError if the network fails; OSError if `destination` cannot be written.
+    Raises ModelRefusedError if the address has no known scheme, `file_name` leads out of
+    `destination`, or the model is missing, larger than `max_bytes`, not ONNX, differs from
+    `sha256`, or has external data outside its folder; FetchFailedError if the network fails;
+    OSError if `destination` cannot be written.
     """
+    if file_name is not None:
+        path_below(destination, file_name)
     found = _address(uri)
     match uri.partition(":")[0].lower() if ":" in uri else "":
         case "zoo":
@@ -67,7 +80,9 @@ def fetch_model(  # noqa: PLR0913 - each is one fact of the request, and named
         case _:
             raise ModelRefusedError(f"Unknown model address: {uri}. Use {_ACCEPTED}.")
     name = Path(_last_part(uri)).stem or path.stem
-    return _checked(uri, path, name, sha256, max_bytes)
+    model = _checked(uri, path, name, sha256, max_bytes)
+    target = destination / (file_name or path.name)
+    return _copied(model, target) if is_copied and path != target else model
 
 
 def _address(uri: str) -> Address | None:
@@ -96,6 +111,19 @@ def _checked(uri: str, path: Path, name: str, sha256: str | None, max_bytes: int
         external_sha256=graph.external_sha256,
         inputs=graph_inputs(graph.model.graph),
     )
+
+
+def _copied(model: FetchedModel, target: Path) -> FetchedModel:
+    """Copy a checked model and its external data; return the copy."""
+    files = {model.path: (target, model.sha256)}
+    for location, sha256 in model.external_sha256.items():
+        files[model.path.parent / location] = (target.parent / location, sha256)
+    for source, (copy, sha256) in files.items():
+        stream = partial(file_chunks, source)
+        size = source.stat().st_size
+        if transfer_to_file(f"copy of {source}", stream, copy, max_bytes=size) != sha256:
+            raise FetchFailedError(f"The file {source} changed while it was copied: try again.")
+    return replace(model, path=target)
 
 
 def _check_sum(uri: str, expected: str | None, found: str) -> None:

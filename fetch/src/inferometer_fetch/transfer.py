@@ -4,7 +4,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_models.errors import ModelRefusedError
@@ -57,6 +57,33 @@ def _bounded(
             )
         digest.update(chunk)
         yield chunk
+
+
+def file_chunks(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file. Raises OSError."""
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+def path_below(folder: Path, name: str) -> Path:
+    """Return the path of the file `name` in a folder; raise ModelRefusedError if it lies elsewhere.
+
+    Links to folders are followed within the folder only.
+    """
+    relative = PurePosixPath(name)
+    is_inside = not relative.is_absolute() and ".." not in relative.parts and "\0" not in name
+    path = folder / relative
+    try:
+        is_inside = is_inside and path.parent.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a loop of links
+        is_inside = False
+    if not is_inside or not relative.name:
+        raise ModelRefusedError(
+            f"The file {name!r} is not below {folder}: give a relative path of a file, without "
+            "'..' and without links that lead out of the folder."
+        )
+    return path
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes]) -> Path:

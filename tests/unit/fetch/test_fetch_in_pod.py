@@ -11,6 +11,7 @@ import pytest
 
 from inferometer_fetch import __main__ as fetcher
 from inferometer_fetch.data_files import fetch_inputs
+from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.graph_inputs import graph_inputs
 from inferometer_fetch.model import fetch_model
 from inferometer_models import zoo
@@ -234,3 +235,100 @@ def test_nothing_to_fetch_is_refused(tmp_path: Path) -> None:
     """A command line without an address is refused with exit code 2."""
     with pytest.raises(SystemExit, match="2"):
         fetcher.main(["--destination", str(tmp_path)])
+
+
+def test_a_model_is_copied_with_its_data_into_the_layout(
+    sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that reads a folder gets a claim's model, its external data and further files."""
+    claim = sources / "claims" / "models"
+    onnx_models.write_with_external_data(claim)
+    folder = tmp_path / "model" / "repository" / "net"
+    code, report, _ = _main(
+        capsys,
+        *("--uri", "pvc://models/model.onnx", "--sources", str(sources)),
+        *("--destination", str(tmp_path / "model")),
+        *("--file-name", "repository/net/1/model.onnx", "--copy-model"),
+        *("--write=repository/net/config.pbtxt=a=b", "--write=empty="),
+    )
+    assert code == 0
+    assert report["path"] == str(folder / "1" / "model.onnx")
+    for name in ("model.onnx", "weights.bin"):
+        assert (folder / "1" / name).read_bytes() == (claim / name).read_bytes()
+    assert (folder / "config.pbtxt").read_text() == "a=b"
+    assert (tmp_path / "model" / "empty").read_text() == ""
+    copied = read_graph(folder / "1" / "model.onnx", max_bytes=1 << 20)
+    assert (report["sha256"], report["sizeBytes"]) == (copied.sha256, copied.size_bytes)
+
+
+def test_a_local_model_is_copied_if_the_server_needs_it(tmp_path: Path) -> None:
+    """A file: model stays where it is unless the layout of its server requires a copy."""
+    source = onnx_models.save(onnx_models.identity(), tmp_path / "net.onnx")
+    stays = fetch_model("file:net.onnx", tmp_path / "m", relative_to=tmp_path, file_name="a/b")
+    assert stays.path == source
+    copied = fetch_model(
+        "file:net.onnx", tmp_path / "m", relative_to=tmp_path, file_name="a/b", is_copied=True
+    )
+    assert (copied.path, copied.name) == (tmp_path / "m" / "a" / "b", "net")
+    assert copied.path.read_bytes() == source.read_bytes()
+
+
+def test_a_model_that_changes_while_it_is_copied_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy has the checksum of the model that was checked, or the fetch fails."""
+    onnx_models.save(onnx_models.identity(), tmp_path / "net.onnx")
+    monkeypatch.setattr("inferometer_fetch.model.file_chunks", lambda _: [b"other"])
+    with pytest.raises(FetchFailedError, match=r"net\.onnx changed while it was copied"):
+        fetch_model("file:net.onnx", tmp_path / "m", relative_to=tmp_path, is_copied=True)
+
+
+def test_files_of_a_layout_take_room(
+    sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A copied model and the further files leave less for the inputs file."""
+    words = (
+        *("--uri", "pvc://models/a%20b/net.onnx", "--sources", str(sources)),
+        *("--inputs-uri", "configmap://samples/x.npz", "--destination", str(tmp_path / "m")),
+    )
+    model = (sources / "claims" / "models" / "a b" / "net.onnx").stat().st_size
+    inputs = (sources / "configmaps" / "samples" / "x.npz").stat().st_size
+    room = ("--max-written-bytes", str(inputs + model + 2))
+    assert _main(capsys, *words, *room, "--copy-model", "--write=a=bc")[0] == 0
+    assert _main(capsys, *words, *room, "--copy-model", "--write=a=bcd")[0] == 2
+
+
+@pytest.mark.parametrize("option", ["--write={}=text", "--file-name={}"])
+@pytest.mark.parametrize(
+    "name", ["/etc/a", "../a", "b/../../a", "out/a", "out/deep/a", "loop/a", ""]
+)
+def test_files_of_a_layout_stay_below_the_destination(
+    option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An absolute path, a path with '..' and a path over a link that leads out are refused."""
+    destination = tmp_path / "here" / "model"
+    destination.mkdir(parents=True)
+    (destination / "out").symlink_to("../..")
+    (destination / "loop").symlink_to("loop")
+    before = sorted(tmp_path.rglob("*"))
+    code, _, error = _main(
+        capsys,
+        *("--uri", "zoo://resnet50", "--destination", str(destination), option.format(name)),
+    )
+    assert code == 2
+    assert f"refused: The file {name!r} is not below {destination}: give a relative path" in error
+    left = {path.name for path in set(tmp_path.rglob("*")) - set(before)}
+    assert left <= {"resnet50.onnx"}
+
+
+def test_a_link_within_the_destination_is_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A link at the place of a file is replaced, and a link to a folder within is followed."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "a" / "c").symlink_to("/etc/hostname")
+    words = ("--uri", "zoo://resnet50", "--destination", str(tmp_path))
+    assert _main(capsys, *words, "--write=b/c=text")[0] == 0
+    assert not (tmp_path / "a" / "c").is_symlink()
+    assert (tmp_path / "a" / "c").read_text() == "text"
