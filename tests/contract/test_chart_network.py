@@ -17,7 +17,15 @@ from inferometer_api.plan.cluster_objects import (
 from inferometer_api.results.agent_sample import AGENT_PORT
 from inferometer_api.runtimes.descriptor import GRPC_PORT, HTTP_PORT
 from support.chart import NAMESPACE, Json, of_kind, rendered
+from support.manifests import server_pod
+from support.runs import a_run
 
+SERVER_PORTS = {
+    port["containerPort"]: port["name"]
+    for container in server_pod(a_run())["containers"]
+    for port in container["ports"]
+}
+"""Names of a server pod's ports, by which a policy can select them."""
 CREATE: Json = {"networkPolicies": {"create": True, "runNamespaces": ["runs"]}}
 
 
@@ -65,7 +73,10 @@ def _one_way(policies: list[Json], pod: Pod, other: Pod, port: int, way: str) ->
     ]
     end = {"Egress": "to", "Ingress": "from"}[way]
     return not selecting or any(
-        {"protocol": "TCP", "port": port} in rule["ports"]
+        any(
+            {"protocol": "TCP", "port": each} in rule["ports"]
+            for each in (port, SERVER_PORTS.get(port))
+        )
         and (end not in rule or any(is_peer(peer, other, pod.namespace) for peer in rule[end]))
         for each in selecting
         for rule in each["spec"][way.lower()]

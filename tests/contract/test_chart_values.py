@@ -21,6 +21,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"images": {"pullPolicy": "Sometimes"}}, "/images/pullPolicy", "'Always'"),
     ({"images": {"loadgen": {"digest": "sha256:short"}}}, "/images/loadgen/digest", "pattern"),
     ({"images": {"tag": "two words"}}, "/images/tag", "pattern"),
+    ({"images": {"servers": {"triton": "mirror/triton"}}}, "/images/servers/triton", "pattern"),
     ({"images": {"pullSecrets": ["Mine"]}}, "/images/pullSecrets/0", "pattern"),
     ({"maxConcurrentRuns": 0}, "/maxConcurrentRuns", "minimum"),
     ({"maxConcurrentRuns": "2"}, "/maxConcurrentRuns", "integer"),

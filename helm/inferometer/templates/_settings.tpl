@@ -11,6 +11,7 @@ images:
   serving: {{ include "inferometer.image" (list . "serving") | quote }}
   servingGpu: {{ include "inferometer.image" (list . "servingGpu") | quote }}
   loadgen: {{ include "inferometer.image" (list . "loadgen") | quote }}
+  servers: {{ toJson (.Values.images.servers | default dict) }}
   pullPolicy: {{ .Values.images.pullPolicy }}
   pullSecrets: {{ toJson .Values.images.pullSecrets }}
 gpu:
