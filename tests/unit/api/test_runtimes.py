@@ -7,7 +7,7 @@ import pytest
 from docgen.refusals import run_with
 
 from inferometer_api.plan.availability import unavailable
-from inferometer_api.plan.launch import fetch_command, pod_layout, server_containers
+from inferometer_api.plan.launch import server_containers
 from inferometer_api.runtimes.descriptor import (
     FetchedLayout,
     FieldLimit,
@@ -124,22 +124,7 @@ def test_a_row_says_whether_inferometer_starts_the_server(runtime: str) -> None:
     assert launch.local is None or isinstance(launch.local, LocalSupport)
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("runtime", ["OnnxRuntime", "External"])
 def test_a_restart_can_be_recognised(runtime: Runtime) -> None:
-    """Every runtime names at least one parameter that differs between two starts."""
+    """Inferometer's own server, launched or not, reports what differs between two starts."""
     assert RUNTIMES[runtime].restart_identity
-
-
-def test_files_of_a_layout_are_fetched_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server's further files are written next to its model, in a pod and on a laptop."""
-    layout = FetchedLayout(
-        root="repository", model_file="a/1/model.onnx", files={"a/config.pbtxt": "x: 1"}
-    )
-    table = {"OnnxRuntime": _with(launch={"layout": lambda _: layout})}
-    monkeypatch.setattr("inferometer_api.runtimes.table.RUNTIMES", table)
-    run = fill_defaults(_run("OnnxRuntime"))
-    command = fetch_command(run, destination="/model", python="py")
-    assert "--write=repository/a/config.pbtxt=x: 1" in command
-    pod = pod_layout(run, destination="/model", sources="/sources")
-    assert pod.root == "/model/repository"
-    assert pod.model_path == "/model/repository/a/1/model.onnx"
