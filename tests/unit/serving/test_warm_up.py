@@ -1,11 +1,19 @@
 """The warm-up uses the inputs that were requested."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.infer.datatypes import DATATYPES
 from inferometer_serving.infer.signature import Shape, Signature, TensorSpec
+from inferometer_serving.infer.tensors import Array
+from inferometer_serving.model.loading import LoadedModel, warm_up
+from inferometer_serving.model.placement import GraphPlacement
+from inferometer_serving.model.session import Session
 from inferometer_serving.model.warm_up import warm_up_inputs
+from inferometer_serving.options import ServeOptions
 
 
 def _signature(*shapes: Shape, datatype: str = "FP32") -> Signature:
@@ -57,3 +65,27 @@ def test_every_datatype_has_a_warm_up() -> None:
         (array,) = warm_up_inputs(_signature((-1, 2), datatype=name), 1, {}).values()
         assert array.dtype == datatype.dtype
     assert array.tolist() == [["", ""]]
+
+
+class Runner:
+    """Keeps the shapes that it is run with."""
+
+    def __init__(self) -> None:
+        self.shapes: list[Shape] = []
+
+    def run(self, output_names: list[str], inputs: dict[str, Array]) -> list[Array]:
+        """Compute nothing."""
+        self.shapes += [array.shape for array in inputs.values()]
+        return [np.zeros(1) for _ in output_names]
+
+
+def test_every_instance_is_warmed_at_every_batch_size() -> None:
+    """The first request of any size finds each instance warm: it was run twice before."""
+    runners = [Runner(), Runner()]
+    nowhere = GraphPlacement({}, 0)
+    sessions = [Session(each, _signature((-1, 4)), (), nowhere, False, "") for each in runners]
+    options = ServeOptions(Path("m.onnx"), "m", instances=2, warm_up_batch_sizes=(1, 3, 8))
+    warmed = warm_up(LoadedModel(tuple(sessions), "", {}, 0.0), options)
+    assert warmed.batch_sizes == (1, 3, 8)
+    for runner in runners:
+        assert runner.shapes == [(1, 4), (1, 4), (3, 4), (3, 4), (8, 4), (8, 4)]
