@@ -21,6 +21,7 @@ from support.hostile import a_group, spinning
 from support.load_runs import LoadRun, a_plan, finished, measure, reports, started
 from support.oracle_process import oracle_process
 from support.oracle_script import delayed
+from support.requirements import cannot_run
 from support.waiting import wait_until
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
@@ -70,7 +71,7 @@ def test_a_client_starved_by_a_busy_loop_on_its_core_is_refused(
     """
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
-        pytest.skip("this machine has one CPU, which server and load generator share anyway")
+        cannot_run("this machine has one CPU, which server and load generator share anyway")
     with ExitStack() as spinners, oracle_process(delayed(0.005)) as oracle:
 
         def take(process_id: int) -> None:
@@ -102,11 +103,11 @@ def test_a_throttled_load_pod_is_refused(note: Note, scenario: dict[str, Any]) -
 
 def test_a_rate_that_the_server_cannot_hold_is_refused(note: Note) -> None:
     """A server that needs 20 ms for each of 100 queries a second never works them off."""
-    asked = {"targetQps": 100, "latencyBoundMicroseconds": 100_000, "percentile": "P90"}
+    settings = {"targetQps": 100, "latencyBoundMicroseconds": 100_000, "percentile": "P90"}
     with oracle_process(delayed(0.02)) as oracle:
         plan = a_plan(
             oracle.url("HTTP"),
-            {"server": asked},
+            {"server": settings},
             load={"connections": 1},
             validity={"minDurationSeconds": 2},
         )
@@ -191,9 +192,9 @@ def test_an_outage_in_a_closed_loop_is_refused(
     """A server that is away, and back before it counts as lost, costs each client one query."""
     # The client dials 2.2 s after the loss.
     with oracle_process(delayed(0.002, away=(300, 1_800_000_000))) as oracle:
-        asked = {"concurrency": {"clients": [2]}}
+        load = {"concurrency": {"clients": [2]}}
         plan = a_plan(
-            oracle.url("HTTP"), asked, validity={"minDurationSeconds": 4, "minQueries": 600}
+            oracle.url("HTTP"), load, validity={"minDurationSeconds": 4, "minQueries": 600}
         )
         (scenario,) = measure(plan).scenarios
     found = reason(scenario, "ServerStall", note)

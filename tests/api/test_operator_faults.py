@@ -16,7 +16,7 @@ from support.fake_kubelet import FakeKubelet
 from support.fake_pod import Pod, ended, stamp
 from support.stage import Stage, a_stage
 
-_READY_SECONDS = 8
+_READY_SECONDS = 60
 """How long these runs wait for a server: what may heal has healed by then, or never does."""
 
 

@@ -175,16 +175,16 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
     stage.apply("secret", load={"headersSecret": "headers", "workers": 2})
     stage.finished("secret")
 
-    def lease_requests() -> list[Request]:
+    def operator_requests() -> list[Request]:
         found = requests(stage.control_plane.audit_log, stage.user)
         return [each for each in found if each.group != "authorization.k8s.io"]
 
     renewal = ("leases", "update")
     stage.wait_for(
-        lambda: renewal in {(each.resource, each.verb) for each in lease_requests()}, "a renewal"
+        lambda: renewal in {(each.resource, each.verb) for each in operator_requests()}, "a renewal"
     )
-    assert [each for each in lease_requests() if each.code == 403] == []
-    used = {(each.group, each.resource, each.verb) for each in lease_requests()}
+    assert [each for each in operator_requests() if each.code == 403] == []
+    used = {(each.group, each.resource, each.verb) for each in operator_requests()}
     granted = {
         (right.group, right.resource, verb)
         for right in (*rights.RUNS, *rights.SECRETS, *rights.LEASE)

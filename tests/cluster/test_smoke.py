@@ -67,7 +67,7 @@ def test_an_example_is_measured_and_its_result_fetched(
 
 def test_a_run_that_fits_no_node_fails_with_its_reason(cluster: Cluster, installed: str) -> None:
     """A server that requests 640 CPUs is Unschedulable, in the scheduler's own words."""
-    server = {"resources": {"cpu": "640", "memory": "512Mi"}, "readyDeadlineSeconds": 15}
+    server = {"resources": {"cpu": "640", "memory": "512Mi"}, "readyDeadlineSeconds": 60}
     make_run(cluster, installed, "too-large", server=server)
     wait_for(cluster, installed, "too-large", "Failed")
     wait_for(cluster, installed, "too-large", "Finished")

@@ -25,12 +25,11 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no typ
 from inferometer_models import zoo
 from support import onnx_models
 from support.serving_process import (
-    DEADLINE_SECONDS,
     ServerProcess,
     serving,
     started,
 )
-from support.waiting import wait_until
+from support.waiting import DEADLINE_SECONDS, wait_until
 
 FOREVER = ("--max-delay-microseconds", "60000000")
 FLAVOURS = {"http": over_http, "grpc": over_grpc}

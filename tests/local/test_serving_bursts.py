@@ -8,10 +8,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
-
 from support import onnx_models
-from support.serving_process import DEADLINE_SECONDS, serving
+from support.requirements import cannot_run
+from support.serving_process import serving
+from support.waiting import DEADLINE_SECONDS
 
 CONNECTIONS = 1500
 _OTHER_FILES = 200
@@ -24,9 +24,9 @@ _CONNECT_SECONDS = 60.0
 def test_connections_that_come_at_once_are_kept(tmp_path: Path) -> None:
     """A server that cannot accept just now loses none of 1,500 connections, and answers each."""
     if not _SOMAXCONN.exists() or int(_SOMAXCONN.read_text()) < CONNECTIONS:
-        pytest.skip(f"this kernel lets fewer than {CONNECTIONS} connections wait (somaxconn)")
+        cannot_run(f"this kernel lets fewer than {CONNECTIONS} connections wait (somaxconn)")
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < CONNECTIONS + _OTHER_FILES:
-        pytest.skip(f"this process may not open {CONNECTIONS} connections (ulimit -n)")
+        cannot_run(f"this process may not open {CONNECTIONS} connections (ulimit -n)")
     model = onnx_models.save(onnx_models.add(), tmp_path / "add.onnx")
     with ExitStack() as stack:
         server = stack.enter_context(serving(model, "--http-port", "0", "--grpc-port", "0"))

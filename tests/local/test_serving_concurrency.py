@@ -14,7 +14,8 @@ import tritonclient.http.aio as over_http  # type: ignore[import-untyped]  # shi
 
 from support import onnx_models
 from support.exposed import samples
-from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving
+from support.serving_process import ServerProcess, serving
+from support.waiting import DEADLINE_SECONDS, within_deadline
 
 CLIENTS, CALLS = 6, 25
 
@@ -56,7 +57,7 @@ def test_concurrent_clients_get_their_own_answers(server: ServerProcess) -> None
     """Clients of both protocols at once each get the ids, shapes and values that they sent."""
 
     async def all_clients() -> None:
-        async with asyncio.timeout(DEADLINE_SECONDS), asyncio.TaskGroup() as group:
+        async with within_deadline("every client's answers"), asyncio.TaskGroup() as group:
             for number in range(CLIENTS):
                 group.create_task(_client(over_http, server.http_url, number))
                 group.create_task(_client(over_grpc, server.grpc_url, CLIENTS + number))
@@ -88,7 +89,7 @@ def test_a_client_that_reads_slowly_gets_everything(server: ServerProcess) -> No
         await writer.wait_closed()
 
     async def bounded() -> None:
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with within_deadline("the answers to a client that reads slowly"):
             await ask()
 
     asyncio.run(bounded())

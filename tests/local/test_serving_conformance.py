@@ -21,7 +21,8 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no typ
 
 from inferometer_models.graph_file import sha256_of
 from support import onnx_models
-from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving
+from support.serving_process import ServerProcess, serving
+from support.waiting import DEADLINE_SECONDS, within_deadline
 
 Array = np.ndarray[Any, Any]
 
@@ -100,7 +101,7 @@ def _check(result: Any, names: Sequence[str]) -> None:
 
 def _in_loop(call: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with within_deadline("the answers to the client"):
             await call()
 
     asyncio.run(bounded())

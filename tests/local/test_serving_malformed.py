@@ -18,7 +18,8 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no typ
 )
 
 from support import onnx_models
-from support.serving_process import DEADLINE_SECONDS, ServerProcess, serving
+from support.serving_process import ServerProcess, serving
+from support.waiting import DEADLINE_SECONDS
 
 MAX_BODY_BYTES = 100_000
 INFER = "/v2/models/copy/infer"

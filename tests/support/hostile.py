@@ -8,8 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
+from support.requirements import cannot_run
 from support.waiting import wait_until
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -81,10 +80,10 @@ def a_group() -> Iterator[Group]:
             (_CGROUPS / "cgroup.subtree_control").write_text("+cpu")
         group.folder.mkdir()
     except OSError as error:
-        pytest.skip(f"this machine lets the tests make no control group with a CPU limit: {error}")
+        cannot_run(f"this machine lets the tests make no control group with a CPU limit: {error}")
     try:
         if not group.quota.exists():
-            pytest.skip(
+            cannot_run(
                 f"this machine's control groups have no CPU limit: there is no {group.quota}"
             )
         yield group

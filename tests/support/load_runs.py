@@ -64,7 +64,7 @@ def a_plan(
             "server": {
                 "runtime": "External",
                 "external": {"url": url},
-                "readyDeadlineSeconds": 20,
+                "readyDeadlineSeconds": 60,
             },
             "load": {"protocol": protocol, **(load or {})},
             "scenarios": [{"name": f"s{i}", **each} for i, each in enumerate(scenarios)],

@@ -37,8 +37,8 @@ def an_account(api: Api, namespace: str, name: str, rules: list[dict[str, Any]])
     accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     api.ask("POST", accounts, {"metadata": {"name": name}})
     _grant(api, namespace, (namespace, name), rules)
-    request = api.ask("POST", f"{accounts}/{name}/token", {"spec": {}})
-    return str(request["status"]["token"])
+    token_request = api.ask("POST", f"{accounts}/{name}/token", {"spec": {}})
+    return str(token_request["status"]["token"])
 
 
 def grant_agents(api: Api, namespace: str, operator_namespace: str) -> None:

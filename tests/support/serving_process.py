@@ -12,17 +12,53 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-DEADLINE_SECONDS = 60.0
-"""Far above what anything takes: a test that reaches it has failed."""
+from support.waiting import DEADLINE_SECONDS, wait_until
+
+_GATED = """
+import sys
+import onnxruntime
+from inferometer_serving.__main__ import main
+
+compute = onnxruntime.InferenceSession.run
+
+
+def wait_and_compute(*words):
+    open(sys.argv[1]).close()  # blocks until something has opened the pipe to write
+    return compute(*words)
+
+
+onnxruntime.InferenceSession.run = wait_and_compute
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+class Gate:
+    """Holds up every inference of a server while it is shut, as it is at first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pipe = folder / "gate"
+        os.mkfifo(self.pipe)
+        self._open: int | None = None
+
+    def open(self) -> None:
+        """Let inferences run, those that wait too."""
+        self._open = os.open(self.pipe, os.O_RDWR)
+
+    def shut(self) -> None:
+        """Hold up inferences from now on."""
+        if self._open is not None:
+            os.close(self._open)
+            self._open = None
 
 
 class ServerProcess:
     """One server process: the lines it prints on standard output, and its end."""
 
-    def __init__(self, model: Path, *options: str) -> None:
+    def __init__(self, model: Path, *options: str, gate: Gate | None = None) -> None:
         self._log = (model.parent / f"server-{time.monotonic_ns()}.log").open("w+")
+        program = ["-m", "inferometer_serving"] if gate is None else ["-c", _GATED, str(gate.pipe)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "inferometer_serving", "--model", str(model), *options],
+            [sys.executable, *program, "--model", str(model), *options],
             stdout=subprocess.PIPE,
             stderr=self._log,
         )
@@ -48,19 +84,19 @@ class ServerProcess:
 
     def event(self, name: str) -> dict[str, Any]:
         """Return the next event, which must be called `name`; fail past the deadline."""
-        told: dict[str, Any] = json.loads(self._line())
-        if told.get("event") != name:
-            raise AssertionError(f"the server printed {told} instead of {name}: {self.errors()}")
+        message: dict[str, Any] = json.loads(self._line())
+        if message.get("event") != name:
+            raise AssertionError(f"the server printed {message} instead of {name}: {self.errors()}")
         if name == "listening":
-            self.http_port, self.grpc_port = told["httpPort"], told["grpcPort"]
-        return told
+            self.http_port, self.grpc_port = message["httpPort"], message["grpcPort"]
+        return message
 
     def last_event(self) -> dict[str, Any]:
         """Return the last line of a server that has ended."""
         stdout = self._process.stdout
         rest = self._pending + (stdout.read() if stdout is not None else b"")
-        told: dict[str, Any] = json.loads(rest.splitlines()[-1])
-        return told
+        message: dict[str, Any] = json.loads(rest.splitlines()[-1])
+        return message
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal."""
@@ -68,7 +104,10 @@ class ServerProcess:
 
     def exit_code(self) -> int:
         """Return the exit code once the process has ended; fail past the deadline."""
-        return self._process.wait(DEADLINE_SECONDS)
+        wait_until(
+            lambda: self._process.poll() is not None, f"the end of the server of {self.model}"
+        )
+        return self._process.wait()
 
     def errors(self) -> str:
         """Return what the server wrote to standard error so far."""
@@ -102,9 +141,9 @@ class ServerProcess:
 
 
 @contextmanager
-def started(model: Path, *options: str) -> Iterator[ServerProcess]:
+def started(model: Path, *options: str, gate: Gate | None = None) -> Iterator[ServerProcess]:
     """Run a server that may not be ready yet; it is gone afterwards."""
-    process = ServerProcess(model, *options)
+    process = ServerProcess(model, *options, gate=gate)
     try:
         yield process
     finally:
@@ -112,9 +151,11 @@ def started(model: Path, *options: str) -> Iterator[ServerProcess]:
 
 
 @contextmanager
-def serving(model: Path, *options: str) -> Iterator[ServerProcess]:
-    """Run a server that is ready; it is gone afterwards."""
-    with started(model, *options) as process:
+def serving(model: Path, *options: str, gate: Gate | None = None) -> Iterator[ServerProcess]:
+    """Run a server that is ready, behind a gate that is open then; it is gone afterwards."""
+    with started(model, *options, gate=gate) as process:
+        if gate is not None:
+            gate.open()
         process.event("listening")
         process.event("ready")
         yield process

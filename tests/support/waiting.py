@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 DEADLINE_SECONDS = 60.0
@@ -45,6 +46,18 @@ def wait_until(
             logs = "".join(f"\n{process.name}: {process.tail()}" for process in needs)
             raise TimeoutError(f"{what} was waited for during {deadline_seconds:g} s.{logs}")
         time.sleep(poll_seconds)
+
+
+@asynccontextmanager
+async def within_deadline(what: str) -> AsyncIterator[None]:
+    """Give a block that waits for something the deadline; TimeoutError past it."""
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS) as waiting:
+            yield
+    except TimeoutError as error:
+        if not waiting.expired():
+            raise
+        raise TimeoutError(f"{what} was waited for during {DEADLINE_SECONDS:g} s.") from error
 
 
 async def until(true: Callable[[], bool], what: str) -> None:

@@ -15,17 +15,17 @@ from inferometer_loadgen.wire.contract import (
     ReplyBody,
     RequestTarget,
 )
+from support.waiting import DEADLINE_SECONDS, within_deadline
 
-DEADLINE_SECONDS = 60.0
 Answer = tuple[Failure | None, ReplyBody | None]
 T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a test's coroutine on uvloop, at most DEADLINE_SECONDS long."""
+    """Run a test's coroutine on uvloop, until the deadline at most."""
 
     async def bounded() -> T:
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with within_deadline(f"the end of {main}"):
             return await main
 
     return uvloop.run(bounded())
@@ -84,7 +84,11 @@ async def connected(target: RequestTarget, *, streams: int = 1) -> AsyncIterator
     """Open a connection and close it at the end."""
     caller = Caller(target)
     caller.connection = await open_connection(
-        target, caller.on_reply, caller.on_capacity, streams=streams, connect_timeout_seconds=5
+        target,
+        caller.on_reply,
+        caller.on_capacity,
+        streams=streams,
+        connect_timeout_seconds=DEADLINE_SECONDS,
     )
     try:
         yield caller

@@ -4,7 +4,7 @@ import io
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from rich.console import Console
 from rich.text import Text
 
@@ -178,7 +178,7 @@ def test_the_status_of_a_run_has_the_same_rows_of_energy() -> None:
 
 
 @given(any_results())
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 def test_any_document_prints_and_commands_no_terminal(document: ResultDocument) -> None:
     """Whatever a document holds, it prints, and its texts never reach the terminal as commands."""
     assert "\x1b[2J" not in _printed(document, terminal=True)

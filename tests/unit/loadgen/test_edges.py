@@ -1,19 +1,15 @@
-"""Edges of the load generator: reports, timer, addresses, environment."""
+"""Edges of the load generator: reports, addresses, environment."""
 
-import asyncio
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
 from inferometer_api.plan.reports import FinalReport, ProgressReport
 from inferometer_api.results.result import Outcome
 from inferometer_loadgen.client.load_client import OwnProcess
 from inferometer_loadgen.client.node import node, packages
-from inferometer_loadgen.client.pace import TimerPacer
 from inferometer_loadgen.record.thinned import MOST_ENTRIES
 from inferometer_loadgen.reporting.report_writer import ReaderGoneError, ReportWriter
 from inferometer_loadgen.requests.inputs import InputRefusedError
@@ -51,37 +47,6 @@ def test_a_reader_that_has_gone_is_noticed() -> None:
     with pytest.raises(ReaderGoneError):
         reporter.add(THE_END)
     os.close(writing)
-
-
-@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
-def test_the_timer_never_wakes_early(runner: Any) -> None:
-    """Armed again and again the timer wakes once for each time, none before it is due."""
-
-    async def wake_often() -> list[int]:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        dues = [time.monotonic_ns() + offset for offset in (-5, 0, 300_000, 2_000_000, 2_100_000)]
-        lags: list[int] = []
-
-        def wake() -> None:
-            lags.append(time.monotonic_ns() - dues[len(lags)])
-            if len(lags) == len(dues):
-                pacer.close()
-                pacer.close()
-                done.set_result(None)
-            else:
-                pacer.arm(dues[len(lags)])
-
-        pacer = TimerPacer(loop, wake)
-        pacer.arm(dues[0] + 10**12)
-        pacer.arm(dues[0])
-        async with asyncio.timeout(60):
-            await done
-        return lags
-
-    lags = runner(wake_often())
-    assert len(lags) == 5
-    assert min(lags) >= 0
 
 
 @pytest.mark.parametrize(
@@ -124,7 +89,7 @@ def test_a_url_that_does_not_fit_is_refused(url: str, protocol: Any, words: str)
 
 
 @pytest.mark.parametrize(
-    ("told", "nodes", "fell_back"),
+    ("settings", "nodes", "fell_back"),
     [
         ({}, {}, None),
         ({"nodes_by_provider": '{"CUDA": 3}', "compute_nodes_fell_back": "2"}, {"CUDA": 3}, 2),
@@ -133,15 +98,15 @@ def test_a_url_that_does_not_fit_is_refused(url: str, protocol: Any, words: str)
     ],
 )
 def test_facts_that_nobody_told_are_absent(
-    told: dict[str, str], nodes: dict[str, int], fell_back: int | None
+    settings: dict[str, str], nodes: dict[str, int], fell_back: int | None
 ) -> None:
     """The server's own facts are used; what it does not report is absent, not invented."""
     plan = a_plan("http://127.0.0.1:8000", {"singleStream": {}})
-    described = ServerDescription("", "", [], ["7"], [], [], told)
+    described = ServerDescription("", "", [], ["7"], [], [], settings)
     found = environment_of(plan, [described], ["A note."])
     assert found.server.graph_nodes_by_provider == nodes
     assert found.server.cpu_fallback_graph_nodes == fell_back
-    assert found.server.settings == told
+    assert found.server.settings == settings
     assert found.model.version == "7"
     assert found.model.sha256 is None
     assert found.notes == ["A note."]

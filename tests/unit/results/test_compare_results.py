@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from inferometer_api.results.result import Energy, ResultDocument, ScenarioResult, Step, Verdict
 from inferometer_api.status.run_status import Attribution
@@ -243,7 +243,7 @@ def test_what_cannot_be_judged_is_listed() -> None:
     )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(any_results(), any_results())
 def test_any_two_documents_can_be_compared(before: ResultDocument, after: ResultDocument) -> None:
     """Whatever they contain or lack, the comparison does not fail."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from typing_extensions import override
 
 from inferometer_api.results.result import Finding, ResultDocument, Verdict
@@ -78,7 +78,7 @@ def _page(document: ResultDocument) -> _Page:
 
 
 @given(any_results())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 def test_any_document_renders_and_cannot_inject(document: ResultDocument) -> None:
     """Whatever a document holds, the page is well-formed and no element comes from a text."""
     page = _page(document)

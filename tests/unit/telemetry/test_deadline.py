@@ -8,8 +8,7 @@ import pytest
 from inferometer_api.results.agent_sample import GpuReading
 from inferometer_telemetry.gpu.deadline import DeadlineSource
 from inferometer_telemetry.sources import GpuSourceReading, Owners, Target
-
-LONG = 30.0
+from support.waiting import DEADLINE_SECONDS, wait_until
 
 
 class Driver:
@@ -24,7 +23,7 @@ class Driver:
 
     def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpuSourceReading:
         """Answer when it may."""
-        assert self.let.wait(LONG)
+        assert self.let.wait(DEADLINE_SECONDS), "nobody let the driver answer"
         self.read_at.append(now_ns)
         assert list(owners(1)) == list(requested)
         self.answered.set()
@@ -46,7 +45,7 @@ def test_gpus_answer_as_without_it() -> None:
     """What a source reports or raises arrives, each reading by itself."""
     driver = Driver()
     driver.let.set()
-    gpus = DeadlineSource(driver, LONG)
+    gpus = DeadlineSource(driver, DEADLINE_SECONDS)
     assert [read(gpus, at).gpus[0].name for at in (1, 2)] == ["1", "2"]
     driver.fault = RuntimeError("an unexpected error of the driver")
     with pytest.raises(RuntimeError, match="unexpected error"):
@@ -66,7 +65,7 @@ def test_a_driver_that_hangs_is_missing_until_it_answers() -> None:
     gpus.close()
     assert not driver.is_closed, "a library that hangs is not closed"
     driver.let.set()
-    assert driver.answered.wait(LONG)
+    assert driver.answered.wait(DEADLINE_SECONDS), "the late answer did not come"
     assert driver.read_at == [1]
 
 
@@ -76,8 +75,13 @@ def test_a_driver_that_wakes_goes_on() -> None:
     gpus = DeadlineSource(driver, 0.01)
     assert read(gpus, 1).gpus == []
     driver.let.set()
+    assert driver.answered.wait(DEADLINE_SECONDS), "the late answer did not come"
     at = 1
-    while not (found := read(gpus, at := at + 1)).gpus:
-        assert driver.answered.wait(LONG)
-    assert found.gpus[0].name == str(at)
+
+    def answers() -> bool:
+        nonlocal at
+        at += 1
+        return [gpu.name for gpu in read(gpus, at).gpus] == [str(at)]
+
+    wait_until(answers, "a new reading of the driver that woke", poll_seconds=0.0)
     assert driver.read_at[0] == 1
