@@ -144,14 +144,17 @@ def test_a_closed_pacer_wakes_nobody(made: Pacers) -> None:
 
 def test_replies_are_read_while_it_spins(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes within the last quarter of a millisecond is read before the time has come."""
-    microseconds = count()
-    clock = SimpleNamespace(monotonic_ns=lambda: 1000 * next(microseconds))
-    monkeypatch.setattr(pace, "time", clock)
 
     async def handled() -> list[str]:
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
+        microseconds = count()
         found: list[str] = []
+
+        def now_ns() -> int:
+            if (now := next(microseconds)) == 100:
+                theirs.send(b"x")
+            return 1000 * now
 
         def read() -> None:
             ours.recv(1)
@@ -164,7 +167,7 @@ def test_replies_are_read_while_it_spins(monkeypatch: pytest.MonkeyPatch) -> Non
         with ours, theirs:
             ours.setblocking(False)
             loop.add_reader(ours, read)
-            theirs.send(b"x")
+            monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic_ns=now_ns))
             pacer = SpinPacer(loop, wake)
             pacer.arm(200_000)
             await until(lambda: "the time" in found, "a wake-up")
