@@ -5,18 +5,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from support.quiet import INCONCLUSIVE, disturbance, read_counters
 from verify import INCONCLUSIVE_VARIABLE
 
-# A deadline for each example would be a limit on how busy the machine may be.
-settings.register_profile("patient", settings.default, deadline=None)
+# A deadline for each example, or for making them, would be a limit on how busy the machine may be.
+settings.register_profile(
+    "patient",
+    settings.default,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 # For `make mutants`: only whether a test fails matters, not the smallest example.
 settings.register_profile(
     "mutants",
     settings.get_profile("patient"),
-    derandomize=True,
     phases=(Phase.explicit, Phase.generate),
 )
 settings.load_profile("patient")
