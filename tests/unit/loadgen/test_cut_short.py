@@ -6,18 +6,16 @@ from typing import Any
 
 import pytest
 
+from inferometer_api.plan.reports import ScenarioReport
 from inferometer_api.results.result import ScenarioResult
 from inferometer_api.spec.scenario import Concurrency, Scenario, Validity
 from inferometer_loadgen.drive.first_requests import FirstRequestsRefusedError
 from inferometer_loadgen.fleet.answers import worker_lost_error
-from inferometer_loadgen.run.scenario import (
-    RepeatMeasurements,
-    ScenarioRepeat,
-    StepContext,
-    measure_repeat,
-)
-from inferometer_loadgen.run.step import StepOutcome
-from inferometer_loadgen.schedule.steps import End, StepPlan, plan_steps
+from inferometer_loadgen.run.executor import Interruption, ScenarioRepeat
+from inferometer_loadgen.run.load_executor import LoadRepeat
+from inferometer_loadgen.run.load_step import StepOutcome
+from inferometer_loadgen.run.scenario import measure_scenario
+from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.goal import ObservedCounts, StepObservation
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
 from inferometer_loadgen.wire import ConnectionFailedError
@@ -29,27 +27,42 @@ SWEEP = Scenario(name="sweep", concurrency=Concurrency(clients=[1, 2, 4]))
 
 def swept(third: BaseException | End) -> ScenarioResult:
     """Judge a sweep whose third step raises this, or ends so before its window begins."""
-    found = RepeatMeasurements()
+    measured: list[str] = []
+    reports: list[Any] = []
 
-    class Executor:
-        async def run(self, scenario: str, plan: StepPlan) -> StepOutcome:  # noqa: ARG002 - the name is not judged
+    class Steps:
+        async def run(self, scenario: str, plan: StepPlan) -> StepOutcome:
+            measured.append(scenario)
             over = StepObservation(ObservedCounts(0, 0))
-            if len(found.measurements) < 2:
+            if len(measured) < 3:
                 step = a_step(label=plan.label, scheduled_qps=None, dispatch_lag=None)
                 return StepOutcome(End.DONE, over, Measurement(plan, step, End.DONE))
             if isinstance(third, BaseException):
                 raise third
             return StepOutcome(third, over)
 
-    turn = ScenarioRepeat(SWEEP, 0, plan_steps(SWEEP, VALIDITY, 1), VALIDITY, 1)
-    progress: Any = SimpleNamespace(preparing=lambda *_: None)
-    context = StepContext({"load": Executor()}, progress, lambda: False)
+    async def no_starts() -> list[frozenset[str]]:
+        return []
+
+    def start(repeat: ScenarioRepeat) -> LoadRepeat:
+        steps: Any = Steps()
+        return LoadRepeat(repeat, steps, ScenarioConditions(kind="concurrency"), lambda: "")
+
+    run: Any = SimpleNamespace(
+        servers=SimpleNamespace(starts=no_starts),
+        reports=SimpleNamespace(add=reports.append),
+        progress=SimpleNamespace(preparing=lambda *_: None),
+        interruption=Interruption(),
+    )
+    executor: Any = SimpleNamespace(start=start)
     try:
-        asyncio.run(measure_repeat(context, turn, found))
+        asyncio.run(measure_scenario(run, executor, [ScenarioRepeat(SWEEP, 0, VALIDITY, 1)]))
     except BaseException as error:
         if error is not third:
             raise
-    return found.result(turn, ScenarioConditions(kind="concurrency"))
+    (report,) = reports
+    assert isinstance(report, ScenarioReport)
+    return report.scenario
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from inferometer_api.runtimes.descriptor import Place, RuntimeDescriptor
 from inferometer_api.runtimes.launched import UNAVAILABLE
 from inferometer_api.runtimes.table import RUNTIMES
-from inferometer_api.scenarios.table import most_clients
+from inferometer_api.scenarios.table import SCENARIOS, most_clients
 from inferometer_api.spec.address import AddressError, address
 from inferometer_api.spec.load import Load, Tls
 from inferometer_api.spec.run import BenchmarkRun, RunSpec
@@ -26,6 +26,7 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
     at_place = _unavailable_locally if place == "Local" else _unavailable_in_cluster
     return (
         *_limits(spec, descriptor),
+        *_scenario_kinds(spec),
         *at_place(spec, descriptor),
         *_load(spec, descriptor, place),
     )
@@ -40,6 +41,15 @@ def _limits(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
         value = limit.value(spec.server)
         if value not in limit.supported:
             yield f"{limit.path}: {value} {_NOT_HERE}; available: {_listed(limit.supported)}."
+
+
+def _scenario_kinds(spec: RunSpec) -> Iterator[str]:
+    for index, scenario in enumerate(spec.scenarios):
+        if scenario.kind not in SCENARIOS:
+            yield (
+                f"spec.scenarios[{index}].{scenario.kind}: {scenario.kind} {_NOT_HERE}; "
+                f"available: {_listed(tuple(SCENARIOS))}."
+            )
 
 
 def _unavailable_locally(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
@@ -181,7 +191,7 @@ def _tls_elsewhere(tls: Tls, place: Place) -> Iterator[str]:
 def _too_many_clients(spec: RunSpec, load: Load) -> Iterator[str]:
     room = load.connections * load.streams_per_connection
     for index, scenario in enumerate(spec.scenarios):
-        most = most_clients(scenario) or 0
+        most = (most_clients(scenario) or 0) if scenario.kind in SCENARIOS else 0
         if load.protocol == "GRPC" and most > room:
             yield (
                 f"spec.scenarios[{index}].{scenario.kind}.clients: {most} clients are more than "

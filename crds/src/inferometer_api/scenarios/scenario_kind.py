@@ -14,8 +14,6 @@ from inferometer_api.spec.mlperf import Minimums
 from inferometer_api.spec.scenario import LoadProfile, Validity
 
 Profile = TypeVar("Profile", bound=LoadProfile)
-Executor = Literal["load"]
-"""Who executes a step: load sends requests to the server and measures the replies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +22,8 @@ class ScenarioKind(Generic[Profile]):
 
     profile: type[Profile]
     """The spec model of the member that selects this kind."""
-    executor: Executor
+    executor: str
+    """Name of the load generator's executor: load sends requests and measures the replies."""
     loop: Literal["closed", "open"]
     """Closed: latency counts from the send; open: from the scheduled time."""
     steps: Literal["one", "sweep", "search"]

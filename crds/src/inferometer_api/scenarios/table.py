@@ -1,7 +1,7 @@
 """Table of scenario kinds: one row per kind, by its wire name.
 
 A new kind needs its spec model, a row here, and an executor in the load generator if no existing
-one can execute its steps.
+one can measure its steps.
 """
 
 from collections.abc import Iterator, Mapping

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.scenarios.step_setting import Closed
@@ -27,30 +26,28 @@ class FleetDriverFactory:
     """Lets each worker of a fleet drive its share of every step. See DriverFactory."""
 
     fleet: Fleet
-    protocol: str
+    plan: LoadPlan
+    description: ServerDescription
     report_progress: Callable[[float], None]
     """Gets the share of the requests that is prepared, 0 to 1."""
     on_first_query: Callable[[], None]
     """Called before the first query of a step is sent."""
+    _is_set_up: bool = False
     _prepared: dict[int, float] = field(default_factory=dict)
 
-    @classmethod
-    async def set_up(
-        cls,
-        fleet: Fleet,
-        plan: LoadPlan,
-        description: ServerDescription,
-        report_progress: Callable[[float], None],
-        on_first_query: Callable[[], None],
-    ) -> Self:
-        """Send the run's plan to every worker; raises WorkerLostError, InputRefusedError."""
+    async def set_up(self) -> None:
+        """Send the run's plan to every worker, once; raises WorkerLostError, InputRefusedError."""
+        if self._is_set_up:
+            return
         # The token authorizes ending the run; workers do not need it.
-        encoded = plan.model_copy(update={"stop_token": ""}).model_dump_json(exclude_none=True)
-        await fleet.request(SetUp(encoded, description), SetUpDone)
-        return cls(fleet, plan.run.spec.load.protocol, report_progress, on_first_query)
+        plan = self.plan.model_copy(update={"stop_token": ""})
+        encoded = plan.model_dump_json(exclude_none=True)
+        await self.fleet.request(SetUp(encoded, self.description), SetUpDone)
+        self._is_set_up = True
 
     async def prepare(self, scenario: str, plan: StepPlan) -> LoadDriver:
-        """Prepare the driver of a step."""
+        """Prepare the driver of a step, after `set_up`."""
+        await self.set_up()
         workers = participants(plan, self.fleet.workers)
         self._prepared = dict.fromkeys(workers, 0.0)
 
@@ -64,7 +61,9 @@ class FleetDriverFactory:
         name = f"{scenario} ({plan.label})" if plan.label else scenario
         show = None if self.fleet.web_port is None else self.fleet.show
         idle = self.fleet.workers[len(workers) :]
-        return FleetDriver(self.fleet, plan, ready, WebPageFeed(name, self.protocol, show), idle)
+        return FleetDriver(
+            self.fleet, plan, ready, WebPageFeed(name, self.plan.run.spec.load.protocol, show), idle
+        )
 
     def on_message(self, worker: int, message: WorkerMessage) -> None:
         """Take a worker's report of its preparations."""

@@ -15,6 +15,8 @@ from inferometer_api.results.result import Outcome
 from inferometer_api.timestamps import format_time
 from inferometer_loadgen.reporting.live_metrics import LiveMetrics
 from inferometer_loadgen.reporting.report_writer import LastingReport, ReaderGoneError, ReportSink
+from inferometer_loadgen.run.executor import Executors
+from inferometer_loadgen.run.executor_table import EXECUTORS
 from inferometer_loadgen.run.session import MeasurementSession
 
 INTERRUPTED = Outcome(state="Interrupted", reason="Interrupted")
@@ -24,7 +26,9 @@ TERMINATED = Outcome(state="Terminated", reason="Terminated")
 class PlanExecution:
     """Executes one plan. A signal or `stop` ends it early and keeps what was measured."""
 
-    def __init__(self, plan: LoadPlan, reports: ReportSink) -> None:
+    def __init__(
+        self, plan: LoadPlan, reports: ReportSink, executors: Executors = EXECUTORS
+    ) -> None:
         self.live = LiveMetrics(plan)
         """Its metrics while it works."""
         self._composer = ResultComposer(
@@ -33,7 +37,9 @@ class PlanExecution:
             started_at=plan.started_at or _now(),
             inferometer_version=version("inferometer"),
         )
-        self._session = MeasurementSession(plan, _Tee(self._composer, reports), self.live)
+        self._session = MeasurementSession(
+            plan, _Tee(self._composer, reports), self.live, executors
+        )
         self._stopped: Outcome | None = None
 
     def stop(self, outcome: Outcome) -> None:

@@ -1,153 +1,186 @@
-"""Step executor that drives load at the servers."""
+"""Executor that drives load at the servers."""
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 
-from typing_extensions import override
-
-from inferometer_api.timestamps import format_time
-from inferometer_loadgen.drive import DrivenStep, LoadDriver, StepObserver
-from inferometer_loadgen.drive.prepare import DriverFactory
-from inferometer_loadgen.record.recorder import Recorder
-from inferometer_loadgen.record.silences import longest_ns
-from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
-from inferometer_loadgen.run.resource_usage import ResourceUsage
-from inferometer_loadgen.run.step import StepOutcome
-from inferometer_loadgen.run.step_controller import StepController
-from inferometer_loadgen.run.step_result import Metered, Span, summarize, unanswered
+from inferometer_api.plan.reports import ListeningReport
+from inferometer_api.results.result import ScenarioResult
+from inferometer_api.scenarios.table import recorded_arrivals
+from inferometer_loadgen.client.node import node_name
+from inferometer_loadgen.drive.prepare import DriverFactory, local_driver_factory
+from inferometer_loadgen.fleet.answers import worker_lost_error
+from inferometer_loadgen.fleet.driver_factory import FleetDriverFactory
+from inferometer_loadgen.fleet.fleet import Fleet, open_fleet
+from inferometer_loadgen.requests.inputs import check_taken
+from inferometer_loadgen.requests.pool import InputSources
+from inferometer_loadgen.run.environment import fell_back
+from inferometer_loadgen.run.executor import CUTS_SHORT, RunContext, ScenarioRepeat, StepEnd
+from inferometer_loadgen.run.load_step import EndOnInterruption, LoadStepRunner
 from inferometer_loadgen.run.step_telemetry import RunTelemetry
-from inferometer_loadgen.schedule.steps import StepPlan
-from inferometer_loadgen.verdict.measurement import Measurement
+from inferometer_loadgen.schedule.steps import End, StepPlan
+from inferometer_loadgen.search.knee import find_knee
+from inferometer_loadgen.search.steps import PeakSearch
+from inferometer_loadgen.server.control_plane import ServerDescription
+from inferometer_loadgen.verdict.judge import judge
+from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
 
 
-@dataclass(frozen=True, slots=True)
-class LoadExecutor:
-    """Drives load; see StepExecutor."""
+@asynccontextmanager
+async def open_load_executor(run: RunContext) -> AsyncIterator["LoadExecutor"]:
+    """Start the fleet, if there is one, and wait for its workers; end it all on exit.
 
-    drivers: DriverFactory
-    server_process_ids: Sequence[int]
-    telemetry: RunTelemetry
-    progress: ProgressReporter
-    observers: Sequence[StepObserver]
-    """Observers of every step, besides those that it makes for each."""
-
-    async def run(self, scenario: str, plan: StepPlan) -> StepOutcome:
-        """Measure one step. Raises what `DriverFactory.prepare` raises."""
-        driver = await self.drivers.prepare(scenario, plan)
-        controller = StepController(driver, plan)
-        telemetry = self.telemetry.step(is_probe=plan.is_probe)
-        window = _WindowRecord(driver.recorder)
-        usage = ResourceUsage(self.server_process_ids, driver.client)
-        observers = _Observers(
-            [*self.observers, _GarbageFreeze(), controller, telemetry, window, usage]
-        )
-        driver.observer = observers
-        try:
-            await telemetry.measure_idle(self.progress.idle)
-            await driver.connect()
-            with observers.watching(DrivenStep(scenario, plan, driver)):
-                end = await driver.run()
-                over = controller.over()
-                used = usage.totals()
-                # An interrupt from here on ends a step that is over: its figures are kept.
-                await telemetry.settled()
-        finally:
-            await driver.close()
-        if not window.started_at:
-            return StepOutcome(end, over)
-        tallied = driver.recorder.statistics
-        step = summarize(
-            plan,
-            tallied,
-            _span(driver, window.started_at),
-            used,
-            Metered(telemetry.terms, telemetry.windows(driver.window_ns), window.answered),
-            end=end,
-            reconnects=driver.reconnects,
-            open_loop=driver.open_loop,
-            connections=driver.connection_count,
-            workers=driver.workers,
-        )
-        left = unanswered(tallied)
-        measurement = Measurement(plan, step, end, left, warmed_up=controller.warmed_up)
-        return StepOutcome(end, over, measurement)
-
-
-def _span(driver: LoadDriver, started_at: str) -> Span:
-    return Span(
-        started_at=started_at,
-        warm_up_ns=driver.window_ns - driver.begin_ns,
-        duration_ns=driver.duration_ns,
-        drain_ns=max(0, driver.last_reply_ns - driver.window_ns - driver.duration_ns),
-        longest_silence_ns=None if driver.open_loop else longest_ns(driver.silences),
-    )
-
-
-class _Observers(StepObserver):
-    """Notifies several observers, in their order."""
-
-    def __init__(self, observers: Sequence[StepObserver]) -> None:
-        self._observers = observers
-
-    @contextmanager
-    def watching(self, step: DrivenStep) -> Iterator[None]:
-        """Begin all observers, and end them in reverse order whatever happens."""
-        with ExitStack() as stack:
-            for observer in self._observers:
-                stack.callback(observer.end)
-                observer.begin(step)
-            yield
-
-    @override
-    def begin_window(self) -> None:
-        for observer in self._observers:
-            observer.begin_window()
-
-    @override
-    def second(self) -> None:
-        for observer in self._observers:
-            observer.second()
-
-    @override
-    def end_window(self) -> None:
-        for observer in self._observers:
-            observer.end_window()
-
-
-class _GarbageFreeze(StepObserver):
-    """Collects garbage once before the load, so that no collection falls into the window.
-
-    A collection over everything takes tens of milliseconds.
+    Raises WorkerLostError, and FleetNotReadyError if workers do not connect in time.
     """
+    if run.plan.run.spec.load.workers > 1:
+        run.progress.gathering(0.0, "")
+    async with open_fleet(
+        run.plan, lambda port: run.reports.add(ListeningReport(fleet_web_port=port))
+    ) as fleet:
+        if fleet is not None:
+            await fleet.wait_for_workers(run.progress.gathering)
+        telemetry = RunTelemetry(run.plan)
+        try:
+            yield LoadExecutor(run, fleet, telemetry)
+        finally:
+            await telemetry.close()
 
-    @override
-    def begin(self, step: DrivenStep) -> None:
-        gc.collect()
-        gc.freeze()
 
-    @override
-    def end(self) -> None:
-        gc.unfreeze()
+class LoadExecutor:
+    """Drives load in this process or in a fleet; see Executor."""
+
+    def __init__(self, run: RunContext, fleet: Fleet | None, telemetry: RunTelemetry) -> None:
+        self._run = run
+        self._fleet = fleet
+        self._telemetry = telemetry
+        self._descriptions: Sequence[ServerDescription] = ()
+        self._steps: LoadStepRunner | None = None
+
+    async def prepare(
+        self, descriptions: Sequence[ServerDescription], repeats: Sequence[ScenarioRepeat]
+    ) -> Sequence[str]:
+        """Make every step's source of requests, to refuse inputs that do not fit first."""
+        run, first = self._run, descriptions[0]
+        inputs = InputSources(run.plan.run.spec.load, run.plan.inputs_file, first.inputs)
+        notes: dict[str, None] = {}
+        for repeat in repeats:
+            for recorded in recorded_arrivals(repeat.scenario, repeat.trace_file):
+                inputs.traces.arrivals(Path(recorded.file), recorded.milli_time_scale)
+            for size in repeat.scenario.profile.request_batch_sizes:
+                check_taken(size, first.max_batch_size)
+                note = inputs.note(inputs.source(size), size)
+                if note is not None:
+                    notes[note] = None
+        self._descriptions = descriptions
+        self._steps = LoadStepRunner(
+            drivers=self._drivers(first, inputs),
+            server_process_ids=run.plan.server_process_ids,
+            telemetry=self._telemetry,
+            progress=run.progress,
+            observers=[run.live, run.progress, EndOnInterruption(run.interruption)],
+        )
+        return list(notes)
+
+    def start(self, repeat: ScenarioRepeat) -> "LoadRepeat":
+        """Begin one repeat of a scenario; raises RuntimeError before `prepare`."""
+        if self._steps is None:
+            raise RuntimeError("A scenario was started before the load was prepared.")
+        return LoadRepeat(repeat, self._steps, self._conditions(repeat), self._lost_worker)
+
+    def _drivers(self, description: ServerDescription, inputs: InputSources) -> DriverFactory:
+        run, fleet = self._run, self._fleet
+        if fleet is not None:
+            return FleetDriverFactory(
+                fleet, run.plan, description, run.progress.prepared, run.on_first_query
+            )
+        return local_driver_factory(
+            run.plan, description, inputs, run.progress.prepared, run.on_first_query
+        )
+
+    def _conditions(self, repeat: ScenarioRepeat) -> ScenarioConditions:
+        spec, servers = self._run.plan.run.spec, self._run.servers
+        return ScenarioConditions(
+            kind=repeat.scenario.kind,
+            rules=spec.validity.rules,
+            spins=spec.load.pacing == "Spin",
+            colocated=any(servers.are_colocated(node) for node in self._load_nodes()),
+            not_guaranteed=servers.not_guaranteed(),
+            cpu_count=len(os.sched_getaffinity(0)),
+            compute_nodes_fell_back=max(fell_back(each) or 0 for each in self._descriptions),
+            energy_requested=spec.telemetry.power == "Auto",
+        )
+
+    def _load_nodes(self) -> frozenset[str | None]:
+        """Return the nodes that load comes from; None if a node is not known."""
+        if self._fleet is None:
+            return frozenset({node_name()})
+        return frozenset(hello.node or None for hello in self._fleet.hellos.values())
+
+    def _lost_worker(self) -> str:
+        """Return which worker of the fleet was lost, and why; empty if none was."""
+        lost = {} if self._fleet is None else self._fleet.lost
+        return next((str(worker_lost_error(*each)) for each in lost.items()), "")
 
 
-class _WindowRecord(StepObserver):
-    """Records when the window began and how many queries were answered within it."""
+class LoadRepeat:
+    """Measures one repeat under load: its planned steps, or a search; see RepeatExecution."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self.started_at = ""
-        """Empty until the window begins."""
-        self.answered = 0
-        """Queries answered between the window's edges, whenever they were due."""
+    def __init__(
+        self,
+        repeat: ScenarioRepeat,
+        steps: LoadStepRunner,
+        conditions: ScenarioConditions,
+        lost_worker: Callable[[], str],
+    ) -> None:
+        self._repeat = repeat
+        self._steps = steps
+        self._conditions = conditions
+        self._lost_worker = lost_worker
+        self._planned = iter(repeat.steps)
+        goal = repeat.kind.search
+        self._search = (
+            None
+            if goal is None
+            else PeakSearch(goal(repeat.scenario.profile), repeat.validity, repeat.seed)
+        )
+        self._measurements: list[Measurement] = []
 
-    @override
-    def begin_window(self) -> None:
-        self.answered = -self._recorder.answered_at_all
-        self.started_at = format_time(datetime.now(UTC))
+    def next_step(self) -> StepPlan | None:
+        """Return the next planned step, or the one that the search chooses."""
+        if self._search is None:
+            return next(self._planned, None)
+        return self._search.next_step(time.monotonic())
 
-    @override
-    def end_window(self) -> None:
-        self.answered += self._recorder.answered_at_all
+    async def run_step(self, step: StepPlan) -> StepEnd:
+        """Measure a step. Raises what `DriverFactory.prepare` raises."""
+        outcome = await self._steps.run(self._repeat.scenario.name, step)
+        if outcome.measurement is not None:
+            self._measurements.append(outcome.measurement)
+            if self._search is not None and outcome.end not in CUTS_SHORT:
+                self._search.observe(outcome.measurement.step, outcome.over)
+        is_lost = outcome.end is End.WORKER_LOST
+        return StepEnd(outcome.end, self._lost_worker() if is_lost else outcome.last_error)
+
+    def judge(self, cut_short: End | None, *, server_restarted: bool) -> ScenarioResult | None:
+        """Return the figures and the verdict; None if nothing was measured."""
+        if not self._measurements:
+            return None
+        repeat = self._repeat
+        steps = [measurement.step for measurement in self._measurements]
+        peak = None if self._search is None else self._search.peak()
+        conditions = replace(
+            self._conditions, cut_short=cut_short, server_restarted=server_restarted, peak=peak
+        )
+        return ScenarioResult(
+            name=repeat.scenario.name,
+            kind=repeat.scenario.kind,
+            repeat=repeat.repeat,
+            seed=repeat.seed,
+            steps=steps,
+            verdict=judge(self._measurements, conditions),
+            peak=peak,
+            knee=find_knee(steps) if repeat.kind.finds_knee else None,
+        )

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from inferometer_api.results.result import Step, nanoseconds_at
+from inferometer_api.results.search import Peak
 from inferometer_api.scenarios.step_setting import (
     CLOSED_LOOP_STEP,
     SINGLE_QUERY_STEP,
@@ -24,6 +25,9 @@ from inferometer_loadgen.search.peak import (
     Saturation,
     SearchState,
     SingleQuery,
+    StopReason,
+    next_step,
+    peak_result,
 )
 
 _WARM_UP_SHARE = 4
@@ -36,6 +40,49 @@ _MILLI_SECONDS_NS = 1000 * SECOND_NS
 def goal_from_row(found: SearchGoal) -> Goal:
     """Return the goal of a search, as the row of its kind states it."""
     return make_goal(found.percentile, found.bound_ns, found.min_queries, found.max_seconds)
+
+
+class PeakSearch:
+    """The steps of one search: each is chosen by what the steps before it measured."""
+
+    def __init__(self, goal: SearchGoal, validity: Validity, seed: int) -> None:
+        self._goal = goal_from_row(goal)
+        self._validity = validity
+        self._seed = seed
+        self._state = SearchState()
+        self._asked: SingleQuery | Saturation | ProbeAt | None = None
+        self._until_seconds: float | None = None
+        self._stop_reason: StopReason = "EndedEarly"
+
+    def next_step(self, now_seconds: float) -> StepPlan | None:
+        """Return the next step; None if the peak is known or the time is over.
+
+        The time begins with the first call. `now_seconds` is a time of any monotonic clock.
+        """
+        if self._until_seconds is None:
+            self._until_seconds = now_seconds + self._validity.max_duration_seconds
+        elif self._asked is not None:  # that step was not measured
+            return None
+        ask = next_step(self._goal, self._state)
+        if isinstance(ask, str):
+            self._stop_reason = ask
+            return None
+        if now_seconds >= self._until_seconds:
+            self._stop_reason = "OutOfTime"
+            return None
+        self._asked = ask
+        number = len(self._state.probes) + 1
+        return plan_search_step(self._goal, ask, number, self._validity, self._seed)
+
+    def observe(self, step: Step, over: StepObservation) -> None:
+        """Take the figures of the step that `next_step` returned last."""
+        if self._asked is not None:
+            self._state = update_state(self._goal, self._state, self._asked, step, over)
+            self._asked = None
+
+    def peak(self) -> Peak:
+        """Return the result of the search so far."""
+        return peak_result(self._goal, self._state, self._stop_reason)
 
 
 def plan_search_step(

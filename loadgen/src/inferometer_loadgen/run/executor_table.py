@@ -1,0 +1,11 @@
+"""Table of executors by the name that the rows of scenario kinds use.
+
+A new executor needs its own module, and a row here.
+"""
+
+from types import MappingProxyType
+
+from inferometer_loadgen.run.executor import Executors
+from inferometer_loadgen.run.load_executor import open_load_executor
+
+EXECUTORS: Executors = MappingProxyType({"load": open_load_executor})
