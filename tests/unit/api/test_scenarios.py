@@ -19,7 +19,7 @@ from inferometer_api.scenarios.table import (
     usual_labels,
 )
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.spec.scenario import SCENARIO_KINDS, LoadProfile, Scenario, Validity
+from inferometer_api.spec.scenario import PROFILES, SCENARIO_KINDS, LoadProfile, Scenario, Validity
 from support.runs import a_scenario
 
 MEMBERS: dict[str, dict[str, Any]] = {
@@ -167,3 +167,12 @@ def test_a_kind_without_a_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     (refusal,) = unavailable(run, place="Cluster")
     assert refusal.startswith("spec.scenarios[0].burst: burst is not available in this version")
     assert "available: singleStream, server, " in refusal
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_profile_with_batches_limits_them(kind: str) -> None:
+    """A kind whose requests carry several samples has its part of the rule for the API server."""
+    profile = PROFILES[kind]
+    has_batches = profile.request_batch_sizes is not LoadProfile.request_batch_sizes
+    assert ("LIMIT" in profile.keeps_batch_limit) == has_batches
+    assert SCENARIOS[kind].profile is profile

@@ -10,7 +10,7 @@ from inferometer_api.rules import Rule, Unique, Where, same_order
 from inferometer_api.spec import mlperf
 from inferometer_api.spec.load import Load
 from inferometer_api.spec.model import ModelSource
-from inferometer_api.spec.scenario import Scenario, Validity, percentile_value
+from inferometer_api.spec.scenario import PROFILES, Scenario, Validity, percentile_value
 from inferometer_api.spec.server import Server
 from inferometer_api.status.run_status import RunStatus
 
@@ -68,6 +68,15 @@ def _above_max_batch(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
                 ("scenarios", index, each.kind),
                 f"{largest} in scenario {each.name}, and maxBatchSize {batching.max_batch_size}",
             )
+
+
+_KEEPS_BATCH_LIMIT = " && ".join(
+    f"(!has(s.{kind}) || s.{kind}."
+    f"{profile.keeps_batch_limit.replace('LIMIT', 'self.server.batching.maxBatchSize')})"
+    for kind, profile in PROFILES.items()
+    if profile.keeps_batch_limit
+)
+_FIXED_WARM_UP = [kind for kind, profile in PROFILES.items() if profile.fixed_warm_up]
 
 
 def _immutable(field: str) -> Rule:
@@ -134,11 +143,7 @@ cannot be resumed."""
             field="load.protocol",
         ),
         Rule(
-            cel="!has(self.server.batching) || self.scenarios.all(s, "
-            "(!has(s.batch) || s.batch.batchSizes.all(b, b <= self.server.batching.maxBatchSize))"
-            " && (!has(s.offline) || s.offline.batchSize <= self.server.batching.maxBatchSize)"
-            " && (!has(s.multiStream)"
-            " || s.multiStream.samplesPerQuery <= self.server.batching.maxBatchSize))",
+            cel=f"!has(self.server.batching) || self.scenarios.all(s, {_KEEPS_BATCH_LIMIT})",
             message="no scenario may send more samples in a request than server.batching."
             "maxBatchSize: raise it or lower the batch size",
             holds=lambda spec: not any(_above_max_batch(spec)),
@@ -156,12 +161,12 @@ cannot be resumed."""
         ),
         Rule(
             cel="self.validity.warmUp != 'UntilSteady' || !self.scenarios.exists(s, "
-            "has(s.findPeak))",
-            message="warmUp UntilSteady does not go with findPeak, whose probes have a fixed "
-            "warm-up: take Fixed, or search in a separate run",
+            f"{' || '.join(f'has(s.{kind})' for kind in _FIXED_WARM_UP)})",
+            message=f"warmUp UntilSteady does not go with {' or '.join(_FIXED_WARM_UP)}, whose "
+            "probes have a fixed warm-up: take Fixed, or search in a separate run",
             holds=lambda spec: (
                 spec.validity.warm_up != "UntilSteady"
-                or all(each.find_peak is None for each in spec.scenarios)
+                or not any(each.profile.fixed_warm_up for each in spec.scenarios)
             ),
             field="validity.warmUp",
         ),

@@ -1,6 +1,8 @@
 """The scenarios of a run, and the validity rules that apply to them."""
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -26,6 +28,12 @@ def percentile_value(percentile: Percentile) -> float:
 
 class LoadProfile(Document):
     """The member of a scenario that selects its kind and holds its settings."""
+
+    keeps_batch_limit: ClassVar[str] = ""
+    """CEL below the member: whether `request_batch_sizes` are at most LIMIT. Empty: all are 1."""
+
+    fixed_warm_up: ClassVar[bool] = False
+    """Whether its steps have a warm-up of their own, whatever `validity.warmUp` says."""
 
     @property
     def request_batch_sizes(self) -> tuple[int, ...]:
@@ -65,6 +73,7 @@ class Batch(LoadProfile):
     """Samples per query. Each size gets an equal share of both minimums, and at least 10 \
 queries."""
 
+    keeps_batch_limit = "batchSizes.all(b, b <= LIMIT)"
     constraints: ClassVar[tuple[Rule, ...]] = (same_order("batchSizes"),)
 
     @property
@@ -79,6 +88,8 @@ class MultiStream(LoadProfile):
 
     samples_per_query: _BatchSize = 8
     """Samples in each query."""
+
+    keeps_batch_limit = "samplesPerQuery <= LIMIT"
 
     @property
     @override
@@ -110,6 +121,8 @@ class FindPeak(LoadProfile):
     probe: Probe = Field(default_factory=Probe)
     """Limits of one probe."""
 
+    fixed_warm_up = True
+
 
 class Concurrency(LoadProfile):
     """Closed loop: a number of clients with one outstanding query each, for each number in turn."""
@@ -132,6 +145,8 @@ class Offline(LoadProfile):
 
     batch_size: _BatchSize = 1
     """Samples per request."""
+
+    keeps_batch_limit = "batchSize <= LIMIT"
 
     @property
     @override
@@ -248,10 +263,15 @@ class Scenario(Document):
         return next(known, (UNKNOWN_KIND, LoadProfile()))
 
 
-SCENARIO_KINDS = tuple(
-    field.alias or name for name, field in Scenario.model_fields.items() if name != "name"
+PROFILES: Mapping[str, type[LoadProfile]] = MappingProxyType(
+    {
+        field.alias or name: get_args(field.annotation)[0]
+        for name, field in Scenario.model_fields.items()
+        if name != "name"
+    }
 )
-"""The members of a scenario, of which exactly one is set."""
+"""The members of a scenario, of which exactly one is set, by their wire names."""
+SCENARIO_KINDS = tuple(PROFILES)
 
 
 class Validity(Document):
