@@ -82,6 +82,7 @@ check: .venv/.installed ## Lint, types, import contracts, prose, generated files
 TIERS := PYTHONPATH=tests:. $(BIN)/python -m tiers
 VERIFY := PYTHONPATH=tests:. $(BIN)/python -m verify
 GROUP ?=
+OPTIONS ?=
 BASE ?= main
 
 test: check ## Pass the gate: every check, and every test that a busy machine cannot disturb
@@ -90,15 +91,15 @@ test: check ## Pass the gate: every check, and every test that a busy machine ca
 	$(BIN)/pytest -q --numprocesses auto --maxschedchunk 1 --durations=15 $$($(TIERS) parallel)
 	$(BIN)/pytest -q --durations=10 $$($(TIERS) serial)
 
-verify: .venv/.installed ## Pass the rest, alone on the machine, resuming if interrupted: GROUP=
+verify: .venv/.installed ## Pass the rest, alone on the machine, repeating what has not passed: GROUP= OPTIONS=--again
 	@tests/install-tools verify
 	@$(CLUSTER) build verify
-	@$(VERIFY) $(GROUP)
+	@$(VERIFY) $(OPTIONS) $(GROUP)
 
 verify-changed: .venv/.installed ## Pass the groups that the changes since BASE= call for
 	@tests/install-tools verify
 	@$(CLUSTER) build verify
-	@$(VERIFY) --changed-since $(BASE) $(GROUP)
+	@$(VERIFY) --changed-since $(BASE) $(OPTIONS) $(GROUP)
 
 mutants: .venv/.installed ## Put small faults in, one at a time, and list those that no test notices
 	@PYTHONPATH=tests:. $(BIN)/python -m mutants $(OPTIONS)

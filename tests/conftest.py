@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from support.outcomes import OUTCOMES_VARIABLE, OutcomeRecorder, inconclusive_reason
 from support.quiet import INCONCLUSIVE, disturbance, read_counters
-from verify import INCONCLUSIVE_VARIABLE
 
 # A deadline for each example, or for making them, would be a limit on how busy the machine may be.
 settings.register_profile(
@@ -43,25 +43,20 @@ def require_quiet() -> Callable[[], None]:
     return require
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Record the outcomes for `make verify`."""
+    if path := os.environ.get(OUTCOMES_VARIABLE):
+        config.pluginmanager.register(OutcomeRecorder(Path(path)))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List inconclusive tests, and hand them to `make verify`."""
+    """List inconclusive tests."""
     found = [
         f"{report.nodeid}: {reason}"
         for report in terminalreporter.stats.get("skipped", [])
-        if (reason := _reason(report)).startswith(INCONCLUSIVE)
+        if (reason := inconclusive_reason(report))
     ]
-    if not found:
-        return
-    terminalreporter.section("inconclusive: the machine was not quiet")
-    for line in found:
-        terminalreporter.line(line)
-    if path := os.environ.get(INCONCLUSIVE_VARIABLE):
-        with Path(path).open("a", encoding="utf-8") as notes:
-            notes.writelines(f"{line}\n" for line in found)
-
-
-def _reason(report: pytest.TestReport) -> str:
-    """Return why a test was skipped."""
-    if not isinstance(report.longrepr, tuple):
-        return ""
-    return str(report.longrepr[2]).removeprefix("Skipped: ")
+    if found:
+        terminalreporter.section("inconclusive: the machine was not quiet")
+        for line in found:
+            terminalreporter.line(line)

@@ -4,9 +4,11 @@ Paths are relative to the checkout; `*` stands for any part of a path. Every tes
 exactly one group, or else to the gate (tests/contract/test_tiers.py).
 """
 
+import ast
 import sys
 from collections.abc import Iterable
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,24 +61,69 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 """The groups of `make verify`, in order; each takes at most 60 minutes."""
 
+_OF_IMAGES = ("packaging", "operator", "nodes")
+
 CHANGED: dict[str, tuple[str, ...]] = {
     "crds/*": ("local", "operator"),
+    "crds/src/inferometer_api/plan/*": ("nodes",),
+    "crds/src/inferometer_api/results/*": ("packaging",),
+    "crds/src/inferometer_api/metrics/*": ("dashboards",),
     "loadgen/*": ("accuracy", "local"),
     "loadgen/src/inferometer_loadgen/fleet/*": ("nodes",),
+    "loadgen/src/inferometer_loadgen/pod/*": ("nodes",),
+    "loadgen/src/inferometer_loadgen/reporting/*": ("dashboards",),
     "operator/*": ("operator", "nodes"),
+    "operator/src/inferometer_operator/wiring/metrics.py": ("dashboards",),
     "serving/*": ("local", "packaging"),
     "fetch/*": ("local", "nodes"),
     "models/*": ("local",),
-    "telemetry/*": ("local", "nodes"),
+    "telemetry/*": ("local", "nodes", "dashboards"),
     "cli/*": ("local", "packaging"),
     "results/*": ("local", "packaging"),
     "grafana/*": ("dashboards",),
-    "helm/*": ("operator",),
-    "images/*": ("packaging",),
-    "examples/*": ("local", "nodes"),
+    "helm/inferometer/*": ("operator", "dashboards"),
+    "helm/inferometer-agent/*": ("nodes", "dashboards"),
+    "images/*": _OF_IMAGES,
+    "Dockerfile": _OF_IMAGES,
+    ".dockerignore": _OF_IMAGES,
+    "examples/*": ("local", "packaging", "nodes"),
     "pyproject.toml": ("packaging",),
+    "uv.lock": tuple(GROUPS),
+    "docs/how-to/install.md": ("operator",),
+    "docs/how-to/energy.md": ("nodes",),
+    "docs/how-to/prometheus.md": ("dashboards",),
+    "bench/case.py": ("packaging",),
+    "bench/model_files.py": ("packaging",),
+    "bench/perf_analyzer.py": ("packaging",),
+    "bench/processes.py": ("packaging",),
+    "bench/install-tools": ("packaging",),
+    "tests/install-tools": _OF_IMAGES,
+    "tests/support/cluster/__main__.py": ("operator",),
+    "tests/support/cluster/modules/*": _OF_IMAGES,
+    "tests/support/cluster/modules/prometheus/*": ("dashboards",),
+    "tests/support/nvml_stub.c": ("local",),
 }
-"""The groups that a changed file requires, in addition to the group of a changed test."""
+"""The groups that a changed file requires.
+
+In addition, a changed test requires its own group, and a changed Python file of `tests/` the groups
+of the tests that import it.
+"""
+
+EXEMPT: dict[str, str] = {
+    ".ci/*": "runs the gate",
+    ".gitignore": "nothing reads it",
+    "*.md": "contract tests check links, headings and tables",
+    "docs/images/*": "pictures",
+    "LICENSE": "text",
+    "Makefile": "calls the commands that the tests run",
+    "kind-config.yaml": "a contract test has kind's own decoder read it",
+    "docgen/*": "the gate checks that what it generates is fresh",
+    "bench/*": "`make bench` runs it",
+    "tests/contract/rules/*": "for the gate",
+    "tests/data/*": "for the gate",
+    "tests/mutants/*": "`make mutants` runs it",
+}
+"""Why a change of a file that no pattern of CHANGED matches requires no group."""
 
 
 def files_of(patterns: Iterable[str]) -> list[str]:
@@ -92,7 +139,7 @@ def matches(file: str, patterns: Iterable[str]) -> bool:
 
 def groups_for(changed: Iterable[str]) -> list[str]:
     """Return the groups that these changed files call for, in the order of `make verify`."""
-    files = list(changed)
+    files = set(changed)
     called = {
         group
         for pattern, groups in CHANGED.items()
@@ -102,8 +149,43 @@ def groups_for(changed: Iterable[str]) -> list[str]:
     return [
         group
         for group, patterns in GROUPS.items()
-        if group in called or any(matches(file, patterns) for file in files)
+        if group in called or not files.isdisjoint(imported_by(files_of(patterns)))
     ]
+
+
+def imported_by(tests: Iterable[str]) -> set[str]:
+    """Return the files of `tests/` that some tests consist of: their own, and what they import.
+
+    The conftest.py of every folder above a test counts.
+    """
+    found = set(tests)
+    found |= {
+        f"{folder}/conftest.py"
+        for test in found
+        for folder in Path(test).parents
+        if (ROOT / folder / "conftest.py").is_file()
+    }
+    new = found
+    while new:
+        new = {each for file in new for each in _imports(file)} - found
+        found |= new
+    return found
+
+
+@cache
+def _imports(file: str) -> frozenset[str]:
+    """Return the files of `tests/` whose modules a file imports."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                modules |= {each.name for each in names}
+            case ast.ImportFrom(module=str(module), names=names):
+                modules |= {module, *(f"{module}.{each.name}" for each in names)}
+            case _:
+                pass
+    paths = (f"tests/{module.replace('.', '/')}" for module in modules)
+    return frozenset(f"{path}.py" for path in paths if (ROOT / f"{path}.py").is_file())
 
 
 def gate(patterns: Iterable[str]) -> list[str]:
