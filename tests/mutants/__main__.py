@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
+from typing import Literal
 
 from mutants.catalogue import LISTS, Mutant, problems, read_mutants
 from mutants.random_faults import random_mutants
@@ -23,15 +24,18 @@ ROOT = Path(__file__).resolve().parents[2]
 _LEAST_LIMIT_SECONDS = 60.0
 _LIMIT_TIMES = 5
 """A mutant whose tests take this many times as long as without a fault is noticed: they hang."""
-_PASSED, _FAILED, _INTERRUPTED, _INTERNAL = 0, 1, 2, 3
+_PASSED = 0
+
+
+Verdict = Literal["noticed", "survived", "invalid"]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The tests' verdict on one mutant."""
+    """The tests' verdict on one mutant; an invalid one keeps the tests from running."""
 
     mutant: Mutant
-    noticed: bool
+    verdict: Verdict
     how: str
     seconds: float
 
@@ -98,22 +102,26 @@ def judge(tree: Tree, mutant: Mutant) -> Result:
     began = time.monotonic()
     with tree.mutated(mutant):
         code, output = tree.pytest(mutant.tests)
-    seconds = time.monotonic() - began
+    return Result(mutant, *verdict(code, output), seconds=time.monotonic() - began)
+
+
+def verdict(code: int | None, output: str) -> tuple[Verdict, str]:
+    """Return the verdict by pytest's exit code (None past the limit) and output, and the reason.
+
+    Only a test that ran notices a fault: it failed, or its fixture did, or it crashed or hung. Code
+    that cannot be imported is found by any test, so such a mutant proves nothing.
+    """
     match code:
         case None:
-            return Result(mutant, noticed=True, how="the tests did not end", seconds=seconds)
+            return "noticed", "the tests did not end"
         case 0:
-            return Result(mutant, noticed=False, how="every test passed", seconds=seconds)
-        case 1:
-            failed = re.search(r"^FAILED (\S+)", output, re.MULTILINE)
-            how = failed[1] if failed else "a test failed"
-            return Result(mutant, noticed=True, how=how, seconds=seconds)
-        case 2 | 3:
-            return Result(mutant, noticed=True, how="the tests could not load", seconds=seconds)
+            return "survived", "every test passed"
+        case 1 if failed := re.search(r"^(?:FAILED|ERROR) (\S+::\S+)", output, re.MULTILINE):
+            return "noticed", failed[1]
         case int() if code < 0:
-            return Result(mutant, noticed=True, how=f"signal {-code}", seconds=seconds)
+            return "noticed", f"signal {-code}"
         case _:
-            raise RuntimeError(f"{mutant.name}: pytest ended with {code}:\n{output[-2000:]}")
+            return "invalid", f"the tests could not load: pytest ended with {code}"
 
 
 def run(mutants: Sequence[Mutant], at_once: int) -> list[Result]:
@@ -133,8 +141,8 @@ def run(mutants: Sequence[Mutant], at_once: int) -> list[Result]:
             finally:
                 trees.put(tree)
             with printing:
-                state = "noticed " if result.noticed else "SURVIVED"
-                say(f"{state} {result.seconds:5.1f} s  {mutant.name} ({result.how})")
+                shown = result.verdict if result.verdict == "noticed" else result.verdict.upper()
+                say(f"{shown:8} {result.seconds:5.1f} s  {mutant.name} ({result.how})")
             return result
 
         with ThreadPoolExecutor(at_once) as pool:
@@ -164,7 +172,7 @@ def say(line: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return 1 if fewer faults are noticed than required."""
+    """Run the command line; return 1 if too many kept faults survive or one is invalid."""
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="only mutants whose name contains one of these")
     parser.add_argument("--list", type=Path, help="only this list (default: both kept lists)")
@@ -173,26 +181,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the random faults (default: 1)")
     parser.add_argument("--at-once", type=int, default=2, help="how many to run at once")
     parser.add_argument("--survivors", type=int, default=3, help="how many may survive")
-    asked = parser.parse_args(arguments)
-    if asked.random is not None:
-        say(f"seed {asked.seed}")
-        mutants = random_mutants(ROOT, asked.random, asked.seed)
+    chosen = parser.parse_args(arguments)
+    if chosen.random is not None:
+        say(f"seed {chosen.seed}")
+        mutants = random_mutants(ROOT, chosen.random, chosen.seed)
     else:
-        mutants = read_mutants(*([asked.list] if asked.list else LISTS))
-        if asked.names:
-            mutants = [each for each in mutants if any(name in each.name for name in asked.names)]
+        mutants = read_mutants(*([chosen.list] if chosen.list else LISTS))
+        if chosen.names:
+            mutants = [each for each in mutants if any(name in each.name for name in chosen.names)]
     unfit = problems(mutants, ROOT)
     if unfit:
         say("\n".join(unfit))
         return 2
-    if asked.check:
+    if chosen.check:
         return 0
-    results = run(mutants, asked.at_once)
-    survivors = [result.mutant for result in results if not result.noticed]
-    say(f"\n{len(results) - len(survivors)} of {len(results)} faults were noticed.")
-    for mutant in survivors:
-        say(f"  survived: {mutant.name}: {mutant.description}")
-    return int(asked.random is None and len(survivors) > asked.survivors)
+    results = run(mutants, chosen.at_once)
+    text, code = summary(results, chosen.survivors)
+    say(f"\n{text}")
+    return code if chosen.random is None else 0
+
+
+def summary(results: Sequence[Result], most_survivors: int) -> tuple[str, int]:
+    """Return what to print about all mutants, and 1 if too many survived or one is invalid."""
+    by_verdict: dict[Verdict, list[Mutant]] = {"noticed": [], "survived": [], "invalid": []}
+    for result in results:
+        by_verdict[result.verdict].append(result.mutant)
+    survived, invalid = by_verdict["survived"], by_verdict["invalid"]
+    lines = [f"{len(by_verdict['noticed'])} of {len(results)} faults were noticed."]
+    lines += [f"  survived: {each.name}: {each.description}" for each in survived]
+    lines += [
+        f"  invalid: {each.name}: {each.file} cannot be loaded with it. Replace the mutant by a "
+        "fault of behaviour."
+        for each in invalid
+    ]
+    return "\n".join(lines), int(bool(invalid) or len(survived) > most_survivors)
 
 
 if __name__ == "__main__":

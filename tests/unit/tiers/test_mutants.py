@@ -1,10 +1,11 @@
 """Mutants are small faults that fit the tree, kept or random."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mutants.__main__ import ROOT
+from mutants.__main__ import ROOT, Result, Tree, Verdict, judge, summary
 from mutants.catalogue import LISTS, Mutant, problems, read_mutants
 from mutants.random_faults import random_mutants
 
@@ -44,3 +45,44 @@ def test_random_mutants_are_those_of_their_seed() -> None:
     assert problems(first, ROOT) == []
     for mutant in first:
         compile(mutant.new, mutant.file, "exec")
+
+
+@pytest.mark.parametrize(
+    ("test", "new", "expected", "how"),
+    [
+        ("assert total(1, 2) == 3", "a - b", "noticed", "test_sum.py::test_total"),
+        ("assert total(0, 0) == 0", "a - b", "survived", "every test passed"),
+        ("assert total(1, 2) == 3", "a +", "invalid", "the tests could not load"),
+    ],
+)
+def test_only_a_test_that_ran_notices_a_fault(
+    tmp_path: Path, test: str, new: str, expected: Verdict, how: str
+) -> None:
+    """A fault that keeps the tests from loading proves nothing about them."""
+    tree = Tree.__new__(Tree)
+    tree.folder, tree.limit_seconds = tmp_path, None
+    (tmp_path / "sum.py").write_text("def total(a, b):\n    return a + b\n")
+    profile = "import hypothesis\nhypothesis.settings.register_profile('mutants')\n"
+    (tmp_path / "conftest.py").write_text(profile)
+    (tmp_path / "test_sum.py").write_text(
+        f"from sum import total\n\ndef test_total():\n    {test}\n"
+    )
+    found = judge(tree, replace(A_MUTANT, new=new))
+    assert found.verdict == expected
+    assert found.how.startswith(how)
+
+
+def test_an_invalid_mutant_fails_with_a_sentence() -> None:
+    """Survivors may be few, invalid mutants none."""
+
+    def results(*verdicts: Verdict) -> list[Result]:
+        return [Result(A_MUTANT, verdict, "", 0.0) for verdict in verdicts]
+
+    assert summary(results("noticed", "survived"), 1) == (
+        "1 of 2 faults were noticed.\n  survived: a: Adds.",
+        0,
+    )
+    assert summary(results("survived", "survived"), 1)[1] == 1
+    text, code = summary(results("noticed", "invalid"), 1)
+    assert code == 1
+    assert "invalid: a: sum.py cannot be loaded with it. Replace the mutant" in text
