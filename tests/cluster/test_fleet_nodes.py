@@ -98,7 +98,7 @@ def test_a_fleet_measures_from_two_nodes(two_nodes: Cluster, tmp_path: Path) -> 
 @contextmanager
 def _secured_server(cluster: Cluster, folder: Path) -> Iterator[dict[str, str]]:
     words = ("-m", "support.secured_server", cluster.wire.cluster, folder)
-    process = cluster.start_beside(
+    process = cluster.start_in_control_plane(
         "secured", ["env", f"PYTHONPATH={TESTS}", sys.executable, *words]
     )
     try:
@@ -164,7 +164,9 @@ def _measured_as_one(cluster: Cluster, namespace: str, master: str) -> None:
         # The nodes' clocks are far apart, as those of machines are.
         offset = (ahead[each.node or ""] - ahead[master]) * 10**9
         assert abs(each.clock_offset_nanoseconds - offset) <= each.clock_uncertainty_nanoseconds
-        assert each.start_offset_nanoseconds < 10**9
+        # By a wrong sign it would be as far apart; a busy machine delays it by seconds.
+        if any(ahead.values()):
+            assert abs(each.start_offset_nanoseconds) < max(ahead.values()) * 10**9 / 10
     wait_until(
         partial(holds, cluster, namespace, "whole", "Finished"), "the end", deadline_seconds=60
     )

@@ -7,7 +7,7 @@ versions and structures are those of a machine with GPUs.
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -134,7 +134,7 @@ def test_library_and_recording_are_one(
 
 
 def test_summed_power_is_power_times_time(
-    gpus: list[RecordedGpu], through_the_library: AgentProcess
+    through_the_library: AgentProcess, require_quiet: Callable[[], None]
 ) -> None:
     """Between two samples 100 W give 100 J for each second of the agent's own clock, to 1 %."""
     before, after = (through_the_library.sample() for _ in range(2))
@@ -145,6 +145,7 @@ def test_summed_power_is_power_times_time(
         for sample in (before, after)
     ]
     seconds = (after.monotonic_ns - before.monotonic_ns) / 1e9
+    require_quiet()
     assert joules[1] - joules[0] == pytest.approx(100 * seconds, rel=0.01)
 
 

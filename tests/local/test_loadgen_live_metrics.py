@@ -129,6 +129,8 @@ def test_metrics_say_what_the_result_says(require_quiet: Callable[[], None]) -> 
     assert value(late, "stage", "s1", stage="Measuring") == 1
     assert value(late, "queries_total", "s1", result="ok") > 0
     assert late["process_cpu_seconds_total", frozenset()] > 0
+    require_quiet()
+    assert achieved_qps < 400
 
 
 def test_nothing_else_is_answered() -> None:
