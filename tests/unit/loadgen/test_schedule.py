@@ -92,8 +92,8 @@ def test_the_rate_is_the_requested_one(seed: int, milli_qps: int) -> None:
     """The mean gap is within 4 standard errors of the requested one."""
     count = 50_000
     mean = int(poisson(milli_qps, seed).take(count)[-1]) / count
-    asked = 10**12 / milli_qps
-    assert abs(mean - asked) < 4 * asked / math.sqrt(count)
+    requested_gap = 10**12 / milli_qps
+    assert abs(mean - requested_gap) < 4 * requested_gap / math.sqrt(count)
 
 
 @pytest.mark.parametrize("seed", [0, 42])
@@ -199,9 +199,9 @@ def test_shares_are_the_schedule(seed: int, workers: int, min_count: int, kind: 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 300), max_size=8))
 def test_no_block_size_changes_bursts_or_a_replay(seed: int, sizes: list[int]) -> None:
     """Bursts and a replayed trace are the same, whatever their blocks."""
-    asked = Bursts(2_000, 50_000, SECOND_NS, 3 * SECOND_NS)
-    whole = PhasedPoisson(asked, seed, Stream.MEASURED).take(sum(sizes))
-    assert np.array_equal(in_blocks(PhasedPoisson(asked, seed, Stream.MEASURED), sizes), whole)
+    bursts = Bursts(2_000, 50_000, SECOND_NS, 3 * SECOND_NS)
+    whole = PhasedPoisson(bursts, seed, Stream.MEASURED).take(sum(sizes))
+    assert np.array_equal(in_blocks(PhasedPoisson(bursts, seed, Stream.MEASURED), sizes), whole)
     assert (np.diff(whole) >= 0).all()
     times = poisson(1_000, seed).take(37)
     replayed = Replay(times).take(sum(sizes))
@@ -213,9 +213,9 @@ def test_no_block_size_changes_bursts_or_a_replay(seed: int, sizes: list[int]) -
 @pytest.mark.parametrize("seed", [0, 1, 42])
 def test_bursts_are_poisson_at_both_rates(seed: int) -> None:
     """Counts in burst and base have the requested mean, and their variance is their mean."""
-    asked = Bursts(40_000, 400_000, SECOND_NS, 4 * SECOND_NS)
+    bursts = Bursts(40_000, 400_000, SECOND_NS, 4 * SECOND_NS)
     periods = 400
-    offsets = PhasedPoisson(asked, seed, Stream.MEASURED).take(periods * 500 * 12 // 10)
+    offsets = PhasedPoisson(bursts, seed, Stream.MEASURED).take(periods * 500 * 12 // 10)
     seconds = np.bincount(offsets // SECOND_NS, minlength=4 * periods)[: 4 * periods]
     by_place = seconds.reshape(periods, 4)
     for counts, mean in ((by_place[:, 0], 400), (by_place[:, 1:].ravel(), 40)):

@@ -23,7 +23,7 @@ class Driver:
 
     def read(self, now_ns: int, requested: Collection[Target], owners: Owners) -> GpuSourceReading:
         """Answer when it may."""
-        assert self.let.wait(DEADLINE_SECONDS), "nobody let the driver answer"
+        assert self.let.wait(DEADLINE_SECONDS), "the test did not let the driver answer"
         self.read_at.append(now_ns)
         assert list(owners(1)) == list(requested)
         self.answered.set()
