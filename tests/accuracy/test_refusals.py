@@ -170,7 +170,7 @@ def test_a_stall_in_a_closed_loop_is_refused(
     assert hidden[0].nanoseconds < STALL_NS / 10
 
 
-def test_a_load_generator_that_stood_still_is_told_from_a_server_that_did(note: Note) -> None:
+def test_a_stalled_load_generator_is_distinguished_from_a_stalled_server(note: Note) -> None:
     """Stopped for 2 s in a closed loop, it blames itself, and no healthy server."""
     with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(

@@ -21,7 +21,7 @@ def place(api: Api, api_server: ControlPlane) -> Iterator[str]:
         yield path_of("BenchmarkRun", name)
 
 
-def test_new_runs_are_judged_as_the_table_says(api: Api, place: str) -> None:
+def test_new_runs_are_judged_as_in_the_table(api: Api, place: str) -> None:
     """The API server accepts every valid run of the table and rejects every other one."""
     table = rows()
     assert len(table) > 800
@@ -33,7 +33,7 @@ def test_new_runs_are_judged_as_the_table_says(api: Api, place: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_updates_of_runs_are_judged_as_the_table_says(api: Api, place: str) -> None:
+def test_updates_of_runs_are_judged_as_in_the_table(api: Api, place: str) -> None:
     """Suspend, cancel and retention can change; an update of any other field is rejected."""
     wrong = [f"{row.name}: {found}" for row in UPDATES if (found := _misjudged(api, place, row))]
     assert not wrong, "\n".join(wrong)

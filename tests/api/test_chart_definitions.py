@@ -148,7 +148,7 @@ def test_a_release_that_lets_go_of_the_definition_keeps_it(
     assert run_uid(bare, namespace) == uid
 
 
-def test_a_second_release_is_told_what_to_do(
+def test_a_second_release_is_refused_with_instructions(
     bare: ControlPlane, namespace: str, other_namespace: str
 ) -> None:
     """Where another release has the definition, the refusal names it, and both ways out work."""
@@ -167,7 +167,9 @@ def test_a_second_release_is_told_what_to_do(
     assert run_uid(bare, namespace) == uid
 
 
-def test_without_a_definition_the_way_to_it_is_told(bare: ControlPlane, namespace: str) -> None:
+def test_a_missing_definition_is_reported_with_the_way_to_install_it(
+    bare: ControlPlane, namespace: str
+) -> None:
     """crds.install=false in a cluster without the definition: what is refused is the admin's."""
     message = refused(bare, *install(namespace, *NO_DEFINITION))
     (command,) = (line.strip() for line in message.splitlines() if "kubectl apply" in line)

@@ -109,7 +109,9 @@ def test_a_finished_run_is_shown_taken_out_and_drawn(
     assert page.read_text() == (plugin.folder / "local.html").read_text()
 
 
-def test_a_result_with_a_gap_is_told(defined: ControlPlane, plugin: Plugin, namespace: str) -> None:
+def test_a_result_with_a_gap_is_reported(
+    defined: ControlPlane, plugin: Plugin, namespace: str
+) -> None:
     """A part that was deleted is named, nothing is written, and the status still shows."""
     _complete(defined, namespace, a_valid_result())
     part = "resnet50-cpu-result-1"
@@ -192,7 +194,7 @@ def test_a_cancel_reaches_the_cluster(
     assert "has ended already; nothing was changed" in stdout
 
 
-def test_a_run_that_is_not_there_is_told_with_those_that_are(
+def test_a_missing_run_is_reported_with_the_existing_ones(
     defined: ControlPlane, plugin: Plugin, namespace: str
 ) -> None:
     """A misspelt name, an empty namespace and an unreachable server each have their sentence."""
@@ -224,7 +226,7 @@ def weak(defined: ControlPlane, plugin: Plugin, namespace: str) -> Plugin:
     return Plugin(kubeconfig, namespace, plugin.folder)
 
 
-def test_without_rights_it_is_said_which_are_missing(weak: Plugin) -> None:
+def test_missing_rights_are_listed(weak: Plugin) -> None:
     """Commands end 2 with the API server's words; a preflight says what it could not see."""
     code, _, stderr = weak("status", "resnet50-cpu")
     assert code == 2
@@ -236,7 +238,7 @@ def test_without_rights_it_is_said_which_are_missing(weak: Plugin) -> None:
     assert "unknown  operator" in stdout
 
 
-def test_a_preflight_says_what_would_stop_a_run(
+def test_a_preflight_lists_what_would_stop_a_run(
     defined: ControlPlane, plugin: Plugin, namespace: str, request: pytest.FixtureRequest
 ) -> None:
     """An operator without pods, a tight quota, a name that is taken, a file: each is reported."""

@@ -10,7 +10,7 @@ from support.stage import Stage
 WORKERS = 2
 
 
-def test_a_worker_that_fails_takes_nothing_with_it(stage: Stage) -> None:
+def test_a_failing_worker_leaves_the_run_to_finish(stage: Stage) -> None:
     """Kubernetes replaces no worker, and lets pod 0 finish its report."""
     lost = threading.Event()
     workers: list[Pod] = []

@@ -112,7 +112,7 @@ def test_a_queued_run_that_is_cancelled_never_begins(stage: Stage) -> None:
     stage.load("other").end()
 
 
-def test_a_deleted_run_leaves_nothing_and_its_turn_is_free(stage: Stage) -> None:
+def test_a_deleted_run_leaves_nothing_and_frees_its_slot(stage: Stage) -> None:
     """Its children go with it, and the next begins once its pods are gone."""
     stage.play("loadgen", stage.loads.follow)
     stage.start_operator()

@@ -153,7 +153,7 @@ def _plugin(cluster: Cluster, namespace: str, *words: str) -> subprocess.Complet
 
 
 @pytest.mark.parametrize(("file", "protocol"), CASES, ids=_ids)
-def test_an_example_ends_as_it_says(
+def test_an_example_ends_as_its_header_states(
     cluster: Cluster, namespace: str, file: Path, protocol: str
 ) -> None:
     """The run is Complete with the documented verdict, or Failed with the documented reason."""

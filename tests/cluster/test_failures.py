@@ -148,7 +148,9 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_run_that_cannot_succeed_says_why(cluster: Cluster, namespace: str, fault: Fault) -> None:
+def test_a_run_that_cannot_succeed_reports_the_reason(
+    cluster: Cluster, namespace: str, fault: Fault
+) -> None:
     """The run is Finished and Failed, with the expected reason and message."""
     _finished(cluster, namespace, fault.name)
     failed = condition(cluster, namespace, fault.name, "Failed")

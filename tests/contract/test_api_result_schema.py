@@ -100,7 +100,9 @@ def test_a_written_result_fits_the_schema(row: Any) -> None:
         (("run", "spec", "load", "seed"), 1.5),
     ],
 )
-def test_what_no_result_says_is_refused(place: tuple[str | int, ...], value: object) -> None:
+def test_a_value_outside_the_result_schema_is_refused(
+    place: tuple[str | int, ...], value: object
+) -> None:
     """A wrong version, a null, an unknown field or a value out of bounds does not fit."""
     document: Any = _written(a_run())
     here = document

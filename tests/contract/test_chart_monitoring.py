@@ -67,7 +67,7 @@ def test_annotations_of_the_admins_come_first() -> None:
     assert annotations(values)["prometheus.io/scrape"] == "false"
 
 
-def test_the_operator_is_told_of_the_agents() -> None:
+def test_the_operator_gets_the_agents_address() -> None:
     """Agents are named by their namespace; without it there are none."""
     assert settings({}).agent is None
     named = settings({"agent": {"namespace": "agents", "service": "watchers"}}).agent
@@ -102,7 +102,7 @@ def test_values_of_a_release_without_telemetry_are_taken(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("folder", ["docs", "helm"])
-def test_nobody_is_told_to_lose_new_values(folder: str) -> None:
+def test_upgrade_commands_keep_new_values(folder: str) -> None:
     """`helm upgrade` keeps the user's values by --reset-then-reuse-values: new ones come too."""
     files = [file for file in (CHECKOUT / folder).rglob("*") if file.suffix in {".md", ".txt"}]
     texts = {file: file.read_text(encoding="utf-8") for file in files}

@@ -80,7 +80,7 @@ def test_cluster_mode_grants_everywhere_but_the_lease(*, secrets: bool) -> None:
 
 
 @pytest.mark.parametrize("mode", ["Namespaced", "Cluster"])
-def test_the_lease_that_may_be_kept_is_the_operators(mode: str) -> None:
+def test_the_only_renewable_lease_is_the_operators(mode: str) -> None:
     """The one Lease that may be read and renewed has the name and namespace the operator uses."""
     objects = rendered({"mode": mode})
     role = roles_of(objects)["Role", NAMESPACE]
@@ -129,7 +129,7 @@ def test_users_roles_are_about_runs() -> None:
     }
 
 
-def test_the_how_to_tells_each_right() -> None:
+def test_the_how_to_lists_each_right() -> None:
     """The table of rights in the how-to is the operator's, verb for verb."""
     text = (CHECKOUT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
     table = text.partition("| resource | verbs | for |")[2].partition("\n\n")[0]

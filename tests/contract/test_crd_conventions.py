@@ -193,7 +193,7 @@ def test_every_rule_that_pydantic_holds_is_broken_by_a_row() -> None:
     assert rules - broken == set()
 
 
-def test_every_pattern_is_told_in_words() -> None:
+def test_every_pattern_is_described_in_words() -> None:
     """No one has to read a regular expression to learn what a field takes."""
     patterns = {schema["pattern"] for _, schema in _all_fields() if "pattern" in schema}
     assert patterns - MEANINGS.keys() == set()

@@ -156,7 +156,7 @@ def _finished(namespace: str, run: str, verdict: str, **joules: str) -> dict[str
     }
 
 
-def test_bars_tell_namespaces_apart(tmp_path: Path) -> None:
+def test_bars_distinguish_namespaces(tmp_path: Path) -> None:
     """Runs of one name in two namespaces have two bars."""
     series = _finished("bench", "same", _VALID) | _finished("other", "same", _VALID)
     wanted = {'{bar="bench/same/traffic"}': 4, '{bar="other/same/traffic"}': 4}

@@ -6,7 +6,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parents[2] / "examples"
 
 
-def test_examples_say_what_they_are() -> None:
+def test_examples_start_with_a_description() -> None:
     """The first line is a question; the comment has commands, time and both ends."""
     files = sorted(FOLDER.glob("*.yaml"))
     assert len(files) > 10

@@ -120,9 +120,7 @@ METRICS_TEXT: dict[Component, Callable[[Path], str]] = {
 
 
 @pytest.mark.parametrize("component", METRICS)
-def test_a_component_tells_the_metrics_that_it_is_said_to(
-    component: Component, tmp_path: Path
-) -> None:
+def test_a_component_exposes_its_documented_metrics(component: Component, tmp_path: Path) -> None:
     """The text has exactly the defined families, each with type, labels, buckets and a sample."""
     text = METRICS_TEXT[component](tmp_path)
     assert faults(component, text) == []

@@ -38,7 +38,7 @@ def test_the_present_format_has_a_result() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_kept_result_is_read_reported_and_compared(file: Path) -> None:
+def test_a_stored_result_is_read_reported_and_compared(file: Path) -> None:
     """A result of any released version is read without a notice, rendered and compared."""
     read = read_result(file.read_bytes(), source=file.name)
     assert read.notice == ""

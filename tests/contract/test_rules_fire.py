@@ -60,13 +60,13 @@ def test_prometheus_takes_the_rules() -> None:
 
 
 @pytest.mark.parametrize("file", sorted(TESTS.glob("*.test.yaml")), ids=lambda file: file.name)
-def test_the_rules_do_what_they_say(file: Path) -> None:
+def test_the_rules_pass_their_unit_tests(file: Path) -> None:
     """Given time series with known figures, promtool finds the expected series and alerts."""
     done = check("test", "rules", file)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_regression_is_told_from_chance(tmp_path: Path) -> None:
+def test_a_regression_is_distinguished_from_chance(tmp_path: Path) -> None:
     """The alert fires above all of five earlier runs on that node and 10 %, for each course."""
     files = [str(file) for file in sorted(RULES.glob("*.yaml"))]
     unit_tests = {"rule_files": files, "evaluation_interval": "10s", "tests": courses()}
@@ -107,7 +107,7 @@ def test_rules_name_metrics_that_there_are(rule: Json) -> None:
     assert used <= known, used - known
 
 
-def test_agents_of_local_runs_are_told_by_their_targets_file() -> None:
+def test_agents_of_local_runs_have_the_component_of_the_targets_file() -> None:
     """Rules that leave them out go by the name that --prometheus-targets gives them."""
     names = {name for rule in rules() for name in re.findall(r'component!="([^"]*)"', rule["expr"])}
     assert names == {"node agent"}

@@ -119,7 +119,7 @@ def test_what_is_no_target_is_refused(recorded: AgentProcess) -> None:
     assert recorded.get("/healthz")[0] == 200
 
 
-def test_an_agent_on_this_machine_tells_of_its_asker(tmp_path: Path) -> None:
+def test_an_agent_on_this_machine_reports_the_requested_process(tmp_path: Path) -> None:
     """On the machine's own files it knows this process, and says why a source has nothing."""
     with agent(tmp_path) as process:
         first = process.sample(processes=[os.getpid()])

@@ -170,7 +170,7 @@ def test_a_gpu_that_falls_off_the_bus_leaves_the_others(
     assert lost.reason == "the GPU does not answer: GPU is lost"
 
 
-def test_a_library_without_a_driver_is_told(tmp_path: Path, tree: Path) -> None:
+def test_a_library_without_a_driver_is_reported(tmp_path: Path, tree: Path) -> None:
     """The library is there and the kernel module is not: the agent serves on and says so."""
     (tree / "nvmlInit").write_text(f"error {DRIVER_NOT_LOADED}")
     with agent(tmp_path, *QUIET) as process:

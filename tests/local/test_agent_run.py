@@ -164,7 +164,7 @@ def test_prometheus_finds_the_processes_of_a_run(runs: _Runs) -> None:
     assert _targets(run.directory.parent) == []
 
 
-def test_an_agent_that_is_killed_costs_the_energy_alone(runs: _Runs) -> None:
+def test_a_killed_agent_costs_only_the_energy(runs: _Runs) -> None:
     """The run goes on: its energy is unavailable with the reason, a caution and no more."""
     run = runs.futures["killed"].result()
     assert run.outcome == ("Complete", "Measured")
@@ -186,7 +186,7 @@ def test_an_agent_that_does_not_answer_is_refused(runs: _Runs) -> None:
     assert run.files == []
 
 
-def test_a_file_that_cannot_be_kept_is_refused(runs: _Runs) -> None:
+def test_an_unwritable_targets_file_is_refused(runs: _Runs) -> None:
     """--prometheus-targets in a folder that is not there ends with 2 and says so."""
     run = runs.futures["no folder"].result()
     assert run.ended.code == 2

@@ -77,7 +77,7 @@ def test_an_agent_that_runs_is_taken_by_its_node(tmp_path: Path) -> None:
     assert (planned.url, planned.node, planned.process_ids) == (process.url, "n7", [])
 
 
-def test_an_agent_of_this_machine_is_asked_for_the_server(tmp_path: Path) -> None:
+def test_an_agent_of_this_machine_is_queried_for_the_server(tmp_path: Path) -> None:
     """Machine and process are the server's own: it is planned with that process."""
     with agent(tmp_path, "--no-nvml") as process:
         (planned,) = asyncio.run(metered(process.url, "sleep", "60")).agents
@@ -104,7 +104,7 @@ def test_a_recorded_machine_is_believed(tmp_path: Path) -> None:
         assert asyncio.run(metered(process.url, "sleep", "60")).agents
 
 
-def test_a_newer_agents_long_answer_is_read_whole() -> None:
+def test_a_newer_agents_long_answer_is_read_completely() -> None:
     """Fields of a later release are passed over, in however many pieces an answer comes."""
     sample = AgentSample(agent_version="9", instance="i", node="n1", monotonic_ns=1, unix_ns=1)
     body = sample.model_dump_json(exclude_none=True).encode()
@@ -117,7 +117,7 @@ def test_a_newer_agents_long_answer_is_read_whole() -> None:
 
 
 @pytest.mark.parametrize("output", ["warning: something", "{}", "[]", "7", '{"port": "x"}'])
-def test_an_agent_that_says_something_else_costs_the_energy_alone(output: str) -> None:
+def test_an_agent_with_unexpected_output_costs_only_the_energy(output: str) -> None:
     """A child that does not say where it listens is no agent, and no end of the run."""
     metering = asyncio.run(metered("", "echo", output))
     assert metering.agents == []

@@ -58,7 +58,7 @@ def test_it_measures_and_prometheus_has_seen_it(demo: Demo) -> None:
     assert result_in(demo.results).outcome.state == "Complete"
 
 
-def test_it_says_where_to_look(demo: Demo) -> None:
+def test_it_prints_where_to_look(demo: Demo) -> None:
     """Prometheus' address is printed, and that there is no Grafana."""
     assert _PROMETHEUS.search(demo.output), demo.output
     assert "Grafana     is not installed" in demo.output

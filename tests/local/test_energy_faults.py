@@ -160,7 +160,7 @@ def test_a_hanging_agent_is_waited_for_at_two_edges() -> None:
     assert [each.rule for each in scenario.verdict.cautions].count("EnergyUnavailable") == 1
 
 
-def test_an_agent_that_was_late_once_is_asked_again() -> None:
+def test_a_late_agent_is_queried_again() -> None:
     """One edge without an answer costs one step its energy; the next edge has its own 2 s."""
     with (
         oracle_process(delayed(0.01)) as oracle,
@@ -179,7 +179,7 @@ def test_an_agent_that_was_late_once_is_asked_again() -> None:
     assert agent.connections == 2
 
 
-def test_what_was_measured_is_kept_while_an_agent_is_waited_for() -> None:
+def test_an_end_while_an_agent_is_awaited_keeps_the_measurements() -> None:
     """A run that is ended after its last reply, before the agent's, has measured its scenario."""
     sent_before, silent = 0, threading.Event()
 

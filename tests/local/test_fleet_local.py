@@ -85,7 +85,7 @@ def _all_of(arrivals: MeasuredArrivals) -> "np.ndarray[Any, np.dtype[np.int64]]"
     return np.concatenate(found)
 
 
-def test_a_slow_query_of_each_worker_beside_answers_to_others_is_no_stall(
+def test_a_slow_query_of_each_worker_is_no_stall_while_others_are_answered(
     oracle: OracleProcess, require_quiet: Callable[[], None]
 ) -> None:
     """A server stands still that answers none of the workers, as it would to one process."""
@@ -194,7 +194,7 @@ def test_a_lost_worker_makes_the_run_invalid_by_name(
     _assert_gone(processes)
 
 
-def test_the_rate_of_a_closed_loop_that_lost_a_worker_is_of_what_it_told(
+def test_the_rate_of_a_closed_loop_that_lost_a_worker_uses_its_reports(
     oracle: OracleProcess,
 ) -> None:
     """Only answers that the lost worker had not reported are missing from the window."""

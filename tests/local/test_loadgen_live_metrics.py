@@ -99,7 +99,7 @@ def measuring(shown: Shown, scenario: str) -> dict[Series, float]:
     return found
 
 
-def test_metrics_say_what_the_result_says(require_quiet: Callable[[], None]) -> None:
+def test_metrics_equal_the_result(require_quiet: Callable[[], None]) -> None:
     """While it measures the figures rise; once a scenario is over they are the result's own."""
     with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), OPEN, CLOSED, validity={"minDurationSeconds": 4})
@@ -149,7 +149,7 @@ def test_nothing_else_is_answered() -> None:
             assert it.ask(method, path)[0] == 404
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     """If requested metrics cannot be served, it ends before it measures."""
     with socket.create_server(("127.0.0.1", 0)) as taken, oracle_process() as oracle:
         port = taken.getsockname()[1]

@@ -33,7 +33,7 @@ DEEP = "[" * 2000 + "]" * 2000
         ),
     ],
 )
-def test_metadata_of_an_unexpected_form_is_told_in_a_sentence(
+def test_metadata_of_an_unexpected_form_are_reported_in_a_sentence(
     path: str, document: str, reason: str, words: str
 ) -> None:
     """It says what was read, and nothing is sent."""
@@ -44,7 +44,7 @@ def test_metadata_of_an_unexpected_form_is_told_in_a_sentence(
     assert words in run.outcome.message
 
 
-def test_a_server_without_metadata_is_told_in_a_sentence() -> None:
+def test_a_server_without_metadata_is_reported_in_a_sentence() -> None:
     """A server that has the model but no metadata of its own is measured."""
     with oracle_process(Script(redirects={SERVER: (404, "")})) as oracle:
         run = measure(a_plan(oracle.url("HTTP"), CLOSED))

@@ -65,7 +65,7 @@ def test_progress_moves(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "signal"])
-def test_an_end_that_is_asked_for_keeps_what_was_measured(how: str, tmp_path: Path) -> None:
+def test_a_requested_end_keeps_the_measurements(how: str, tmp_path: Path) -> None:
     """POST /stop with the token ends it as SIGTERM does: Terminated, with what was measured."""
     with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, OPEN, validity=LONG)
@@ -86,7 +86,7 @@ def test_an_end_that_is_asked_for_keeps_what_was_measured(how: str, tmp_path: Pa
     assert handed.report.scenarios[0].verdict == "INVALID"
 
 
-def test_only_who_knows_the_token_may_end_it(tmp_path: Path) -> None:
+def test_only_the_token_holder_may_end_it(tmp_path: Path) -> None:
     """Without the token, or with another one, nothing ends; other paths and methods are 404."""
     with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
@@ -116,7 +116,7 @@ def test_only_who_knows_the_token_may_end_it(tmp_path: Path) -> None:
             assert pod.progress().outcome is None
 
 
-def test_without_a_token_in_the_plan_nobody_may_end_it(tmp_path: Path) -> None:
+def test_without_a_token_in_the_plan_the_stop_endpoint_is_disabled(tmp_path: Path) -> None:
     """An empty token in the plan is no token: an empty one does not fit it."""
     with oracle_process(delayed(0.002)) as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
@@ -191,7 +191,7 @@ def test_refusals_and_failures_are_handed_over(
     assert handed.document.first_query_at is None
 
 
-def test_a_plan_that_is_none_is_told(tmp_path: Path) -> None:
+def test_an_invalid_plan_is_reported(tmp_path: Path) -> None:
     """Without a plan there is no document, and the summary says why."""
     with a_load_pod(None, tmp_path) as pod:
         handed = pod.ended()
@@ -201,7 +201,7 @@ def test_a_plan_that_is_none_is_told(tmp_path: Path) -> None:
     assert handed.report.outcome.reason == "InvalidPlan"
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     """If it cannot listen, it could not be stopped: it fails before it measures."""
     with socket.create_server(("127.0.0.1", 0)) as taken, oracle_process() as oracle:
         plan = a_plan(oracle.url("HTTP"), CLOSED)

@@ -78,7 +78,7 @@ def test_no_redirect_of_a_control_call_is_followed(path: str) -> None:
         _is_refused(secret, path, 302)
 
 
-def test_the_control_plane_is_asked_by_the_path_as_it_is_written() -> None:
+def test_the_control_plane_is_queried_by_the_path_as_written() -> None:
     """The path is the server's own; the load generator does not normalise it."""
     prefix = "/a/../b%zz/%7e//%2e./c"
 

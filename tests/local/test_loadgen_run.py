@@ -36,7 +36,7 @@ def only_step(scenario: ScenarioResult) -> Step:
 
 
 @BOTH
-def test_every_scenario_counts_what_the_server_saw(protocol: str) -> None:
+def test_every_scenario_counts_the_requests_that_the_server_received(protocol: str) -> None:
     """Queries, samples and warm-up add up to the requests that the oracle received, exactly."""
     run, seen = run_of(
         protocol,

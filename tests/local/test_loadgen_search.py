@@ -94,7 +94,7 @@ def test_a_bound_below_the_service_time_cannot_be_met_at_any_rate() -> None:
     assert "BoundCannotBeMet" in [reason.rule for reason in result.verdict.reasons]
 
 
-def test_a_search_whose_time_is_over_says_that_it_found_no_peak() -> None:
+def test_a_search_out_of_time_reports_no_peak() -> None:
     """The maximum duration ends a search between two probes."""
     probe = {"minQueries": 1000, "maxSeconds": 1}
     scenario = {"findPeak": {"latencyBoundMicroseconds": 500_000, "probe": probe}}
@@ -105,7 +105,7 @@ def test_a_search_whose_time_is_over_says_that_it_found_no_peak() -> None:
     assert "PeakNotFound" in [reason.rule for reason in result.verdict.reasons]
 
 
-def test_a_scenario_is_repeated_with_the_next_seeds_and_told_of_together() -> None:
+def test_repeats_use_the_next_seeds_and_share_a_summary() -> None:
     """Repeats are results of their own, and progress says which one goes on."""
     run = run_of(delayed(0.005), {"server": {"targetQps": 50}}, repeats=3)
     assert [(each.repeat, each.seed) for each in run.scenarios] == [(1, 42), (2, 43), (3, 44)]

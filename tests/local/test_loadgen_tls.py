@@ -182,9 +182,7 @@ def test_another_name_may_be_asked_for(protocol: str, tmp_path: Path) -> None:
 
 
 @BOTH
-def test_a_server_that_closes_within_tls_is_told_with_what_it_may_want(
-    protocol: str, tmp_path: Path
-) -> None:
+def test_a_close_within_tls_is_reported_with_a_hint(protocol: str, tmp_path: Path) -> None:
     """The handshake's own sentence is quoted, and the hint fits the protocol."""
     scheme = protocol.lower()
     with closing() as port:
@@ -227,9 +225,7 @@ def closing() -> Iterator[int]:
 @pytest.mark.parametrize(
     ("protocol", "hint"), [("HTTP", "one with TLS (https://)"), ("GRPC", "with TLS (grpcs://)")]
 )
-def test_a_url_without_tls_of_a_port_with_it_is_told(
-    protocol: str, hint: str, tmp_path: Path
-) -> None:
+def test_a_plain_url_of_a_tls_port_is_reported(protocol: str, hint: str, tmp_path: Path) -> None:
     """Where a server speaks TLS alone, the sentence says which scheme may be meant."""
     with secured(tmp_path) as oracle:
         run = measure(hasty(oracle.url(protocol).replace("s://", "://")))
@@ -238,7 +234,7 @@ def test_a_url_without_tls_of_a_port_with_it_is_told(
 
 
 @BOTH
-def test_a_port_without_tls_is_told(protocol: str, tmp_path: Path) -> None:
+def test_a_port_without_tls_is_reported(protocol: str, tmp_path: Path) -> None:
     """A server without TLS on its port is named as such."""
     with oracle_process() as oracle:
         plan = planned(oracle, protocol, tls_ca_file=files(tmp_path, "server").authority)

@@ -103,7 +103,9 @@ def test_weights_in_an_external_file_are_read(tmp_path: Path) -> None:
     assert main([str(full), str(tmp_path / "tiny.onnx.xz"), "--check"]) == 0
 
 
-def test_check_tells_the_same_structure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_the_same_structure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Full and light compared end 0 with the operators counted."""
     full, made = tmp_path / "full.onnx", tmp_path / "tiny.onnx.xz"
     onnx.save(convolutional(), full)
@@ -113,7 +115,9 @@ def test_check_tells_the_same_structure(tmp_path: Path, capsys: pytest.CaptureFi
     assert stdout == "The same structure: 4 operators (1 Conv, 1 Relu, 1 Flatten, 1 Gemm).\n"
 
 
-def test_check_tells_another_structure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_a_different_structure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two models compared end 1 with each difference listed."""
     one, other = tmp_path / "one.onnx", tmp_path / "other.onnx"
     onnx.save(convolutional(), one)

@@ -75,7 +75,7 @@ def test_a_disk_that_fills_while_measuring_loses_no_result(tmp_path: Path) -> No
     assert run.left_behind == []
 
 
-def test_a_full_disk_where_the_model_should_go_is_said(tmp_path: Path) -> None:
+def test_a_full_disk_for_the_model_is_reported(tmp_path: Path) -> None:
     """A model that cannot be written for want of room is a failure in one sentence."""
     with _disk(tmp_path / "temporary", "8k"):
         run = done(tmp_path, CALM, spec={"model": {"uri": "zoo://classification/squeezenet1_1"}})

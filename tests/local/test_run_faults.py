@@ -189,7 +189,7 @@ def _left_nothing(run: Done) -> None:
         ("sigterm", 143, ("Terminated", "Terminated"), "The run was terminated (SIGTERM)."),
     ],
 )
-def test_what_was_measured_before_the_end_is_kept_and_marked(
+def test_measurements_before_the_end_are_kept_and_marked(
     faults: dict[str, Future[Done]],
     name: str,
     code: int,
@@ -216,7 +216,7 @@ def test_what_was_measured_before_the_end_is_kept_and_marked(
     _left_nothing(run)
 
 
-def test_the_last_lines_of_a_dead_server_are_told(faults: dict[str, Future[Done]]) -> None:
+def test_the_last_lines_of_a_dead_server_are_reported(faults: dict[str, Future[Done]]) -> None:
     """What the server said last stands in the sentence and in the result."""
     run = faults["killed server"].result()
     assert "event=ready" in run.ended.sentence

@@ -104,7 +104,7 @@ def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_serving_ends_well_when_asked(tmp_path: Path) -> None:
+def test_serving_ends_gracefully_on_request(tmp_path: Path) -> None:
     """`inferometer serve` prints its ports, ends 0 on SIGTERM, and leaves no temporary folder."""
     words = ("serve", "zoo://classification/squeezenet1_1", "--http-port", "0", "--grpc-port", "0")
     with started(tmp_path, *words) as process:

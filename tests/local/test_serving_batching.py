@@ -69,7 +69,7 @@ def _connected(server: ServerProcess) -> HTTPConnection:
     return HTTPConnection("127.0.0.1", server.http_port, timeout=DEADLINE_SECONDS)
 
 
-def test_requests_of_both_protocols_are_joined_and_told_apart(tmp_path: Path) -> None:
+def test_requests_of_both_protocols_share_a_batch_and_get_their_own_answers(tmp_path: Path) -> None:
     """Eight requests of one to three samples are one run of the model, and each gets its rows."""
     path = _saved(onnx_models.identity(), tmp_path)
     sizes = (1, 2, 3, 1, 2, 3, 1, 3)
@@ -210,7 +210,7 @@ def test_a_lonely_request_is_answered(tmp_path: Path) -> None:
             np.testing.assert_array_equal(found.as_numpy("y"), np.ones((1, 4)))
 
 
-def test_the_configuration_tells_of_batching(tmp_path: Path) -> None:
+def test_the_configuration_reports_batching(tmp_path: Path) -> None:
     """The configuration says how requests are joined, with the shapes of one sample."""
     path = _saved(onnx_models.identity(), tmp_path)
     options = ("--max-batch-size", "8", "--max-delay-microseconds", "700", "--instances", "2")

@@ -21,7 +21,7 @@ _CONNECT_SECONDS = 60.0
 """The server stays stopped, so a connection without room in its queue never succeeds."""
 
 
-def test_connections_that_come_at_once_are_kept(tmp_path: Path) -> None:
+def test_simultaneous_connections_are_accepted(tmp_path: Path) -> None:
     """A server that cannot accept just now loses none of 1,500 connections, and answers each."""
     if not _SOMAXCONN.exists() or int(_SOMAXCONN.read_text()) < CONNECTIONS:
         cannot_run(f"this kernel lets fewer than {CONNECTIONS} connections wait (somaxconn)")

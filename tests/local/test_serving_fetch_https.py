@@ -148,7 +148,7 @@ def test_a_malformed_address_is_refused(tmp_path: Path, address: str) -> None:
     ("code", "fault"),
     [(socket.EAI_NONAME, ModelRefusedError), (socket.EAI_AGAIN, FetchFailedError)],
 )
-def test_a_name_that_nobody_has_is_refused(
+def test_an_unresolvable_host_name_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, fault: type[Exception]
 ) -> None:
     """A host of no known name is refused; a name server that does not answer may come back."""

@@ -137,7 +137,7 @@ def test_external_data_elsewhere_is_refused(
         ("s3://m/top.onnx", {}, "does not exist|cannot be fetched"),
     ],
 )
-def test_what_the_store_refuses_is_told(
+def test_a_refusal_of_the_store_is_reported(
     endpoint: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -171,7 +171,7 @@ def test_gives_up_what_does_not_end_in_time(counting: Path) -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_what_is_given_up_is_told_so(counting: Path, *, waits: bool) -> None:
+def test_a_stopped_inference_is_reported_as_unavailable(counting: Path, *, waits: bool) -> None:
     """A client whose inference is stopped gets the error that the server is unavailable."""
     results: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with (
@@ -310,7 +310,7 @@ def test_refuses_a_port_in_use(tmp_path: Path, flag: str) -> None:
     assert "ddress already in use" in sentence
 
 
-def test_both_address_families_are_served_where_asked(tmp_path: Path) -> None:
+def test_both_address_families_are_served_if_requested(tmp_path: Path) -> None:
     """A server on :: answers over IPv6 and IPv4, by both protocols."""
     if not socket.has_dualstack_ipv6():
         cannot_run("this machine has no IPv6")

@@ -190,13 +190,13 @@ def test_other_settings_are_refused(client: Any) -> None:
         client.load_model("copy", config=json.dumps({"max_batch_size": 4}))
 
 
-def test_the_extensions_are_told(client: Any) -> None:
+def test_the_extensions_are_reported(client: Any) -> None:
     """The server's metadata lists what is here."""
     extensions = client.get_server_metadata(**_as_json(client))["extensions"]
     assert {"statistics", "model_repository", "model_configuration"} <= set(extensions)
 
 
-def test_only_ready_models_are_listed_where_asked(server: ServerProcess) -> None:
+def test_only_ready_models_are_listed_if_requested(server: ServerProcess) -> None:
     """The index of ready models leaves out one that is unloaded."""
     with over_http.InferenceServerClient(server.http_url) as client:
         client.unload_model("copy")

@@ -50,7 +50,7 @@ def windows(steps: list[Step], seen: Seen) -> list[Seen]:
 
 
 @pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
-def test_a_run_counts_what_the_server_saw(
+def test_a_run_counts_the_requests_that_the_server_received(
     oracle: OracleProcess, tmp_path: Path, protocol: str
 ) -> None:
     """From run file to result: every query is counted once, and no latency is below the server's.

@@ -109,7 +109,7 @@ def test_large_headers_go_with_every_request(headers: int, size: int) -> None:
 
 @pytest.mark.parametrize("streams", [1, 8])
 @pytest.mark.parametrize("size", [1_024, 1_048_576])
-def test_tensors_come_back_whole(size: int, streams: int) -> None:
+def test_tensors_are_returned_unchanged(size: int, streams: int) -> None:
     """Bodies beyond every window and frame go both ways, alone and interleaved."""
 
     async def main() -> None:
@@ -123,7 +123,7 @@ def test_tensors_come_back_whole(size: int, streams: int) -> None:
     run(main())
 
 
-def test_an_error_says_what_the_server_said() -> None:
+def test_an_error_quotes_the_servers_message() -> None:
     """A call that the server aborts fails with its status and text, and the next goes on."""
 
     async def refuse(infer_request: Any, context: Any) -> Any:
@@ -162,7 +162,7 @@ def test_an_unknown_method_is_an_error() -> None:
     run(main())
 
 
-def test_the_servers_limit_of_streams_is_kept() -> None:
+def test_the_servers_limit_of_streams_is_respected() -> None:
     """With 2 streams allowed and 8 wanted, never more than 2 are outstanding."""
     now, most = 0, 0
 

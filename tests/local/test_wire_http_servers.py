@@ -77,7 +77,7 @@ def saying(*replies: bytes) -> Speak:
 
 
 @pytest.mark.parametrize("size", [1_024, 1_048_576])
-def test_bodies_come_back_whole(size: int) -> None:
+def test_bodies_are_returned_unchanged(size: int) -> None:
     """Small and large bodies go both ways over one connection."""
 
     async def main() -> None:
@@ -92,7 +92,7 @@ def test_bodies_come_back_whole(size: int) -> None:
     run(main())
 
 
-def test_chunked_replies_come_back_whole() -> None:
+def test_chunked_replies_are_returned_unchanged() -> None:
     """A streamed reply of a megabyte, kept and not, leaves the connection usable."""
 
     async def stream(request: web.Request) -> web.StreamResponse:
@@ -145,7 +145,7 @@ def test_an_http_1_0_server_is_understood() -> None:
     run(main())
 
 
-def test_an_error_says_what_the_server_said() -> None:
+def test_an_error_quotes_the_servers_message() -> None:
     """The protocol's error body is the failure's text; the connection stays."""
 
     async def refuse(_: web.Request) -> web.StreamResponse:
@@ -325,7 +325,7 @@ def test_a_silent_server_is_given_up() -> None:
         run(main())
 
 
-def test_closing_forgets_what_is_outstanding() -> None:
+def test_close_drops_outstanding_requests() -> None:
     """After close no callback is called, whatever the server still says."""
 
     async def main() -> None:

@@ -138,7 +138,7 @@ def test_a_connection_that_is_closed_comes_back_with_tls(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("sends_close_notify", [True, False])
-def test_a_body_that_ends_with_its_connection_is_whole_only_where_tls_says_so(
+def test_a_body_ended_by_its_connection_needs_close_notify(
     sends_close_notify: bool,  # noqa: FBT001 - pytest calls it
     tmp_path: Path,
 ) -> None:
@@ -199,7 +199,7 @@ def test_a_handshake_that_fails_is_a_sentence(tmp_path: Path) -> None:
         (None, "client.pem", "locked.pem", "protected by a password"),
     ],
 )
-def test_files_that_are_none_are_told(
+def test_missing_or_invalid_files_are_reported(
     authority: str | None, certificate: str | None, key: str | None, words: str, tmp_path: Path
 ) -> None:
     """A file that is missing or holds something else is named; no request is sent."""

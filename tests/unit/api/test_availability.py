@@ -276,7 +276,7 @@ def test_every_choice_of_the_api_is_decided() -> None:
     assert enums - free <= decided
 
 
-def test_the_reference_tells_only_what_is_refused() -> None:
+def test_the_reference_lists_only_what_is_refused() -> None:
     """Each example of the reference is refused somewhere, and each of its sentences is said."""
     sentences: set[str] = set()
     for path_value in REFUSED:
@@ -286,7 +286,7 @@ def test_the_reference_tells_only_what_is_refused() -> None:
     assert {line.removeprefix("* `") for line in _reference_lines()} == sentences
 
 
-def test_the_reference_tells_everything_that_is_refused() -> None:
+def test_the_reference_lists_everything_that_is_refused() -> None:
     """No path is refused that the reference does not name."""
     refused_fields = {line.split("`")[1] for line in _reference_lines()}
     runs = (

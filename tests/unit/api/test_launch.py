@@ -61,7 +61,7 @@ def test_cpus_are_read_alike_in_every_spelling(cpus: int) -> None:
     assert whole_cpus(str(cpus)) == whole_cpus(f"{cpus}.999") == whole_cpus(f"{cpus}500m") == cpus
 
 
-def test_what_is_said_is_kept() -> None:
+def test_explicit_settings_are_kept() -> None:
     """Resolving changes nothing that a person wrote, and nothing twice."""
     run = read(a_run(server={"threads": 5, "device": "GPU", "gpu": {"resource": "a/b"}}))
     assert run.spec.server.threads == 5
@@ -91,7 +91,7 @@ def test_every_valid_run_stays_valid_once_resolved() -> None:
             assert BenchmarkRun.model_validate_json(text, by_name=False) == run, row.name
 
 
-def test_a_local_run_says_what_it_does_not_enforce() -> None:
+def test_a_local_run_lists_what_it_does_not_enforce() -> None:
     """Resources always, placement and retention if they are set."""
     assert [note.partition(" ")[0] for note in local_notes(read(a_run()))] == [
         "spec.server.resources"
@@ -153,7 +153,7 @@ def test_batch_sizes_are_those_that_the_scenarios_send() -> None:
     assert read(a_scenario(batch={"batchSizes": [8]})).spec.request_batch_sizes == (8,)
 
 
-def test_the_server_is_started_as_the_run_says() -> None:
+def test_the_server_is_started_with_the_runs_settings() -> None:
     """The server's command line has model, device, threads, instances, batching and warm-up."""
     run = read(
         a_run(
@@ -215,7 +215,7 @@ def test_a_name_is_no_option() -> None:
     assert found.host == "127.0.0.1"
 
 
-def test_a_server_in_a_pod_is_told_where_to_listen() -> None:
+def test_a_server_in_a_pod_gets_its_listen_addresses() -> None:
     """Host and ports are the pod's, and the shapes of samples come from the file itself."""
     run = read(a_run(load={"inputs": {"file": {"uri": "configmap://a/b.npz"}}}))
     command = server_command(
@@ -244,7 +244,7 @@ def test_a_server_in_a_pod_is_told_where_to_listen() -> None:
         ("pvc://claim/a/m%20n.onnx", "/sources/claims/claim/a/m n.onnx"),
     ],
 )
-def test_a_pods_model_is_where_its_address_says(uri: str, path: str) -> None:
+def test_the_model_path_in_a_pod_follows_its_uri(uri: str, path: str) -> None:
     """A model on a claim is served where it lies, every other one from the folder of the pod."""
     model = {"uri": uri, "sha256": "0" * 64} if uri.startswith("https") else {"uri": uri}
     run = read(a_run(model=model))

@@ -16,7 +16,7 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=
 
 
 @given(x=WORDS, y=WORDS, value=st.floats(allow_nan=False) | st.integers(0, 2**53))
-def test_any_label_and_any_value_is_told(x: str, y: str, value: float) -> None:
+def test_any_label_and_any_value_round_trips(x: str, y: str, value: float) -> None:
     """Quotes, percent signs, line ends in a label's value and large numbers come out as put in."""
     text = head(GAUGE) + form(GAUGE, (x, y)).filled(value)
     found = samples(text.decode())

@@ -18,7 +18,7 @@ TAKEN = {"namespace", "pod", "job", "instance", "container", "service", "endpoin
 """Labels that Prometheus or its operator give to whatever they scrape."""
 
 
-def test_no_name_is_told_twice() -> None:
+def test_metric_names_are_unique() -> None:
     """Each name is one component's, so that a query without a job means one thing."""
     names = [metric.name for metric in ALL]
     assert len(names) == len(set(names))

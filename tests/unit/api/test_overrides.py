@@ -98,7 +98,7 @@ def test_a_setting_that_cannot_be_gets_a_sentence(path: str, value: str, expecte
     assert expected in error_of(path, value)
 
 
-def test_the_run_file_keeps_its_lines_beside_settings() -> None:
+def test_the_run_file_keeps_its_line_numbers_with_overrides() -> None:
     """A mistake in the file is reported with its line, one on the command line without."""
     broken = RUN.replace("targetQps: 200", "targetQps: 0")
     with pytest.raises(InvalidRunError) as caught:

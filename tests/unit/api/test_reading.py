@@ -32,7 +32,7 @@ def messages(text: str, *overrides: tuple[str, str]) -> str:
     return str(caught.value)
 
 
-def test_a_valid_file_is_the_run_it_says() -> None:
+def test_a_valid_file_parses_to_its_run() -> None:
     """A file in YAML becomes the run it describes, defaults filled in."""
     run = parse_run(OK, source="run.yaml")
     assert run.name == "a-run"
@@ -155,14 +155,14 @@ def test_a_wrong_scenario_gets_a_sentence(scenario: str, expected: str) -> None:
         ),
     ],
 )
-def test_a_scenario_that_is_not_mlperfs_is_told_at_its_place(more: str, expected: str) -> None:
+def test_a_scenario_outside_mlperf_is_reported_with_its_path(more: str, expected: str) -> None:
     """The scenario is named, and what it has; no right value is doubted."""
     message = messages(f"{OK}      {more}\n  validity: {{rules: MLPerf}}\n")
     assert expected in message
     assert "did you mean" not in message
 
 
-def test_a_scenario_whose_requests_exceed_the_batch_is_told_with_both_figures() -> None:
+def test_requests_larger_than_the_batch_are_reported_with_both_sizes() -> None:
     """Each scenario at fault has its line, its own figure and that of the server."""
     text = OK.replace("threads: 2", "batching: {maxBatchSize: 8}")
     text = text.replace("singleStream: {}", "batch: {batchSizes: [1, 9]}")
@@ -174,7 +174,7 @@ def test_a_scenario_whose_requests_exceed_the_batch_is_told_with_both_figures() 
     assert "found 16 in scenario all, and maxBatchSize 8." in message
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
+def test_all_problems_are_reported_at_once_in_file_order() -> None:
     """Several mistakes in one file are reported together, each with its line."""
     text = OK.replace("threads: 2", "threads: 0").replace("latency,", "Latency,")
     text = text.replace("targetQps: 200", "targetQps: -1")
@@ -196,7 +196,7 @@ def test_a_long_value_is_shortened() -> None:
 _JARGON = re.compile(r"[Ii]nput should|valid dictionary|instance of|Extra inputs|Value error|regex")
 
 
-def test_no_problem_speaks_pydantic() -> None:
+def test_no_problem_quotes_pydantic() -> None:
     """Every sentence about every wrong row is ours, ends as a sentence does, and is one line."""
     for row in rows():
         try:

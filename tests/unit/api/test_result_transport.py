@@ -39,7 +39,9 @@ FOREIGN = st.text(alphabet=string.printable, max_size=60).filter(
 
 
 @given(st.binary(max_size=20_000), st.lists(st.tuples(st.integers(0, 20), FOREIGN), max_size=5))
-def test_a_log_gives_back_what_was_packed(document: bytes, foreign: list[tuple[int, str]]) -> None:
+def test_a_decoded_log_equals_the_encoded_document(
+    document: bytes, foreign: list[tuple[int, str]]
+) -> None:
     """A document comes back from a log, whatever other lines stand between its own."""
     lines = encode_for_log(document)
     for at, line in foreign:
@@ -49,7 +51,7 @@ def test_a_log_gives_back_what_was_packed(document: bytes, foreign: list[tuple[i
 
 
 @given(st.integers(0, 8))
-def test_a_lost_line_is_told(lost: int) -> None:
+def test_a_lost_line_is_rejected(lost: int) -> None:
     """A log that lacks any one line of a document gives none, and the error says so."""
     lines = encode_for_log(NOISE)
     assert len(lines) == 9
@@ -59,13 +61,13 @@ def test_a_lost_line_is_told(lost: int) -> None:
 
 
 @pytest.mark.parametrize("line_count", range(9))
-def test_a_cut_log_is_told(line_count: int) -> None:
+def test_a_truncated_log_is_rejected(line_count: int) -> None:
     """A log that ends before the document does gives none."""
     with pytest.raises(IncompleteError, match=r"no result document|The log ends after"):
         decode_log(encode_for_log(NOISE)[:line_count])
 
 
-def test_lines_out_of_order_are_told() -> None:
+def test_lines_out_of_order_are_rejected() -> None:
     """Lines that change places make no document, and neither does one that comes twice."""
     lines = encode_for_log(NOISE)
     with pytest.raises(IncompleteError, match="Line 2 of the 7 lines"):
@@ -76,7 +78,7 @@ def test_lines_out_of_order_are_told() -> None:
 
 @settings(max_examples=300)
 @given(st.data())
-def test_a_garbled_line_is_told(data: st.DataObject) -> None:
+def test_a_garbled_line_is_rejected(data: st.DataObject) -> None:
     """No character that is another one makes another document of it."""
     document = data.draw(st.binary(max_size=200))
     lines = encode_for_log(document)

@@ -33,7 +33,7 @@ def _misjudged(table: Iterable[Row]) -> list[str]:
 
 
 @pytest.mark.parametrize("row", [*VALID, *BROKEN_RULES, *MISFITS], ids=lambda row: row.name)
-def test_a_run_is_judged_as_the_table_says(row: Row) -> None:
+def test_a_run_is_judged_as_in_the_table(row: Row) -> None:
     """A valid run is taken; an invalid one is refused, and the field at fault is named."""
     assert _misjudged([row]) == []
 

@@ -104,7 +104,7 @@ def test_a_runtime_with_tls_may_be_given_certificates(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_a_row_says_whether_inferometer_starts_the_server(runtime: str) -> None:
+def test_a_row_states_whether_inferometer_starts_the_server(runtime: str) -> None:
     """A launched runtime has a command, ports and paths; another one has none."""
     run = fill_defaults(_run(runtime))
     launch = RUNTIMES[run.spec.server.runtime].launch

@@ -69,7 +69,7 @@ def test_a_row_fits_its_spec_model(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_steps_are_what_the_row_says(kind: str) -> None:
+def test_steps_match_the_row(kind: str) -> None:
     """One step, several with labels of their own, or none before a search."""
     row, scenario = SCENARIOS[kind], _scenario(kind)
     assert (row.search is not None) == (row.steps == "search")

@@ -110,7 +110,7 @@ def test_exclusive_bounds_are_booleans() -> None:
     assert large["format"] == "int64"
 
 
-def test_lists_say_what_makes_an_item() -> None:
+def test_lists_declare_their_item_keys() -> None:
     """A list is a set, a map by key, or atomic."""
     found = properties()
     assert found["sizes"]["x-kubernetes-list-type"] == "set"

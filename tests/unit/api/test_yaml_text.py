@@ -44,7 +44,7 @@ from inferometer_api.spec.yaml_text import UnreadableTextError, read_yaml
         ("=", "="),
     ],
 )
-def test_a_scalar_is_what_go_yaml_makes_of_it(text: str, value: object) -> None:
+def test_a_scalar_is_read_as_go_yaml_reads_it(text: str, value: object) -> None:
     """A value has the type that kubectl sends; the table was compared with sigs.k8s.io/yaml."""
     found = read_yaml(f"key: {text}" if text != "-" else "key:\n-").data["key"]
     assert found == value

@@ -121,7 +121,7 @@ def test_wrk_is_believed() -> None:
         "unable to connect to 127.0.0.1:8000 Connection refused\n",
     ],
 )
-def test_wrk_is_not_believed_where_it_met_faults(report: str) -> None:
+def test_a_wrk_run_with_errors_is_rejected(report: str) -> None:
     """Failed requests are quick to count and mean nothing: they give no figure."""
     with pytest.raises(BenchError):
         parse_wrk(report)

@@ -81,7 +81,7 @@ def test_a_missing_peer_is_named_and_the_rest_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("peer", "reached"), [(2.5e-5, "yes"), (0.7e-5, "**no**")])
-def test_a_table_tells_figure_peer_ratio_and_goal(peer: float, reached: str) -> None:
+def test_a_table_has_figure_peer_ratio_and_goal(peer: float, reached: str) -> None:
     """A goal that was missed stands in the table as plainly as one that was reached."""
     taken = {OURS: (2e-5, 1e-5, 3e-5), THEIRS: (peer, peer, peer)}
     section = render(case({}), taken, {}, ["On a Monday."])
@@ -93,7 +93,7 @@ def test_a_table_tells_figure_peer_ratio_and_goal(peer: float, reached: str) -> 
     assert "On a Monday." in section
 
 
-def test_repeats_that_disagree_are_told() -> None:
+def test_repeats_that_disagree_are_reported() -> None:
     """A goal that was reached in some repeats only says in how many."""
     taken = {OURS: (1.0, 1.2, 1.3, 1.4, 1.1), THEIRS: (1.0,) * 5}
     assert "| yes (3 of 5) |" in render(case({}), taken, {}, [])
@@ -119,7 +119,7 @@ def test_a_page_without_marks_is_refused(page: str) -> None:
         replaced(page, "a", "new")
 
 
-def test_every_case_can_be_told() -> None:
+def test_every_case_has_its_section_and_sides() -> None:
     """Each case has its place on the page, and its rows name sides that it has."""
     page = PAGE.read_text(encoding="utf-8")
     for each in CASES:

@@ -78,12 +78,12 @@ def test_reasons_are_printed_in_full() -> None:
             assert f": {finding.message}\n" in printed
 
 
-def test_a_valid_run_says_so() -> None:
+def test_a_valid_run_is_reported_as_valid() -> None:
     """A valid run ends with one sentence that says so."""
     assert _printed(a_valid_result(), terminal=False).endswith("VALID: The scenario is valid.\n")
 
 
-def test_an_unfinished_run_says_how_it_ended() -> None:
+def test_an_unfinished_run_states_how_it_ended() -> None:
     """An unfinished run shows what was measured, how it ended and the server's last output."""
     printed = _printed(an_unfinished_result("Failed"), terminal=False)
     assert "FAILED: The run failed before it was complete." in printed
@@ -130,7 +130,7 @@ def test_without_energy_there_is_no_energy_table() -> None:
     assert "energy" not in _printed(a_result(), terminal=False)
 
 
-def test_a_step_without_energy_says_why() -> None:
+def test_a_step_without_energy_shows_the_reason() -> None:
     """If one step lost its agent, its row says unavailable and a line has the reason."""
     document = a_metered_result()
     first = document.scenarios[0]

@@ -73,7 +73,9 @@ def test_a_link_within_the_claim_is_followed(sources: Path) -> None:
         ("pvc://models//etc/hostname", "names no file"),
     ],
 )
-def test_what_a_claim_lacks_is_told(sources: Path, uri: str, sentence: str) -> None:
+def test_a_missing_path_in_a_claim_is_reported_with_its_contents(
+    sources: Path, uri: str, sentence: str
+) -> None:
     """A path that leads nowhere is refused with what is there instead."""
     with pytest.raises(ModelRefusedError, match=sentence):
         _fetch(uri, sources)
@@ -153,7 +155,7 @@ def test_inputs_are_bounded(sources: Path) -> None:
     assert not (sources / "inputs.npz").exists()
 
 
-def test_every_zoo_model_is_told_as_its_graph_is(tmp_path: Path) -> None:
+def test_metadata_of_every_zoo_model_match_its_graph(tmp_path: Path) -> None:
     """What is said of a built-in model without opening it is what its file says."""
     for name in zoo.names():
         fetched = fetch_model(f"zoo://{name}", tmp_path, relative_to=tmp_path)
@@ -208,7 +210,7 @@ def test_a_pods_room_is_shared(
     assert report["path"].endswith("/claims/models/a b/net.onnx")
 
 
-def test_a_second_try_finds_what_the_first_left(
+def test_a_restarted_fetch_writes_its_files_again(
     sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An init container that is started again writes its files again."""

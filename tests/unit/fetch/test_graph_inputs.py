@@ -8,7 +8,7 @@ from inferometer_serving.infer.datatypes import DATATYPES
 from support.onnx_models import add, identity, open_axes
 
 
-def test_inputs_are_told_in_order_with_open_axes() -> None:
+def test_inputs_are_listed_in_order_with_open_axes() -> None:
     """Named and unnamed axes are open, and the order is the graph's."""
     assert graph_inputs(add().graph) == (
         GraphInput("left", "FP32", (-1, 4)),
@@ -25,7 +25,7 @@ def test_weights_are_no_inputs() -> None:
     assert graph_inputs(graph) == (GraphInput("x", "INT64", (2,)),)
 
 
-def test_what_the_file_does_not_tell_is_not_guessed() -> None:
+def test_facts_missing_from_the_file_are_not_guessed() -> None:
     """An open rank and an element type that the protocol lacks are left to the runtime."""
     graph = identity().graph
     graph.input[0].type.tensor_type.ClearField("shape")

@@ -69,7 +69,7 @@ def test_limits_above_the_own_group_count_too(tmp_path: Path) -> None:
     assert throttled_by(tmp_path, **after) == pytest.approx(0.3)
 
 
-def test_a_machine_that_tells_nothing_is_no_fault(tmp_path: Path) -> None:
+def test_a_machine_without_gauges_is_no_fault(tmp_path: Path) -> None:
     """A figure that no file contains is absent, never zero."""
     facts = ClientWatch(tmp_path).facts()
     assert facts.throttled_seconds is None
@@ -116,7 +116,7 @@ def test_a_clock_that_was_read_late_is_read_again(tmp_path: Path) -> None:
     assert watch.facts().clock_jump_nanoseconds == 0
 
 
-def test_the_worst_of_several_workers_is_told() -> None:
+def test_the_worst_of_several_workers_is_reported() -> None:
     """One starved worker is not hidden by others that were not."""
     facts = worst(
         [

@@ -65,7 +65,7 @@ def test_tensors_are_alike_over_both_protocols() -> None:
         ({"extensions": ["a", 1]}, "one of its extensions is 1, and must be a text"),
     ],
 )
-def test_metadata_of_a_server_that_cannot_be_read_is_told(document: Any, words: str) -> None:
+def test_unreadable_metadata_of_a_server_are_reported(document: Any, words: str) -> None:
     """The clause says what was read."""
     with pytest.raises(UnreadableMetadataError) as refusal:
         server_document(document)
@@ -117,12 +117,12 @@ def test_unreadable_model_metadata_is_named(document: Any, words: str) -> None:
         {"config": ["a"]},
     ],
 )
-def test_a_configuration_that_cannot_be_read_tells_nothing(config: Any) -> None:
+def test_an_unreadable_configuration_gives_no_settings(config: Any) -> None:
     """Whatever its form: a server need not have one."""
     assert settings_of(config) == {}
 
 
-def test_parameters_of_a_configuration_are_told() -> None:
+def test_parameters_of_a_configuration_are_reported() -> None:
     """Over both protocols, Inferometer's own without their prefix, null as the empty text."""
     parameters = {"inferometer.a": {"string_value": "b"}, "c": {"string_value": "d"}}
     assert settings_of({"parameters": parameters}) == {"a": "b", "c": "d"}
@@ -132,7 +132,7 @@ def test_parameters_of_a_configuration_are_told() -> None:
     assert settings_of({"parameters": {"a": {"string_value": None}, "b": 1}}) == {"a": ""}
 
 
-def test_the_largest_batch_of_a_configuration_is_told() -> None:
+def test_the_largest_batch_of_a_configuration_is_reported() -> None:
     """Over both protocols; 0 is Triton's word for shapes that are whole, which limits nothing."""
     assert settings_of({"max_batch_size": 8}) == {"max_batch_size": "8"}
     assert settings_of(ModelConfigResponse(config={"max_batch_size": 8})) == {"max_batch_size": "8"}

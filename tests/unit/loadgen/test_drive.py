@@ -66,7 +66,7 @@ def test_waiting_for_a_connection_is_latency() -> None:
     assert drill.driver.last_reply_ns == departure
 
 
-def test_late_queries_are_sent_and_their_lag_is_told() -> None:
+def test_late_queries_are_sent_and_their_lag_is_recorded() -> None:
     """An instrument that was held up sends what it missed, and the lag is in the latency."""
 
     def held_up(at_ns: int) -> int:
@@ -233,7 +233,7 @@ def test_a_server_that_allows_no_query_for_a_while_is_not_lost(milli_qps: int | 
         assert tallied.latency.max_ns > 4900 * MILLISECOND
 
 
-def test_why_a_lost_server_cannot_be_reached_is_told() -> None:
+def test_the_reason_for_an_unreachable_server_is_reported() -> None:
     """In the words of the last attempt, in the error of each query that was due."""
 
     def lose(drill: Drill) -> None:
@@ -349,7 +349,7 @@ def test_queries_are_spread_evenly_and_places_are_used_again(delay_ms: int, plac
     assert len(drill.driver._since) == places
 
 
-def test_windows_tell_each_second() -> None:
+def test_windows_cover_each_second() -> None:
     """A second's window has the queries that were due and those that were answered in it."""
     windows = Drill(after(5 * MILLISECOND)).run().windows.report(open_loop=True)
     assert [window.duration_milliseconds for window in windows] == [1000] * 10

@@ -127,7 +127,7 @@ def test_a_share_of_no_query_ends_at_once() -> None:
 
 
 @pytest.mark.parametrize("milli_qps", [None, 100_000])
-def test_a_window_opens_when_it_is_asked_to(milli_qps: int | None) -> None:
+def test_a_window_opens_when_requested(milli_qps: int | None) -> None:
     """Until then the warm-up goes on, and each of its last three seconds ends once."""
     step = replace(A_STEP, warm_up_ns=SECOND, until_steady=True)
     drill = Drill(after(5 * MILLISECOND), step, milli_qps, connections=3)

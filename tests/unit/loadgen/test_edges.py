@@ -23,7 +23,7 @@ A_PROGRESS = ProgressReport(stage="Measuring", scenario="s")
 THE_END = FinalReport(outcome=Outcome(state="Complete", reason="Measured"))
 
 
-def test_progress_is_dropped_when_nobody_keeps_up() -> None:
+def test_progress_is_dropped_if_the_reader_is_slow() -> None:
     """A reader that does not read must not hold up the measurement; the rest still fits."""
     reading, writing = os.pipe()
     reporter = ReportWriter(writing)
@@ -97,7 +97,7 @@ def test_a_url_that_does_not_fit_is_refused(url: str, protocol: Any, words: str)
         ({"nodes_by_provider": '["CUDA"]'}, {}, None),
     ],
 )
-def test_facts_that_nobody_told_are_absent(
+def test_unreported_facts_are_absent(
     settings: dict[str, str], nodes: dict[str, int], fell_back: int | None
 ) -> None:
     """The server's own facts are used; what it does not report is absent, not invented."""

@@ -69,7 +69,7 @@ def test_without_idle_time_there_is_no_net() -> None:
     assert (both.net_microjoules, both.baseline_milliwatts) == (None, None)
 
 
-def test_an_idle_time_across_a_restart_tells_no_power() -> None:
+def test_an_idle_time_across_a_restart_gives_no_power() -> None:
     """Counters of two starts of an agent, or of two methods, are never compared."""
     whole = a_package(100, busy=1, used=1, idle_watts=1)
     assert whole.idle is not None
@@ -202,7 +202,7 @@ def test_a_gpu_without_a_process_of_the_servers_is_not_counted() -> None:
     assert step_energy.not_covered == ["the agent of n sees no process of the servers on a GPU"]
 
 
-def test_a_gpu_without_a_counter_is_told() -> None:
+def test_a_gpu_without_a_counter_is_reported() -> None:
     """Where servers run on a GPU that has none, the energy says what it leaves out."""
     edges = a_gpu_window()
     samples = tuple(
@@ -214,7 +214,7 @@ def test_a_gpu_without_a_counter_is_told() -> None:
     assert step_energy.attribution == "dedicated"
 
 
-def test_cpus_without_a_counter_are_told() -> None:
+def test_cpus_without_a_counter_are_reported() -> None:
     """Where a GPU has a counter and the CPUs have none, the sum says so, with the reason."""
     missing = MissingSource(source="rapl", reason="energy_uj is readable by root only")
     edges = a_gpu_window()
@@ -235,7 +235,7 @@ def test_cpus_without_a_counter_are_told() -> None:
 # -- unknown energy --------------------------------------------------------------------------
 
 
-def test_what_is_not_asked_is_not_measured() -> None:
+def test_disabled_power_is_not_measured() -> None:
     """Disabled power is unavailable, whatever the agents answered."""
     off = EnergyTerms(disabled=True, unmetered="", milliwatts_per_core=9, on_gpu=False)
     step_energy = found(a_package(100, busy=1, used=1), terms=off)
@@ -259,7 +259,7 @@ def test_a_server_without_an_agent_leaves_no_energy() -> None:
     )
 
 
-def test_a_node_without_a_source_says_why() -> None:
+def test_a_node_without_a_source_reports_the_reason() -> None:
     """The agent's own reasons are quoted: of RAPL, and of NVML if the run is on GPUs."""
     missing = [
         MissingSource(source="rapl", reason="there is no powercap"),
@@ -307,7 +307,7 @@ def test_two_methods_are_not_compared() -> None:
     ]
 
 
-def test_late_counters_are_told() -> None:
+def test_late_counters_are_reported() -> None:
     """More than 2 % between the counters' window and the load's is said, 10 % leave no energy."""
     on_time = found(a_package(100, busy=1, used=1), duration_ns=round(TEN_SECONDS / 1.0199))
     assert on_time.not_covered == []
@@ -376,7 +376,7 @@ def test_of_a_node_without_targets_every_gpu_counts() -> None:
     assert step_energy.not_covered == []
 
 
-def test_a_busy_gpu_that_may_be_an_external_server_s_is_told() -> None:
+def test_a_busy_gpu_that_an_external_server_may_use_is_reported() -> None:
     """It is unknown what the server runs on, and whose processes the agent sees."""
     first = {**on_a_gpu(0, foreign=None), "energy": [package(0), gpu_counter(0)]}
     last = {
@@ -394,7 +394,7 @@ def test_a_busy_gpu_that_may_be_an_external_server_s_is_told() -> None:
     assert found(window(first, idle), terms=external).not_covered == []
 
 
-def test_why_the_servers_part_is_not_known_is_told() -> None:
+def test_the_reason_for_an_unknown_server_share_is_reported() -> None:
     """All energy of the node counts then, and the figure says why."""
     missing = [MissingSource(source="cgroup", subject=POD, reason="there is no such pod")]
     first = {"energy": [package(0)], "cpu": cpu(0)}

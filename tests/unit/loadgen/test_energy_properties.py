@@ -173,7 +173,7 @@ _ANSWERS = st.none() | st.one_of(
     st.booleans(),
     st.integers(1, 2**40),
 )
-def test_nothing_that_an_agent_says_breaks_anything(
+def test_no_answer_of_an_agent_breaks_a_run(
     answers: list[tuple[AgentAnswer | None, AgentAnswer | None, list[AgentAnswer | None]]],
     on_gpu: bool,  # noqa: FBT001 - drawn
     duration_ns: int,

@@ -53,7 +53,7 @@ def test_rates_are_those_since_the_sample_before() -> None:
     assert telemetry.steal_seconds == 0
 
 
-def test_a_sample_right_after_another_tells_no_rates() -> None:
+def test_a_sample_right_after_another_has_no_rates() -> None:
     """The window's end just after a second's end counts for the energy, not for the series."""
     telemetry = telemetry_of(NodeWindow("n", 1, (at(0), at(1, 3), at(1.02, 3.9))), on_gpu=False)
     assert [each.at_milliseconds for each in telemetry.samples] == [0, 1000]
@@ -121,7 +121,7 @@ def a_gpu_sample(second: int, *, used: bool) -> AgentSample:
         (False, True, ["gpu-0", "gpu-1"]),
     ],
 )
-def test_only_gpus_of_the_servers_are_told(used: bool, on_gpu: bool, shown: list[str]) -> None:  # noqa: FBT001 - a table's
+def test_only_gpus_of_the_servers_are_reported(used: bool, on_gpu: bool, shown: list[str]) -> None:  # noqa: FBT001 - a table's
     """Of eight GPUs of a node the result has those that servers use; all if that is unknown."""
     taken = tuple(TimedSample(i * SECOND, a_gpu_sample(100 + i, used=used)) for i in range(2))
     (_, last) = telemetry_of(NodeWindow("n", 1, taken), on_gpu=on_gpu).samples
@@ -132,7 +132,7 @@ def test_only_gpus_of_the_servers_are_told(used: bool, on_gpu: bool, shown: list
     assert last.gpu_utilization.get("gpu-1", 0.51) == 0.51  # of its last sample
 
 
-def test_what_an_agent_misses_is_told() -> None:
+def test_an_agents_missing_sources_are_reported() -> None:
     """Each source that gives nothing, or a part of it, is a sentence."""
     missing = [
         MissingSource(source="nvml", reason="there is no driver"),

@@ -223,7 +223,7 @@ def test_the_stage_is_one_and_the_others_are_none() -> None:
     assert (shown.stages("s1"), shown.stages()) == (["Preparing"], [])
 
 
-def test_a_step_that_nobody_scraped_has_its_stages_too() -> None:
+def test_an_unscraped_step_has_its_stages_too() -> None:
     """A late scraper sees that the step existed and is over."""
     shown = Shown()
     shown.begin("s0", "batch 1")

@@ -50,7 +50,7 @@ async def woken(made: Pacers, *waits_ns: int) -> list[int]:
 
 
 @BOTH
-def test_nobody_is_woken_too_early(made: Pacers) -> None:
+def test_no_waiter_is_woken_too_early(made: Pacers) -> None:
     """However near or far the time is, or long past, it has come when the driver is woken."""
     waits = [0, 1, 5_000, 9_000, 50_000, 260_000, 3_000_000, -1_000_000_000, 40_000] * 5
     late = uvloop.run(woken(made, *waits))
@@ -118,7 +118,7 @@ def test_a_pacer_that_is_armed_anew_when_it_has_expired_holds_nothing_up(made: P
 
 
 @BOTH
-def test_a_closed_pacer_wakes_nobody(made: Pacers) -> None:
+def test_a_closed_pacer_wakes_no_waiter(made: Pacers) -> None:
     """After close nothing comes, even if it was about to: another, due later, is woken alone."""
 
     async def closed() -> list[str]:

@@ -181,7 +181,7 @@ def test_null_is_as_good_as_nothing() -> None:
         ("GRPC", b"\xff", "is not a ModelInferResponse"),
     ],
 )
-def test_a_reply_that_is_none_is_told_in_the_protocols_words(
+def test_an_invalid_reply_is_reported_in_the_protocols_terms(
     protocol: Protocol, body: bytes, sentence: str
 ) -> None:
     """Who reads it knows the protocol, and not how it is read here."""

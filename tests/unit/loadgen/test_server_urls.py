@@ -43,9 +43,7 @@ def test_an_address_that_is_taken_can_be_written(url: str, protocol: Any) -> Non
 
 
 @pytest.mark.parametrize(("url", "words"), WRONG_URLS.items())
-def test_an_address_that_is_not_taken_is_told_by_what_is_wrong_with_it(
-    url: str, words: str
-) -> None:
+def test_an_invalid_address_is_reported_with_its_fault(url: str, words: str) -> None:
     """One sentence says which part is wrong, and what stands before the host is not printed."""
     run = an_external_run(server={"runtime": "External", "external": {"url": url}})
     with pytest.raises(InvalidRunError) as refusal:

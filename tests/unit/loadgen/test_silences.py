@@ -144,7 +144,7 @@ def test_no_workers_have_no_common_silence() -> None:
 
 
 @given(st.lists(st.integers(0, 2 * NOTABLE_NS), max_size=20))
-def test_every_notable_silence_is_kept_and_the_longest_always(lengths: list[int]) -> None:
+def test_every_notable_silence_is_recorded_and_the_longest_always(lengths: list[int]) -> None:
     """All notable silences are kept, and otherwise the longest."""
     silences, now = Silences(), 0
     added = []

@@ -76,7 +76,7 @@ def test_a_fleet_stood_still_if_each_of_its_workers_did() -> None:
 
 
 @pytest.mark.parametrize("shares", [[], workers(0, 0)], ids=["one", "fleet"])
-def test_a_silence_with_failed_queries_says_so(
+def test_a_silence_with_failed_queries_mentions_them(
     shares: list[WorkerShare],
 ) -> None:
     """With failed queries, the message says that none was answered successfully."""

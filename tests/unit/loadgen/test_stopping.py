@@ -26,7 +26,7 @@ def tallied(
     return recorder.statistics
 
 
-def test_with_a_bound_it_tells_how_many_queries_it_takes() -> None:
+def test_with_a_bound_it_reports_the_queries_needed() -> None:
     """One answer that is late and one failed are two overshoots: at P90 it takes 81 queries."""
     found = early_stopping(
         JudgedPercentile(90.0, 10 * MS), tallied([10] * 97 + [11], failed=1, bound_ns=10 * MS)

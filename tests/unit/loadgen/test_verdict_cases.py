@@ -500,7 +500,7 @@ def test_a_bound_that_cannot_be_met_names_the_evidence() -> None:
     assert "down to 100 queries a second." in messages[1]
 
 
-def test_offline_says_how_many_samples_suffice() -> None:
+def test_offline_reports_how_many_samples_suffice() -> None:
     """A short offline run names a sufficient number of samples."""
     plan = replace(A_PLAN, loop=Closed(None, 1000), batch_size=4, min_queries=1000)
     step = a_step(duration_nanoseconds=5 * SECOND, scheduled_qps=None)

@@ -37,13 +37,13 @@ def longest_busy_ns() -> int | None:
     return asyncio.run(run())
 
 
-def test_a_busy_loop_is_as_late_as_it_was_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wake_up_is_late_by_the_busy_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first wake-up that was slept through is late by all of it but its own period."""
     monkeypatch.setattr(wake_ups, "LEAST", 1)
     assert (longest_busy_ns() or 0) >= (PERIODS - 1) * PERIOD_NS
 
 
-def test_the_longest_standstill_is_told_of_however_few_wake_ups() -> None:
+def test_the_longest_standstill_is_reported_for_any_number_of_wake_ups() -> None:
     """The greatest lag needs no hundred others: it is how long the loop stood still."""
 
     async def run() -> tuple[int | None, int | None]:
@@ -102,7 +102,7 @@ def test_a_driver_that_is_closed_leaves_no_timer() -> None:
     loop.close()
 
 
-def test_the_verdict_knows_how_often_it_asks() -> None:
+def test_the_verdict_uses_the_wake_up_period() -> None:
     """A rule counts how much waiting makes one wake-up in a hundred late."""
     assert WAKE_UP_PERIOD_NS == PERIOD_NS
 

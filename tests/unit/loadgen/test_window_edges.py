@@ -34,7 +34,7 @@ class RecordingDrill(Drill):
 
 @pytest.mark.parametrize("at", [0, 1_234_567_891])
 @pytest.mark.parametrize("milli_qps", [400, 100_000, 900_000])
-def test_a_window_is_told_at_its_time(milli_qps: int, at: int) -> None:
+def test_a_window_is_notified_at_its_time(milli_qps: int, at: int) -> None:
     """Not with its first query, nor a timer's millisecond later."""
     drill = RecordingDrill(after(MILLISECOND), replace(A_STEP, warm_up_ns=at), milli_qps)
     drill.run()
@@ -52,7 +52,7 @@ def test_a_window_shorter_than_a_timer_is_a_step() -> None:
     assert [window.scheduled for window in tallied.windows.report(open_loop=True)] == [1]
 
 
-def test_an_end_before_the_window_is_told_tells_no_seconds() -> None:
+def test_an_end_before_the_window_is_notified_has_no_seconds() -> None:
     """The window's time has come and nothing woke the driver yet: it has a window of no length."""
     at = SECOND + 1
     step = replace(A_STEP, warm_up_ns=at - 1)
@@ -91,7 +91,7 @@ def test_a_worker_keeps_its_clients_at_work_until_its_fleet_ends_the_window() ->
     assert tallied.answered_within == 4 * 42
 
 
-def test_a_worker_whose_fleet_says_nothing_ends_at_the_maximum() -> None:
+def test_a_worker_without_an_order_ends_at_the_maximum() -> None:
     """With its own share done it is done; else the maximum ended it early."""
     for least, end in ((1, End.DONE), (1_000_000, End.MAX_DURATION)):
         step = replace(A_STEP, ends_with_fleet=True, min_queries=least)

@@ -170,7 +170,9 @@ def test_a_service_that_leads_anywhere_is_refused(kind: str) -> None:
         ("http://models.example:8000", [], False),
     ],
 )
-def test_the_allow_list_names_hosts_whole(url: str, listed: list[str], *, passes: bool) -> None:
+def test_the_allow_list_matches_whole_host_names(
+    url: str, listed: list[str], *, passes: bool
+) -> None:
     """A host of the list passes on its port, a name below a suffix too, and nothing else."""
     assert is_allowed_url(url, listed) == passes
 

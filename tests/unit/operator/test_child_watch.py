@@ -133,7 +133,7 @@ def test_whatever_a_load_pod_answers_is_bounded_and_never_followed(
     assert followed == []
 
 
-def test_a_load_pod_that_is_not_there_says_nothing() -> None:
+def test_a_missing_load_pod_gives_no_report() -> None:
     """Neither progress nor that it will stop."""
 
     async def fetch() -> tuple[LoadReport | None, bool]:

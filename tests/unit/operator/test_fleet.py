@@ -110,7 +110,7 @@ def test_a_run_of_one_process_has_no_service() -> None:
     assert plan.fleet is None
 
 
-def test_pod_0_speaks_for_a_fleet() -> None:
+def test_pod_0_reports_for_a_fleet() -> None:
     """Workers that run do not begin a run, and those that end do not end it."""
     cluster = a_fleet()
     for index in (1, 2):

@@ -91,7 +91,7 @@ def test_a_server_is_ready_once_every_replica_is() -> None:
         (LoadReport(outcome=Outcome(state="Complete", reason="Measured")), True),
     ],
 )
-def test_a_report_says_whether_load_was_sent(report: LoadReport | None, sent: bool) -> None:  # noqa: FBT001 - a row of the table
+def test_a_report_states_whether_load_was_sent(report: LoadReport | None, sent: bool) -> None:  # noqa: FBT001 - a row of the table
     """Warm-up is load too, and a load generator that has ended may have sent some."""
     assert load_was_sent(report) is sent
 
@@ -239,7 +239,7 @@ def test_a_plan_of_replaced_servers_is_made_anew() -> None:
     assert cluster.jobs_made == 1
 
 
-def test_the_columns_tell_the_running_scenario_and_then_the_last() -> None:
+def test_the_columns_show_the_running_scenario_and_then_the_last() -> None:
     """Live figures while a scenario runs; its verdict and its whole figures afterwards."""
     cluster = measuring()
     assert cluster.status()["phase"] == "Measuring"

@@ -176,7 +176,7 @@ def test_a_ready_server_is_left_alone() -> None:
     assert not {"livenessProbe", "readinessProbe", "lifecycle"} & set(server)
 
 
-def test_prometheus_finds_what_pods_tell() -> None:
+def test_prometheus_discovers_the_pods_metrics() -> None:
     """By the name of a port, and by annotations unless the admin wants none."""
     unannotated = PLAIN.model_copy(update={"metrics": MetricsSettings(scrape_annotations=False)})
     for make, port in ((server_deployment, 8000), (load_job, 8080)):
@@ -193,7 +193,7 @@ def test_prometheus_finds_what_pods_tell() -> None:
         assert "annotations" not in bare
 
 
-def test_a_lost_node_is_known_soon() -> None:
+def test_a_lost_node_is_detected_soon() -> None:
     """No pod stays bound for Kubernetes' five minutes to a node that does not answer."""
     for pod in (server_pod(a_run()), load_pod(a_run())):
         soon = {
@@ -207,7 +207,7 @@ def test_a_lost_node_is_known_soon() -> None:
         }
 
 
-def test_pods_go_where_run_and_admin_say() -> None:
+def test_pods_are_scheduled_by_run_and_admin_settings() -> None:
     """Servers follow the run's placement, with a GPU the admin's too; the load the admin's."""
     toleration = {"key": "own", "value": "v", "effect": "NoSchedule"}
     placement = {"nodeSelector": {"a/b": "c"}, "tolerations": [toleration]}

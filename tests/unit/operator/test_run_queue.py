@@ -98,7 +98,7 @@ def test_two_never_begin_at_once() -> None:
     assert not queue.position("0").admitted
 
 
-def test_a_turn_that_was_not_used_goes_to_the_next() -> None:
+def test_an_unused_slot_goes_to_the_next_run() -> None:
     """A run that is not accepted gives its turn back, and the next one is woken."""
     woken: list[str] = []
     queue = RunQueue(1, woken.append)

@@ -90,7 +90,7 @@ def test_a_failed_run_fails_at_once_and_is_kept(
     assert "kubectl describe benchmarkrun first-abcde --namespace bench" in output
 
 
-def test_a_run_that_nobody_serves_says_so(
+def test_a_run_without_an_operator_is_explained(
     script: ModuleType, answering: Answering, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No condition at all when the time is over: no operator serves the namespace."""

@@ -68,7 +68,7 @@ def test_one_bound_that_leaves_no_room_is_enough() -> None:
     assert not close.is_real
 
 
-def test_without_bounds_nothing_is_said_to_be_real() -> None:
+def test_without_bounds_no_difference_is_called_real() -> None:
     """A figure without bounds leaves those of the change unknown, whichever side it stands on."""
     known = Estimate(100.0, 99.0, 101.0)
     for found in (change(known, Estimate(200.0)), change(Estimate(200.0), known)):
@@ -79,7 +79,7 @@ def test_without_bounds_nothing_is_said_to_be_real() -> None:
     assert change(known, Estimate(0.0)) is None
 
 
-def test_bounds_that_reach_zero_tell_one_bound_of_the_ratio() -> None:
+def test_bounds_that_reach_zero_give_one_bound_of_the_ratio() -> None:
     """A rate that may be zero may be any number of times smaller, but not any times larger."""
     found = change(Estimate(10.0, 9.0, 11.0), Estimate(10.0, -1.0, 21.0))
     assert found is not None

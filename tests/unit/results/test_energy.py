@@ -73,7 +73,7 @@ def test_power_is_energy_over_the_window() -> None:
     assert line.rows[0][4] == watts(1000 * joules / seconds)
 
 
-def test_an_estimate_says_so() -> None:
+def test_an_estimate_is_marked() -> None:
     """An estimate is marked as `estimated`, with its meaning, and has no net."""
     document = a_result()
     scenario = document.scenarios[0]

@@ -116,7 +116,7 @@ def test_the_same_result_gives_the_same_page() -> None:
     assert render_report(again) == render_report(document)
 
 
-def test_an_invalid_run_says_why_first() -> None:
+def test_an_invalid_run_starts_with_its_reasons() -> None:
     """The verdict comes first, then each reason with its figure and limit."""
     document = a_result()
     text = _page(document).text
@@ -138,7 +138,7 @@ def test_a_shared_caution_is_listed_once() -> None:
     assert f"latency, traffic, throughput {message}" in text
 
 
-def test_a_valid_run_says_so_without_reasons() -> None:
+def test_a_valid_run_is_reported_as_valid_without_reasons() -> None:
     """A valid run shows VALID and has neither a list of reasons nor one of cautions."""
     text = _page(a_valid_result()).text
     assert "VALID The scenario is valid." in text
@@ -146,7 +146,7 @@ def test_a_valid_run_says_so_without_reasons() -> None:
     assert "Cautions" not in text
 
 
-def test_an_unfinished_run_says_what_its_figures_are() -> None:
+def test_an_unfinished_run_explains_its_figures() -> None:
     """A failed run says so, with the server's last output and what its figures cover."""
     document = an_unfinished_result("Failed")
     html = render_report(document)

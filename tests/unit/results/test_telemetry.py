@@ -244,7 +244,7 @@ def test_what_an_agent_could_not_read_is_explained() -> None:
     assert "Power" not in titles(render_report(document))
 
 
-def test_without_an_agent_the_page_says_why() -> None:
+def test_without_an_agent_the_page_shows_the_reason() -> None:
     """If no agent reported, one sentence of each scenario says so, with the reason."""
     text = text_of(alone(a_result()))
     why = "this machine has no readable RAPL counter and no GPU"

@@ -130,7 +130,7 @@ def test_requests_alike_share_a_plan() -> None:
     assert reader.read(_document(id="a")).request_id == "a"
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_request_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither ever new requests nor huge ones fill the memory, and all are answered."""
     monkeypatch.setattr(request, "_MOST_CACHED", 8)
     reader = RequestReader(SIGNATURE)
@@ -158,7 +158,7 @@ def test_requests_nested_deeper_than_orjson_writes_are_read() -> None:
     assert READER.read(document).plan.output_names == list(NAMES)
 
 
-def test_sizes_of_strings_are_told_anew() -> None:
+def test_sizes_of_strings_are_reported_for_each_reply() -> None:
     """Outputs of strings in one shape differ in their bytes, and each answer reports its own."""
     spec = TensorSpec("y", DATATYPES["BYTES"], (1,))
     reader = RequestReader(Signature(inputs=SIGNATURE.inputs, outputs=(spec,)))
@@ -169,7 +169,7 @@ def test_sizes_of_strings_are_told_anew() -> None:
         assert raw == len(word).to_bytes(4, "little") + word.encode()
 
 
-def test_shapes_of_outputs_are_told_anew() -> None:
+def test_shapes_of_outputs_are_reported_for_each_reply() -> None:
     """Requests of one plan whose outputs differ in shape each report their own."""
     request = READER.read(_document())
     for rows in (1, 2, 1):

@@ -33,7 +33,7 @@ class ParsedMetrics:
         }
 
 
-def test_a_server_that_did_nothing_yet_tells_zeros() -> None:
+def test_an_idle_server_exposes_zeros() -> None:
     """Every gauge and histogram is there from the beginning, labelled with run and model."""
     parsed = ParsedMetrics()
     assert parsed.value("ready") == 0
@@ -48,7 +48,7 @@ def test_a_server_that_did_nothing_yet_tells_zeros() -> None:
     assert parsed.value("request_duration_seconds_count", protocol="grpc") == 0
 
 
-def test_requests_are_counted_by_what_came_of_them() -> None:
+def test_requests_are_counted_by_outcome() -> None:
     """Codes of both protocols are reported as text, each combination once."""
     parsed = ParsedMetrics()
     parsed.metrics.requests["http", "infer", 200] += 2
@@ -75,7 +75,7 @@ def test_durations_are_in_their_buckets(durations: list[float]) -> None:
     assert parsed.value("compute_duration_seconds_sum") == pytest.approx(sum(durations))
 
 
-def test_who_did_not_wait_counts_as_no_wait() -> None:
+def test_a_request_without_a_wait_counts_as_zero() -> None:
     """A request that is computed at once is one of the queue's, of 0 seconds."""
     parsed = ParsedMetrics()
     parsed.metrics.queue_seconds.observe_none(1)
@@ -85,7 +85,7 @@ def test_who_did_not_wait_counts_as_no_wait() -> None:
 
 @settings(max_examples=20)  # each one reads the whole text
 @given(st.lists(st.integers(1, 3000), max_size=30))
-def test_batches_are_told_by_size(sizes: list[int]) -> None:
+def test_batches_are_counted_by_size(sizes: list[int]) -> None:
     """Inferences are the samples of all executions; each execution is in the bucket of its size."""
     parsed = ParsedMetrics()
     for size in sizes:

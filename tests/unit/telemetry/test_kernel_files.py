@@ -48,7 +48,7 @@ def test_a_number_is_read(value: int) -> None:
 
 
 @given(st.text())
-def test_what_is_no_number_is_told(contents: str) -> None:
+def test_a_value_that_is_not_a_number_is_reported(contents: str) -> None:
     """Whatever a word is, it is a number of plain digits or a reason."""
     try:
         value = whole_number(contents, "x")
@@ -66,7 +66,7 @@ def test_a_sensor_may_be_below_zero(tmp_path: Path) -> None:
         number(path)
 
 
-def test_each_way_of_being_unreadable_is_told(
+def test_each_way_of_being_unreadable_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Absent, a folder, cut off, failing while it is read: a reason with the path."""

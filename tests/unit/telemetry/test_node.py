@@ -34,7 +34,7 @@ def test_each_kind_of_cpu_time_counts_as_what_it_is(tmp_path: Path) -> None:
     assert cpu_ticks(tmp_path / "stat") == (1, 7_600_321, 80_000_000)
 
 
-def test_cpu_time_that_goes_back_is_told_and_not_counted(tmp_path: Path) -> None:
+def test_cpu_time_that_decreases_is_reported_and_not_counted(tmp_path: Path) -> None:
     """A count that falls is held where it was, and the sample says so."""
     recorded = RecordedNode(tmp_path)
     node = NodeReader(recorded.proc_root)
@@ -87,7 +87,7 @@ def chip(sys_root: Path, name: str, **sensors: tuple[str, str]) -> None:
         write(folder / f"{sensor}_input", f"{content}\n")
 
 
-def test_amd_tells_of_the_die_not_of_the_fan(tmp_path: Path) -> None:
+def test_amd_temperature_is_the_dies_not_the_fan_controls(tmp_path: Path) -> None:
     """Tctl, which may be shifted for the fans' sake, does not count if Tdie exists."""
     chip(tmp_path, "k10temp", temp1=("Tctl", "89000"), temp2=("Tdie", "62000"))
     assert read_gauges(tmp_path).temperature_millidegrees_celsius == 62_000

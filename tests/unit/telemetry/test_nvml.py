@@ -186,7 +186,7 @@ def test_without_processes_the_gpus_own_utilisation_counts(node: GpuNode) -> Non
     assert "its utilisation by process: Insufficient Permissions" in reasons(found)
 
 
-def test_a_gpu_cut_into_instances_says_so(node: GpuNode) -> None:
+def test_a_gpu_with_mig_instances_is_reported(node: GpuNode) -> None:
     """With MIG, energy is the whole GPU's, busy time is missing, processes are the instances'."""
     gpu = node.gpus[0]
     gpu.cut([[11], [33]])
@@ -204,7 +204,7 @@ def test_a_gpu_cut_into_instances_says_so(node: GpuNode) -> None:
     assert "its processes" not in reasons(found)
 
 
-def test_instances_that_tell_no_processes_are_no_empty_ones(node: GpuNode) -> None:
+def test_instances_without_process_lists_are_not_idle(node: GpuNode) -> None:
     """Who else is on a cut GPU is not known where one of its instances does not report."""
     gpu = node.gpus[0]
     gpu.cut([[11], []])
@@ -245,7 +245,7 @@ def test_others_on_a_gpu_are_seen(
     )
 
 
-def test_in_another_pid_namespace_nobody_is_ruled_out(node: GpuNode) -> None:
+def test_in_another_pid_namespace_no_process_is_ruled_out(node: GpuNode) -> None:
     """NVML hides processes there: a stranger that is seen counts, but none seen proves nothing."""
     node.source = Gpus(RecordedNvml(node.root), all_seen=False)
     node.gpus[0].processes([11])
@@ -268,7 +268,7 @@ def test_the_first_pid_namespace_is_known(tmp_path: Path, monkeypatch: pytest.Mo
     assert in_first_pid_namespace(place) is True
 
 
-def test_everything_that_a_gpu_tells_arrives(node: GpuNode) -> None:
+def test_every_gpu_reading_arrives(node: GpuNode) -> None:
     """Memory, power, clock, temperature and what holds the clock down, in base units."""
     mask = SW_POWER_CAP | HW_THERMAL_SLOWDOWN
     node.gpus[0].report("nvmlDeviceGetCurrentClocksEventReasons", hex(mask))

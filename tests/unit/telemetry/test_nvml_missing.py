@@ -39,7 +39,7 @@ def node(tmp_path: Path) -> GpuNode:
         ("nvmlDeviceGetPowerUsage", "its power"),
     ],
 )
-def test_one_refused_question_takes_nothing_else(
+def test_one_refused_nvml_call_costs_no_other_reading(
     node: GpuNode, function: Function, what: str
 ) -> None:
     """What NVML does not support or permit is missing with NVML's word; the rest goes on."""
@@ -129,7 +129,7 @@ def test_a_counter_that_went_back_is_not_believed(node: GpuNode) -> None:
         assert "its energy counter went back" in reasons(found)
 
 
-def test_power_that_nobody_saw_is_not_made_up(node: GpuNode) -> None:
+def test_unread_power_is_not_made_up(node: GpuNode) -> None:
     """After a gap that is longer than any interval, the sum of power is missing."""
     node.gpus[0].refuse("nvmlDeviceGetTotalEnergyConsumption")
     node.read()
@@ -182,7 +182,9 @@ def test_a_driver_that_goes_and_comes_is_found_again(node: GpuNode, tmp_path: Pa
         (999, "NVML does not start: Unknown Error"),
     ],
 )
-def test_why_there_is_no_driver_is_told(tmp_path: Path, error: int, reason: str) -> None:
+def test_the_reason_for_a_missing_driver_is_reported(
+    tmp_path: Path, error: int, reason: str
+) -> None:
     """NVML's own errors at its start are reported with their meaning here."""
     (tmp_path / "nvmlInit").write_text(f"error {error}")
     found = open_gpus(tmp_path).read(0, [], owners)
@@ -191,7 +193,7 @@ def test_why_there_is_no_driver_is_told(tmp_path: Path, error: int, reason: str)
     ]
 
 
-def test_no_library_and_no_gpu_are_told(tmp_path: Path) -> None:
+def test_no_library_and_no_gpu_are_reported(tmp_path: Path) -> None:
     """A machine without the driver's library says so, and so does a driver without a GPU."""
     absent = open_gpus(tmp_path / "absent").read(0, [], owners)
     assert reasons(absent) == ": no NVIDIA driver's library (libnvidia-ml.so.1) was found"
@@ -217,7 +219,7 @@ def test_nothing_is_read_after_the_end(node: GpuNode) -> None:
     node.source.close()
 
 
-def test_a_gpu_that_may_not_be_asked_leaves_the_others(tmp_path: Path) -> None:
+def test_a_gpu_without_permission_leaves_the_others(tmp_path: Path) -> None:
     """One of several GPUs that a container was not given is missing; the other is reported."""
     node = GpuNode(tmp_path / "nvml", count=2)
 

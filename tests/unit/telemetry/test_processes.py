@@ -11,7 +11,7 @@ from inferometer_telemetry.processes import process_tree, stat
 from support.recorded_node import RecordedNode
 
 
-def test_a_process_counts_with_its_children_and_theirs(tmp_path: Path) -> None:
+def test_a_process_counts_with_all_its_descendants(tmp_path: Path) -> None:
     """CPU time and memory are of the whole tree; a neighbour's are not in it."""
     node = RecordedNode(tmp_path)
     node.add_process(10)
@@ -26,7 +26,7 @@ def test_a_process_counts_with_its_children_and_theirs(tmp_path: Path) -> None:
     assert tree.usage.problems == []
 
 
-def test_a_kernel_that_lists_no_children_is_told_of(tmp_path: Path) -> None:
+def test_a_kernel_without_child_lists_is_reported(tmp_path: Path) -> None:
     """Without CONFIG_PROC_CHILDREN the process counts alone, and that is said."""
     node = RecordedNode(tmp_path)
     node.add_process(10)
@@ -43,7 +43,7 @@ def test_a_child_that_ends_meanwhile_is_no_fault(tmp_path: Path) -> None:
     assert process_tree(node.proc_root, 10).usage.cpu_microseconds == 0
 
 
-def test_a_process_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_missing_process_is_reported(tmp_path: Path) -> None:
     """There is no figure of a process that does not exist."""
     with pytest.raises(UnreadableError, match="there is no"):
         process_tree(RecordedNode(tmp_path).proc_root, 12345)

@@ -67,7 +67,9 @@ def test_a_counter_that_began_anew_ends_the_total(tmp_path: Path) -> None:
     assert [missing.subject for missing in found.missing] == ["package-0"]
 
 
-def test_counters_for_root_only_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counters_for_root_only_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A counter that may not be read is missing with the remedy; the others go on."""
     node = RecordedNode(tmp_path)
     denied = str(node.powercap("intel-rapl:0") / "energy_uj")
@@ -104,7 +106,7 @@ def test_what_is_no_number_is_no_energy(content: str, tmp_path: Path) -> None:
     assert joules(rapl.read(2 * SECOND))["package-0"] == 42.0
 
 
-def test_a_machine_without_counters_says_so(tmp_path: Path) -> None:
+def test_a_machine_without_counters_is_reported(tmp_path: Path) -> None:
     """No powercap tree: one reason, no energy; a driver that is loaded later counts from then."""
     rapl = Rapl(tmp_path / "sys")
     (missing,) = rapl.read(0).missing
@@ -138,7 +140,7 @@ def test_a_zone_that_comes_late_counts_from_then_on(tmp_path: Path) -> None:
     assert found.goes_on
 
 
-def test_a_counter_that_nobody_read_for_minutes_begins_anew(tmp_path: Path) -> None:
+def test_a_counter_unread_for_minutes_starts_again(tmp_path: Path) -> None:
     """An agent that stood still reports a gap instead of a guess."""
     node = RecordedNode(tmp_path)
     rapl = Rapl(node.sys_root)
@@ -149,7 +151,7 @@ def test_a_counter_that_nobody_read_for_minutes_begins_anew(tmp_path: Path) -> N
     assert "not read for so long" in found.missing[0].reason
 
 
-def test_a_tree_without_packages_says_so(tmp_path: Path) -> None:
+def test_a_tree_without_packages_is_reported(tmp_path: Path) -> None:
     """A tree with psys alone gives a reason, since psys is more than the processor."""
     zone = tmp_path / "class/powercap/intel-rapl:0"
     write(zone / "name", "psys\n")

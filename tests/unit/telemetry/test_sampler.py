@@ -92,7 +92,7 @@ def seen(sampler: Sampler) -> list[WorkloadReading]:
     return latest.sample.workloads
 
 
-def test_a_sample_is_whole(tmp_path: Path) -> None:
+def test_a_sample_has_all_readings(tmp_path: Path) -> None:
     """Energy, CPU, GPUs and the requested pod of one moment, with what is missing."""
     node, time, gpu = RecordedNode(tmp_path), Time(), OneGpu()
     node.add_pod(UID)
@@ -174,7 +174,7 @@ def test_a_pod_that_vanishes_is_missing_from_then_on(tmp_path: Path) -> None:
     assert seen(sampler) == []
 
 
-def test_a_count_that_goes_back_is_held_and_told(tmp_path: Path) -> None:
+def test_a_count_that_decreases_is_held_and_reported(tmp_path: Path) -> None:
     """A pod's CPU time never falls, and the sample in which it would says so."""
     node = RecordedNode(tmp_path)
     node.add_pod(UID)
@@ -207,7 +207,7 @@ def test_a_child_that_is_missed_once_is_counted_once(tmp_path: Path) -> None:
     assert "went back" in next(each.reason for each in held.missing if each.subject == "process:50")
 
 
-def test_who_asks_too_soon_is_told_the_reading_before(tmp_path: Path) -> None:
+def test_a_request_too_soon_gets_the_previous_reading(tmp_path: Path) -> None:
     """No energy counter is read more than once in 50 ms for askers; the time is the reading's."""
     node, time = RecordedNode(tmp_path), Time()
     sampler = a_sampler(node, time)
@@ -239,7 +239,7 @@ def test_a_regular_sample_makes_no_edge_early(tmp_path: Path) -> None:
     assert sampler.sample([]).monotonic_ns == tick.monotonic_ns
 
 
-def test_a_sample_says_which_machine_and_process_it_is_of(tmp_path: Path) -> None:
+def test_a_sample_identifies_its_machine_and_process(tmp_path: Path) -> None:
     """The kernel's boot ID, and when a process began; a recorded machine may have none."""
     node = RecordedNode(tmp_path)
     node.add_process(50)
@@ -317,7 +317,7 @@ def test_no_more_than_256_targets_are_known(tmp_path: Path) -> None:
     assert known == {100, *range(102, 101 + MOST_KNOWN)}
 
 
-def test_what_is_switched_off_says_so(tmp_path: Path) -> None:
+def test_a_disabled_source_is_reported_as_disabled(tmp_path: Path) -> None:
     """A source that is switched off gives only the reason; processes are still reported."""
     node = RecordedNode(tmp_path)
     node.add_pod(UID)

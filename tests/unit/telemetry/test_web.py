@@ -176,7 +176,7 @@ def test_what_is_not_known_has_no_series() -> None:
     assert scraped(None) == {}
 
 
-def test_the_node_is_called_as_its_pod_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_node_name_is_the_one_set_in_its_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without --node the environment's NODE_NAME counts, before the host's name."""
     monkeypatch.setenv("NODE_NAME", "worker-7")
     assert options([]).node == "worker-7"

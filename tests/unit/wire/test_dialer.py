@@ -52,7 +52,7 @@ def test_delays_double_up_to_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(main())
 
 
-def test_the_last_error_is_kept_until_the_server_is_reached(
+def test_the_last_error_is_reported_until_the_server_is_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The driver quotes it when it gives the server up."""

@@ -165,7 +165,7 @@ def test_a_damaged_reply_never_raises(at: int, byte: int) -> None:
     assert len(answers + peer.answers) == 1
 
 
-def test_a_reply_that_is_not_kept_is_still_checked() -> None:
+def test_a_discarded_reply_is_still_checked() -> None:
     """The message is dropped, but a message that lacks a byte fails."""
     peer = Peer()
     peer.send(keep=False)
@@ -224,7 +224,9 @@ def test_headers_that_differ_in_each_reply_are_read() -> None:
         ([(b"grpc-status", b"99"), (b"grpc-message", b"a%0Ab")], "grpc-status 99: a b"),
     ],
 )
-def test_trailers_alone_say_why(fields: list[tuple[bytes, bytes]], message_text: str) -> None:
+def test_a_trailers_only_reply_gives_the_reason(
+    fields: list[tuple[bytes, bytes]], message_text: str
+) -> None:
     """The server's own error is reported, percent-decoded."""
     peer = Peer()
     peer.send()

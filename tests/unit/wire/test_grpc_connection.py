@@ -150,7 +150,7 @@ def test_cancel_reports_a_request_that_flow_control_held_back() -> None:
     assert "held back a part of the request" in (peer.engine.cancel(0) or "")
 
 
-def test_an_overlong_message_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overlong_message_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message longer than the limit is counted and dropped."""
     monkeypatch.setattr(grpc_reply, "MAX_BUFFERED_REPLY_BYTES", 3)
     peer = Peer()

@@ -172,7 +172,7 @@ def test_headers_larger_than_the_servers_table_are_written_in_full_each_time() -
     assert decode(larger.plain)[:4] == FIELDS
 
 
-def test_the_static_table_is_whole() -> None:
+def test_the_static_table_is_complete() -> None:
     """It has 61 entries, of which RFC 7541 names the first and the last."""
     assert len(STATIC_TABLE) == 61
     assert STATIC_TABLE[0] == (b":authority", b"")

@@ -87,7 +87,7 @@ def test_a_truncated_reply_is_a_lost_connection(wire: bytes, reply: ReplyBody, c
 
 
 @pytest.mark.parametrize(("wire", "reply"), GOOD.values(), ids=GOOD)
-def test_a_reply_that_is_not_kept_is_still_read_whole(wire: bytes, reply: ReplyBody) -> None:
+def test_a_discarded_reply_is_still_read_completely(wire: bytes, reply: ReplyBody) -> None:
     """Without keeping, the body is dropped but the reply ends at the same byte."""
     parser = read([wire[at : at + 1] for at in range(len(wire))], keep=False)
     assert parser is not None
@@ -274,7 +274,7 @@ def test_an_error_status_quotes_the_server(wire: bytes, message: str) -> None:
         (b"HTTP/1.1 200 OK\r\n", True),
     ],
 )
-def test_the_server_says_whether_the_connection_stays(head: bytes, reusable: bool) -> None:  # noqa: FBT001 - a table
+def test_the_server_decides_whether_the_connection_stays_open(head: bytes, reusable: bool) -> None:  # noqa: FBT001 - a table
     """Versions and the Connection header decide on keep-alive; the reply is good either way."""
     body = b"\r\n2\r\nok\r\n0\r\n\r\n" if b"chunked" in head else b"Content-Length: 2\r\n\r\nok"
     parser = read([head + body])
@@ -307,7 +307,7 @@ def test_a_body_without_length_ends_with_its_connection() -> None:
         (b"HTTP/1.0 200 OK\r\n\r\nsome", "which ends only with the connection"),
     ],
 )
-def test_a_partial_reply_says_what_has_arrived(wire: bytes, clause: str) -> None:
+def test_a_partial_reply_names_the_parts_that_arrived(wire: bytes, clause: str) -> None:
     """A query that times out reports which part of its reply had arrived."""
     parser = ReplyParser()
     parser.start(False)
@@ -316,7 +316,7 @@ def test_a_partial_reply_says_what_has_arrived(wire: bytes, clause: str) -> None
     assert bool(clause) == bool(parser.received_so_far())
 
 
-def test_an_overlong_reply_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overlong_reply_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body longer than the limit is counted and dropped; an error in it is still found."""
     monkeypatch.setattr(http1_parser, "MAX_BUFFERED_REPLY_BYTES", 1000)
     wire = [OK + b"Transfer-Encoding: chunked\r\n\r\n", *(1001 * [b"1\r\nx\r\n"]), b"0\r\n\r\n"]

@@ -116,7 +116,7 @@ BODIES = {
     cuts=st.lists(st.integers(0, 10_000), max_size=6),
     keep=st.booleans(),
 )
-def test_a_reply_means_the_same_after_whichever_others(
+def test_a_reply_is_parsed_independently_of_earlier_replies(
     before: list[str], kinds: list[str], cuts: list[int], *, keep: bool
 ) -> None:
     """In any order and any pieces, each request gets the answer that its own bytes contain."""
