@@ -77,8 +77,16 @@ class Writer:
             raise
         return None
 
-    async def delete(self, namespace: str, target: DeletionTarget) -> None:
-        """Delete this object by its UID, if it still exists; its dependents go after it."""
+    async def delete(
+        self, namespace: str, target: DeletionTarget, *, version: str | None = None
+    ) -> None:
+        """Delete this object by its UID, if it still exists; its dependents go after it.
+
+        Raises ApiError, a Conflict, if it no longer has the resourceVersion `version`.
+        """
+        preconditions = {"uid": target.uid}
+        if version is not None:
+            preconditions["resourceVersion"] = version
         try:
             await self.connection.request(
                 "DELETE",
@@ -86,13 +94,13 @@ class Writer:
                 body={
                     "apiVersion": "v1",
                     "kind": "DeleteOptions",
-                    "preconditions": {"uid": target.uid},
+                    "preconditions": preconditions,
                     "propagationPolicy": "Background",
                 },
             )
         except ApiError as error:
             # It is gone, or its name belongs to another object now.
-            if error.code not in {404, 409}:
+            if error.code != 404 and (error.code != 409 or version is not None):
                 raise
 
     async def create_event(self, run: Json, event: Event) -> None:

@@ -124,9 +124,14 @@ class PlanExecutor:
         )
 
     async def delete_targets(self, run: Json, plan: Plan) -> None:
-        """Delete the targets of the plan."""
+        """Delete the targets of the plan; the run itself only as the plan knew it.
+
+        A person may have raised its retention meanwhile. Raises ApiError, a Conflict, then.
+        """
+        metadata = run["metadata"]
         for target in plan.delete:
-            await self.writer.delete(run["metadata"]["namespace"], target)
+            version = metadata["resourceVersion"] if target.kind == "BenchmarkRun" else None
+            await self.writer.delete(metadata["namespace"], target, version=version)
 
     async def stop_load(self, name: str, observed: Observed) -> bool:
         """Request this load pod to stop; return whether it accepts."""
