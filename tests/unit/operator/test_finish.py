@@ -125,11 +125,11 @@ def test_parts_of_another_attempt_are_no_part_of_the_result() -> None:
     """What lies there from an operator that died on its way is deleted and made anew."""
     cluster = measuring()
     over_again = complete()
-    stale = over_again.children["ConfigMap/a-run-result-0"]
+    stale = over_again.children["ConfigMap/a-run-result-0c9e8f3a-0"]
     stale = {**stale, "binaryData": {"result.json.gz": "bm90aGluZw=="}}
-    cluster.children["ConfigMap/a-run-result-0"] = stale
+    cluster.children["ConfigMap/a-run-result-0c9e8f3a-0"] = stale
     over(cluster)
-    assert "delete ConfigMap/a-run-result-0" in cluster.writes
+    assert "delete ConfigMap/a-run-result-0c9e8f3a-0" in cluster.writes
     assert document_of(cluster).outcome.state == "Complete"
 
 
@@ -144,7 +144,7 @@ def test_a_result_is_packed_once(ends: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(result_packer, "compress", counted)
     cluster = measuring()
-    cluster.refusals["ConfigMap/a-run-result-0"] = (403, "exceeded quota: small")
+    cluster.refusals["ConfigMap/a-run-result-0c9e8f3a-0"] = (403, "exceeded quota: small")
     if ends == "badly":
         changed(cluster, cancel=True)
     over(cluster).later(5).later(5)
@@ -183,8 +183,8 @@ def test_children_are_deleted_by_the_policy(cleanup: str, ends: str, remaining: 
     cluster.end_load(0 if ends == "well" else 1, None if ends == "well" else failure).later(6)
     cluster.collect_garbage()
     assert cluster.finished
-    assert set(cluster.children) & CHILDREN == remaining
-    assert "ConfigMap/a-run-result-0" in cluster.children
+    assert set(cluster.children) & CHILDREN == kept
+    assert "ConfigMap/a-run-result-0c9e8f3a-0" in cluster.children
 
 
 def test_a_load_generator_that_still_sends_load_is_never_kept() -> None:

@@ -258,7 +258,8 @@ def test_the_load_generator_finds_its_plan() -> None:
 def test_a_result_is_kept_in_order() -> None:
     """Each part is a ConfigMap that says how many there are."""
     made = result_config_maps([b"one", b"two"], OWNER)
-    assert [each["metadata"]["name"] for each in made] == ["a-run-result-0", "a-run-result-1"]
+    names = [f"a-run-result-{OWNER.uid[:8]}-{part}" for part in (0, 1)]
+    assert [each["metadata"]["name"] for each in made] == names
     assert {each["metadata"]["annotations"]["inferometer.dev/parts"] for each in made} == {"2"}
     parts = [base64.b64decode(each["binaryData"]["result.json.gz"]) for each in made]
     assert parts == [b"one", b"two"]

@@ -177,7 +177,7 @@ HAPPENINGS: dict[str, Happening] = {
         "Deployment/a-run-server",
         "Job/a-run-load",
         "ConfigMap/a-run-load",
-        "ConfigMap/a-run-result-0",
+        "ConfigMap/a-run-result-0c9e8f3a-0",
     ),
     "nothing is refused": _refuse(),
     "cancel": _spec(cancel=True),

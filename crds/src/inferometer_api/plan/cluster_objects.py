@@ -61,9 +61,12 @@ def fleet_name(run_name: str) -> str:
     return f"fleet-{_stem(run_name)}"
 
 
-def result_name(run_name: str, part: int) -> str:
-    """Return the name of the ConfigMap with a part of the result; parts count from 0."""
-    return f"{_stem(run_name)}-result-{part}"
+def result_name(run_name: str, run_uid: str, part: int) -> str:
+    """Return the name of the ConfigMap with a part of the result; parts count from 0.
+
+    The UID keeps the names of other objects apart: a result that is measured must find room.
+    """
+    return f"{_stem(run_name)}-result-{run_uid[:8]}-{part}"
 
 
 def labels(run_name: str, run_uid: str, component: str) -> dict[str, str]:
