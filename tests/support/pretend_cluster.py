@@ -124,9 +124,10 @@ class PretendCluster(PretendApi):
             self.make(child)
         for target in plan.delete:
             self.delete(target.kind, target.name, target.uid)
-        fresh = plan.download is not None and self.collected is None
-        if fresh:
+        before_log = self.collected
+        if plan.download is not None and (before_log is None or before_log.passing):
             self.collected = self._log()
+        fresh = self.collected != before_log
         if plan.stop is not None:
             self.stops += 1
         self.looks_again = (
@@ -154,7 +155,7 @@ class PretendCluster(PretendApi):
 
     def pass_time(self) -> None:
         """Let time pass, in small and large steps, until every deadline is over."""
-        for seconds in (1, 6, 31, 61, 301, 301, 301, 3601, 301):
+        for seconds in (1, 6, 31, 61, 301, 301, 301, 3601, 3601, 301):
             self.now += timedelta(seconds=seconds)
             self.settle()
             self.collect_garbage()

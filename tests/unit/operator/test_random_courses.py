@@ -19,7 +19,7 @@ from support.cluster_objects import (
     replica_failure,
     unschedulable,
 )
-from support.condition_rows import VALID, a_cluster, external
+from support.condition_rows import UNREAD, VALID, a_cluster, external
 from support.fault_courses import crashed, fetched, waits
 from support.pretend_cluster import PretendCluster
 
@@ -126,6 +126,11 @@ def _unscheduled(pod: Object) -> Object:
     return pod if pod["spec"].get("nodeName") else unschedulable(pod, "no")
 
 
+def _readable(cluster: PretendCluster) -> None:
+    if cluster.document is UNREAD:
+        cluster.document = VALID
+
+
 def _turn(cluster: PretendCluster) -> None:
     cluster.turn = QueuePosition(admitted=True)
 
@@ -152,6 +157,8 @@ HAPPENINGS: dict[str, Happening] = {
     "the load generator completes": _end(0, None),
     "the load generator fails": _end(1, Outcome(state="Failed", reason="ServerLost")),
     "the load generator is terminated": _end(143, Outcome(state="Terminated", reason="Terminated")),
+    "the log cannot be read": _end(0, None, UNREAD),
+    "the log can be read": _readable,
     "the load generator dies": _end(139, None, DownloadedResult(None, "No result.")),
     "no node": _server(_unscheduled),
     "no image": _server(waits("ErrImagePull", "not found")),

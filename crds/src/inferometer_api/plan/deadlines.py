@@ -13,8 +13,10 @@ FORCED_SECONDS = 300
 """From the end of a run for all other deleted objects to disappear."""
 NAMESAKE_SECONDS = 60
 """For the objects of a deleted run of the same name to disappear, once they conflict."""
-RESULT_STORED_SECONDS = 60
-"""For the API server to store the ConfigMaps of a result."""
+RESULT_SECONDS = 3600
+"""From the run's deadline for its result to be read and kept, as long as its load pod exists."""
+SERVER_KEPT_SECONDS = 60
+"""For a result to be read and kept before the server is deleted without it."""
 APPEARS_SECONDS = 5
 """For an object that a run names to appear after the run was created."""
 SERVER_FAULT_SECONDS = 5

@@ -25,6 +25,7 @@ ReasonName = Literal[
     "Stopping",
     "Ended",
     "Measured",
+    "ResultPending",
     "ResultIncomplete",
     "ResultTooLarge",
     "ResultLost",
@@ -89,6 +90,8 @@ SERVER: tuple[Place, ...] = (SERVER_WAITS, FAILED)
 REFUSED_CHILD: tuple[Place, ...] = (*EITHER, ("Measuring", "Unknown"))
 """Measuring is Unknown if the API server rejects the Job itself."""
 COMPLETE: tuple[Place, ...] = (("Complete", "True"),)
+LOST: tuple[Place, ...] = (*COMPLETE, ("Finished", "False"))
+"""Finished is False with this reason until a failed run is cleaned up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,28 +196,33 @@ _OF_STATES: dict[ReasonName, Reason] = {
         "Every scenario was measured, and the result is stored.",
         COMPLETE,
     ),
+    "ResultPending": Reason(
+        "The load generator has ended, but its result cannot be read or kept yet. The operator "
+        "retries as long as the load pod exists, until an hour after the run's deadline. The run "
+        "no longer counts towards maxConcurrentRuns.",
+        (("Finished", "False"),),
+        "Repair what the message names, or delete the run to give its result up.",
+    ),
     "ResultIncomplete": Reason(
-        "Every scenario was measured, but part of the result document was lost in transfer. "
-        "The summary in the status is complete.",
-        COMPLETE,
+        "Part of the result document was lost in transfer. The status keeps the summary.",
+        LOST,
         "Measure again if you need the whole document.",
     ),
     "ResultTooLarge": Reason(
-        "Every scenario was measured, but the result document is too large to transfer. The "
-        "summary in the status is complete.",
-        COMPLETE,
+        "The result document is too large to transfer. The status keeps the summary.",
+        LOST,
         "Put fewer or shorter scenarios in one run.",
     ),
     "ResultLost": Reason(
-        "Every scenario was measured, but the load generator's log could not be read. The "
-        "summary in the status is complete.",
-        COMPLETE,
+        "The load generator's log could not be read before its pod was gone, or before an hour "
+        "had passed since the run's deadline. The status keeps the summary.",
+        LOST,
         "Measure again if you need the whole document.",
     ),
     "ResultNotKept": Reason(
-        "Every scenario was measured, but the API server rejected the ConfigMaps with the "
-        "result. The summary in the status is complete.",
-        COMPLETE,
+        "The API server rejected the ConfigMaps with the result until an hour had passed since "
+        "the run's deadline. The status keeps the summary.",
+        LOST,
         "Make room in the namespace's quota for ConfigMaps, or delete the object that "
         "already has the name.",
     ),

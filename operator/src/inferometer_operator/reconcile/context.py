@@ -82,6 +82,12 @@ class ReconcileContext:
         start = made or parse_time(self.status.start_time) or self.now
         return add_seconds(start, self.run.spec.server.ready_deadline_seconds)
 
+    @property
+    def deadline(self) -> datetime:
+        """When the run must have ended, counted from its start."""
+        start = parse_time(self.status.start_time) or self.now
+        return add_seconds(start, self.run.spec.active_deadline_seconds)
+
 
 def gone_deadline(pod: Json, since: datetime) -> datetime:
     """Return until when to wait for a deleted pod: those of a lost node never disappear."""

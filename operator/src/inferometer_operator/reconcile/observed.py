@@ -48,6 +48,8 @@ class DownloadedResult:
     """Why there is no document, as a sentence."""
     reason: Literal["ResultIncomplete", "ResultTooLarge", "ResultLost"] = "ResultIncomplete"
     """The kind of fault: a gap or a wrong checksum; a size over the limit; no log at all."""
+    passing: bool = False
+    """Whether it may still come: the log cannot be read now, or may not be written to its end."""
     packing: ResultPacker = field(default_factory=ResultPacker, compare=False, repr=False)
     """Goes with the document: decisions pack it once. Those of a large one take a second, in which
     nothing else of the loop runs unless the edge decides in a thread."""
@@ -109,7 +111,8 @@ class Observed:
     report: LoadReport | None = None
     """The load generator's last report, or its termination message once it has ended."""
     downloaded: DownloadedResult | None = None
-    """The result of Plan.download; the worker always sets it, with a fault at worst."""
+    """The result of Plan.download, or why the last attempt failed. None: not tried yet, or dropped
+    before a pause."""
 
     @property
     def deployment(self) -> Json | None:

@@ -62,7 +62,9 @@ def _age(run: QueuedRun) -> tuple[str, str, str]:
 def _state(run: Json) -> Literal["waiting", "admitted", "inactive"]:
     status = run.get("status") or {}
     conditions = status.get("conditions") or []
-    if any(each["type"] == "Finished" and each["status"] == "True" for each in conditions):
+    finished: Json = next((each for each in conditions if each["type"] == "Finished"), {})
+    if finished.get("status") == "True" or finished.get("reason") == "ResultPending":
+        # Nobody knows how long a result is awaited, and nothing of the run sends load.
         return "inactive"
     if status.get("startTime"):
         return "admitted"

@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from inferometer_api.plan.deadlines import NAMESAKE_SECONDS
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
@@ -47,8 +48,8 @@ class Refusals:
     def add(self, child: str, error: ApiError, now: datetime, holder: Json | None = None) -> bool:
         """Record a refusal; return whether it is new.
 
-        The pause grows with the time: 2, 4, 8 and 16 s after the first, then 30 s; always 1 s while
-        the name is taken by `holder`.
+        The pause grows with the time: 2, 4, 8 and 16 s after the first, then 30 s. It is 1 s in the
+        first minute that the name is taken by `holder`.
         """
         before = self.by_child.get(child)
         since = now if before is None else before.since
@@ -56,7 +57,7 @@ class Refusals:
         self.by_child[child] = refusal
         lasts = (now - since).total_seconds()
         pause = min(max(_FIRST_PAUSE_SECONDS, lasts), _LONGEST_PAUSE_SECONDS)
-        if error.code == _TAKEN:
+        if error.code == _TAKEN and lasts < NAMESAKE_SECONDS:
             pause = _TAKEN_PAUSE_SECONDS
         self._again[child] = now + timedelta(seconds=pause)
         return refusal != before
@@ -65,6 +66,10 @@ class Refusals:
         """Forget a child that was created, or is no longer wanted."""
         self.by_child.pop(child, None)
         self._again.pop(child, None)
+
+    def all_due(self, now: datetime) -> bool:
+        """Return whether to retry everything that was refused."""
+        return all(now >= again for again in self._again.values())
 
     def next_seconds(self, now: datetime) -> float | None:
         """Return the seconds until the next retry, or None if there is none."""
@@ -102,8 +107,10 @@ class PlanExecutor:
         """
         news = False
         wanted = {f"{child['kind']}/{child['metadata']['name']}": child for child in plan.create}
-        for key in set(refusals.by_child) - set(wanted):
-            refusals.drop(key)
+        if plan.download is None:
+            # Without its document, a plan does not name the ConfigMaps of a result.
+            for key in set(refusals.by_child) - set(wanted):
+                refusals.drop(key)
         for key, child in wanted.items():
             if not refusals.due(key, self.now()):
                 return news

@@ -21,6 +21,7 @@ from inferometer_operator.reconcile.conditions import is_true, read_status
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.pods import master_pod
+from inferometer_operator.reconcile.result_state import is_settled
 from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.abort import aborted_status, delete_children
@@ -120,8 +121,7 @@ class Worker:
                 self._woken.clear()
                 self._load_address = None
                 pause = await self._reconcile_safely()
-                if self._result.done:
-                    self._result.drop()
+                self._result.release(pause)
                 if await self._wait(pause):
                     await asyncio.sleep(_GATHER_SECONDS)
         except RunGoneError:
@@ -290,7 +290,8 @@ class Worker:
             observed, refused=dict(self._refusals.by_child), downloaded=self._result.found
         )
         plan = self._plan(run, observed)
-        if plan.download is not None and self._result.found is None:
+        is_due = self._result.is_due and self._refusals.all_due(self._dependencies.now())
+        if plan.download is not None and is_due:
             pod = next(pod for pod in observed.pods if pod["metadata"]["name"] == plan.download)
             await self._result.download(self._dependencies.reader, pod)
             observed = dataclasses.replace(observed, downloaded=self._result.found)
@@ -316,7 +317,7 @@ class Worker:
         if plan.stop is not None:
             await self._request_stop(plan.stop, observed)
         status = read_status(run)
-        self._result.done = status.result is not None or is_true(status, "Finished")
+        self._result.done = is_settled(status) or is_true(status, "Finished")
         # The new status may change the next plan, and the worker's own write is no event.
         return run, news or began != (status.start_time is not None)
 
@@ -332,7 +333,11 @@ class Worker:
     def _pause(self, run: Json, observed: Observed, plan: Plan) -> float | None:
         """Return in how many seconds to reconcile again; None: only an event can change the run."""
         status = read_status(run)
-        pauses = [plan.look_again_seconds, self._refusals.next_seconds(self._dependencies.now())]
+        pauses = [
+            plan.look_again_seconds,
+            self._refusals.next_seconds(self._dependencies.now()),
+            self._result.next_seconds,
+        ]
         if plan.stop is not None and not self._stops:
             # The load generator may not listen yet.
             pauses.append(_STOP_REQUEST_SECONDS)
