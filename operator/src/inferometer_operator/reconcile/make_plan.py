@@ -24,6 +24,7 @@ from inferometer_operator.reconcile.finish import fail, finish
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.reconcile.queue_position import report_queue_position
+from inferometer_operator.reconcile.status_size import fit_status
 from inferometer_operator.reconcile.suspend import hold, is_rolling_back, roll_back
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
 from inferometer_operator.settings import Settings
@@ -50,7 +51,8 @@ def make_plan(run: Json, observed: Observed, settings: Settings, now: datetime, 
     else:
         plan = _continue(ReconcileContext(run, accepted, draft, observed, settings, now, token))
         scenarios = len(accepted.spec.scenarios)
-    return replace(plan, events=run_events(before, plan.status, scenarios))
+    status = fit_status(plan.status)
+    return replace(plan, status=status, events=run_events(before, status, scenarios))
 
 
 def _continue(context: ReconcileContext) -> Plan:
