@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
             else:
                 self._answer(answer)
-        except OSError:
+        except (OSError, http.client.HTTPException):
             self.close_connection = True
         finally:
             connection.close()
