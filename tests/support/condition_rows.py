@@ -11,7 +11,9 @@ from typing import Any
 from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL
 from inferometer_api.results.result import Finding, Outcome
 from inferometer_api.status.condition_reasons import Place, ReasonName
+from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import DownloadedResult, ObjectReference, QueuePosition
+from inferometer_operator.reconcile.status_size import least_status
 from support.pretend_api import stored
 from support.pretend_cluster import PretendCluster
 from support.results import a_valid_result
@@ -136,6 +138,18 @@ def _not_kept_of_a_failed_run() -> PretendCluster:
     return cluster.end_load(143, document=VALID).later(2 * 3600)
 
 
+def _status_refused(course: Course) -> Course:
+    """Return the course after which another operator finds the least status."""
+
+    def refused() -> PretendCluster:
+        cluster = course()
+        least = least_status(read_status(cluster.run), "No figures here.")
+        cluster.run["status"] = least.model_dump(mode="json", exclude_none=True)
+        return cluster
+
+    return refused
+
+
 def _referring(labels: dict[str, str] | None) -> PretendCluster:
     cluster = a_cluster({"model": {"uri": "pvc://models/resnet50.onnx"}})
     claim = ObjectReference("PersistentVolumeClaim", "models", "spec.model.uri")
@@ -243,6 +257,15 @@ PROGRESS_ROWS: list[Row] = [
     Row(("Valid", "True"), "AllValid", lambda: _cautioned("a"), ("with one caution.",)),
     Row(("Valid", "False"), "Invalid", lambda: measuring().end_load(), ("traffic: The 99th",)),
     Row(("Valid", "False"), "NotComplete", failing("Failed", "NoAnswer")),
+    *(
+        Row(place, "StatusRefused", _status_refused(course), ("No figures here.", reason))
+        for place, course, reason in (
+            (_ACCEPTED, measuring, "Accepted"),
+            (_COMPLETE, complete, "Measured"),
+            (_FAILED, lambda: changed(measuring(), cancel=True), "Cancelled"),
+            (("Finished", "True"), lambda: complete().collect_garbage(), "Complete"),
+        )
+    ),
     Row(("Finished", "True"), "Complete", lambda: complete().collect_garbage()),
     Row(("Finished", "True"), "Failed", lambda: a_cluster(_INVALID).settle()),
     Row(_FAILED, "RequestRefused", failing("Refused", "RequestRefused"), ("It was so.",)),

@@ -33,6 +33,7 @@ ReasonName = Literal[
     "AllValid",
     "Invalid",
     "NotComplete",
+    "StatusRefused",
     "Complete",
     "Failed",
     "ImageNotPulled",
@@ -238,6 +239,12 @@ _OF_STATES: dict[ReasonName, Reason] = {
     "NotComplete": Reason(
         "The run did not complete, so there is no verdict for the whole run.",
         (("Valid", "False"),),
+    ),
+    "StatusRefused": Reason(
+        "The API server refuses the whole status of the run. The run goes on all the same and keeps "
+        "its result; the status shows the least of it, and is written again from time to time.",
+        (("Accepted", "True"), *COMPLETE, FAILED, ("Finished", "True")),
+        "Correct what the message names: an older CustomResourceDefinition, or a policy.",
     ),
     "Complete": Reason(
         "The run is over and complete.",

@@ -1,6 +1,6 @@
-"""Bound of the size of a status, by construction: its scenarios take at most 256 KiB.
+"""A status that the API server takes: scenarios of at most 256 KiB, or the least that must be told.
 
-The API server refuses an object of more than 1.5 MiB for good.
+The API server refuses an object of more than 1.5 MiB for good, and may refuse a smaller one.
 """
 
 import math
@@ -8,12 +8,15 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
-from inferometer_api.status.run_status import RunStatus, ScenarioSummary
+from inferometer_api.status.condition_reasons import REASONS
+from inferometer_api.status.run_status import ConditionType, RunStatus, ScenarioSummary
+from inferometer_operator.reconcile.conditions import clip
 
 SCENARIOS_BYTES = 256 * 1024
 """The most that the scenarios of a status take as JSON."""
 _CUTS = ((8, 1000), (4, 400), (2, 200), (1, 100), (0, 0))
 """Sentences of each list and characters of each sentence, ever fewer until all scenarios fit."""
+_BEARERS: tuple[ConditionType, ...] = ("Finished", "Failed", "Complete", "Accepted")
 _SUMMARIES = TypeAdapter(list[ScenarioSummary])
 
 
@@ -22,6 +25,37 @@ def fit_status(status: RunStatus) -> RunStatus:
     if _fits(status.scenarios):
         return status
     return status.model_copy(update={"scenarios": fit_scenarios(status.scenarios)})
+
+
+def least_status(status: RunStatus, refusal: str) -> RunStatus:
+    """Return what must be told of a run whose status the API server refuses in these words.
+
+    Phase, times, the place of the result, and the conditions without their messages. The last
+    condition that decides, else Accepted, has the reason StatusRefused.
+    """
+    kinds = [each.type for each in status.conditions if each.status == "True"]
+    bearer = next((kind for kind in _BEARERS if kind in kinds), None)
+    conditions = [
+        each.model_copy(
+            update={"message": ""}
+            if each.type != bearer
+            else {
+                "reason": "StatusRefused",
+                "message": clip(
+                    f"{each.reason}. The API server refuses the whole status of this run: "
+                    f"{refusal} {REASONS['StatusRefused'].remedy}"
+                ),
+            }
+        )
+        for each in status.conditions
+    ]
+    return RunStatus(
+        phase=status.phase,
+        start_time=status.start_time,
+        completion_time=status.completion_time,
+        result=status.result,
+        conditions=conditions,
+    )
 
 
 def fit_scenarios(scenarios: Sequence[ScenarioSummary]) -> list[ScenarioSummary]:

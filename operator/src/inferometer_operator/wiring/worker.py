@@ -36,6 +36,7 @@ from inferometer_operator.wiring.operator_stats import OperatorStats
 from inferometer_operator.wiring.plan_executor import PlanExecutor, Refusals
 from inferometer_operator.wiring.result_download import ResultDownload
 from inferometer_operator.wiring.run_queue import RunQueue
+from inferometer_operator.wiring.status_memory import StatusMemory
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _GATHER_SECONDS = 0.05
@@ -93,6 +94,7 @@ class Worker:
         self._polled = PolledReport()
         self._refusals = Refusals()
         self._result = ResultDownload(dependencies.result_slot)
+        self._status = StatusMemory(run, dependencies.clock)
         self._version = ""
         self._load_address: str | None = None
         """The load generator's address, polled between the rounds."""
@@ -236,7 +238,7 @@ class Worker:
             return
         await delete_children(self._dependencies.reader, self._dependencies.writer, run)
         status = aborted_status(run, error, self._dependencies.now())
-        self._update(await self._dependencies.writer.apply_status(run, status))
+        await self._write_status(Plan(status))
         self._result.done = True
 
     async def _read(self) -> Json:
@@ -245,7 +247,17 @@ class Worker:
         )
         if run is None or run["metadata"]["uid"] != self.uid:
             raise RunGoneError
+        run = self._status.recall(run)
         self._update(run)
+        return run
+
+    async def _write_status(self, plan: Plan) -> Json:
+        """Write the status of a plan; return the run as it goes on, whatever is refused."""
+        run = await self._status.write(self._dependencies.executor, plan)
+        self._update(run)
+        if self._status.is_refused and is_true(read_status(run), "Finished"):
+            # The API server may never show it.
+            self._queue.deactivate(self.uid)
         return run
 
     def _update(self, run: Json) -> None:
@@ -308,8 +320,7 @@ class Worker:
         """Carry a plan out; return the run as it is then, and whether to plan again at once."""
         executor = self._dependencies.executor
         began = read_status(run).start_time is not None
-        run = await executor.update_status(run, plan)
-        self._update(run)
+        run = await self._write_status(plan)
         if read_status(run).start_time is None:
             self._queue.release_claim(self.uid)
         news = await executor.create_children(run, plan, self._refusals)
@@ -337,6 +348,7 @@ class Worker:
             plan.look_again_seconds,
             self._refusals.next_seconds(self._dependencies.now()),
             self._result.next_seconds,
+            self._status.next_seconds,
         ]
         if plan.stop is not None and not self._stops:
             # The load generator may not listen yet.
