@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.api_client import Object
+from support.api_client import AnswerError, Object
 from support.cluster.control_plane import ControlPlane
 from support.fault_proxy import Fault, FaultProxy
 from support.stage import Stage
@@ -132,3 +132,96 @@ def test_a_retention_that_is_raised_at_the_last_moment_counts(
     )
     assert len(raised) == 1
     assert "deletionTimestamp" not in stage.run()["metadata"]
+
+
+def test_a_run_whose_figures_a_policy_refuses_ends_with_the_least_status(stage: Stage) -> None:
+    """It names its result, its end and the policy's words."""
+    name = f"no-figures-{stage.namespace}"
+    _apply_policy(stage, name)
+    stage.start_operator()
+    stage.apply()
+    status = stage.finished()
+    told = stage.condition("Finished")
+    assert told["reason"] == "StatusRefused"
+    assert "no figures in a status" in told["message"]
+    assert status["phase"] == "Complete"
+    assert status["result"]["configMaps"]
+    assert "display" not in status
+    stage.wait_for(lambda: all("result" in each for each in stage.children()), "the clean-up")
+    stage.control_plane.kubectl(
+        "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", name
+    )
+
+
+def _apply_policy(stage: Stage, name: str) -> None:
+    """Refuse every status with figures, and wait until that holds."""
+    rule = {
+        "apiGroups": ["inferometer.dev"],
+        "apiVersions": ["*"],
+        "operations": ["UPDATE"],
+        "resources": ["benchmarkruns/status"],
+    }
+    here = {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}}
+    policy: Object = {
+        "kind": "ValidatingAdmissionPolicy",
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [
+                {
+                    "expression": "!has(object.status.display)",
+                    "message": "no figures in a status",
+                }
+            ],
+        },
+    }
+    binding: Object = {
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "spec": {
+            "policyName": name,
+            "validationActions": ["Deny"],
+            "matchResources": {"namespaceSelector": here},
+        },
+    }
+    for each in (policy, binding):
+        made = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "metadata": {"name": name},
+            **each,
+        }
+        stage.control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(made))
+    stage.apply("probe", suspend=True)
+
+    def refuses() -> bool:
+        figures = {"status": {"display": {"qps": "1"}}}
+        try:
+            stage.api.merge("BenchmarkRun", stage.namespace, "probe", figures, "status")
+        except AnswerError:
+            return True
+        return False
+
+    stage.wait_for(refuses, "the policy to hold")
+    stage.api.delete("BenchmarkRun", stage.namespace, "probe")
+
+
+def test_a_run_whose_status_is_refused_for_good_is_cancelled_and_frees_its_slot(
+    stage: Stage, proxy: FaultProxy
+) -> None:
+    """Its result is kept, its children go, and the next run measures."""
+    stage.play("loadgen", stage.loads.measure_until_stopped)
+    rule = _Refuse("refused", lambda _, path: path.endswith("/benchmarkruns/first/status"))
+    rule.on = False
+    proxy.rule = rule
+    operator = stage.start_operator(through=proxy, maxConcurrentRuns=1)
+    two = [{"name": "one", "singleStream": {}}, {"name": "two", "singleStream": {}}]
+    stage.apply("first", scenarios=two)
+    stage.wait("Measuring", name="first")
+    stage.apply("second")
+    rule.on = True
+    stage.change("first", cancel=True)
+    operator.wait_for_log("status_refused")
+    stage.play("loadgen", stage.loads.measure)
+    assert stage.finished("second")["result"]["configMaps"]
+    left = [each for each in stage.children() if "/first" in each]
+    assert all(each.startswith("ConfigMap/first-result") for each in left)
+    assert left
+    assert stage.condition("Failed", "first") == {}

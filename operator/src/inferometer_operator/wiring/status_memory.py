@@ -102,7 +102,8 @@ class StatusMemory:
 
     def _is_refusal(self, error: ApiError) -> bool:
         if error.code == 500:
-            self._failing_since = self._failing_since or self.clock()
+            if self._failing_since is None:
+                self._failing_since = self.clock()
             return self.clock() >= self._failing_since + _FAILING_SECONDS
         self._failing_since = None
         return not error.passing and error.code not in _NO_REFUSALS
