@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from inferometer_api.plan import cluster_objects
 from support.api_client import AnswerError, Object
 from support.cluster.control_plane import ControlPlane
 from support.fault_proxy import Fault, FaultProxy
@@ -225,3 +226,28 @@ def test_a_run_whose_status_is_refused_for_good_is_cancelled_and_frees_its_slot(
     assert all(each.startswith("ConfigMap/first-result") for each in left)
     assert left
     assert stage.condition("Failed", "first") == {}
+
+
+def test_a_run_that_is_deleted_without_its_children_leaves_none_that_run(stage: Stage) -> None:
+    """Its results stay, as the author wished; what others have labelled alike stays too."""
+    stage.start_operator()
+    stage.apply("kept", retention={"cleanup": "Never"})
+    (part,) = stage.finished("kept")["result"]["configMaps"]
+    stage.play("loadgen", stage.loads.measure_until_stopped)
+    stage.apply("measuring")
+    stage.wait("Measuring", name="measuring")
+    uid = stage.run("measuring")["metadata"]["uid"]
+    alike = cluster_objects.labels("measuring", uid, cluster_objects.LOADGEN)
+    theirs = {"metadata": {"name": "theirs", "labels": alike}, "data": {}}
+    stage.api.create("ConfigMap", stage.namespace, theirs)
+    for name in ("kept", "measuring"):
+        stage.control_plane.kubectl(
+            "-n", stage.namespace, "delete", "bmr", name, "--cascade=orphan"
+        )
+    stage.wait_for(
+        lambda: stage.children() == {f"ConfigMap/{part}", "ConfigMap/theirs"},
+        lambda: f"the end of {stage.children()} {stage.logs()}",
+    )
+    found = stage.api.found("ConfigMap", stage.namespace, part)
+    assert found is not None
+    assert "ownerReferences" not in found["metadata"]

@@ -1,4 +1,4 @@
-"""A status that the API server takes: scenarios of at most 256 KiB, or the least that must be told.
+"""A status that the API server takes: scenarios of at most 256 KiB, or the least one.
 
 The API server refuses an object of more than 1.5 MiB for good, and may refuse a smaller one.
 """
@@ -28,7 +28,7 @@ def fit_status(status: RunStatus) -> RunStatus:
 
 
 def least_status(status: RunStatus, refusal: str) -> RunStatus:
-    """Return what must be told of a run whose status the API server refuses in these words.
+    """Return the least status of a run whose own the API server refuses in these words.
 
     Phase, times, the place of the result, and the conditions without their messages. The last
     condition that decides, else Accepted, has the reason StatusRefused.

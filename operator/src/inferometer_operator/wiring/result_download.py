@@ -21,7 +21,7 @@ _PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """After each attempt that failed; the last one again and again."""
 _SETTLED_SECONDS = 15.0
 """A container counts as ended before its runtime has written the last lines of the log. A log that
-lacks the same for so long will not get it: nothing writes to it any more."""
+lacks the same for so long will not get it: nothing writes to it."""
 _HOLD_SECONDS = 1.0
 """The longest pause over which a run keeps its result in memory."""
 
