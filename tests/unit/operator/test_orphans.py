@@ -12,8 +12,10 @@ from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.orphans import orphans
 from inferometer_operator.wiring.sweep import sweep
 
-_OWNED = {"ownerReferences": [{"controller": True, "kind": "BenchmarkRun", "uid": "gone"}]}
-_MADE = {"managedFields": [{"manager": MANAGER, "operation": "Update"}]}
+_OWNED: dict[str, Any] = {
+    "ownerReferences": [{"controller": True, "kind": "BenchmarkRun", "uid": "gone"}]
+}
+_MADE: dict[str, Any] = {"managedFields": [{"manager": MANAGER, "operation": "Update"}]}
 
 
 def _child(name: str = "a-load", component: str = LOADGEN, **metadata: Any) -> dict[str, Any]:
