@@ -75,8 +75,8 @@ def test_keys_that_are_due_go_in_the_order_of_their_times(keys: list[str]) -> No
         queue.add(key, seconds)
     now = 100.0
     taken = []
-    while (key := queue.take()) is not None:
-        taken.append(key)
+    while (found := queue.take()) is not None:
+        taken.append(found)
     assert taken == list(dict.fromkeys(keys))
 
 

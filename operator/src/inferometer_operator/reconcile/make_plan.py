@@ -3,9 +3,6 @@
 from dataclasses import replace
 from datetime import datetime
 
-from pydantic import ValidationError
-
-from inferometer_api.spec.run import Retention
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.acceptance import Rejection, find_rejection, parse_run
 from inferometer_operator.reconcile.advance import advance, fail_if_too_old
@@ -20,6 +17,7 @@ from inferometer_operator.reconcile.conditions import (
 )
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.events import run_events
+from inferometer_operator.reconcile.expiry import read_retention
 from inferometer_operator.reconcile.finish import fail, finish
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.plan import DeletionTarget, Plan
@@ -83,8 +81,8 @@ def _begin(context: ReconcileContext) -> Plan:
     if spec.suspend:
         return hold(context)
     if not context.observed.queue_position.admitted:
-        look = report_queue_position(draft, context.observed.queue_position, context.now)
-        return Plan(context.status, look_again_seconds=look)
+        report_queue_position(draft, context.observed.queue_position, context.now)
+        return Plan(context.status)
     draft.update(phase="Starting", start_time=format_time(context.now))
     message = "The spec is valid and allowed. The run begins."
     draft.set_conditions(ConditionUpdate("Accepted", "True", "Accepted", message))
@@ -110,18 +108,10 @@ def _reject(
         message = "" if cause is None else cause.message
         draft.set_conditions(ConditionUpdate("Finished", "True", "Failed", message))
     completed_at = parse_time(draft.status.completion_time) or now
-    due = add_seconds(completed_at, _retention(run).ttl_seconds_after_finished)
+    due = add_seconds(completed_at, read_retention(run).ttl_seconds_after_finished)
     metadata = run["metadata"]
     if now >= due:
         gone = DeletionTarget("BenchmarkRun", str(metadata["name"]), str(metadata["uid"]))
         return Plan(draft.status, delete=(gone,))
     targets = deletion_targets(run_children(observed, metadata["uid"]))
     return Plan(draft.status, delete=targets, look_again_seconds=seconds_until(now, due))
-
-
-def _retention(run: Json) -> Retention:
-    spec = run.get("spec")
-    try:
-        return Retention.read(spec.get("retention") or {} if spec else {})
-    except (ValidationError, AttributeError):
-        return Retention()

@@ -10,9 +10,10 @@ import structlog
 
 from inferometer_api.plan.deadlines import NAMESAKE_SECONDS
 from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_operator.cluster.child_store import is_child_of
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
-from inferometer_operator.cluster.reader import Reader, is_child_of
+from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.reconcile.conditions import read_status
@@ -120,6 +121,12 @@ class PlanExecutor:
                 if holder is None or not is_child_of({"metadata": holder}, run["metadata"]["uid"]):
                     return refusals.add(key, refusal, self.now(), holder) or news
                 # It was created before, and the answer was lost.
+                await self.reader.refresh_child(
+                    child["kind"],
+                    child["metadata"]["namespace"],
+                    child["metadata"]["name"],
+                    run["metadata"]["uid"],
+                )
             refusals.drop(key)
             news = True
         return news

@@ -49,6 +49,11 @@ class ResultDownload:
         return self.found is None or (self.found.passing and self.clock() >= self._due)
 
     @property
+    def must_wait(self) -> bool:
+        """Whether another run holds its result in memory."""
+        return self.slot.locked() and not self._holds_slot
+
+    @property
     def next_seconds(self) -> float | None:
         """Seconds until the next attempt, or None if nothing failed."""
         if self.found is None or not self.found.passing or self.done:

@@ -48,9 +48,10 @@ class StatusMemory:
     def recall(self, stored: Json) -> Json:
         """Return a run that was read with the status that was refused, if one was."""
         self.stored = stored
-        return self._recalled()
+        return self.recalled()
 
-    def _recalled(self) -> Json:
+    def recalled(self) -> Json:
+        """Return the run as it goes on: with the status that was refused, if one was."""
         if self._status is None:
             return self.stored
         return {**self.stored, "status": self._status.model_dump(mode="json", exclude_none=True)}
@@ -64,7 +65,7 @@ class StatusMemory:
         """
         if not self._is_due(plan.status):
             self._status = plan.status
-            return self._recalled()
+            return self.recalled()
         try:
             self.stored = await executor.update_status(self.stored, plan)
         except ApiError as error:
@@ -81,7 +82,7 @@ class StatusMemory:
             self._status, self._due = plan.status, self.clock() + _RETRY_SECONDS
         else:
             self._status = self._failing_since = None
-        return self._recalled()
+        return self.recalled()
 
     async def _write_least(self, executor: PlanExecutor, plan: Plan, refusal: str) -> None:
         self._refusal = refusal
