@@ -30,7 +30,7 @@ from support.condition_rows import (
 from support.fault_courses import ChildChange, changed_pod, crashed, waits, with_load
 from support.pretend_cluster import PretendCluster
 
-CHILDREN = {"Deployment/a-run-server", "Job/a-run-load", "ConfigMap/a-run-load"}
+CHILDREN = {"Job/a-run-server", "Job/a-run-load", "ConfigMap/a-run-load"}
 
 
 def retaining(cluster: PretendCluster, **retention: Any) -> PretendCluster:
@@ -79,7 +79,7 @@ def test_a_load_generator_that_does_not_stop_is_not_waited_for() -> None:
 
 def test_a_server_that_dies_while_it_is_measured_ends_the_run_with_its_last_words() -> None:
     """The load generator is stopped, and the document says what the cluster knows."""
-    cluster = changed_pod(measuring(), SERVER, crashed(139, "Segmentation fault", restarts=1))
+    cluster = changed_pod(measuring(), SERVER, crashed(139, "Segmentation fault"))
     assert cluster.says("Failed") == ("True", "ServerEnded")
     assert cluster.stops > 0
     cluster.end_load(1, Outcome(state="Failed", reason="ServerLost"), VALID)
@@ -93,7 +93,7 @@ def test_the_cluster_explains_what_the_load_generator_only_noticed() -> None:
     lost = Outcome(state="Failed", reason="ServerLost", message="No connection for 3 s.")
     cluster.end_load(1, lost)
     assert cluster.says("Failed") is None
-    changed_pod(cluster, SERVER, crashed(137, "", restarts=1, reason="OOMKilled"))
+    changed_pod(cluster, SERVER, crashed(137, "", reason="OOMKilled"))
     assert cluster.says("Failed") == ("True", "OutOfMemory")
     alone = measuring().end_load(1, lost).later(5)
     assert alone.says("Failed") == ("True", "ServerLost")
@@ -236,11 +236,11 @@ def test_a_run_is_finished_when_its_pods_are_gone_or_never_go() -> None:
 def test_a_child_that_is_never_deleted_does_not_block_the_end() -> None:
     """After five minutes it is Finished whatever is left, and goes on deleting."""
     cluster = measuring()
-    cluster.stubborn.add("Deployment/a-run-server")
+    cluster.stubborn.add("Job/a-run-server")
     over(cluster).pods.clear()
     assert cluster.later(299).says("Finished") is None
     assert cluster.later(1).says("Finished") == ("True", "Complete")
-    assert [each.kind for each in cluster.decided().delete] == ["Deployment"]
+    assert [each.name for each in cluster.decided().delete] == ["a-run-server"]
 
 
 def test_a_finished_run_is_deleted_in_its_time() -> None:

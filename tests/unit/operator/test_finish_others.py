@@ -12,7 +12,7 @@ from support.pretend_api import stored
 from support.runs import a_run
 
 _NAMES = [
-    "Deployment/a-run-server",
+    "Job/a-run-server",
     "Job/a-run-load",
     "ConfigMap/a-run-load",
 ]
@@ -92,27 +92,6 @@ def test_a_foreign_object_that_is_being_deleted_is_waited_for(key: str) -> None:
     cluster.children[key] = being_deleted(theirs, cluster.now)
     assert cluster.settle().schedule().says("Failed") is None
     assert cluster.later(60).says("Failed") == ("True", "NameClash")
-
-
-@pytest.mark.parametrize(
-    ("name", "made_seconds_later", "reported"),
-    [
-        ("a-run-server-5d4f8b", 0, True),
-        ("a-run-server-5d4f8b", 1, False),
-        ("a-run-server-server-5d4f8b", 0, False),
-        ("a-run-server", 0, False),
-    ],
-)
-def test_a_run_reports_only_refusals_of_its_own_replica_set(
-    name: str, made_seconds_later: int, *, reported: bool
-) -> None:
-    """Not what an earlier run of that name was refused, nor one whose name begins alike."""
-    cluster = a_cluster()
-    replica_set = {"kind": "ReplicaSet", "metadata": {"name": name, "uid": "of-a-replica-set"}}
-    cluster.events.append(warning(replica_set, "FailedCreate", "exceeded quota: small"))
-    cluster.later(made_seconds_later)
-    found = cluster.says("ServerReady")
-    assert found == ("False", "QuotaExceeded" if reported else "ServerStarting")
 
 
 def test_a_run_reports_only_refusals_of_its_own_job() -> None:

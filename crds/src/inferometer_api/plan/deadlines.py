@@ -5,6 +5,9 @@ The spec has server.readyDeadlineSeconds and activeDeadlineSeconds.
 
 NODE_LOST_SECONDS = 60
 """For a node to respond again after the cluster marked its pods as not ready."""
+JOB_MARGIN_SECONDS = 600
+"""How much longer than activeDeadlineSeconds the Jobs of a run may live: the operator ends them
+first, and without an operator Kubernetes does."""
 STOP_SECONDS = 30
 """For a load generator to stop and hand over its measurements."""
 GONE_SECONDS = 60

@@ -50,7 +50,6 @@ ReasonName = Literal[
     "ModelNotFetched",
     "ModelRefused",
     "ServerCrashed",
-    "CrashLoop",
     "ServerRefused",
     "ServerNotReady",
     "ServiceNotFound",
@@ -325,10 +324,9 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         is_transient=True,
     ),
     "ModelNotFetched": Reason(
-        "The model or the input file could not be fetched. The fetch is retried.",
+        "The model or the input file could not be fetched, although the fetch was retried.",
         SERVER,
-        "Check the address, and that the cluster can reach the store.",
-        is_transient=True,
+        "Check the address, and that the cluster can reach the store, and create a new run.",
     ),
     "ModelRefused": Reason(
         "The model or the input file is missing, cannot be served, or has another checksum.",
@@ -336,15 +334,9 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         "Correct what the message names and create a new run.",
     ),
     "ServerCrashed": Reason(
-        "The server exited before it was ready. It is restarted once.",
+        "The server exited before it was ready. It is not restarted.",
         SERVER,
-        "See its last lines in the message.",
-        is_transient=True,
-    ),
-    "CrashLoop": Reason(
-        "A container exits repeatedly before it is ready.",
-        SERVER,
-        "See its last lines in the message.",
+        "See its last lines in the message, and create a new run.",
     ),
     "ServerRefused": Reason(
         "The server cannot serve the model, the input shapes or the device of the spec.",
@@ -363,18 +355,17 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         is_transient=True,
     ),
     "ServerEnded": Reason(
-        "A server exited or restarted during the measurement. Measurements up to that point "
-        "are kept.",
+        "A server exited during the measurement. Measurements up to that point are kept.",
         SERVER,
         "See its last lines in the message, and create a new run.",
     ),
     "ServerReplaced": Reason(
-        "A server pod of the plan was deleted or replaced. Measurements up to that point are kept.",
+        "A server pod was deleted. Measurements up to that point are kept.",
         SERVER,
         "Find out what deletes the pods, and create a new run.",
     ),
     "ServerDeleted": Reason(
-        "A user or another controller deleted the server's Deployment.",
+        "A user or another controller deleted the server's Job.",
         SERVER,
         "Create a new run. To end a run, set spec.cancel.",
     ),

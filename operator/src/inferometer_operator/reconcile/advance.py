@@ -106,7 +106,7 @@ def _fault_deadline(context: ReconcileContext, kind: ConditionType, found: RunFa
     """Return when a transient fault ends the run."""
     if found.until is not None:
         return found.until
-    job = creation_time(context.observed.job)
+    job = creation_time(context.observed.load_job)
     if job is None or kind == "ServerReady":
         return context.ready_deadline
     # If the server started late, the load generator may start late too.
@@ -218,11 +218,11 @@ def _server_updates(
     if server.ready:
         pods = "The server's pod is" if replicas == 1 else f"All {replicas} server pods are"
         return (ConditionUpdate("ServerReady", "True", "Ready", f"{pods} ready."),)
-    if context.observed.deployment is None:
+    if context.observed.server_job is None:
         return ()
     message = (
         f"{'1 server pod starts' if replicas == 1 else f'{replicas} server pods start'} in the "
-        f"Deployment {context.server}. The deadline is {format_time(context.ready_deadline)} "
+        f"Job {context.server}. The deadline is {format_time(context.ready_deadline)} "
         "(spec.server.readyDeadlineSeconds)."
     )
     return (ConditionUpdate("ServerReady", "False", "ServerStarting", message),)
@@ -290,5 +290,5 @@ def _ready_seconds(context: ReconcileContext) -> int:
 
 def _load_deadline(context: ReconcileContext) -> datetime:
     """Return when the load generator must have started: its image may have to be pulled."""
-    made = creation_time(context.observed.job) or parse_time(context.status.start_time)
+    made = creation_time(context.observed.load_job) or parse_time(context.status.start_time)
     return max(context.ready_deadline, add_seconds(made or context.now, _ready_seconds(context)))

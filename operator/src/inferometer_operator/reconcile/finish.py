@@ -9,7 +9,7 @@ from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.children import (
-    KINDS_WITH_PODS,
+    KIND_WITH_PODS,
     Children,
     deletion_targets,
     run_children,
@@ -187,7 +187,7 @@ def _clean_up(context: ReconcileContext, load: LoadState) -> Plan:
     waits = [each for each in gone_by if each > context.now]
     forced = add_seconds(since, FORCED_SECONDS)
     # An object without pods is gone as soon as it is deleted.
-    has_pods = any(target.kind in KINDS_WITH_PODS for target in targets)
+    has_pods = any(target.kind == KIND_WITH_PODS for target in targets)
     if context.now < forced and (has_pods or waits):
         look = seconds_until(context.now, *waits, forced)
         return Plan(context.status, delete=targets, look_again_seconds=look)
@@ -202,7 +202,7 @@ def _report_finished(context: ReconcileContext) -> None:
     ready = draft.find("ServerReady")
     if (
         ready is not None
-        and context.observed.deployment is None
+        and context.observed.server_job is None
         and context.is_launched
         and ready.reason in {"Ready", "ServerStarting"}
     ):
@@ -251,7 +251,7 @@ def _leftover_targets(context: ReconcileContext, load: LoadState) -> tuple[Delet
     children: Children = run_children(context.observed, context.uid)
     if not _cleans(context):
         children = tuple(
-            (kind, child) for kind, child in children if kind == "Job" and _may_send_load(load)
+            (role, child) for role, child in children if role == "load" and _may_send_load(load)
         )
     return deletion_targets(children)
 

@@ -13,8 +13,11 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_operator.reconcile.result_packer import ResultPacker
 
 Json = Mapping[str, Any]
-ChildKind = Literal["Job", "Deployment", "ConfigMap", "Service"]
+ChildKind = Literal["Job", "ConfigMap", "Service"]
 """Kinds of the objects that the operator creates for a run, except for its results."""
+ChildRole = Literal["load", "server", "plan", "fleet"]
+"""Roles of these objects: the Jobs of load and server, the load generator's plan, and the Service
+of a fleet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Observed:
     """The observed state of one run. None: absent, or not read."""
 
     queue_position: QueuePosition
-    children: Mapping[ChildKind, Json | None] = field(default_factory=dict)
+    children: Mapping[ChildRole, Json | None] = field(default_factory=dict)
     """The run's own objects of `child_names`: another owner's object of the name is None here, and
     becomes a refusal."""
     pods: tuple[Json, ...] = ()
@@ -94,7 +97,7 @@ class Observed:
     result_maps: tuple[Json, ...] = ()
     """ConfigMaps with the labels of the run's results, its own or not, by name."""
     events: tuple[Json, ...] = ()
-    """Warnings about the run's Deployment, ReplicaSet, Job and pods, newest last."""
+    """Warnings about the run's Jobs and pods, newest last."""
     references: Mapping[ObjectReference, Json | None] = field(default_factory=dict)
     """The metadata ({"labels": ...}) of each object in `references`; None: it does not exist. Read
     until the run starts; Secrets only if the settings allow them."""
@@ -115,16 +118,16 @@ class Observed:
     before a pause."""
 
     @property
-    def deployment(self) -> Json | None:
-        """The server's Deployment."""
-        return self.children.get("Deployment")
+    def server_job(self) -> Json | None:
+        """The server's Job."""
+        return self.children.get("server")
 
     @property
-    def job(self) -> Json | None:
-        """The Job of the load."""
-        return self.children.get("Job")
+    def load_job(self) -> Json | None:
+        """The load generator's Job."""
+        return self.children.get("load")
 
     @property
     def plan_map(self) -> Json | None:
         """The ConfigMap with the load generator's plan."""
-        return self.children.get("ConfigMap")
+        return self.children.get("plan")
