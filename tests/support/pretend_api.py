@@ -4,7 +4,7 @@ In memory and without any time of its own.
 """
 
 import copy
-from collections import Counter
+import itertools
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -46,8 +46,8 @@ class PretendApi:
     gone: bool = False
     writes: list[str] = field(default_factory=list)
     """What was written to the API, in words."""
-    made: Counter[str] = field(default_factory=Counter)
-    """How often each child was made, by KIND/NAME."""
+    jobs_made: int = 0
+    _uids: Any = field(default_factory=lambda: itertools.count(1))
 
     def status(self) -> Object:
         """Return the run's status."""
@@ -84,9 +84,10 @@ class PretendApi:
             return
         self.refused.pop(key, None)
         self.writes.append(f"make {key}")
-        self.made[key] += 1
+        self.jobs_made += child["kind"] == "Job"
+        number = self.jobs_made if child["kind"] == "Job" else next(self._uids)
         made = {
-            "uid": f"uid-of-{key}-{self.made[key]}",
+            "uid": f"uid-of-{child['kind']}-{number}",
             "creationTimestamp": format_time(self.now),
         }
         self.children[key] = {**child, "metadata": {**metadata, **made}}

@@ -22,7 +22,6 @@ from inferometer_operator.manifests.pod_spec import (
     PYTHON,
     SCRAPED_PORT,
     container,
-    job_deadline_seconds,
     mount,
     pod_spec,
     scrape_annotations,
@@ -78,7 +77,6 @@ def load_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
         "kind": "Job",
         "metadata": child_metadata(owner, load_name(owner.name), LOADGEN),
         "spec": {
-            "activeDeadlineSeconds": job_deadline_seconds(run),
             **_pods_of(run),
             # No pod replaces one that may still be measuring.
             "podReplacementPolicy": "Failed",
@@ -110,6 +108,7 @@ def _pods_of(run: BenchmarkRun) -> Manifest:
 
 def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
     spec = pod_spec(settings, grace_seconds=_GRACE_SECONDS)
+    spec["restartPolicy"] = "Never"
     loader = _container(run, settings)
     plan = {"name": load_name(owner.name), "items": [{"key": PLAN_FILE, "path": PLAN_FILE}]}
     spec["volumes"].append({"name": _PLAN_VOLUME, "configMap": plan})

@@ -1,9 +1,11 @@
-"""The Job of the server under test: one pod for each replica, none of which is restarted."""
+"""The Deployment of the server under test."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from inferometer_api.plan.cluster_objects import (
+    COMPONENT_LABEL,
+    RUN_UID_LABEL,
     SERVER,
     labels,
     server_name,
@@ -19,7 +21,6 @@ from inferometer_operator.manifests.pod_spec import (
     PYTHON,
     SCRAPED_PORT,
     container,
-    job_deadline_seconds,
     mount,
     pod_spec,
     scrape_annotations,
@@ -41,25 +42,23 @@ _PROBE_MARGIN_SECONDS = 60
 """How much longer than the ready deadline the kubelet waits: the operator ends the run first."""
 
 
-def server_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
-    """Return the Job of a resolved run whose server is not External.
+def server_deployment(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
+    """Return the Deployment of a resolved run whose server is not External.
 
-    No server is restarted: a measurement of a restarted server would be INVALID. Its pods have the
-    QoS class Guaranteed: requests equal limits in every container. Raises AddressError if an
-    address of the run is not valid.
+    Its pods have the QoS class Guaranteed: requests equal limits in every container. Raises
+    AddressError if an address of the run is not valid.
     """
-    launch, replicas = launch_of(run.spec), run.spec.server.replicas
+    launch = launch_of(run.spec)
+    identity = {RUN_UID_LABEL: owner.uid, COMPONENT_LABEL: SERVER}
     return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
         "metadata": child_metadata(owner, server_name(owner.name), SERVER),
         "spec": {
-            "activeDeadlineSeconds": job_deadline_seconds(run),
-            "backoffLimit": 0,
-            "completionMode": "Indexed",
-            "completions": replicas,
-            "parallelism": replicas,
-            "podReplacementPolicy": "Failed",
+            "replicas": run.spec.server.replicas,
+            "revisionHistoryLimit": 0,
+            "selector": {"matchLabels": identity},
+            "strategy": {"type": "Recreate"},
             "template": {
                 "metadata": {
                     "labels": labels(owner.name, owner.uid, SERVER),
