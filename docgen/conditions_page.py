@@ -104,8 +104,15 @@ def _deadlines() -> list[str]:
             "For the load generator to stop and hand over its measurements.",
         ),
         (
-            f"{deadlines.RESULT_STORED_SECONDS} s",
-            "For the API server to store the ConfigMaps of a result.",
+            f"`spec.activeDeadlineSeconds` + {deadlines.RESULT_SECONDS} s",
+            (
+                "From `status.startTime` for a result to be read and kept, as long as the load "
+                "generator's pod exists."
+            ),
+        ),
+        (
+            f"{deadlines.SERVER_KEPT_SECONDS} s",
+            "For a result to be read and kept before the server is deleted without it.",
         ),
         (
             f"{deadlines.GONE_SECONDS} s",

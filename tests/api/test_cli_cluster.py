@@ -71,14 +71,15 @@ def _text(document: ResultDocument) -> str:
     return document.model_dump_json(indent=2, exclude_none=True) + "\n"
 
 
-def _complete(cluster: ControlPlane, namespace: str, document: ResultDocument) -> None:
-    """Leave a run as an operator leaves it that has collected its result, in several parts."""
+def _complete(cluster: ControlPlane, namespace: str, document: ResultDocument) -> list[str]:
+    """Leave a run as an operator does that has kept its result; return the names of the parts."""
     run = put_run(cluster, namespace, document, None)
     reference = put_result(cluster, namespace, run, _text(document).encode(), part_bytes=2000)
     assert len(reference["configMaps"]) > 1
     status = a_complete_status(document) | {"result": reference}
     set_status(cluster, namespace, document.run.name, status)
     put_event(cluster, namespace, run, "Measured", "All scenarios are measured.")
+    return list(kept["configMaps"])
 
 
 def test_a_finished_run_is_shown_taken_out_and_drawn(
@@ -113,8 +114,7 @@ def test_a_result_with_a_gap_is_reported(
     defined: ControlPlane, plugin: Plugin, namespace: str
 ) -> None:
     """A part that was deleted is named, nothing is written, and the status still shows."""
-    _complete(defined, namespace, a_valid_result())
-    part = "resnet50-cpu-result-1"
+    part = _complete(defined, namespace, a_valid_result())[1]
     defined.kubectl("delete", "configmap", part, "-n", namespace)
     code, stdout, stderr = plugin("result", "resnet50-cpu", "-o", "result.json")
     assert (code, stdout) == (1, "")

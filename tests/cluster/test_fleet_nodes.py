@@ -18,7 +18,6 @@ from inferometer_api.plan.cluster_objects import (
     RESULT_FILE,
     RUN_LABEL,
     fleet_name,
-    result_name,
 )
 from inferometer_api.results.result import ResultDocument
 from support.cluster.cluster import Cluster
@@ -61,7 +60,9 @@ def _load_pods(cluster: Cluster, namespace: str, run: str) -> dict[int, dict[str
 
 
 def _result(cluster: Cluster, namespace: str, run: str) -> ResultDocument:
-    words = ("configmap", result_name(run, 0), "--namespace", namespace)
+    status = cluster.get("benchmarkrun", run, "--namespace", namespace)["status"]
+    (part,) = status["result"]["configMaps"]
+    words = ("configmap", part, "--namespace", namespace)
     held = cluster.get(*words)["binaryData"][RESULT_FILE]
     return ResultDocument.model_validate_json(gzip.decompress(base64.b64decode(held)))
 

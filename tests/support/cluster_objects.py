@@ -16,9 +16,6 @@ Object = dict[str, Any]
 EPOCH = datetime(2026, 3, 12, 14, 0, 0, tzinfo=UTC)
 """When the tests' clocks begin."""
 
-JOB_UID = "uid-of-Job-1"
-"""The UID of the first Job that a pretended cluster makes."""
-
 
 def owner_reference(run: Mapping[str, Any]) -> Object:
     """Return what makes an object a run's own."""
@@ -37,10 +34,13 @@ def a_pod(
     component: str,
     *,
     name: str | None = None,
-    job_uid: str = JOB_UID,
+    made: int = 1,
     **status: Any,
 ) -> Object:
-    """Return a pod of a run as its controller made it, with members of its status set."""
+    """Return a pod of a run as its Job made it, with members of its status set.
+
+    `made`: how often the Job was made.
+    """
     metadata = run["metadata"]
     pod_name = name or f"{metadata['name']}-{component}-1"
     return {
@@ -52,22 +52,18 @@ def a_pod(
             "uid": f"uid-of-{pod_name}",
             "labels": labels(metadata["name"], metadata["uid"], component),
             "creationTimestamp": format_time(EPOCH),
-            "ownerReferences": [_maker(str(metadata["name"]), component, job_uid)],
+            "ownerReferences": [_job(str(metadata["name"]), component, made)],
         },
         "spec": {"containers": [{"name": component}]},
         "status": {"phase": "Pending", "qosClass": "Guaranteed", **status},
     }
 
 
-def _maker(run_name: str, component: str, job_uid: str) -> Object:
-    """Return the controller of a pod: the Job itself, or a Deployment's ReplicaSet."""
-    made: Object
-    if component == LOADGEN:
-        made = {"kind": "Job", "name": load_name(run_name), "uid": job_uid}
-    else:
-        name = f"{server_name(run_name)}-5d4f8b"
-        made = {"kind": "ReplicaSet", "name": name, "uid": f"uid-of-{name}"}
-    return {"controller": True, **made}
+def _job(run_name: str, component: str, made: int) -> Object:
+    """Return the owner reference of a pod."""
+    name = load_name(run_name) if component == LOADGEN else server_name(run_name)
+    uid = f"uid-of-Job/{name}-{made}"
+    return {"controller": True, "kind": "Job", "name": name, "uid": uid}
 
 
 def server_pod(run: Mapping[str, Any], number: int = 1, **status: Any) -> Object:
@@ -107,8 +103,6 @@ def container(
     name: str,
     state: Object,
     *,
-    last: Object | None = None,
-    restarts: int = 0,
     ready: bool = False,
     image: str = "r/serving:1",
 ) -> Object:
@@ -118,9 +112,9 @@ def container(
         "image": image,
         "imageID": f"{image}@sha256:{'c' * 64}",
         "ready": ready,
-        "restartCount": restarts,
+        "restartCount": 0,
         "state": state,
-        "lastState": last or {},
+        "lastState": {},
     }
 
 
@@ -260,12 +254,6 @@ def endpoint_slice(service: str, *endpoints: Object, **members: Any) -> Object:
         "ports": [{"name": "http", "port": 9465, "protocol": "TCP"}],
         **members,
     }
-
-
-def replica_failure(deployment: Object, message: str) -> Object:
-    """Return a Deployment whose pods cannot be made."""
-    new_condition = condition("ReplicaFailure", "True", reason="FailedCreate", message=message)
-    return {**deployment, "status": {"conditions": [new_condition]}}
 
 
 def _with(pod: Object, **status: Any) -> Object:

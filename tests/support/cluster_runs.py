@@ -89,7 +89,7 @@ def put_result(
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
-                "name": result_name(name, index),
+                "name": result_name(name, uid, index),
                 "namespace": namespace,
                 "labels": labels(name, uid, RESULT),
             },
@@ -97,7 +97,7 @@ def put_result(
         }
         cluster.kubectl("create", "-f", "-", stdin=json.dumps(config_map))
     return {
-        "configMaps": [result_name(name, index) for index in range(len(parts))],
+        "configMaps": [result_name(name, uid, index) for index in range(len(parts))],
         "sha256": hashlib.sha256(document).hexdigest(),
         "bytes": len(document),
     }

@@ -11,7 +11,9 @@ from typing import Any
 from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL
 from inferometer_api.results.result import Finding, Outcome
 from inferometer_api.status.condition_reasons import Place, ReasonName
+from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import DownloadedResult, ObjectReference, QueuePosition
+from inferometer_operator.reconcile.status_size import least_status
 from support.pretend_api import stored
 from support.pretend_cluster import PretendCluster
 from support.results import a_valid_result
@@ -110,10 +112,42 @@ def _cautioned(*messages: str) -> PretendCluster:
     return serving(spec).measure().end_load(document=document)
 
 
-def _not_kept() -> PretendCluster:
+def refused() -> PretendCluster:
+    """Return a cluster with a run whose result the API server refuses to keep."""
     cluster = measuring()
-    cluster.refusals["ConfigMap/a-run-result-0"] = (403, "exceeded quota: things")
-    return over(cluster).later(61)
+    cluster.refusals["ConfigMap/a-run-result-0c9e8f3a-0"] = (403, "exceeded quota: things")
+    return over(cluster)
+
+
+UNREAD = DownloadedResult(None, "The kubelet does not answer.", "ResultLost", passing=True)
+
+
+def _given_up(reason: Any) -> Course:
+    """Return the course in which the result of a cancelled run is given up."""
+
+    def course() -> PretendCluster:
+        cluster = changed(measuring(), cancel=True)
+        return cluster.end_load(143, document=DownloadedResult(None, "It is not there.", reason))
+
+    return course
+
+
+def _not_kept_of_a_failed_run() -> PretendCluster:
+    cluster = changed(measuring(), cancel=True)
+    cluster.refusals["ConfigMap/a-run-result-0c9e8f3a-0"] = (403, "exceeded quota: things")
+    return cluster.end_load(143, document=VALID).later(2 * 3600)
+
+
+def _status_refused(course: Course) -> Course:
+    """Return the course after which another operator finds the least status."""
+
+    def refused() -> PretendCluster:
+        cluster = course()
+        least = least_status(read_status(cluster.run), "No figures here.")
+        cluster.run["status"] = least.model_dump(mode="json", exclude_none=True)
+        return cluster
+
+    return refused
 
 
 def _referring(labels: dict[str, str] | None) -> PretendCluster:
@@ -141,6 +175,9 @@ _FAILED: Place = ("Failed", "True")
 _COMPLETE: Place = ("Complete", "True")
 _WAITS: Place = ("Measuring", "False")
 _NOT_READY: Place = ("ServerReady", "False")
+
+_UNFINISHED: Place = ("Finished", "False")
+_LOST_REASONS: tuple[ReasonName, ...] = ("ResultIncomplete", "ResultTooLarge", "ResultLost")
 
 _INVALID = {"scenarios": [{"name": "none"}]}
 _UNAVAILABLE = {"server": {"runtime": "Triton"}}
@@ -188,7 +225,7 @@ PROGRESS_ROWS: list[Row] = [
     Row(("Measuring", "True"), "Measuring", measuring, ("latency (1 of 1)",)),
     Row(("Measuring", "True"), "Stopping", lambda: changed(measuring(), cancel=True)),
     Row(_WAITS, "Ended", complete),
-    Row(_COMPLETE, "Measured", complete, ("a-run-result-0",)),
+    Row(_COMPLETE, "Measured", complete, ("a-run-result-0c9e8f3a-0",)),
     Row(_COMPLETE, "ResultIncomplete", _collected("ResultIncomplete"), ("A line is missing.",)),
     Row(
         _COMPLETE,
@@ -198,12 +235,37 @@ PROGRESS_ROWS: list[Row] = [
     ),
     Row(_COMPLETE, "ResultTooLarge", _collected("ResultTooLarge", "9 MB."), ("9 MB.",)),
     Row(_COMPLETE, "ResultLost", _collected("ResultLost")),
-    Row(_COMPLETE, "ResultNotKept", _not_kept, ("exceeded quota: things",)),
+    Row(
+        _COMPLETE,
+        "ResultNotKept",
+        lambda: refused().later(2 * 3600),
+        ("exceeded quota: things",),
+    ),
+    Row(
+        _UNFINISHED,
+        "ResultPending",
+        lambda: measuring().end_load(document=UNREAD),
+        ("The kubelet does not answer. Retried until 2026-03-12T16:00:00", "delete the run"),
+    ),
+    *(
+        Row(_UNFINISHED, reason, _given_up(reason), ("It is not there.",))
+        for reason in _LOST_REASONS
+    ),
+    Row(_UNFINISHED, "ResultNotKept", _not_kept_of_a_failed_run, ("exceeded quota: things",)),
     Row(("Valid", "True"), "AllValid", complete),
     Row(("Valid", "True"), "AllValid", lambda: _cautioned("a", "b"), ("with 2 cautions.",)),
     Row(("Valid", "True"), "AllValid", lambda: _cautioned("a"), ("with one caution.",)),
     Row(("Valid", "False"), "Invalid", lambda: measuring().end_load(), ("traffic: The 99th",)),
     Row(("Valid", "False"), "NotComplete", failing("Failed", "NoAnswer")),
+    *(
+        Row(place, "StatusRefused", _status_refused(course), ("No figures here.", reason))
+        for place, course, reason in (
+            (_ACCEPTED, measuring, "Accepted"),
+            (_COMPLETE, complete, "Measured"),
+            (_FAILED, lambda: changed(measuring(), cancel=True), "Cancelled"),
+            (("Finished", "True"), lambda: complete().collect_garbage(), "Complete"),
+        )
+    ),
     Row(("Finished", "True"), "Complete", lambda: complete().collect_garbage()),
     Row(("Finished", "True"), "Failed", lambda: a_cluster(_INVALID).settle()),
     Row(_FAILED, "RequestRefused", failing("Refused", "RequestRefused"), ("It was so.",)),

@@ -7,9 +7,9 @@ from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from support.cluster_objects import (
     Object,
     container,
+    ended,
     on_silent_node,
     owner_reference,
-    replica_failure,
     terminated,
     waiting,
     warning,
@@ -54,13 +54,9 @@ def waits(reason: str, message: str = "") -> ChildChange:
     )
 
 
-def crashed(code: int, message: str, *, restarts: int = 0, **more: Any) -> ChildChange:
-    """Return a kubelet's status of a server that ended and is restarted."""
-    again = waiting("CrashLoopBackOff") if restarts > 1 else {"running": {}}
-    state = terminated(code, message, **more)
-    return lambda pod: with_container(
-        pod, container("server", again, last=state, restarts=restarts), phase="Running"
-    )
+def crashed(code: int, message: str, **more: Any) -> ChildChange:
+    """Return a kubelet's status of a server that ended."""
+    return lambda pod: ended(pod, code, message, **more)
 
 
 def fetched(code: int, message: str) -> ChildChange:
@@ -68,8 +64,7 @@ def fetched(code: int, message: str) -> ChildChange:
 
     def change(pod: Object) -> Object:
         found = with_init(pod, container("fetch", terminated(code, message)))
-        lasting = pod["spec"]["containers"][0]["name"] == "server"
-        return found if lasting else {**found, "status": {**found["status"], "phase": "Failed"}}
+        return {**found, "status": {**found["status"], "phase": "Failed"}}
 
     return change
 
@@ -86,9 +81,9 @@ def refuses(*keys: str, words: str, code: int = 403) -> Course:
 
 
 def refuses_server_pods(words: str) -> PretendCluster:
-    """Return a cluster whose ReplicaSet cannot make its pods."""
+    """Return a cluster whose server's Job cannot make its pods."""
     cluster = a_cluster().settle()
-    cluster.children[cluster.server] = replica_failure(cluster.children[cluster.server], words)
+    cluster.events.append(warning(cluster.children[cluster.server], "FailedCreate", words))
     return cluster.settle()
 
 

@@ -18,14 +18,16 @@ from typing_extensions import override
 from support.cluster.control_plane import ControlPlane
 from support.loopback_tls import certificate_file, server_context
 
-Fault = Literal["none", "busy", "broken", "conflict", "lost", "cut"]
-"""busy: 429; broken: 500; conflict: 409; lost: done, but the answer never comes; cut: neither."""
+Fault = Literal["none", "busy", "broken", "conflict", "refused", "lost", "cut"]
+"""busy: 429; broken: 500; conflict: 409; refused: 422; lost: done, but the answer never comes; cut:
+neither."""
 Rule = Callable[[str, str], Fault]
 
 _ANSWERS: dict[Fault, tuple[int, str, dict[str, str]]] = {
     "busy": (429, "TooManyRequests", {"Retry-After": "1"}),
     "broken": (500, "InternalError", {}),
     "conflict": (409, "Conflict", {}),
+    "refused": (422, "Invalid", {}),
 }
 _HOP = frozenset({"connection", "transfer-encoding", "content-length", "host", "keep-alive"})
 
@@ -110,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
             else:
                 self._answer(answer)
-        except OSError:
+        except (OSError, http.client.HTTPException):
             self.close_connection = True
         finally:
             connection.close()

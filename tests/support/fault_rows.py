@@ -98,7 +98,7 @@ def _deleted_server(code: int, *, evicted: bool = False) -> PretendCluster:
     """Return a cluster that measured until its server was deleted, and then ended."""
 
     def change(pod: Object) -> Object:
-        over = crashed(code, "", restarts=0, reason="Error")(pod)
+        over = crashed(code, "", reason="Error")(pod)
         gone = being_deleted(over, EPOCH)
         return disruption_fault(gone, "EvictionByEvictionAPI", "evicting") if evicted else gone
 
@@ -147,7 +147,7 @@ FAULT_ROWS: list[Row] = [
     Row(_REFUSED_JOB, "AdmissionRefused", refuses("Job/a-run-load", words=_HOOK), ("not here",)),
     *_rows(
         "CreationRefused",
-        refuses("Deployment/a-run-server", words='cannot create resource "deployments"'),
+        refuses("Job/a-run-server", words='cannot create resource "jobs"'),
         lambda: refuses_load_pod("serviceaccounts default not found"),
     ),
     Row(
@@ -157,7 +157,7 @@ FAULT_ROWS: list[Row] = [
     ),
     *_rows(
         "NameClash",
-        lambda: foreign("Deployment/a-run-server"),
+        lambda: foreign("Job/a-run-server"),
         lambda: foreign("Job/a-run-load", late=True),
         ("is not the run's",),
     ),
@@ -174,10 +174,7 @@ FAULT_ROWS: list[Row] = [
     ),
     *_server_rows("ModelNotFetched", fetched(1, "The store did not answer."), "did not answer"),
     *_server_rows("ModelRefused", fetched(2, "The model has another checksum."), "checksum"),
-    *_server_rows(
-        "ServerCrashed", crashed(1, "Segmentation", restarts=1), "code 1", "Segmentation"
-    ),
-    *_server_rows("CrashLoop", crashed(1, "No memory", restarts=2), "started 3 times", "No memory"),
+    *_server_rows("ServerCrashed", crashed(1, "Segmentation"), "code 1", "Segmentation"),
     *_server_rows("ServerRefused", crashed(2, "No such operator."), "No such operator."),
     *_rows(
         "ServerNotReady",
@@ -188,7 +185,7 @@ FAULT_ROWS: list[Row] = [
     *_rows("ServiceNotFound", lambda: external().settle(), None, ("theirs", "team")),
     *_rows(
         "ServerEnded",
-        lambda: changed_pod(measuring(), SERVER, crashed(1, "Killed.", restarts=1)),
+        lambda: changed_pod(measuring(), SERVER, crashed(1, "Killed.")),
         None,
         ("code 1", "Killed."),
     ),
@@ -201,12 +198,10 @@ FAULT_ROWS: list[Row] = [
         lambda: _deleted_server(143, evicted=True),
         ("evicting",),
     ),
-    *_rows(
-        "ServerDeleted", lambda: without_conditions(measuring(), "Deployment/a-run-server"), None
-    ),
+    *_rows("ServerDeleted", lambda: without_conditions(measuring(), "Job/a-run-server"), None),
     *_rows(
         "OutOfMemory",
-        lambda: with_server(crashed(137, "", restarts=1, reason="OOMKilled")),
+        lambda: with_server(crashed(137, "", reason="OOMKilled")),
         lambda: with_load(_killed_fetcher),
         ("memory 2Gi",),
     ),

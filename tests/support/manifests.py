@@ -5,7 +5,7 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Toleration
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
-from inferometer_operator.manifests.server_deployment import server_deployment
+from inferometer_operator.manifests.server_job import server_job
 from inferometer_operator.settings import GpuPods, Images, LoadPods, Settings
 from support.runs import Run
 
@@ -36,7 +36,7 @@ def read(run: Run) -> BenchmarkRun:
 
 def server_pod(run: Run, settings: Settings = PLAIN) -> Manifest:
     """Return the spec of a run's server pods."""
-    found: Manifest = server_deployment(read(run), OWNER, settings)["spec"]["template"]["spec"]
+    found: Manifest = server_job(read(run), OWNER, settings)["spec"]["template"]["spec"]
     return found
 
 

@@ -1,6 +1,7 @@
 """A fake reader, writer, observer and executor for the worker of one run."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +16,7 @@ from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring import worker as worker_module
 from inferometer_operator.wiring.run_queue import RunQueue
-from inferometer_operator.wiring.worker import Dependencies, Worker
+from inferometer_operator.wiring.worker import Dependencies, RunGoneError, Worker
 from support.waiting import until
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -40,8 +41,12 @@ class PlayedCluster:
         self.asked_to_stop = 0
         self.room = asyncio.Semaphore(1)
         self.observed_pods: tuple[dict[str, Any], ...] = ()
+        self.looks = 0
+        """How often the run was observed."""
         self.written_by: Worker | None = None
         """The worker that gets an event for each write, as from a watch."""
+        self.news = asyncio.Event()
+        """Set by what makes a pool let the worker work."""
 
     async def get(self, *_: str) -> dict[str, Any] | None:
         """Return the run, or fail."""
@@ -52,7 +57,7 @@ class PlayedCluster:
 
     async def get_child(self, kind: str, _namespace: str, name: str, uid: str) -> Any:
         """Return each child until it is deleted."""
-        target = (kind, name, f"{uid}-{kind}")
+        target = (kind, name, f"{uid}-{kind}/{name}")
         if target in self.removed:
             return None
         return {"kind": kind, "metadata": {"name": name, "uid": target[2]}}
@@ -61,13 +66,16 @@ class PlayedCluster:
         """Delete a child."""
         self.removed.append((target.kind, target.name, target.uid))
 
-    async def list_pods(self, *_: str) -> tuple[dict[str, Any], ...]:
+    def list_pods(self, *_: str) -> tuple[dict[str, Any], ...]:
         """Return one pod fewer each time."""
         self.pods_left -= 1
         return ({},) * max(0, self.pods_left)
 
     async def observe(self, _run: Any, turn: Any, _polled: Any) -> Observed:
-        """Return that there are these pods, and nothing else."""
+        """Return that there are these pods, and nothing else, or fail."""
+        self.looks += 1
+        if self.faults:
+            raise self.faults.pop(0)
         return Observed(queue_position=turn, pods=self.observed_pods)
 
     async def apply_status(self, run: dict[str, Any], status: RunStatus) -> dict[str, Any]:
@@ -80,8 +88,13 @@ class PlayedCluster:
             "status": status.model_dump(mode="json", exclude_none=True),
         }
         if self.written_by is not None:
-            asyncio.get_running_loop().call_soon(self.written_by.run_changed, self.run)
+            asyncio.get_running_loop().call_soon(self._deliver, self.written_by)
         return self.run
+
+    def _deliver(self, worker: Worker) -> None:
+        assert self.run is not None
+        if worker.hear(self.run):
+            self.news.set()
 
     async def update_status(self, run: dict[str, Any], plan: Plan) -> dict[str, Any]:
         """Write the status where it differs."""
@@ -103,7 +116,7 @@ class PlayedCluster:
 def a_worker(
     cluster: PlayedCluster,
     decide: Callable[..., Plan],
-    wake: Callable[[str], None] = lambda _: None,
+    wake: Callable[[str, float], None] = lambda *_: None,
 ) -> tuple[Worker, RunQueue]:
     """Return a worker of the cluster's run, and the roster of one slot that it is on."""
     dependencies = Dependencies(
@@ -122,11 +135,25 @@ def a_worker(
     return Worker(dependencies, queue, cluster.run), queue
 
 
-def worked(worker: Worker, true: Callable[[], bool]) -> None:
+async def attend(worker: Worker, news: asyncio.Event) -> None:
+    """Let a worker work whenever something is due, as a pool does, until its run is no more."""
+    while True:
+        try:
+            pause = await worker.work()
+        except RunGoneError:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await news.wait()
+        news.clear()
+
+
+def worked(worker: Worker, true: Callable[[], bool], cluster: PlayedCluster | None = None) -> None:
     """Let a worker work until something is true, or its run is no more."""
 
     async def work() -> None:
-        task = asyncio.create_task(worker.run())
+        news = asyncio.Event() if cluster is None else cluster.news
+        task = asyncio.create_task(attend(worker, news))
         await until(lambda: true() or task.done(), "the state of the played cluster")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -139,7 +166,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Wait for nothing, and keep what is logged."""
     for name in (
         "_FIRST_PAUSE_SECONDS",
-        "_GATHER_SECONDS",
+        "_SLOT_SECONDS",
         "_STOP_REQUEST_SECONDS",
         "LOOK_SECONDS",
     ):

@@ -4,7 +4,7 @@ In memory and without any time of its own.
 """
 
 import copy
-import itertools
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -46,8 +46,8 @@ class PretendApi:
     gone: bool = False
     writes: list[str] = field(default_factory=list)
     """What was written to the API, in words."""
-    jobs_made: int = 0
-    _uids: Any = field(default_factory=lambda: itertools.count(1))
+    made: Counter[str] = field(default_factory=Counter)
+    """How often each child was made, by KIND/NAME."""
 
     def status(self) -> Object:
         """Return the run's status."""
@@ -84,10 +84,9 @@ class PretendApi:
             return
         self.refused.pop(key, None)
         self.writes.append(f"make {key}")
-        self.jobs_made += child["kind"] == "Job"
-        number = self.jobs_made if child["kind"] == "Job" else next(self._uids)
+        self.made[key] += 1
         made = {
-            "uid": f"uid-of-{child['kind']}-{number}",
+            "uid": f"uid-of-{key}-{self.made[key]}",
             "creationTimestamp": format_time(self.now),
         }
         self.children[key] = {**child, "metadata": {**metadata, **made}}

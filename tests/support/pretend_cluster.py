@@ -48,7 +48,7 @@ SETTINGS = Settings(
     images=Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
 )
 
-_WATCHED_WRITE = r"refused |(make|delete) (Deployment|Job)/"
+_TOLD = r"refused |(make|delete) Job/"
 """Writes whose news make the edges look again: ConfigMaps and a status of one's own do not."""
 
 
@@ -74,13 +74,18 @@ class PretendCluster(PretendApi):
 
     @property
     def server(self) -> str:
-        """The key of the server's Deployment."""
-        return f"Deployment/{self.run['metadata']['name']}-server"
+        """The key of the server's Job."""
+        return f"Job/{self.run['metadata']['name']}-server"
 
     @property
     def load(self) -> str:
         """The key of the load generator's Job."""
         return f"Job/{self.run['metadata']['name']}-load"
+
+    @property
+    def jobs_made(self) -> int:
+        """How often the load generator's Job was made."""
+        return self.made[self.load]
 
     def observed(self) -> Observed:
         """Return what the edges would observe."""
@@ -94,10 +99,10 @@ class PretendCluster(PretendApi):
         return Observed(
             queue_position=self.turn,
             children={
-                "Deployment": self.own(self.server),
-                "Job": self.own(self.load),
-                "ConfigMap": self.own(f"ConfigMap/{name}-load"),
-                "Service": self.own(f"Service/{fleet_name(name)}"),
+                "server": self.own(self.server),
+                "load": self.own(self.load),
+                "plan": self.own(f"ConfigMap/{name}-load"),
+                "fleet": self.own(f"Service/{fleet_name(name)}"),
             },
             pods=tuple(self.pods.values()),
             result_maps=tuple(maps),
@@ -124,9 +129,10 @@ class PretendCluster(PretendApi):
             self.make(child)
         for target in plan.delete:
             self.delete(target.kind, target.name, target.uid)
-        fresh = plan.download is not None and self.collected is None
-        if fresh:
+        before_log = self.collected
+        if plan.download is not None and (before_log is None or before_log.passing):
             self.collected = self._log()
+        fresh = self.collected != before_log
         if plan.stop is not None:
             self.stops += 1
         self.looks_again = (
@@ -154,7 +160,7 @@ class PretendCluster(PretendApi):
 
     def pass_time(self) -> None:
         """Let time pass, in small and large steps, until every deadline is over."""
-        for seconds in (1, 6, 31, 61, 301, 301, 301, 3601, 301):
+        for seconds in (1, 6, 31, 61, 301, 301, 301, 3601, 3601, 301):
             self.now += timedelta(seconds=seconds)
             self.settle()
             self.collect_garbage()
@@ -183,7 +189,8 @@ class PretendCluster(PretendApi):
 
     def pod(self, component: str) -> Object:
         """Return a pod that the controller of a child makes now; no node has it yet."""
-        return a_pod(self.run, component, job_uid=f"uid-of-Job-{self.jobs_made}")
+        made = self.made[self.server if component == SERVER else self.load]
+        return a_pod(self.run, component, made=made)
 
     def restart_operator(self) -> None:
         """Forget all that only a process knows."""
@@ -193,7 +200,7 @@ class PretendCluster(PretendApi):
     # What scheduler, kubelet and load generator do.
 
     def schedule(self, replicas: int = 1) -> "PretendCluster":
-        """Give the Deployment's pods nodes and addresses."""
+        """Give the server's pods nodes and addresses."""
         for number in range(1, replicas + 1):
             pod = bound(server_pod(self.run, number), f"node{number}", f"10.88.0.{number}")
             self.pods[pod["metadata"]["name"]] = pod

@@ -13,15 +13,14 @@ import aiohttp
 import structlog
 from aiohttp import web
 
+from inferometer_operator.cluster.child_store import ChildStore
 from inferometer_operator.cluster.child_watch import ChildWatch
 from inferometer_operator.cluster.connection import ApiConnection, configuration
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.lease import Lease, LeaseConfig
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.run_watch import watch_runs
 from inferometer_operator.cluster.writer import Writer
-from inferometer_operator.reconcile.children import KINDS_WITH_PODS
 from inferometer_operator.reconcile.make_plan import make_plan
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.health import Health, serve
@@ -33,8 +32,7 @@ from inferometer_operator.wiring.worker import Dependencies
 from inferometer_operator.wiring.worker_pool import WorkerPool
 
 _RUNS = "BenchmarkRun"
-_CHILDREN = (*KINDS_WITH_PODS, "Pod")
-_RETRY_SECONDS = 5.0
+_CHILDREN = ("Job", "Pod", "ConfigMap", "Service")
 _log = structlog.get_logger()
 
 
@@ -90,39 +88,39 @@ async def _lead(
 ) -> None:
     """Do the leader's work, then release the Lease."""
     async with aiohttp.ClientSession() as session:
-        pool = WorkerPool(_dependencies(config, connection, session, state.stats))
+        children = ChildStore()
+        pool = WorkerPool(_dependencies(config, connection, session, state.stats, children))
         state.health.require_watches(_RUNS, *_CHILDREN)
-        work = [
-            _watch_cluster(config.settings.namespace, connection, state.health, pool, stop),
-            *([lease.keep_renewed()] if lease is not None else []),
-        ]
-        tasks = [asyncio.create_task(each) for each in work]
+        working = asyncio.create_task(
+            _work(config.settings.namespace, connection, state.health, pool, children)
+        )
+        renewing = [] if lease is None else [asyncio.create_task(lease.keep_renewed())]
         try:
-            if await _wait_unless_stopped(_wait_for_first(tasks), stop):
+            if await _wait_unless_stopped(_wait_for_first([working, *renewing]), stop):
                 raise RuntimeError("A task of the operator ended unexpectedly.")
             _log.info("stopping")
         finally:
             # The next leader must not meet writes of this one.
-            await pool.stop()
+            await _cancel([working])
             if lease is not None and stop.is_set():
                 await lease.release()
-            await _cancel(tasks)
+            await _cancel(renewing)
 
 
-async def _watch_cluster(
+async def _work(
     namespace: str | None,
     connection: ApiConnection,
     health: Health,
     pool: WorkerPool,
-    stop: asyncio.Event,
+    children: ChildStore,
 ) -> None:
-    """Pass each event of runs and their children to the pool."""
-    await _start(pool)
+    """Watch runs and their children, and work on the runs once all of both are known."""
     watches = [
         ChildWatch(
             connection,
             kind,
             namespace,
+            children,
             changed=pool.child_changed,
             on_event=functools.partial(health.record_watch, kind),
         )
@@ -131,31 +129,18 @@ async def _watch_cluster(
     async with asyncio.TaskGroup() as group:
         for watch in watches:
             group.create_task(watch.run())
-        await watch_runs(
-            connection,
-            namespace,
-            changed=pool.run_changed,
-            on_event=lambda: health.record_watch(_RUNS),
-            listed=pool.runs_relisted,
-            started=lambda: _set_on_signals(stop),
-        )
-        raise RuntimeError("The watch of BenchmarkRuns ended unexpectedly.")
-
-
-async def _start(pool: WorkerPool) -> None:
-    while True:
-        try:
-            return await pool.start()
-        except (ApiError, UnreachableError) as error:
-            missing = isinstance(error, ApiError) and error.code == 404
-            _log.warning(
-                "run_list_failed",
-                error=str(error),
-                hint="Is the CustomResourceDefinition benchmarkruns.inferometer.dev installed?"
-                if missing
-                else "",
+        group.create_task(
+            watch_runs(
+                connection,
+                namespace,
+                changed=pool.run_changed,
+                listed=pool.runs_listed,
+                on_event=functools.partial(health.record_watch, _RUNS),
             )
-        await asyncio.sleep(_RETRY_SECONDS)
+        )
+        for watch in watches:
+            await watch.listed.wait()
+        await pool.run()
 
 
 def _dependencies(
@@ -163,8 +148,10 @@ def _dependencies(
     connection: ApiConnection,
     session: aiohttp.ClientSession,
     stats: OperatorStats,
+    children: ChildStore,
 ) -> Dependencies:
-    reader, writer = Reader(connection), Writer(connection, config.identity)
+    reader = Reader(connection, children)
+    writer = Writer(connection, config.identity, children=children)
     loadgen = LoadgenClient(session, config.loadgen_port)
     return Dependencies(
         make_plan=make_plan,

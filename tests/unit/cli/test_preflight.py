@@ -292,7 +292,7 @@ def _quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any
         (_quota({"pods": "5"}, {"pods": "4"}), "blocked", "pods: the run needs 2, but only 1 of 5"),
         (_quota({"limits.cpu": "9"}), "blocked", "the load generator has none"),
         (_quota({"limits.memory": "3Gi"}), "blocked", "needs 4Gi, but the whole quota is 3Gi"),
-        (_quota({"count/jobs.batch": "0"}), "blocked", "count/jobs.batch: the run needs 1"),
+        (_quota({"count/jobs.batch": "0"}), "blocked", "count/jobs.batch: the run needs 2"),
         (_quota({"configmaps": "1"}), "blocked", "configmaps: the run needs 2"),
         (_quota({"services": "0", "requests.nvidia.com/gpu": "0"}), "ok", "q has room"),
         (_quota({"pods": "0"}, scopeSelector={}), "blocked", "pods"),

@@ -61,7 +61,7 @@ def test_an_unreadable_run_leaves_nothing_behind() -> None:
     assert cluster.says("Failed") == ("True", "InvalidSpec")
     assert cluster.finished
     assert cluster.children == {}
-    assert cluster.later(86_400).gone
+    assert cluster.later(604_800).gone
 
 
 def test_a_finished_unreadable_run_keeps_its_outcome() -> None:

@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -13,33 +14,48 @@ from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 from typing_extensions import override
 
+from inferometer_api.plan.cluster_objects import RUN_UID_LABEL
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.cluster import child_watch
+from inferometer_operator.cluster.child_store import ChildStore
 from inferometer_operator.cluster.child_watch import ChildChange, ChildWatch
 from inferometer_operator.cluster.connection import ApiConnection
-from inferometer_operator.cluster.errors import UnreachableError
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 
-Script = list[list[Any] | Exception]
+Script = list[dict[str, Any] | list[Any] | Exception]
 
 
 class _Connection(ApiConnection):
-    """Answers each watch with the next part of a script."""
+    """Answers each request with the next part of a script: a page, or the events of a watch."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
-        self.versions: list[str | None] = []
+        self.asked: list[str] = []
+        """What each request asks for: LIST, LIST and where to go on, or WATCH and since when."""
+
+    def _next(self, asked: str) -> dict[str, Any] | list[Any]:
+        self.asked.append(asked)
+        part = self._script.pop(0) if self._script else asyncio.CancelledError()
+        if not isinstance(part, dict | list):
+            raise part
+        return part
+
+    @override
+    async def request(self, method: str, path: str, **options: Any) -> Any:
+        query = options["query"]
+        assert query["labelSelector"] == "app.kubernetes.io/managed-by=inferometer-operator"
+        assert 0 < int(query["limit"]) <= 500
+        assert "resourceVersion" not in query, "the list must hold every earlier write"
+        return self._next(f"LIST {query.get('continue', '')}".strip())
 
     @override
     @contextlib.asynccontextmanager
     async def stream(  # type: ignore[override]  # as a context manager
         self, _path: str, *, query: dict[str, str], **_: Any
     ) -> AsyncIterator[aiohttp.StreamReader]:
-        self.versions.append(query.get("resourceVersion"))
         assert query["labelSelector"] == "app.kubernetes.io/managed-by=inferometer-operator"
-        part = self._script.pop(0) if self._script else asyncio.CancelledError()
-        if not isinstance(part, list):
-            raise part
+        part = self._next(f"WATCH {query['resourceVersion']}")
         reader = aiohttp.StreamReader(
             aiohttp.base_protocol.BaseProtocol(asyncio.get_running_loop()), 2**16
         )
@@ -51,46 +67,111 @@ class _Connection(ApiConnection):
         yield reader
 
 
+def _object(version: str, name: str = "a") -> dict[str, Any]:
+    labels = {RUN_UID_LABEL: f"run-of-{name}"}
+    owner = {"uid": f"run-of-{name}", "controller": True}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "resourceVersion": version,
+            "labels": labels,
+            "ownerReferences": [owner],
+        }
+    }
+
+
 def _event(kind: str, version: str, name: str = "a") -> dict[str, Any]:
-    return {"type": kind, "object": {"metadata": {"name": name, "resourceVersion": version}}}
+    return {"type": kind, "object": _object(version, name)}
 
 
-def _watched(script: Script) -> tuple[list[ChildChange], list[str | None], int]:
-    changes: list[ChildChange] = []
-    events: list[int] = []
-    connection = _Connection(script)
-    watch = ChildWatch(
-        connection, "Pod", "ns", changed=changes.append, on_event=lambda: events.append(1)
-    )
-    with contextlib.suppress(asyncio.CancelledError), capture_logs():
-        asyncio.run(watch.run())
-    return changes, connection.versions, len(events)
+def _page(version: str, *objects: dict[str, Any], going_on: str = "") -> dict[str, Any]:
+    metadata = {"resourceVersion": version, **({"continue": going_on} if going_on else {})}
+    return {"metadata": metadata, "items": list(objects)}
 
 
-def test_a_watch_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the last version that it heard, bookmarks included, also after a fault."""
+@dataclass
+class _Watched:
+    changes: list[tuple[str, str]]
+    asked: list[str]
+    signs: int
+    held: list[str]
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], _Watched]:
+    """Watch by a script until its end, without pauses."""
     monkeypatch.setattr(child_watch, "_BACKOFF_SECONDS", (0.0,))
-    changes, versions, events = _watched(
+
+    def run(script: Script) -> _Watched:
+        changes: list[ChildChange] = []
+        signs: list[int] = []
+        connection, store = _Connection(script), ChildStore()
+        watch = ChildWatch(
+            connection,
+            "Pod",
+            "ns",
+            store,
+            changed=changes.append,
+            on_event=lambda: signs.append(1),
+        )
+        with contextlib.suppress(asyncio.CancelledError), capture_logs():
+            asyncio.run(watch.run())
+        held = [name for name in "abc" if store.get("Pod", "ns", name, f"run-of-{name}")]
+        return _Watched(
+            [(each.type, each.run_uid[-1]) for each in changes], connection.asked, len(signs), held
+        )
+
+    return run
+
+
+def test_a_watch_lists_once_and_goes_on_where_it_was(
+    watched: Callable[[Script], _Watched],
+) -> None:
+    """From the last version that it heard, bookmarks included, also after a fault."""
+    found = watched(
         [
-            [_event("ADDED", "1"), _event("BOOKMARK", "5")],
+            _page("3", _object("1"), going_on="more"),
+            _page("3", _object("2", "b")),
+            [_event("MODIFIED", "4"), _event("BOOKMARK", "5")],
             UnreachableError("cut"),
             [_event("DELETED", "7", "b")],
         ]
     )
-    assert [(each.type, each.metadata["name"]) for each in changes] == [
-        ("ADDED", "a"),
-        ("DELETED", "b"),
-    ]
-    assert versions == [None, "5", "5", "7"]
-    assert events == 5
+    assert found.changes == [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b")]
+    assert found.asked == ["LIST", "LIST more", "WATCH 3", "WATCH 5", "WATCH 5", "WATCH 7"]
+    assert found.signs == 7
+    assert found.held == ["a"]
 
 
-def test_a_watch_that_missed_too_much_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then all objects are delivered again."""
-    monkeypatch.setattr(child_watch, "_BACKOFF_SECONDS", (0.0,))
+def test_a_watch_that_missed_too_much_lists_anew(watched: Callable[[Script], _Watched]) -> None:
+    """What is gone meanwhile is told, what is as it was is not."""
     gone = {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}
-    _, versions, _ = _watched([[_event("ADDED", "1")], [gone], [_event("ADDED", "9")]])
-    assert versions == [None, "1", None, "9"]
+    found = watched(
+        [
+            _page("3", _object("1"), _object("2", "b")),
+            [gone],
+            _page("9", _object("1"), _object("8", "c")),
+        ]
+    )
+    assert found.asked == ["LIST", "WATCH 3", "LIST", "WATCH 9"]
+    assert found.changes == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c"), ("DELETED", "b")]
+    assert found.held == ["a", "c"]
+
+
+def test_a_list_that_expires_half_way_begins_anew(watched: Callable[[Script], _Watched]) -> None:
+    """A page that never came is not a page without objects."""
+    found = watched(
+        [
+            _page("3", _object("1"), going_on="more"),
+            ApiError(410, "Expired", "too old"),
+            ApiError(429, "TooManyRequests", "later", retry_after_seconds=0.001),
+            _page("4", _object("1"), _object("2", "b")),
+        ]
+    )
+    assert found.asked == ["LIST", "LIST more", "LIST", "LIST", "WATCH 4"]
+    assert found.held == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def _problems(row: Row, cluster: PretendCluster) -> Iterator[str]:
     cluster.pass_time()
     if not cluster.finished:
         yield f"never finished: {cluster.status()}"
-    elif not cluster.later(90_000).gone:
+    elif not cluster.later(700_000).gone:
         yield "not deleted after its TTL"
     if cluster.jobs_made > 1:
         yield f"{cluster.jobs_made} Jobs"

@@ -14,7 +14,7 @@ from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import EndpointList, Json, Observed, QueuePosition
 from inferometer_operator.settings import Agents
-from inferometer_operator.wiring.observer import Observer, PolledReport
+from inferometer_operator.wiring.observer import Observer, RunMemory
 from support.cluster_objects import Object, bound, endpoint, endpoint_slice, server_pod, started
 from support.pretend_api import stored
 from support.pretend_cluster import SETTINGS, PretendCluster
@@ -60,12 +60,24 @@ class _Silent:
         """Say nothing."""
 
 
-def observed(connection: ApiConnection, run: Json, *, settings: Any = SETTLED) -> Observed:
+def observed(
+    connection: ApiConnection,
+    run: Json,
+    *,
+    settings: Any = SETTLED,
+    pods: Sequence[Object] = (),
+    plan: Object | None = None,
+) -> Observed:
     """Return what is observed of an admitted run."""
     loads: Any = _Silent()
-    observer = Observer(Reader(connection), loads, settings)
+    reader = Reader(connection)
+    for pod in pods:
+        reader.children.put("Pod", pod)
+    if plan is not None:
+        reader.children.put("ConfigMap", plan)
+    observer = Observer(reader, loads, settings)
     with capture_logs():
-        return asyncio.run(observer.observe(run, QueuePosition(admitted=True), PolledReport()))
+        return asyncio.run(observer.observe(run, QueuePosition(admitted=True), RunMemory()))
 
 
 def begun(run: Object, **status: Any) -> Object:
@@ -98,18 +110,18 @@ def test_agents_are_listed_while_a_plan_is_to_be_made(
     pods: list[Object], plan: Object | None, requests: list[tuple[str, str]]
 ) -> None:
     """Once each time that it could be, and never again."""
-    connection = _Connection({"pods": {"items": pods}, "a-run-load": plan})
-    found = observed(connection, RUN)
-    assert connection.requests == requests
-    assert found.agents == (EndpointList((AGENTS,)) if requests else None)
+    connection = _Connection({})
+    found = observed(connection, RUN, pods=pods, plan=plan)
+    assert connection.asked == asked
+    assert found.agents == (EndpointList((AGENTS,)) if asked else None)
     assert found.behind_service is None
 
 
 def test_nothing_is_listed_where_no_agents_are_settled() -> None:
     """The right need not be granted."""
-    connection = _Connection({"pods": {"items": [BOUND]}})
-    assert observed(connection, RUN, settings=SETTINGS).agents is None
-    assert connection.requests == []
+    connection = _Connection({})
+    assert observed(connection, RUN, settings=SETTINGS, pods=[BOUND]).agents is None
+    assert connection.asked == []
 
 
 @pytest.mark.parametrize("service", [None, {"spec": {"type": "ClusterIP"}}])
@@ -147,8 +159,8 @@ def test_a_transient_error_is_retried_once(monkeypatch: pytest.MonkeyPatch) -> N
         ([UnreachableError("cut"), UnreachableError("cut again")], "cut again", 2),
         ([ApiError(403, "Forbidden", "not yours")], "not yours", 1),
     ):
-        connection = _Connection({"pods": {"items": [BOUND]}}, faults)
-        found = observed(connection, RUN)
+        connection = _Connection({}, faults)
+        found = observed(connection, RUN, pods=[BOUND])
         assert found.agents == (
             EndpointList(refusal=refusal) if refusal else EndpointList((AGENTS,))
         )

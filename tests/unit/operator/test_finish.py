@@ -30,7 +30,7 @@ from support.condition_rows import (
 from support.fault_courses import ChildChange, changed_pod, crashed, waits, with_load
 from support.pretend_cluster import PretendCluster
 
-CHILDREN = {"Deployment/a-run-server", "Job/a-run-load", "ConfigMap/a-run-load"}
+CHILDREN = {"Job/a-run-server", "Job/a-run-load", "ConfigMap/a-run-load"}
 
 
 def retaining(cluster: PretendCluster, **retention: Any) -> PretendCluster:
@@ -79,7 +79,7 @@ def test_a_load_generator_that_does_not_stop_is_not_waited_for() -> None:
 
 def test_a_server_that_dies_while_it_is_measured_ends_the_run_with_its_last_words() -> None:
     """The load generator is stopped, and the document says what the cluster knows."""
-    cluster = changed_pod(measuring(), SERVER, crashed(139, "Segmentation fault", restarts=1))
+    cluster = changed_pod(measuring(), SERVER, crashed(139, "Segmentation fault"))
     assert cluster.says("Failed") == ("True", "ServerEnded")
     assert cluster.stops > 0
     cluster.end_load(1, Outcome(state="Failed", reason="ServerLost"), VALID)
@@ -93,7 +93,7 @@ def test_the_cluster_explains_what_the_load_generator_only_noticed() -> None:
     lost = Outcome(state="Failed", reason="ServerLost", message="No connection for 3 s.")
     cluster.end_load(1, lost)
     assert cluster.says("Failed") is None
-    changed_pod(cluster, SERVER, crashed(137, "", restarts=1, reason="OOMKilled"))
+    changed_pod(cluster, SERVER, crashed(137, "", reason="OOMKilled"))
     assert cluster.says("Failed") == ("True", "OutOfMemory")
     alone = measuring().end_load(1, lost).later(5)
     assert alone.says("Failed") == ("True", "ServerLost")
@@ -125,11 +125,11 @@ def test_parts_of_another_attempt_are_no_part_of_the_result() -> None:
     """What lies there from an operator that died on its way is deleted and made anew."""
     cluster = measuring()
     over_again = complete()
-    stale = over_again.children["ConfigMap/a-run-result-0"]
+    stale = over_again.children["ConfigMap/a-run-result-0c9e8f3a-0"]
     stale = {**stale, "binaryData": {"result.json.gz": "bm90aGluZw=="}}
-    cluster.children["ConfigMap/a-run-result-0"] = stale
+    cluster.children["ConfigMap/a-run-result-0c9e8f3a-0"] = stale
     over(cluster)
-    assert "delete ConfigMap/a-run-result-0" in cluster.writes
+    assert "delete ConfigMap/a-run-result-0c9e8f3a-0" in cluster.writes
     assert document_of(cluster).outcome.state == "Complete"
 
 
@@ -144,7 +144,7 @@ def test_a_result_is_packed_once(ends: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(result_packer, "compress", counted)
     cluster = measuring()
-    cluster.refusals["ConfigMap/a-run-result-0"] = (403, "exceeded quota: small")
+    cluster.refusals["ConfigMap/a-run-result-0c9e8f3a-0"] = (403, "exceeded quota: small")
     if ends == "badly":
         changed(cluster, cancel=True)
     over(cluster).later(5).later(5)
@@ -183,8 +183,8 @@ def test_children_are_deleted_by_the_policy(cleanup: str, ends: str, remaining: 
     cluster.end_load(0 if ends == "well" else 1, None if ends == "well" else failure).later(6)
     cluster.collect_garbage()
     assert cluster.finished
-    assert set(cluster.children) & CHILDREN == remaining
-    assert "ConfigMap/a-run-result-0" in cluster.children
+    assert set(cluster.children) & CHILDREN == kept
+    assert "ConfigMap/a-run-result-0c9e8f3a-0" in cluster.children
 
 
 def test_a_load_generator_that_still_sends_load_is_never_kept() -> None:
@@ -236,11 +236,11 @@ def test_a_run_is_finished_when_its_pods_are_gone_or_never_go() -> None:
 def test_a_child_that_is_never_deleted_does_not_block_the_end() -> None:
     """After five minutes it is Finished whatever is left, and goes on deleting."""
     cluster = measuring()
-    cluster.stubborn.add("Deployment/a-run-server")
+    cluster.stubborn.add("Job/a-run-server")
     over(cluster).pods.clear()
     assert cluster.later(299).says("Finished") is None
     assert cluster.later(1).says("Finished") == ("True", "Complete")
-    assert [each.kind for each in cluster.decided().delete] == ["Deployment"]
+    assert [each.name for each in cluster.decided().delete] == ["a-run-server"]
 
 
 def test_a_finished_run_is_deleted_in_its_time() -> None:

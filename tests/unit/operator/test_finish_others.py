@@ -12,10 +12,9 @@ from support.pretend_api import stored
 from support.runs import a_run
 
 _NAMES = [
-    "Deployment/a-run-server",
+    "Job/a-run-server",
     "Job/a-run-load",
     "ConfigMap/a-run-load",
-    "ConfigMap/a-run-result-0",
 ]
 
 
@@ -32,9 +31,8 @@ def test_what_belongs_to_others_is_neither_used_nor_deleted(key: str) -> None:
     cluster.collect_garbage()
     cluster.pass_time()
     assert cluster.children[key] == foreign
-    condition = cluster.says("Complete") if "result" in key else cluster.says("Failed")
-    assert condition == ("True", "ResultNotKept" if "result" in key else "NameClash")
-    assert f"named {name}" in cluster.message("Complete" if "result" in key else "Failed")
+    assert cluster.says("Failed") == ("True", "NameClash")
+    assert f"named {name}" in cluster.message("Failed")
 
 
 def test_what_only_carries_the_labels_of_a_run_is_not_the_runs() -> None:
@@ -63,16 +61,12 @@ def test_what_an_earlier_run_of_the_name_has_left_is_waited_for(key: str) -> Non
     """Deleted and created anew, a run goes on once the garbage collector has done its work."""
     cluster = left_behind(key).schedule()
     foreign = cluster.children[key]
-    if "result" in key:
-        over(cluster.start_server().start_load().measure())
-    else:
-        assert cluster.says("Failed") is None
+    assert cluster.says("Failed") is None
     assert cluster.later(50).children[key] == foreign
     del cluster.children[key]
     cluster.refused.clear()
     cluster.settle().schedule()
-    if "result" not in key:
-        over(cluster.start_server().start_load().measure())
+    over(cluster.start_server().start_load().measure())
     assert cluster.says("Complete") == ("True", "Measured")
 
 
@@ -81,18 +75,15 @@ def test_what_an_earlier_run_has_left_is_waited_for_a_minute(key: str) -> None:
     """The UID counts: whatever stays is someone else's, and is not deleted."""
     cluster = left_behind(key).schedule()
     foreign = cluster.children[key]
-    if "result" in key:
-        over(cluster.start_server().start_load().measure())
     cluster.later(59)
     assert cluster.says("Failed") is cluster.says("Complete") is None
     cluster.later(1)
-    condition = cluster.says("Complete") if "result" in key else cluster.says("Failed")
-    assert condition == ("True", "ResultNotKept" if "result" in key else "NameClash")
+    assert cluster.says("Failed") == ("True", "NameClash")
     cluster.pass_time()
     assert cluster.children[key] == foreign
 
 
-@pytest.mark.parametrize("key", _NAMES[:3])
+@pytest.mark.parametrize("key", _NAMES)
 def test_a_foreign_object_that_is_being_deleted_is_waited_for(key: str) -> None:
     """The name is free soon."""
     cluster = a_cluster()
@@ -101,27 +92,6 @@ def test_a_foreign_object_that_is_being_deleted_is_waited_for(key: str) -> None:
     cluster.children[key] = being_deleted(theirs, cluster.now)
     assert cluster.settle().schedule().says("Failed") is None
     assert cluster.later(60).says("Failed") == ("True", "NameClash")
-
-
-@pytest.mark.parametrize(
-    ("name", "made_seconds_later", "reported"),
-    [
-        ("a-run-server-5d4f8b", 0, True),
-        ("a-run-server-5d4f8b", 1, False),
-        ("a-run-server-server-5d4f8b", 0, False),
-        ("a-run-server", 0, False),
-    ],
-)
-def test_a_run_reports_only_refusals_of_its_own_replica_set(
-    name: str, made_seconds_later: int, *, reported: bool
-) -> None:
-    """Not what an earlier run of that name was refused, nor one whose name begins alike."""
-    cluster = a_cluster()
-    replica_set = {"kind": "ReplicaSet", "metadata": {"name": name, "uid": "of-a-replica-set"}}
-    cluster.events.append(warning(replica_set, "FailedCreate", "exceeded quota: small"))
-    cluster.later(made_seconds_later)
-    found = cluster.says("ServerReady")
-    assert found == ("False", "QuotaExceeded" if reported else "ServerStarting")
 
 
 def test_a_run_reports_only_refusals_of_its_own_job() -> None:

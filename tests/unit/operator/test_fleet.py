@@ -87,7 +87,7 @@ def test_the_plan_holds_the_masters_address() -> None:
     cluster = a_fleet()
     made = [write for write in cluster.writes if write.startswith("make ")]
     assert made == [
-        "make Deployment/a-run-server",
+        "make Job/a-run-server",
         "make ConfigMap/a-run-load",
         "make Service/fleet-a-run",
         "make Job/a-run-load",

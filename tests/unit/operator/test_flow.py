@@ -12,7 +12,7 @@ from inferometer_api.results.result import Outcome, ResultDocument, ScenarioResu
 from inferometer_api.status.run_status import Display, ScenarioSummary
 from inferometer_operator.reconcile.observed import QueuePosition
 from inferometer_operator.reconcile.progress import final_figures, load_was_sent, milliseconds
-from support.cluster_objects import ended, on_silent_node, started
+from support.cluster_objects import being_deleted, ended, on_silent_node, started
 from support.condition_rows import (
     VALID,
     a_cluster,
@@ -45,7 +45,7 @@ def test_the_status_is_written_before_the_server_is_made() -> None:
     assert cluster.writes[:3] == [
         "status Starting",
         "event ServerStarting",
-        "make Deployment/a-run-server",
+        "make Job/a-run-server",
     ]
     assert cluster.status()["startTime"] == "2026-03-12T14:00:00.000Z"
 
@@ -188,11 +188,10 @@ def test_a_restarted_operator_goes_on(at: int) -> None:
     assert restarted.writes == undisturbed.writes
 
 
-@pytest.mark.parametrize("made", ["Deployment", "ConfigMap", "Job"])
-def test_an_operator_that_dies_before_a_child_is_made_makes_it(made: str) -> None:
+@pytest.mark.parametrize("key", ["Job/a-run-server", "ConfigMap/a-run-load", "Job/a-run-load"])
+def test_an_operator_that_dies_before_a_child_is_made_makes_it(key: str) -> None:
     """The status is written and the child is not there: it was not made yet."""
     cluster = a_cluster()
-    key = {"Deployment": "Deployment/a-run-server"}.get(made, f"{made}/a-run-load")
     cluster.refusals[key] = (500, "the operator died here")
     cluster.settle().schedule()
     cluster.refusals.clear()
@@ -265,21 +264,19 @@ def test_progress_counts_the_seconds_that_mlperf_requires() -> None:
     assert cluster.status().get("progressPercent", 0) == 100 * 5 // 605
 
 
-def test_the_position_is_written_at_most_once_a_minute() -> None:
-    """A queue that moves fast costs one write a minute, and a standing one none."""
-    cluster = a_cluster(turn=QueuePosition(admitted=False, position=5, ahead="team/a")).settle()
+def test_a_position_is_written_only_if_it_says_something_else() -> None:
+    """Within a band a run moves without a write, and time alone changes nothing."""
+    cluster = a_cluster(turn=QueuePosition(admitted=False, position=19, ahead="team/a")).settle()
     writes = len(cluster.writes)
-    for position in (4, 3, 2):
-        cluster.turn = QueuePosition(admitted=False, position=position, ahead="team/a")
+    for position in (17, 12, 11):
+        cluster.turn = QueuePosition(admitted=False, position=position, ahead=f"team/{position}")
         cluster.later(5)
     assert len(cluster.writes) == writes
-    assert cluster.decided().look_again_seconds == 45
-    cluster.later(45)
-    assert "Position 2" in cluster.message("Accepted")
+    cluster.turn = QueuePosition(admitted=False, position=2, ahead="team/a")
+    cluster.later(3600)
+    assert "Position 2 in the queue; team/a is ahead (as of " in cluster.message("Accepted")
     assert len(cluster.writes) == writes + 1
     assert cluster.decided().look_again_seconds is None
-    cluster.later(3600)
-    assert len(cluster.writes) == writes + 1
 
 
 def test_nothing_is_written_while_nothing_changes() -> None:
@@ -303,19 +300,23 @@ def test_a_silent_node_may_come_back() -> None:
     assert cluster.later(20).says("Failed") is None
 
 
-def test_a_server_that_crashed_once_before_it_was_ready_may_be_measured() -> None:
-    """Its earlier end is no restart during the measurement."""
-    cluster = a_cluster().settle().schedule().start_server()
-    name = "a-run-server-1"
-    pod = cluster.pods[name]
-    past = ended(pod, 1, at=cluster.now)["status"]["containerStatuses"][0]["state"]
-    (main,) = pod["status"]["containerStatuses"]
-    before = {**main, "restartCount": 1, "lastState": past}
-    cluster.now = cluster.now.replace(second=30)
-    fresh = a_cluster(now=cluster.now).settle().schedule()
-    fresh.pods[name] = {**pod, "status": {**pod["status"], "containerStatuses": [before]}}
-    fresh.settle().start_load()
-    assert over(fresh.measure()).says("Complete") == ("True", "Measured")
+def test_a_server_that_exits_before_it_is_ready_ends_the_run() -> None:
+    """At once, with its exit code and last lines; the other servers' deletion explains nothing."""
+    cluster = a_cluster({"server": {"replicas": 2}}).settle().schedule(2)
+    first, second = cluster.pods
+    cluster.pods[first] = being_deleted(cluster.pods[first], cluster.now)
+    cluster.pods[second] = ended(cluster.pods[second], 3, "No such operator: Foo")
+    cluster.settle()
+    assert cluster.says("Failed") == ("True", "ServerCrashed")
+    assert "exited with code 3" in cluster.message("ServerReady")
+    assert "No such operator: Foo" in cluster.message("ServerReady")
+
+
+def test_a_server_pod_that_goes_before_the_load_is_made_ends_the_run() -> None:
+    """Its Job makes no other one."""
+    cluster = a_cluster().settle()
+    cluster.children[cluster.server]["status"] = {"failed": 1}
+    assert cluster.settle().says("Failed") == ("True", "ServerReplaced")
 
 
 def test_what_was_found_wins_over_what_comes_too_late() -> None:

@@ -20,7 +20,7 @@ from inferometer_api.spec.server import Resources
 from inferometer_operator.manifests.config_maps import plan_config_map, result_config_maps
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
-from inferometer_operator.manifests.server_deployment import server_deployment
+from inferometer_operator.manifests.server_job import server_job
 from inferometer_operator.settings import MetricsSettings
 from support.manifests import FULL, IMAGES, OWNER, PLAIN, after, load_pod, read, server_pod
 from support.pod_security import containers, violations
@@ -37,7 +37,7 @@ def every_object() -> list[Manifest]:
             continue
         for settings in (PLAIN, FULL):
             for made in (
-                *((server_deployment(run, OWNER, settings),) if is_launched(run.spec) else ()),
+                *((server_job(run, OWNER, settings),) if is_launched(run.spec) else ()),
                 load_job(run, OWNER, settings),
             ):
                 found[json.dumps(made)] = made
@@ -96,7 +96,7 @@ def test_the_run_owns_its_objects() -> None:
     """Each object is deleted with its run, carries its labels, and has no finalizer."""
     run = read(a_run())
     made = {
-        "server": server_deployment(run, OWNER, PLAIN),
+        "server": server_job(run, OWNER, PLAIN),
         "loadgen": load_job(run, OWNER, PLAIN),
         "result": result_config_maps([b"a"], OWNER)[0],
     }
@@ -117,18 +117,19 @@ def test_the_run_owns_its_objects() -> None:
             assert each["spec"]["template"]["metadata"]["labels"] == metadata["labels"]
 
 
-def test_a_deployment_selects_its_own_pods_alone() -> None:
-    """Pods are selected by the run's UID: a run of the same name before it left none of them."""
-    spec = server_deployment(read(a_run(server={"replicas": 3})), OWNER, PLAIN)["spec"]
-    assert spec["replicas"] == 3
-    assert spec["strategy"] == {"type": "Recreate"}
-    assert spec["revisionHistoryLimit"] == 0
-    selected = spec["selector"]["matchLabels"]
-    assert selected == {
-        "inferometer.dev/run-uid": OWNER.uid,
-        "app.kubernetes.io/component": "server",
-    }
-    assert selected.items() <= spec["template"]["metadata"]["labels"].items()
+def test_no_server_is_restarted() -> None:
+    """One pod for each replica, and the first that ends is the end of the Job."""
+    spec = server_job(read(a_run(server={"replicas": 3})), OWNER, PLAIN)["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
+    assert (spec["backoffLimit"], spec["podReplacementPolicy"]) == (0, "Failed")
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_kubernetes_ends_the_pods_of_a_run_without_an_operator() -> None:
+    """Ten minutes after the run's deadline, so that an operator ends them first."""
+    run = a_run(activeDeadlineSeconds=120)
+    for make in (server_job, load_job):
+        assert make(read(run), OWNER, PLAIN)["spec"]["activeDeadlineSeconds"] == 720
 
 
 def test_server_pods_are_guaranteed() -> None:
@@ -179,7 +180,7 @@ def test_a_ready_server_is_left_alone() -> None:
 def test_prometheus_discovers_the_pods_metrics() -> None:
     """By the name of a port, and by annotations unless the admin wants none."""
     unannotated = PLAIN.model_copy(update={"metrics": MetricsSettings(scrape_annotations=False)})
-    for make, port in ((server_deployment, 8000), (load_job, 8080)):
+    for make, port in ((server_job, 8000), (load_job, 8080)):
         template = make(read(a_run(load={"protocol": "GRPC"})), OWNER, PLAIN)["spec"]["template"]
         assert template["metadata"]["annotations"] == {
             "prometheus.io/scrape": "true",
@@ -258,7 +259,8 @@ def test_the_load_generator_finds_its_plan() -> None:
 def test_a_result_is_kept_in_order() -> None:
     """Each part is a ConfigMap that says how many there are."""
     made = result_config_maps([b"one", b"two"], OWNER)
-    assert [each["metadata"]["name"] for each in made] == ["a-run-result-0", "a-run-result-1"]
+    names = [f"a-run-result-{OWNER.uid[:8]}-{part}" for part in (0, 1)]
+    assert [each["metadata"]["name"] for each in made] == names
     assert {each["metadata"]["annotations"]["inferometer.dev/parts"] for each in made} == {"2"}
     parts = [base64.b64decode(each["binaryData"]["result.json.gz"]) for each in made]
     assert parts == [b"one", b"two"]
@@ -269,7 +271,7 @@ def test_every_name_of_a_run_gives_names_of_objects(name: str) -> None:
     """A run may be called what no label or Job may be: its children have names all the same."""
     owner = Owner(name=name, namespace="team", uid=OWNER.uid)
     run = read(a_run())
-    for made in (server_deployment(run, owner, PLAIN), load_job(run, owner, PLAIN)):
+    for made in (server_job(run, owner, PLAIN), load_job(run, owner, PLAIN)):
         assert len(made["metadata"]["name"]) <= 57
         assert "." not in made["metadata"]["name"]
         assert made["metadata"]["ownerReferences"][0]["name"] == name
@@ -298,7 +300,7 @@ def test_a_sidecar_of_a_runtime_is_data(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("inferometer_api.runtimes.table.RUNTIMES", table)
     images = IMAGES.model_copy(update={"servers": {"proxy": "r/proxy:1"}})
     settings = PLAIN.model_copy(update={"images": images})
-    pod = server_deployment(read(a_run()), OWNER, settings)["spec"]["template"]["spec"]
+    pod = server_job(read(a_run()), OWNER, settings)["spec"]["template"]["spec"]
     server, proxy = pod["containers"]
     assert (server["name"], proxy["name"], proxy["image"]) == ("server", "proxy", "r/proxy:1")
     assert "ports" not in proxy

@@ -14,7 +14,7 @@ from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
-from inferometer_operator.manifests.server_deployment import server_deployment
+from inferometer_operator.manifests.server_job import server_job
 from inferometer_operator.settings import Images, Settings
 from support.pod_security import containers, violations
 from support.runs import Run, a_run
@@ -128,7 +128,7 @@ def test_no_field_of_a_run_gives_its_pods_a_right(run: Run) -> None:
 def _pods(run: BenchmarkRun) -> Iterator[Manifest]:
     owner = Owner(name="a-run", namespace="team", uid=UID)
     try:
-        made = (server_deployment(run, owner, SETTINGS), load_job(run, owner, SETTINGS))
+        made = (server_job(run, owner, SETTINGS), load_job(run, owner, SETTINGS))
     except AddressError:
         # Such a run fails with a message, and none of its objects is created.
         assume(condition=False)

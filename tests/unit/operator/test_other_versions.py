@@ -82,7 +82,7 @@ def test_a_plan_of_another_version_is_stopped_by_its_token() -> None:
 
     cluster = PretendCluster().settle().schedule().start_server().settle().start_load()
     plan = {"data": {PLAN_FILE: json.dumps({"stopToken": "t", **_NEW})}}
-    observed = replace(cluster.observed(), children={"ConfigMap": plan})
+    observed = replace(cluster.observed(), children={"plan": plan})
     pod = cluster.pod(LOADGEN)
     executor = PlanExecutor(
         cast("Reader", None), cast("Writer", None), cast("LoadgenClient", Loadgen())

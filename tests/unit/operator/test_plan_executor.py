@@ -19,9 +19,7 @@ from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.wiring import result_download
 from inferometer_operator.wiring.plan_executor import PlanExecutor, Refusals
 from inferometer_operator.wiring.result_download import ResultDownload
-from inferometer_operator.wiring.worker import Dependencies
-from inferometer_operator.wiring.worker_pool import WorkerPool
-from support.played_cluster import SETTINGS, PlayedCluster, no_pauses
+from support.played_cluster import no_pauses
 from support.results import a_result
 
 pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
@@ -82,7 +80,8 @@ def test_a_taken_name_is_reported_with_its_holder_and_retried_soon(holder: Json 
 
 
 @pytest.mark.parametrize(
-    ("fault", "holder"), [(None, None), (_TAKEN, {"ownerReferences": [_owner("u")]})]
+    ("fault", "holder"),
+    [(None, None), (_TAKEN, {"name": "a-load", "ownerReferences": [_owner("u")]})],
 )
 def test_a_child_that_was_made_is_worth_a_look_at_once(
     fault: ApiError | None, holder: Json | None
@@ -137,19 +136,3 @@ def test_of_all_runs_one_holds_its_result(monkeypatch: pytest.MonkeyPatch) -> No
         assert not room.locked()
 
     asyncio.run(work())
-
-
-def test_a_stopped_pool_starts_no_worker() -> None:
-    """A watch may deliver a run after the last worker has ended, when another operator leads."""
-    cluster: Any = PlayedCluster()
-    decide: Any = None
-
-    async def work() -> None:
-        pool = WorkerPool(Dependencies(decide, SETTINGS, cluster, cluster, cluster, cluster))
-        await pool.stop()
-        pool.run_changed("ADDED", cluster.run)
-        for _ in range(20):
-            await asyncio.sleep(0.001)
-
-    asyncio.run(work())
-    assert cluster.reads == 0

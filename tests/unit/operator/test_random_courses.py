@@ -16,10 +16,10 @@ from support.cluster_objects import (
     disruption_fault,
     evicted,
     on_silent_node,
-    replica_failure,
     unschedulable,
+    warning,
 )
-from support.condition_rows import VALID, a_cluster, external
+from support.condition_rows import UNREAD, VALID, a_cluster, external
 from support.fault_courses import crashed, fetched, waits
 from support.pretend_cluster import PretendCluster
 
@@ -27,7 +27,7 @@ Happening = Callable[[PretendCluster], None]
 
 
 def _server(change: Callable[[Object], Object]) -> Happening:
-    """Let something happen to the server's pod, where its Deployment is."""
+    """Let something happen to the server's pod, where its Job is."""
 
     def happens(cluster: PretendCluster) -> None:
         if cluster.server in cluster.children:
@@ -62,9 +62,9 @@ def _deleted(component: str) -> Happening:
     return happens
 
 
-def _child_deleted(kind: str) -> Happening:
+def _child_deleted(which: str) -> Happening:
     def happens(cluster: PretendCluster) -> None:
-        for key in [key for key in cluster.children if key.startswith(f"{kind}/")]:
+        for key in [key for key in cluster.children if key.startswith(which)]:
             del cluster.children[key]
 
     return happens
@@ -112,10 +112,10 @@ def _schedule(cluster: PretendCluster) -> None:
         cluster.schedule()
 
 
-def _replica_failure(cluster: PretendCluster) -> None:
+def _quota(cluster: PretendCluster) -> None:
     if cluster.server in cluster.children:
-        held = cluster.children[cluster.server]
-        cluster.children[cluster.server] = replica_failure(held, "exceeded quota: small")
+        job = cluster.children[cluster.server]
+        cluster.events.append(warning(job, "FailedCreate", "exceeded quota: small"))
 
 
 def _service(cluster: PretendCluster) -> None:
@@ -124,6 +124,11 @@ def _service(cluster: PretendCluster) -> None:
 
 def _unscheduled(pod: Object) -> Object:
     return pod if pod["spec"].get("nodeName") else unschedulable(pod, "no")
+
+
+def _readable(cluster: PretendCluster) -> None:
+    if cluster.document is UNREAD:
+        cluster.document = VALID
 
 
 def _turn(cluster: PretendCluster) -> None:
@@ -152,13 +157,15 @@ HAPPENINGS: dict[str, Happening] = {
     "the load generator completes": _end(0, None),
     "the load generator fails": _end(1, Outcome(state="Failed", reason="ServerLost")),
     "the load generator is terminated": _end(143, Outcome(state="Terminated", reason="Terminated")),
+    "the log cannot be read": _end(0, None, UNREAD),
+    "the log can be read": _readable,
     "the load generator dies": _end(139, None, DownloadedResult(None, "No result.")),
     "no node": _server(_unscheduled),
     "no image": _server(waits("ErrImagePull", "not found")),
     "no image of the load generator": _load(waits("ImagePullBackOff", "Back-off")),
     "no model": _server(fetched(2, "no such model")),
-    "the server crashes": _server(crashed(1, "oh", restarts=1)),
-    "the server is out of memory": _server(crashed(137, "", restarts=1, reason="OOMKilled")),
+    "the server crashes": _server(crashed(1, "oh")),
+    "the server is out of memory": _server(crashed(137, "", reason="OOMKilled")),
     "the server is evicted": _server(lambda pod: evicted(bound(pod), "disk")),
     "the load pod is evicted": _load(lambda pod: evicted(bound(pod), "disk")),
     "the load pod is preempted": _load(
@@ -168,16 +175,16 @@ HAPPENINGS: dict[str, Happening] = {
     "the server's node is silent": _server(lambda pod: on_silent_node(pod, PretendCluster().now)),
     "the server's pods are gone": _deleted(SERVER),
     "the load pod is gone": _deleted(LOADGEN),
-    "the Deployment is gone": _child_deleted("Deployment"),
-    "the Job is gone": _child_deleted("Job"),
-    "ConfigMaps are gone": _child_deleted("ConfigMap"),
+    "the server's Job is gone": _child_deleted("Job/a-run-server"),
+    "the load's Job is gone": _child_deleted("Job/a-run-load"),
+    "ConfigMaps are gone": _child_deleted("ConfigMap/"),
     "a foreign Job": _foreign,
-    "quota": _replica_failure,
+    "quota": _quota,
     "all is refused": _refuse(
-        "Deployment/a-run-server",
+        "Job/a-run-server",
         "Job/a-run-load",
         "ConfigMap/a-run-load",
-        "ConfigMap/a-run-result-0",
+        "ConfigMap/a-run-result-0c9e8f3a-0",
     ),
     "nothing is refused": _refuse(),
     "cancel": _spec(cancel=True),
@@ -239,4 +246,4 @@ def test_every_run_ends_whatever_happens(
         assert {"Valid", "Finished", "Accepted"} <= kinds
         assert cluster.status()["phase"] in {"Complete", "Failed"}
         assert cluster.status()["completionTime"]
-    assert cluster.later(90_000).gone
+    assert cluster.later(700_000).gone

@@ -1,5 +1,7 @@
-"""Runs are admitted by age, and never more than the slots."""
+"""Namespaces take turns, the oldest run of each first, and never more run than the slots."""
 
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -7,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_operator.reconcile.observed import QueuePosition
-from inferometer_operator.reconcile.queue_position import QueuedRun, queue_position, queued_run
+from inferometer_operator.reconcile.queue_position import (
+    QueuedRun,
+    band,
+    queue_order,
+    queued_run,
+    told,
+)
 from inferometer_operator.wiring.run_queue import RunQueue
 
 
@@ -18,6 +26,37 @@ def _run(name: str, created: str = "1", **members: Any) -> dict[str, Any]:
 
 def _begun(name: str, *conditions: dict[str, str]) -> dict[str, Any]:
     return _run(name, status={"startTime": "0", "conditions": list(conditions)})
+
+
+def _in(namespace: str, name: str, created: str = "1", **members: Any) -> dict[str, Any]:
+    run = _run(name, created, **members)
+    run["metadata"]["namespace"] = namespace
+    return run
+
+
+class _Woken:
+    """A queue, its time, and who was woken in how long."""
+
+    def __init__(self, slots: int = 1) -> None:
+        self.now = 0.0
+        self.calls: list[tuple[str, float]] = []
+        self.queue = RunQueue(
+            slots, lambda uid, after: self.calls.append((uid, after)), lambda: self.now
+        )
+
+    def add(self, *runs: dict[str, Any]) -> None:
+        """Let runs arrive, and tell each its position."""
+        for run in runs:
+            self.queue.update(run)
+        for run in runs:
+            self.queue.position(run["metadata"]["uid"])
+        self.now += 100.0
+
+    def woken(self) -> list[str]:
+        """Return who is woken now."""
+        self.calls = []
+        self.queue.wake_moved()
+        return sorted(uid for uid, _ in self.calls)
 
 
 _FINISHED = {"type": "Finished", "status": "True"}
@@ -56,9 +95,10 @@ def test_a_run_that_is_being_deleted_waits_no_more() -> None:
 
 def test_the_oldest_waits_least() -> None:
     """Turns are given by age, then by namespace and name."""
-    runs = [queued_run(each) for each in (_begun("0"), _run("c"), _run("b"), _run("a", "0"))]
-    turns = {each.name: queue_position(each, runs, 1) for each in runs}
-    assert turns == {
+    queue = RunQueue(1, lambda *_: None)
+    for each in (_begun("0"), _run("c"), _run("b"), _run("a", "0")):
+        queue.update(each)
+    assert {name: queue.position(name) for name in "0abc"} == {
         "0": QueuePosition(admitted=True),
         "a": QueuePosition(admitted=False, position=1, ahead="ns/0"),
         "b": QueuePosition(admitted=False, position=2, ahead="ns/a"),
@@ -71,11 +111,16 @@ def test_the_oldest_waits_least() -> None:
     slots=st.integers(1, 4),
 )
 def test_never_more_than_the_slots_and_never_fewer_than_could(
-    states: list[Any], slots: int
+    states: list[str], slots: int
 ) -> None:
     """As many are admitted as there are free slots, and positions count from 1 without gaps."""
-    runs = [QueuedRun(str(i), f"{i:03}", "ns", f"r{i}", state) for i, state in enumerate(states)]
-    waiting = [queue_position(each, runs, slots) for each in runs if each.state == "waiting"]
+    made: dict[str, Callable[[str], dict[str, Any]]] = {"waiting": _run, "admitted": _begun}
+    queue = RunQueue(slots, lambda *_: None)
+    for number, state in enumerate(states):
+        queue.update(made[state](f"r{number:02}") if state in made else _begun("x", _FINISHED))
+    waiting = [
+        queue.position(f"r{number:02}") for number, state in enumerate(states) if state == "waiting"
+    ]
     admitted = sum(turn.admitted for turn in waiting)
     assert admitted == min(len(waiting), max(0, slots - states.count("admitted")))
     assert [turn.admitted for turn in waiting] == [True] * admitted + [False] * (
@@ -86,9 +131,84 @@ def test_never_more_than_the_slots_and_never_fewer_than_could(
     )
 
 
+_NAMESPACES = st.sampled_from(["a", "b", "c", "d"])
+
+
+@given(st.lists(st.tuples(_NAMESPACES, st.integers(0, 9)), max_size=40))
+def test_namespaces_take_turns_and_each_keeps_its_own_order(runs: list[tuple[str, int]]) -> None:
+    """Between two runs of one namespace each other one that waits has one, or none left."""
+    waiting = [
+        QueuedRun(str(number), str(created), namespace, f"{number:02}", "waiting")
+        for number, (namespace, created) in enumerate(runs)
+    ]
+    order = queue_order(waiting, {})
+    assert {run.uid for run in order} == {run.uid for run in waiting}
+    for namespace in "abcd":
+        own = [place for place, run in enumerate(order) if run.namespace == namespace]
+        ages = [(order[place].created, order[place].name) for place in own]
+        assert ages == sorted(ages)
+        for first, second in pairwise(own):
+            between = [run.namespace for run in order[first + 1 : second]]
+            assert len(between) == len(set(between))
+            assert {run.namespace for run in order[second:]} - {namespace} <= set(between)
+
+
+def test_a_full_namespace_delays_the_first_run_of_another_by_one_at_most() -> None:
+    """However many it has, and though all of them are older; then they alternate."""
+    queue = RunQueue(1, lambda *_: None)
+    for number in range(500):
+        queue.update(_in("full", f"f{number:03}", "1"))
+    begun: list[str] = []
+    for _ in range(6):
+        name = next(uid for uid in (*_names("f", 500), *_names("o", 3)) if _admitted(queue, uid))
+        begun.append(name)
+        namespace = "other" if name.startswith("o") else "full"
+        status = {"startTime": f"{len(begun)}"}
+        queue.update(_in(namespace, name, status=status))
+        if len(begun) == 1:
+            for number in range(3):
+                queue.update(_in("other", f"o{number:03}", "2"))
+        queue.update(_in(namespace, name, status={**status, "conditions": [_FINISHED]}))
+    assert begun == ["f000", "o000", "f001", "o001", "f002", "o002"]
+
+
+def _names(letter: str, count: int) -> list[str]:
+    return [f"{letter}{number:03}" for number in range(count)]
+
+
+def _admitted(queue: RunQueue, uid: str) -> bool:
+    return uid in queue and queue.position(uid).admitted
+
+
+@given(st.integers(1, 10**6))
+def test_a_band_holds_its_positions_and_touches_the_next(position: int) -> None:
+    """The first ten are exact; no later band is wider than three fifths of its end."""
+    first, last = band(position)
+    assert first <= position <= last
+    assert band(first) == band(last) == (first, last)
+    assert band(last + 1)[0] == last + 1
+    assert (first == last) == (position <= 10)
+    assert last - first + 1 <= 0.6 * last or position <= 10
+
+
+@pytest.mark.parametrize(
+    ("position", "words"),
+    [
+        (10, "Position 10 in the queue; ns/a is ahead"),
+        (11, "Position 11 to 20 in the queue"),
+        (100, "Position 51 to 100 in the queue"),
+        (101, "Position 101 to 200 in the queue"),
+        (500, "Position 201 to 500 in the queue"),
+    ],
+)
+def test_a_far_position_is_told_in_bands(position: int, words: str) -> None:
+    """Who is far behind is not told of each step, nor who is ahead."""
+    assert told(QueuePosition(admitted=False, position=position, ahead="ns/a")) == words
+
+
 def test_two_never_begin_at_once() -> None:
     """An admission counts before any status shows it."""
-    queue = RunQueue(1, lambda _: None)
+    queue = RunQueue(1, lambda *_: None)
     for name in ("a", "b"):
         queue.update(_run(name))
     assert queue.position("a").admitted
@@ -98,44 +218,99 @@ def test_two_never_begin_at_once() -> None:
     assert not queue.position("0").admitted
 
 
-def test_an_unused_slot_goes_to_the_next_run() -> None:
-    """A run that is not accepted gives its turn back, and the next one is woken."""
-    woken: list[str] = []
-    queue = RunQueue(1, woken.append)
-    for name in ("a", "b"):
-        queue.update(_run(name))
-    assert queue.position("a").admitted
-    assert not queue.position("b").admitted
-    queue.update(_run("a", status={"conditions": [_FINISHED]}))
-    assert woken == ["b"]
-    assert queue.position("b").admitted
+def test_a_turn_that_was_not_used_goes_to_the_next() -> None:
+    """A run that is not accepted gives its turn back, and the next one is woken at once."""
+    played = _Woken()
+    played.add(_run("a"), _run("b"))
+    assert played.woken() == []
+    played.queue.update(_run("a", status={"conditions": [_FINISHED]}))
+    assert played.woken() == ["b"]
+    assert played.calls == [("b", 0.0)]
+    assert played.queue.position("b").admitted
 
 
 def test_a_waiting_run_is_woken_only_when_its_position_changes() -> None:
     """The end of a run moves all waiting runs; other events move none."""
-    woken: list[str] = []
-    queue = RunQueue(1, woken.append)
-    for run in (_begun("a"), _run("b", "2"), _run("c", "3")):
-        queue.update(run)
-    for name in ("b", "c"):
-        queue.position(name)
-    queue.update(_begun("a", {"type": "Complete", "status": "True"}))
-    queue.update(_run("d", "4"))
-    assert woken == []
-    queue.remove("a")
-    assert sorted(woken) == ["b", "c"]
+    played = _Woken()
+    played.add(_begun("a"), _run("b", "2"), _run("c", "3"))
+    played.queue.update(_begun("a", {"type": "Complete", "status": "True"}))
+    played.queue.update(_run("d", "4"))
+    played.now += 100.0
+    assert played.woken() == []
+    played.queue.remove("a")
+    assert played.woken() == ["b", "c"]
 
 
 def test_a_waiting_run_that_is_deleted_leaves_no_position() -> None:
     """The runs behind it move up and are woken, and the queue goes on."""
-    woken: list[str] = []
-    queue = RunQueue(1, woken.append)
-    for run in (_begun("a"), _run("b", "2"), _run("c", "3")):
-        queue.update(run)
-    assert [queue.position(name).position for name in ("b", "c")] == [1, 2]
-    queue.remove("b")
-    assert woken == ["c"]
-    assert queue.position("c").position == 1
-    queue.remove("a")
-    assert woken == ["c", "c"]
-    assert queue.position("c").admitted
+    played = _Woken()
+    played.add(_begun("a"), _run("b", "2"), _run("c", "3"))
+    assert [played.queue.position(name).position for name in ("b", "c")] == [1, 2]
+    played.queue.remove("b")
+    assert played.woken() == ["c"]
+    assert played.queue.position("c").position == 1
+    played.queue.remove("a")
+    assert played.woken() == ["c"]
+    assert played.queue.position("c").admitted
+
+
+def test_positions_are_told_once_no_more_runs_come() -> None:
+    """500 that are applied in one command are not told 500 positions."""
+    played = _Woken()
+    played.add(_begun("a"), _run("m", "5"))
+    for number in range(5):
+        played.queue.update(_run(f"b{number}", "2"))
+        assert played.woken() == []
+        played.now += 1.0
+    assert played.queue.wake_moved() == pytest.approx(1.0)
+    played.now += 1.0
+    assert played.woken() == ["m"]
+    for number in range(50):
+        played.queue.update(_run(f"c{number}", "2"))
+        played.now += 1.0
+        if played.woken():
+            break
+    # They have come for so long that it is told in any case.
+    assert number == 19
+
+
+def test_a_run_is_told_two_positions_a_minute_at_most() -> None:
+    """However fast those ahead of it end; where it may begin, it begins."""
+    played = _Woken()
+    runs = [_run(f"r{number}", str(number)) for number in range(8)]
+    played.add(_begun("a"), *runs)
+    told_at = []
+    for number in range(7):
+        played.queue.remove("a" if number == 0 else f"r{number - 1}")
+        played.queue.update(_begun(f"r{number}"))
+        played.calls = []
+        played.queue.wake_moved()
+        (after,) = [after for uid, after in played.calls if uid == "r7"]
+        if after == 0.0:
+            told_at.append(played.now)
+            played.queue.position("r7")
+        played.now += 10.0
+    assert [at - told_at[0] for at in told_at] == [0.0, 10.0, 60.0]
+    played.queue.remove("r6")
+    played.calls = []
+    played.queue.wake_moved()
+    assert played.calls == [("r7", 0.0)]
+
+
+def test_the_order_is_found_once_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks: 500 positions take one sort."""
+    found: list[int] = []
+
+    def noted(*arguments: Any) -> list[QueuedRun]:
+        found.append(1)
+        return queue_order(*arguments)
+
+    monkeypatch.setattr("inferometer_operator.wiring.run_queue.queue_order", noted)
+    queue = RunQueue(1, lambda *_: None)
+    queue.update(_begun("a"))
+    for name in _names("r", 500):
+        queue.update(_run(name))
+    positions = [queue.position(name).position for name in _names("r", 500)]
+    queue.wake_moved()
+    assert positions == list(range(1, 501))
+    assert len(found) == 1

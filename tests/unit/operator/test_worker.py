@@ -15,9 +15,8 @@ from inferometer_operator.wiring import result_download
 from inferometer_operator.wiring.abort import aborted_status
 from inferometer_operator.wiring.health import ALIVE_SECONDS, HEARD_SECONDS, Health
 from inferometer_operator.wiring.plan_executor import Refusals
-from support.played_cluster import BEGUN, NOW, PlayedCluster, a_worker, no_pauses, worked
+from support.played_cluster import BEGUN, NOW, PlayedCluster, a_worker, attend, no_pauses, worked
 from support.results import a_result
-from support.waiting import until
 
 pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
 
@@ -43,10 +42,10 @@ def test_a_run_at_which_the_operator_always_fails_is_failed() -> None:
     assert cluster.reads > 5
     assert conditions_by_type["Valid"].reason == "NotComplete"
     assert cluster.removed == [
-        ("Job", "a-load", "u-Job"),
-        ("Deployment", "a-server", "u-Deployment"),
-        ("ConfigMap", "a-load", "u-ConfigMap"),
-        ("Service", "fleet-a", "u-Service"),
+        ("Job", "a-load", "u-Job/a-load"),
+        ("Job", "a-server", "u-Job/a-server"),
+        ("ConfigMap", "a-load", "u-ConfigMap/a-load"),
+        ("Service", "fleet-a", "u-Service/fleet-a"),
     ]
 
 
@@ -107,9 +106,10 @@ def test_a_run_that_is_gone_is_forgotten_once_its_pods_are(*, namesake: bool) ->
     queue.update(begun)
     cluster.pods_left = 3
     cluster.run = {"metadata": {**begun["metadata"], "uid": "other"}} if namesake else None
-    asyncio.run(worker.run())
+    cluster.faults = [UnreachableError("cut")]
+    asyncio.run(attend(worker, cluster.news))
     assert cluster.pods_left <= 0
-    assert not queue.is_admitted("u")
+    assert worker.is_gone
 
 
 @pytest.mark.parametrize("end", ["given up", "deleted", "held by a finalizer"])
@@ -131,8 +131,11 @@ def test_a_run_that_is_over_holds_no_result(monkeypatch: pytest.MonkeyPatch, end
         held.append(cluster.room.locked())
         if end == "given up":
             raise ZeroDivisionError
-        deleting = {**run["metadata"], "deletionTimestamp": BEGUN}
-        cluster.run = None if end == "deleted" else {**run, "metadata": deleting}
+        if end == "deleted":
+            worker.hear_deletion()
+        else:
+            deleting = {"resourceVersion": "5", "deletionTimestamp": BEGUN}
+            worker.hear({**run, "metadata": {**run["metadata"], **deleting}})
         return Plan(read_status(run), look_again_seconds=0.001)
 
     monkeypatch.setattr(result_download, "download_result", collected)
@@ -145,22 +148,39 @@ def test_a_worker_sleeps_until_something_happens() -> None:
     """No time, no event: no request. A version that it knows already is no event."""
     cluster = PlayedCluster()
     worker, _ = a_worker(cluster, _nothing)
+    assert cluster.run is not None
+    assert asyncio.run(worker.work()) is None
+    assert (cluster.reads, cluster.looks) == (0, 1)
+    assert not worker.hear(cluster.run)
+    newer = {**cluster.run["metadata"], "resourceVersion": "10"}
+    assert worker.hear({**cluster.run, "metadata": newer})
+    assert not worker.hear(cluster.run)
+    assert asyncio.run(worker.work()) is None
+    assert (cluster.reads, cluster.looks) == (0, 2)
 
-    async def work() -> tuple[int, int]:
-        task = asyncio.create_task(worker.run())
-        await until(lambda: cluster.reads == 1, "the first read")
-        assert cluster.run is not None
-        worker.run_changed(cluster.run)
-        for _ in range(20):
-            await asyncio.sleep(0.001)
-        before = cluster.reads
-        worker.wake()
-        await until(lambda: cluster.reads > before, "another read")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return before, cluster.reads
 
-    assert asyncio.run(work()) == (1, 2)
+def test_a_plan_goes_by_the_run_that_it_was_made_for() -> None:
+    """An event that comes meanwhile does not let an older plan be written over it."""
+    cluster = PlayedCluster()
+    versions: list[str] = []
+
+    def decide(run: Any, *_: Any) -> Plan:
+        versions.append(run["metadata"]["resourceVersion"])
+        if len(versions) == 1:
+            assert cluster.run is not None
+            worker.hear({**run, "metadata": {**run["metadata"], "resourceVersion": "5"}})
+        return Plan(RunStatus(phase="Pending"))
+
+    async def noted(run: Any, _: Plan) -> Any:
+        written.append(run["metadata"]["resourceVersion"])
+        return run
+
+    written: list[str] = []
+    cluster.update_status = noted  # type: ignore[method-assign,assignment]  # plays it
+    worker, _ = a_worker(cluster, decide)
+    assert asyncio.run(worker.work()) == 0.0
+    assert asyncio.run(worker.work()) is None
+    assert versions == written == ["1", "5"]
 
 
 def test_refusals_are_tried_again_ever_more_rarely() -> None:

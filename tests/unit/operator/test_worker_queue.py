@@ -41,7 +41,7 @@ def test_a_run_that_is_let_go_while_it_is_taken_back_begins_again() -> None:
 
     worker, _ = a_worker(cluster, decide)
     cluster.written_by = worker
-    worked(worker, lambda: len(cluster.written) == 2)
+    worked(worker, lambda: len(cluster.written) == 2, cluster)
     assert cluster.written[-1].phase == "Starting"
 
 
@@ -77,12 +77,17 @@ def test_a_run_that_cannot_begin_does_not_block_the_queue(at: str, error: Except
     """The next one, though younger, has its turn, and the failing one waits for it."""
     woken: list[str] = []
     cluster = _Failing(at=at, error=error)
-    worker, queue = a_worker(cluster, _begins, woken.append)
+    worker, queue = a_worker(cluster, _begins, lambda uid, _: woken.append(uid))
     _other(queue)
     assert queue.position("u").admitted
     assert not queue.position("b").admitted
     # At the moment when it has failed: it tries again soon.
-    worked(worker, lambda: "b" in woken and queue.position("b").admitted)
+
+    def passed_on() -> bool:
+        queue.wake_moved()
+        return "b" in woken and queue.position("b").admitted
+
+    worked(worker, passed_on)
 
 
 def _other(queue: RunQueue) -> None:
@@ -146,13 +151,13 @@ def test_a_run_that_a_finalizer_holds_is_ended_and_its_turn_is_free() -> None:
     assert not queue.position("b").admitted
     worked(worker, lambda: queue.position("b").admitted)
     assert cluster.pods_left <= 0
-    assert [each[0] for each in cluster.removed] == ["Job", "Deployment", "ConfigMap", "Service"]
+    assert [each[0] for each in cluster.removed] == ["Job", "Job", "ConfigMap", "Service"]
     assert cluster.written == []
 
 
 def test_what_is_left_of_a_run_is_remembered_when_it_changes() -> None:
     """A write to a run that a finalizer holds gives it no slot."""
-    queue = RunQueue(1, lambda _: None)
+    queue = RunQueue(1, lambda *_: None)
     run = {
         "metadata": {"uid": "u", "name": "a", "deletionTimestamp": BEGUN},
         "status": {"startTime": BEGUN},

@@ -12,7 +12,7 @@ from inferometer_cli.preflight.check import Json
 from inferometer_cli.preflight.resource_amounts import Amounts, amounts
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Owner
-from inferometer_operator.manifests.server_deployment import server_deployment
+from inferometer_operator.manifests.server_job import server_job
 from inferometer_operator.settings import Settings
 
 LOAD = "load generator"
@@ -52,9 +52,9 @@ def pods_of(run: BenchmarkRun, settings: Settings) -> tuple[Pods, ...]:
     load = Pods(LOAD, job["completions"], job["template"]["spec"])
     if not is_launched(run.spec):
         return (load,)
-    server = server_deployment(run, owner, settings)["spec"]
+    server = server_job(run, owner, settings)["spec"]
     return (
-        Pods("server", server["replicas"], server["template"]["spec"]),
+        Pods("server", server["completions"], server["template"]["spec"]),
         load,
     )
 

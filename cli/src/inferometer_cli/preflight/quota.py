@@ -14,9 +14,6 @@ _COMPUTE = ("cpu", "memory")
 _OBJECTS = {
     "configmaps": 2,  # the plan, and at least one part of the result
     "count/configmaps": 2,
-    "count/deployments.apps": 1,
-    "count/replicasets.apps": 1,
-    "count/jobs.batch": 1,
     "count/benchmarkruns.inferometer.dev": 1,
 }
 _OBJECTS_OF_A_FLEET = {"services": Decimal(1), "count/services": Decimal(1)}
@@ -85,6 +82,7 @@ def _requested(pods: Sequence[Pods]) -> Amounts:
     requested: Amounts = {name: Decimal(count) for name, count in _OBJECTS.items()}
     if any(each.name == LOAD and each.count > 1 for each in pods):
         requested |= _OBJECTS_OF_A_FLEET
+    requested["count/jobs.batch"] = Decimal(len(pods))
     requested["pods"] = requested["count/pods"] = Decimal(sum(each.count for each in pods))
     for each in pods:
         for kind, amounts in (("requests", each.requests), ("limits", each.limits)):

@@ -17,7 +17,7 @@ SERVER, LOADGEN, RESULT = "server", "loadgen", "result"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "inferometer-operator"
 JOB_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
-"""Set by Kubernetes on each pod of an Indexed Job; index 0 is the master of a fleet."""
+"""Set by Kubernetes on each pod of an Indexed Job; of the load's Job, index 0 is the master."""
 LEASE = "inferometer-operator"
 """Default name of the Lease that the leading operator holds."""
 RESULT_FILE = "result.json.gz"
@@ -44,7 +44,7 @@ def _stem(run_name: str) -> str:
 
 
 def server_name(run_name: str) -> str:
-    """Return the name of the run's server Deployment."""
+    """Return the name of the run's server Job."""
     return f"{_stem(run_name)}-server"
 
 
@@ -61,9 +61,12 @@ def fleet_name(run_name: str) -> str:
     return f"fleet-{_stem(run_name)}"
 
 
-def result_name(run_name: str, part: int) -> str:
-    """Return the name of the ConfigMap with a part of the result; parts count from 0."""
-    return f"{_stem(run_name)}-result-{part}"
+def result_name(run_name: str, run_uid: str, part: int) -> str:
+    """Return the name of the ConfigMap with a part of the result; parts count from 0.
+
+    The UID keeps the names of other objects apart: a result that is measured must find room.
+    """
+    return f"{_stem(run_name)}-result-{run_uid[:8]}-{part}"
 
 
 def labels(run_name: str, run_uid: str, component: str) -> dict[str, str]:

@@ -37,12 +37,11 @@ RUNS = (
         GROUP, "benchmarkruns/status", ("patch",), "to report the state and the figures of a run"
     ),
     Right(
-        "apps",
-        "deployments",
-        ("create", "delete", "get", "watch"),
-        "the inference server of a run",
+        "batch",
+        "jobs",
+        ("create", "delete", "get", "list", "watch"),
+        "the server and the load generator of a run",
     ),
-    Right("batch", "jobs", ("create", "delete", "get", "watch"), "the load generator of a run"),
     Right(
         "",
         "pods",
@@ -53,7 +52,7 @@ RUNS = (
     Right(
         "",
         "configmaps",
-        ("create", "delete", "get", "list"),
+        ("create", "delete", "get", "list", "watch"),
         "the load generator's plan, the result, and to see the label of one that a run names",
     ),
     Right(
@@ -65,7 +64,7 @@ RUNS = (
     Right(
         "",
         "services",
-        ("create", "delete", "get"),
+        ("create", "delete", "get", "list", "watch"),
         "the names of a fleet's pods, and the address of an External server",
     ),
     Right(

@@ -38,7 +38,7 @@ class Retention(Document):
     """When the server and the load generator are deleted. Always: at the end of the run. \
 OnSuccess: only if the run did not fail. Never: not at all."""
 
-    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2**31 - 1), Integral] = 86_400
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2**31 - 1), Integral] = 604_800
     """Seconds after its end when the run itself is deleted."""
 
 

@@ -25,6 +25,7 @@ ReasonName = Literal[
     "Stopping",
     "Ended",
     "Measured",
+    "ResultPending",
     "ResultIncomplete",
     "ResultTooLarge",
     "ResultLost",
@@ -32,6 +33,7 @@ ReasonName = Literal[
     "AllValid",
     "Invalid",
     "NotComplete",
+    "StatusRefused",
     "Complete",
     "Failed",
     "ImageNotPulled",
@@ -48,7 +50,6 @@ ReasonName = Literal[
     "ModelNotFetched",
     "ModelRefused",
     "ServerCrashed",
-    "CrashLoop",
     "ServerRefused",
     "ServerNotReady",
     "ServiceNotFound",
@@ -89,6 +90,8 @@ SERVER: tuple[Place, ...] = (SERVER_WAITS, FAILED)
 REFUSED_CHILD: tuple[Place, ...] = (*EITHER, ("Measuring", "Unknown"))
 """Measuring is Unknown if the API server rejects the Job itself."""
 COMPLETE: tuple[Place, ...] = (("Complete", "True"),)
+LOST: tuple[Place, ...] = (*COMPLETE, ("Finished", "False"))
+"""Finished is False with this reason until a failed run is cleaned up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,28 +196,33 @@ _OF_STATES: dict[ReasonName, Reason] = {
         "Every scenario was measured, and the result is stored.",
         COMPLETE,
     ),
+    "ResultPending": Reason(
+        "The load generator has ended, but its result cannot be read or kept yet. The operator "
+        "retries as long as the load pod exists, until an hour after the run's deadline. The run "
+        "no longer counts towards maxConcurrentRuns.",
+        (("Finished", "False"),),
+        "Repair what the message names, or delete the run to give its result up.",
+    ),
     "ResultIncomplete": Reason(
-        "Every scenario was measured, but part of the result document was lost in transfer. "
-        "The summary in the status is complete.",
-        COMPLETE,
+        "Part of the result document was lost in transfer. The status keeps the summary.",
+        LOST,
         "Measure again if you need the whole document.",
     ),
     "ResultTooLarge": Reason(
-        "Every scenario was measured, but the result document is too large to transfer. The "
-        "summary in the status is complete.",
-        COMPLETE,
+        "The result document is too large to transfer. The status keeps the summary.",
+        LOST,
         "Put fewer or shorter scenarios in one run.",
     ),
     "ResultLost": Reason(
-        "Every scenario was measured, but the load generator's log could not be read. The "
-        "summary in the status is complete.",
-        COMPLETE,
+        "The load generator's log could not be read before its pod was gone, or before an hour "
+        "had passed since the run's deadline. The status keeps the summary.",
+        LOST,
         "Measure again if you need the whole document.",
     ),
     "ResultNotKept": Reason(
-        "Every scenario was measured, but the API server rejected the ConfigMaps with the "
-        "result. The summary in the status is complete.",
-        COMPLETE,
+        "The API server rejected the ConfigMaps with the result until an hour had passed since "
+        "the run's deadline. The status keeps the summary.",
+        LOST,
         "Make room in the namespace's quota for ConfigMaps, or delete the object that "
         "already has the name.",
     ),
@@ -230,6 +238,12 @@ _OF_STATES: dict[ReasonName, Reason] = {
     "NotComplete": Reason(
         "The run did not complete, so there is no verdict for the whole run.",
         (("Valid", "False"),),
+    ),
+    "StatusRefused": Reason(
+        "The API server refuses the whole status of the run. The run goes on all the same and keeps "
+        "its result; the status shows the least of it, and is written again from time to time.",
+        (("Accepted", "True"), *COMPLETE, FAILED, ("Finished", "True")),
+        "Correct what the message names: an older CustomResourceDefinition, or a policy.",
     ),
     "Complete": Reason(
         "The run is over and complete.",
@@ -310,10 +324,9 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         is_transient=True,
     ),
     "ModelNotFetched": Reason(
-        "The model or the input file could not be fetched. The fetch is retried.",
+        "The model or the input file could not be fetched, although the fetch was retried.",
         SERVER,
-        "Check the address, and that the cluster can reach the store.",
-        is_transient=True,
+        "Check the address, and that the cluster can reach the store, and create a new run.",
     ),
     "ModelRefused": Reason(
         "The model or the input file is missing, cannot be served, or has another checksum.",
@@ -321,15 +334,9 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         "Correct what the message names and create a new run.",
     ),
     "ServerCrashed": Reason(
-        "The server exited before it was ready. It is restarted once.",
+        "The server exited before it was ready. It is not restarted.",
         SERVER,
-        "See its last lines in the message.",
-        is_transient=True,
-    ),
-    "CrashLoop": Reason(
-        "A container exits repeatedly before it is ready.",
-        SERVER,
-        "See its last lines in the message.",
+        "See its last lines in the message, and create a new run.",
     ),
     "ServerRefused": Reason(
         "The server cannot serve the model, the input shapes or the device of the spec.",
@@ -348,18 +355,17 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         is_transient=True,
     ),
     "ServerEnded": Reason(
-        "A server exited or restarted during the measurement. Measurements up to that point "
-        "are kept.",
+        "A server exited during the measurement. Measurements up to that point are kept.",
         SERVER,
         "See its last lines in the message, and create a new run.",
     ),
     "ServerReplaced": Reason(
-        "A server pod of the plan was deleted or replaced. Measurements up to that point are kept.",
+        "A server pod was deleted. Measurements up to that point are kept.",
         SERVER,
         "Find out what deletes the pods, and create a new run.",
     ),
     "ServerDeleted": Reason(
-        "A user or another controller deleted the server's Deployment.",
+        "A user or another controller deleted the server's Job.",
         SERVER,
         "Create a new run. To end a run, set spec.cancel.",
     ),

@@ -1,32 +1,42 @@
 """Watches of the objects that the operator created.
 
-One watch for each kind, with a label selector on the server, so that no other pods are streamed,
-and for metadata alone. An event only says that it is worth to look; the worker reads the current
-state.
+One list and one watch for each kind, with a label selector on the server, so that no other pods are
+streamed. They feed the store from which a run's children are read.
 """
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import aiohttp
 import structlog
 
-from inferometer_api.plan.cluster_objects import MANAGED_BY_LABEL, MANAGER
+from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, MANAGED_BY_LABEL, MANAGER, RESULT
 from inferometer_operator.cluster.api_paths import api_path
-from inferometer_operator.cluster.connection import METADATA_ONLY, ApiConnection
+from inferometer_operator.cluster.child_store import ChildStore, run_uid
+from inferometer_operator.cluster.connection import (
+    JSON,
+    METADATA_LIST,
+    METADATA_ONLY,
+    ApiConnection,
+)
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.reconcile.observed import Json
 
 WATCH_SECONDS: Final = 290
 """How long the server keeps a watch open; then it is opened again."""
 SILENCE_SECONDS: Final = 90.0
 """A watch without data for longer is opened again, because it may be dead. The server sends a
 bookmark every minute."""
+PAGE: Final = 100
+"""Objects in one answer of a list: reading them takes milliseconds, and the Lease must be renewed
+meanwhile."""
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+_MANAGED = f"{MANAGED_BY_LABEL}={MANAGER}"
 
-Metadata = dict[str, Any]
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 _log = structlog.get_logger()
 
 
@@ -34,19 +44,24 @@ _log = structlog.get_logger()
 class ChildChange:
     """An object was created, changed or deleted, or existed when the watch began."""
 
-    type: str
-    """ADDED, MODIFIED or DELETED."""
-    metadata: Metadata
+    type: ChangeType
+    kind: str
+    run_uid: str
 
 
 class ChildWatch:
-    """A watch of all children of one kind that is opened again after each end."""
+    """A list and a watch of all children of one kind; it is opened again after each end.
+
+    Of ConfigMaps only the metadata travels, and nothing of those with results, which stay for as
+    long as their runs: they may have a megabyte each.
+    """
 
     def __init__(
         self,
         connection: ApiConnection,
         kind: str,
         namespace: str | None,
+        store: ChildStore,
         *,
         changed: Callable[[ChildChange], None],
         on_event: Callable[[], None],
@@ -54,55 +69,102 @@ class ChildWatch:
         self._connection = connection
         self._kind = kind
         self._path = api_path(kind, namespace)
+        self._store = store
         self._changed = changed
         self._on_event = on_event
         self._version: str | None = None
+        slim = kind == "ConfigMap"
+        self._accept = (METADATA_LIST, METADATA_ONLY) if slim else (JSON, JSON)
+        self._selector = f"{_MANAGED},{COMPONENT_LABEL}!={RESULT}" if slim else _MANAGED
+        self.listed = asyncio.Event()
+        """Set once the store holds all that there is."""
 
     async def run(self) -> None:
         """Watch until cancelled; reopen after an error with a growing pause."""
         failures = 0
         while True:
             try:
-                async for change in self._once():
-                    self._changed(change)
+                if self._version is None:
+                    self._version = await self._list()
+                    self.listed.set()
+                async for kind, found in self._events():
+                    self._hear(kind, found)
+                    failures = 0
                 failures = 0
             except (ApiError, UnreachableError) as error:
+                retry_after = 0.0
                 if isinstance(error, ApiError) and error.code == 410:
-                    # Events were lost: the next watch starts with all objects.
+                    # Events were lost: all objects are listed again.
                     self._version = None
                 else:
                     _log.warning("watch_broken", kind=self._kind, error=str(error))
+                    retry_after = getattr(error, "retry_after_seconds", None) or 0.0
                 pause = _BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)]
                 failures += 1
-                await asyncio.sleep(pause)
+                await asyncio.sleep(max(pause, retry_after))
 
-    async def _once(self) -> AsyncIterator[ChildChange]:
+    async def _list(self) -> str:
+        """Put all that there is into the store, page by page; return the list's version.
+
+        The list is consistent: a new leader must not decide by what its API server held before the
+        last leader's writes.
+        """
+        uids: set[str] = set()
+        query = {"labelSelector": self._selector, "limit": str(PAGE)}
+        while True:
+            answer = await self._connection.request(
+                "GET", self._path, query=query, accept=self._accept[0]
+            )
+            self._on_event()
+            for found in answer["items"] or ():  # null in an empty list of metadata
+                uids.add(found["metadata"].get("uid", ""))
+                self._hear("ADDED", found)
+            going_on = answer["metadata"].get("continue")
+            if not going_on:
+                break
+            query["continue"] = going_on
+        version = str(answer["metadata"]["resourceVersion"])
+        for gone in self._store.retain(self._kind, uids, version):
+            self._changed(ChildChange("DELETED", self._kind, run_uid(gone)))
+        return version
+
+    def _hear(self, kind: ChangeType, found: Json) -> None:
+        if kind == "DELETED":
+            # The object that comes with it has the version of the deletion.
+            news = self._store.remove(
+                self._kind, found, int(found["metadata"].get("resourceVersion") or 0)
+            )
+        else:
+            news = self._store.put(self._kind, found)
+        if news:
+            self._changed(ChildChange(kind, self._kind, run_uid(found)))
+
+    async def _events(self) -> AsyncIterator[tuple[ChangeType, Json]]:
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "labelSelector": f"{MANAGED_BY_LABEL}={MANAGER}",
+            "labelSelector": self._selector,
             "timeoutSeconds": str(WATCH_SECONDS),
-            **({} if self._version is None else {"resourceVersion": self._version}),
+            "resourceVersion": str(self._version),
         }
         async with self._connection.stream(
-            self._path, query=query, accept=METADATA_ONLY, silence_seconds=SILENCE_SECONDS
+            self._path, query=query, accept=self._accept[1], silence_seconds=SILENCE_SECONDS
         ) as stream:
             self._on_event()
             async for line in _lines(stream):
                 self._on_event()
-                event = json.loads(line)
-                metadata = event["object"].get("metadata", {})
+                event: dict[str, Any] = json.loads(line)
+                found = event["object"]
                 if event["type"] == "ERROR":
-                    status = event["object"]
                     raise ApiError(
-                        int(status.get("code", 500)),
-                        str(status.get("reason", "")),
-                        str(status.get("message", "")),
+                        int(found.get("code", 500)),
+                        str(found.get("reason", "")),
+                        str(found.get("message", "")),
                         what=f"watch {self._path}",
                     )
-                self._version = metadata.get("resourceVersion", self._version)
+                self._version = found["metadata"].get("resourceVersion", self._version)
                 if event["type"] != "BOOKMARK":
-                    yield ChildChange(event["type"], metadata)
+                    yield event["type"], found
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -52,8 +52,9 @@ async def configuration(kubeconfig: Path | None) -> Configuration:
         ) from error
     # The caller decides on a retry, because it knows the purpose of the request.
     found.retries = None
-    # Four watches hold one connection each; every further one costs a third of a megabyte.
-    found.connection_pool_maxsize = 16
+    # Each of the four watches and of the 16 steps of runs holds one; every further connection costs
+    # a third of a megabyte.
+    found.connection_pool_maxsize = 24
     return found
 
 

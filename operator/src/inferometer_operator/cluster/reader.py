@@ -1,13 +1,18 @@
-"""Reads from the API server: a run, its children, and objects that it names."""
+"""Reads of a run, its children, and objects that it names.
+
+Children are read from the store that the watches feed; everything else is what the API server holds
+now.
+"""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 
 from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, RESULT, selector
 from inferometer_operator.cluster.api_paths import api_path
+from inferometer_operator.cluster.child_store import ChildStore, is_child_of
 from inferometer_operator.cluster.connection import (
     JSON,
     METADATA_LIST,
@@ -18,7 +23,6 @@ from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.reconcile.context import controller_of
 from inferometer_operator.reconcile.observed import Json
 
-_POD_CONTROLLERS = frozenset({"Job", "ReplicaSet"})
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _LOG_LIMIT_BYTES = 24 << 20
 """More than a load generator may write: its document has at most 8 MiB."""
@@ -29,14 +33,11 @@ _EVENT_LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads that return what the API server holds now, without a cache."""
+    """Reads of objects."""
 
     connection: ApiConnection
-
-    async def list_runs(self, namespace: str | None) -> list[Json]:
-        """Return every run."""
-        answer = await self.connection.request("GET", api_path("BenchmarkRun", namespace))
-        return list(answer["items"])
+    children: ChildStore = field(default_factory=ChildStore)
+    """Fed by the watches."""
 
     async def get(self, kind: str, namespace: str, name: str, *, accept: str = JSON) -> Any:
         """Return an object, or None if there is none of that name."""
@@ -50,19 +51,41 @@ class Reader:
             raise
 
     async def get_child(self, kind: str, namespace: str, name: str, run_uid: str) -> Json | None:
-        """Return a child of the run; None if it is absent or another owner's."""
-        answer = await self.get(kind, namespace, name)
-        return answer if answer is not None and is_child_of(answer, run_uid) else None
+        """Return a child of the run from the store; None if it is absent or another owner's.
+
+        The watch delivers no content of ConfigMaps: it is read once for each version.
+        """
+        held = self.children.get(kind, namespace, name, run_uid)
+        if held is None or kind != "ConfigMap" or "data" in held:
+            return held
+        return await self.refresh_child(kind, namespace, name, run_uid)
+
+    async def refresh_child(
+        self, kind: str, namespace: str, name: str, run_uid: str
+    ) -> Json | None:
+        """Return a child of the run as the API server holds it now, and keep it in the store."""
+        found = await self.get(kind, namespace, name)
+        if found is not None:
+            self.children.put(kind, found)
+        return found if found is not None and is_child_of(found, run_uid) else None
 
     async def get_metadata(self, kind: str, namespace: str, name: str) -> Json | None:
         """Return an object's metadata without its content, or None if it is absent."""
         answer = await self.get(kind, namespace, name, accept=METADATA_ONLY)
         return None if answer is None else answer["metadata"]
 
-    async def list_pods(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
-        """Return the run's pods, by name; pods without a controller are not the run's."""
-        answer = await self._list_by_label("Pod", namespace, selector(run_uid))
-        return tuple(pod for pod in answer if controller_of(pod).get("kind") in _POD_CONTROLLERS)
+    def list_pods(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
+        """Return the run's pods from the store, by name; only those of Jobs are the run's."""
+        return tuple(
+            pod
+            for pod in self.children.of_run("Pod", namespace, run_uid)
+            if controller_of(pod).get("kind") == "Job"
+        )
+
+    async def refresh_pods(self, namespace: str, run_uid: str) -> None:
+        """Put the run's pods into the store as the API server holds them now."""
+        for pod in await self._list_by_label("Pod", namespace, selector(run_uid)):
+            self.children.put("Pod", pod)
 
     async def list_pod_uids(self, namespace: str, node: str) -> frozenset[str]:
         """Return the UIDs of all pods of a namespace that are bound to a node."""
@@ -87,20 +110,6 @@ class Reader:
     async def list_warnings(self, namespace: str, uid: str) -> tuple[Json, ...]:
         """Return the warnings about an object, newest last."""
         return await self._events(namespace, f"involvedObject.uid={uid},type=Warning")
-
-    async def list_replica_set_failures(self, namespace: str, deployment: str) -> tuple[Json, ...]:
-        """Return warnings about pods that a Deployment's ReplicaSet could not create, newest last.
-
-        A ReplicaSet is known by the name of its Deployment alone.
-        """
-        answer = await self._events(
-            namespace, "involvedObject.kind=ReplicaSet,reason=FailedCreate,type=Warning"
-        )
-        return tuple(
-            event
-            for event in answer
-            if str(event["involvedObject"].get("name")).startswith(f"{deployment}-")
-        )
 
     async def read_log(self, namespace: str, pod: str, container: str) -> list[str]:
         """Return the lines of a container's log.
@@ -135,11 +144,6 @@ class Reader:
             "GET", api_path(kind, namespace), query={"labelSelector": labels}
         )
         return tuple(sorted(answer["items"], key=lambda each: str(each["metadata"]["name"])))
-
-
-def is_child_of(child: Json, run_uid: str) -> bool:
-    """Return whether the run is an object's controller: any author can copy its labels."""
-    return controller_of(child).get("uid") == run_uid
 
 
 def _event_time(event: Json) -> str:

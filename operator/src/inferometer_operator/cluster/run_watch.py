@@ -1,22 +1,37 @@
 """The watch of BenchmarkRuns, by kopf: the only module that imports kopf.
 
-kopf runs standalone, without peers, finalizers, annotations or events of its own. It only delivers
-events to the callables that `watch_runs` is given.
+It takes kopf's list and watch, and not what kopf does with their events: kopf keeps a queue, a task
+and a memory for each object, and compares its versions, which costs more than the operator may take
+when it meets 5,000 runs that are kept. What is taken is not part of kopf's documented interface, so
+that this module goes with one version of kopf, and a test says so.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Final
 
 import aiohttp
-import kopf
+import structlog
+from kopf._cogs.clients import auth, errors, watching
+from kopf._cogs.configs.configuration import OperatorSettings
+from kopf._cogs.structs.credentials import AiohttpSession
+from kopf._cogs.structs.references import Namespace, NamespaceName, Resource
 
-from inferometer_api.plan.cluster_objects import GROUP, MANAGER
-from inferometer_operator.cluster.child_watch import SILENCE_SECONDS, WATCH_SECONDS
+from inferometer_api.plan.cluster_objects import GROUP
+from inferometer_operator.cluster.child_watch import PAGE, SILENCE_SECONDS, WATCH_SECONDS
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.reconcile.observed import Json
 
-_PLURAL = "benchmarkruns"
+KOPF_VERSION: Final = "1.45.2"
+_RUNS = Resource(
+    GROUP, "v1alpha1", "benchmarkruns", kind="BenchmarkRun", namespaced=True, preferred=True
+)
+_RUNS_PER_PASS = 20
+"""Taking in a run takes up to a millisecond, and the Lease must be renewed meanwhile."""
+_PAUSES_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+_log = structlog.get_logger()
+
 OnChange = Callable[[str | None, Json], None]
 
 
@@ -25,79 +40,112 @@ async def watch_runs(
     namespace: str | None,
     *,
     changed: OnChange,
+    listed: Callable[[frozenset[str]], None],
     on_event: Callable[[], None],
-    listed: Callable[[], None],
-    started: Callable[[], None],
 ) -> None:
-    """Watch until cancelled; return only if kopf fails.
+    """Watch until cancelled; list again after a watch that missed events, and after an error.
 
-    `changed` gets the type of each event (None for the initial list) and the run. `on_event` is
-    called at each sign of the watch, `listed` before all runs are listed again, and `started` once,
-    when kopf has taken over the process's signals, so that the caller can take them back.
+    `changed` gets the type of each event (None while runs are listed) and the run. `listed` gets
+    the UIDs of all runs after each complete list. `on_event` is called at each sign of the watch.
     """
-    existing = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
-    # Without an identity kopf looks up the process's user, which in a pod has no name.
-    identity: Any = MANAGER
-    tasks = await kopf.spawn_tasks(
-        identity=identity,
-        registry=_registry(connection, changed=changed, on_event=on_event, listed=listed),
-        settings=_settings(),
-        standalone=True,
-        clusterwide=namespace is None,
-        namespaces=[] if namespace is None else [namespace],
-    )
-    started()
-    await kopf.run_tasks(tasks, ignored=existing)
+    session = connection.session(_watch_opened(on_event))
+    auth.vault_var.set(_Login(connection.server, session))  # type: ignore[arg-type]  # plays kopf's
+    failures = 0
+    try:
+        while True:
+            pause = _PAUSES_SECONDS[0]
+            try:
+                async for _ in _passed_on(namespace, changed, listed, on_event):
+                    failures = 0
+            except (
+                errors.APIError,
+                watching.WatchingError,
+                aiohttp.ClientError,
+                OSError,
+                TimeoutError,
+            ) as error:
+                missing = isinstance(error, errors.APINotFoundError)
+                _log.warning(
+                    "run_watch_broken",
+                    error=str(error) or type(error).__name__,
+                    hint="Is the CustomResourceDefinition benchmarkruns.inferometer.dev installed?"
+                    if missing
+                    else "",
+                )
+                pause = _PAUSES_SECONDS[min(failures, len(_PAUSES_SECONDS) - 1)]
+                failures += 1
+            await asyncio.sleep(pause)
+    finally:
+        await session.close()
 
 
-def _registry(
-    connection: ApiConnection,
-    *,
+async def _passed_on(
+    namespace: str | None,
     changed: OnChange,
+    listed: Callable[[frozenset[str]], None],
     on_event: Callable[[], None],
-    listed: Callable[[], None],
-) -> kopf.OperatorRegistry:
-    """Return the callbacks of kopf: to log in, and for each event."""
-    registry = kopf.OperatorRegistry()
-
-    @kopf.on.login(registry=registry)
-    async def login(**_: Any) -> kopf.AiohttpSession:
-        return kopf.AiohttpSession(
-            server=connection.server,
-            aiohttp_session=connection.session(watch_trace(on_event, listed)),
-        )
-
-    @kopf.on.event(GROUP, "v1alpha1", _PLURAL, registry=registry)
-    async def event(event: kopf.RawEvent, **_: Any) -> None:
+) -> AsyncIterator[None]:
+    """Pass on one list and the events after it, until events are missed."""
+    uids: set[str] = set()
+    taken: Namespace = None if namespace is None else NamespaceName(namespace)
+    async for event in watching.continuous_watch(
+        settings=_settings(),
+        resource=_RUNS,
+        namespace=taken,
+        operator_pause_waiter=asyncio.get_running_loop().create_future(),
+    ):
         on_event()
-        changed(event["type"], event["object"])
+        if isinstance(event, watching.Bookmark):
+            listed(frozenset(uids))
+            uids = set()
+        elif event["type"] is None:
+            uids.add(event["object"]["metadata"]["uid"])
+            changed(None, event["object"])
+            if len(uids) % _RUNS_PER_PASS == 0:
+                await asyncio.sleep(0)
+        elif event["type"] != "BOOKMARK":
+            changed(event["type"], event["object"])
+        yield
 
-    return registry
+
+class _Login:
+    """Plays kopf's store of credentials: the session logs in by itself at each request."""
+
+    def __init__(self, server: str, session: aiohttp.ClientSession) -> None:
+        self._context = auth.APIContext(AiohttpSession(server=server, aiohttp_session=session))
+
+    async def extended(
+        self, _factory: object, _purpose: str
+    ) -> AsyncIterator[tuple[str, None, auth.APIContext]]:
+        """Yield the one login that there is."""
+        yield "session", None, self._context
+
+    async def invalidate(self, _key: str, _info: object, *, exc: Exception) -> None:
+        """Let a refused request fail: a service account's token is read at each request."""
+        raise exc
 
 
-def _settings() -> kopf.OperatorSettings:
-    settings = kopf.OperatorSettings()
-    settings.posting.enabled = False
-    # No watch of CustomResourceDefinitions or Namespaces: the operator needs no right to them.
-    settings.scanning.disabled = True
+def _settings() -> OperatorSettings:
+    settings = OperatorSettings()
+    settings.watching.chunk_size = PAGE
     settings.watching.server_timeout = WATCH_SECONDS
     settings.watching.inactivity_timeout = SILENCE_SECONDS
     settings.watching.connect_timeout = 15.0
     settings.networking.request_timeout = 30.0
-    settings.process.ultimate_exiting_timeout = None
     return settings
 
 
-def watch_trace(on_event: Callable[[], None], listed: Callable[[], None]) -> aiohttp.TraceConfig:
-    """Return a trace that calls `on_event` when a watch opens and `listed` before a list."""
+def _watch_opened(on_event: Callable[[], None]) -> aiohttp.TraceConfig:
+    """Return a trace that calls `on_event` when a watch opens: no event may come for a minute."""
     trace = aiohttp.TraceConfig()
 
-    async def ended(
-        _session: aiohttp.ClientSession, _context: Any, request: aiohttp.TraceRequestEndParams
-    ) -> None:
-        query = request.url.query
-        if request.response.ok and request.url.name == _PLURAL and "continue" not in query:
-            (on_event if "watch" in query else listed)()
+    async def ended(_: object, __: object, request: aiohttp.TraceRequestEndParams) -> None:
+        if request.response.ok:
+            on_event()
 
     trace.on_request_end.append(ended)
     return trace
+
+
+# kopf reports each failed attempt itself, as well as the error that follows.
+logging.getLogger(watching.__name__).setLevel(logging.CRITICAL)

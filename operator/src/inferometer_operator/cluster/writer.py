@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import MANAGER
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.api_paths import api_path
+from inferometer_operator.cluster.child_store import ChildStore
 from inferometer_operator.cluster.connection import APPLY, ApiConnection
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.reconcile.observed import Json
@@ -25,12 +26,16 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes that can each be repeated, or lost, without harm."""
+    """Writes that can each be repeated, or lost, without harm.
+
+    The store of the children holds each answer at once, before any watch delivers it.
+    """
 
     connection: ApiConnection
     instance: str
     """This operator's identity, written to events."""
     clock: Callable[[], datetime] = _now
+    children: ChildStore = field(default_factory=ChildStore)
 
     async def apply_status(self, run: Json, status: RunStatus) -> Json:
         """Write the whole status by server-side apply and return the run as it is then.
@@ -63,7 +68,7 @@ class Writer:
         """Create a child without overwriting; return the refusal, or None if it was created."""
         namespace = child["metadata"]["namespace"]
         try:
-            await self.connection.request(
+            created = await self.connection.request(
                 "POST",
                 api_path(child["kind"], namespace),
                 query={"fieldManager": MANAGER},
@@ -75,25 +80,41 @@ class Writer:
             if error.code in _HEALING and not passes:
                 return error
             raise
+        self.children.put(child["kind"], created)
         return None
 
-    async def delete(self, namespace: str, target: DeletionTarget) -> None:
-        """Delete this object by its UID, if it still exists; its dependents go after it."""
+    async def delete(
+        self, namespace: str, target: DeletionTarget, *, version: str | None = None
+    ) -> None:
+        """Delete this object by its UID, if it still exists; its dependents go after it.
+
+        Raises ApiError, a Conflict, if it no longer has the resourceVersion `version`.
+        """
+        preconditions = {"uid": target.uid}
+        if version is not None:
+            preconditions["resourceVersion"] = version
         try:
-            await self.connection.request(
+            answer = await self.connection.request(
                 "DELETE",
                 api_path(target.kind, namespace, target.name),
                 body={
                     "apiVersion": "v1",
                     "kind": "DeleteOptions",
-                    "preconditions": {"uid": target.uid},
+                    "preconditions": preconditions,
                     "propagationPolicy": "Background",
                 },
             )
         except ApiError as error:
             # It is gone, or its name belongs to another object now.
-            if error.code not in {404, 409}:
+            if error.code != 404 and (error.code != 409 or version is not None):
                 raise
+            answer = {}
+        if (answer.get("metadata") or {}).get("finalizers"):
+            # It goes only later, and the answer is the object as it is until then.
+            self.children.put(target.kind, answer)
+        else:
+            gone = {"namespace": namespace, "name": target.name, "uid": target.uid}
+            self.children.remove(target.kind, {"metadata": gone})
 
     async def create_event(self, run: Json, event: Event) -> None:
         """Create an event for the run, unless the same one exists."""

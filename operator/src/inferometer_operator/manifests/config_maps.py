@@ -41,7 +41,7 @@ def result_config_maps(gz_parts: Sequence[bytes], owner: Owner) -> list[Manifest
 
 
 def _result_part(index: int, part: bytes, count: int, owner: Owner) -> Manifest:
-    metadata = child_metadata(owner, result_name(owner.name, index), RESULT)
+    metadata = child_metadata(owner, result_name(owner.name, owner.uid, index), RESULT)
     metadata["annotations"] = {PARTS_ANNOTATION: str(count)}
     return {
         "apiVersion": "v1",

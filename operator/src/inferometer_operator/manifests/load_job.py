@@ -22,6 +22,7 @@ from inferometer_operator.manifests.pod_spec import (
     PYTHON,
     SCRAPED_PORT,
     container,
+    job_deadline_seconds,
     mount,
     pod_spec,
     scrape_annotations,
@@ -77,6 +78,7 @@ def load_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
         "kind": "Job",
         "metadata": child_metadata(owner, load_name(owner.name), LOADGEN),
         "spec": {
+            "activeDeadlineSeconds": job_deadline_seconds(run),
             **_pods_of(run),
             # No pod replaces one that may still be measuring.
             "podReplacementPolicy": "Failed",
@@ -108,7 +110,6 @@ def _pods_of(run: BenchmarkRun) -> Manifest:
 
 def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
     spec = pod_spec(settings, grace_seconds=_GRACE_SECONDS)
-    spec["restartPolicy"] = "Never"
     loader = _container(run, settings)
     plan = {"name": load_name(owner.name), "items": [{"key": PLAN_FILE, "path": PLAN_FILE}]}
     spec["volumes"].append({"name": _PLAN_VOLUME, "configMap": plan})

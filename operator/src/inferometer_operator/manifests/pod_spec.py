@@ -5,6 +5,8 @@ They hold no credentials of the API, and write only to folders that end with the
 
 from collections.abc import Sequence
 
+from inferometer_api.plan.deadlines import JOB_MARGIN_SECONDS
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.settings import Images, Settings
 
@@ -51,6 +53,7 @@ def pod_spec(settings: Settings, *, grace_seconds: int) -> Manifest:
     spec: Manifest = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        "restartPolicy": "Never",
         "terminationGracePeriodSeconds": grace_seconds,
         "securityContext": {
             "fsGroup": USER_ID,
@@ -77,6 +80,11 @@ def pod_spec(settings: Settings, *, grace_seconds: int) -> Manifest:
     if settings.priority_class is not None:
         spec["priorityClassName"] = settings.priority_class
     return spec
+
+
+def job_deadline_seconds(run: BenchmarkRun) -> int:
+    """Return when Kubernetes ends a Job of a run whose operator is gone."""
+    return run.spec.active_deadline_seconds + JOB_MARGIN_SECONDS
 
 
 def mount(target: Manifest, volume: str, path: str, *, read_only: bool) -> None:

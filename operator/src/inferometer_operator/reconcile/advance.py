@@ -3,25 +3,24 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from inferometer_api.status.condition_reasons import REASONS, ReasonName
+from inferometer_api.status.condition_reasons import REASONS
 from inferometer_api.status.run_status import ConditionType, Phase
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.agent_assignment import backend_nodes
 from inferometer_operator.reconcile.conditions import (
     ConditionUpdate,
     Value,
-    valid_condition,
 )
 from inferometer_operator.reconcile.context import ReconcileContext, creation_time
 from inferometer_operator.reconcile.faults import RunFault
-from inferometer_operator.reconcile.finish import fail, finish, record_scenarios
+from inferometer_operator.reconcile.finish import complete, fail, record_scenarios
 from inferometer_operator.reconcile.load_state import (
     LoadChildren,
     LoadState,
     load_state,
     plan_load_children,
 )
-from inferometer_operator.reconcile.outcome import load_outcome, reason_of
+from inferometer_operator.reconcile.outcome import is_unknown, load_outcome, reason_of
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.progress import (
     load_was_sent,
@@ -29,7 +28,7 @@ from inferometer_operator.reconcile.progress import (
     merge_report,
     progress_under_load,
 )
-from inferometer_operator.reconcile.result_state import ResultState, result_state
+from inferometer_operator.reconcile.result_state import result_state
 from inferometer_operator.reconcile.server_state import ServerProgress, server_state
 from inferometer_operator.reconcile.suspend import roll_back
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
@@ -57,7 +56,7 @@ def advance(context: ReconcileContext) -> Plan:
 
 def fail_if_too_old(context: ReconcileContext) -> Plan | None:
     """Return the plan of a run that is past its deadline, or None before that."""
-    if context.run.spec.suspend or context.now < _deadline(context):
+    if context.run.spec.suspend or context.now < context.deadline:
         return None
     message = (
         f"The run did not end within {context.run.spec.active_deadline_seconds} s. "
@@ -71,8 +70,8 @@ def _end_on_request(
 ) -> Plan | None:
     """Return the plan of a cancelled, suspended or overdue run; None for any other."""
     spec = context.run.spec
-    if spec.cancel:
-        return fail(context, "Cancelled", "The run was cancelled (spec.cancel).")
+    if plan := _cancelled(context):
+        return plan
     if spec.suspend and not _load_may_be_sent(context, load, server):
         return roll_back(context)
     if spec.suspend:
@@ -82,6 +81,12 @@ def _end_on_request(
         )
         return fail(context, "Suspended", message)
     return fail_if_too_old(context)
+
+
+def _cancelled(context: ReconcileContext) -> Plan | None:
+    if context.run.spec.cancel:
+        return fail(context, "Cancelled", "The run was cancelled (spec.cancel).")
+    return None
 
 
 def _load_may_be_sent(context: ReconcileContext, load: LoadState, server: ServerProgress) -> bool:
@@ -101,7 +106,7 @@ def _fault_deadline(context: ReconcileContext, kind: ConditionType, found: RunFa
     """Return when a transient fault ends the run."""
     if found.until is not None:
         return found.until
-    job = creation_time(context.observed.job)
+    job = creation_time(context.observed.load_job)
     if job is None or kind == "ServerReady":
         return context.ready_deadline
     # If the server started late, the load generator may start late too.
@@ -171,7 +176,7 @@ def _go_on(context: ReconcileContext, load: LoadState, server: ServerProgress) -
         return _fail_by(context, "Measuring", children.fault)
     look = seconds_until(
         context.now,
-        _deadline(context),
+        context.deadline,
         None if was_ready else context.ready_deadline,
         _load_deadline(context) if load.stage == "starting" else None,
         children.again,
@@ -213,11 +218,11 @@ def _server_updates(
     if server.ready:
         pods = "The server's pod is" if replicas == 1 else f"All {replicas} server pods are"
         return (ConditionUpdate("ServerReady", "True", "Ready", f"{pods} ready."),)
-    if context.observed.deployment is None:
+    if context.observed.server_job is None:
         return ()
     message = (
         f"{'1 server pod starts' if replicas == 1 else f'{replicas} server pods start'} in the "
-        f"Deployment {context.server}. The deadline is {format_time(context.ready_deadline)} "
+        f"Job {context.server}. The deadline is {format_time(context.ready_deadline)} "
         "(spec.server.readyDeadlineSeconds)."
     )
     return (ConditionUpdate("ServerReady", "False", "ServerStarting", message),)
@@ -259,37 +264,20 @@ def _conclude(context: ReconcileContext, load: LoadState, server: ServerProgress
     """Return the plan of a run whose load generator has ended by itself."""
     if context.observed.downloaded is None:
         return Plan(context.status, download=load.pod_name, look_again_seconds=10.0)
+    merge_report(context.draft, context.observed.report, context.run.spec)
     outcome = load_outcome(context, load, server)
     if outcome is None:
         return Plan(context.status, look_again_seconds=1.0)
     result = result_state(context, load, outcome)
-    if not result.done:
-        return result.plan(context.status)
-    merge_report(context.draft, context.observed.report, context.run.spec)
+    if not result.done and is_unknown(context):
+        return _cancelled(context) or fail_if_too_old(context) or result.plan(context)
+    if not result.done and not result.waits:
+        return result.plan(context)
+    if outcome.state == "Complete":
+        return complete(context, result)
     record_scenarios(context.draft, result)
     context.draft.update(result=result.reference)
-    if outcome.state == "Complete":
-        return _complete(context, result)
-    lost = result.lost
-    note = f" The result document is not kept ({lost}): {result.message}" if lost else ""
-    return fail(context, reason_of(outcome), f"{outcome.message}{note}")
-
-
-def _complete(context: ReconcileContext, result: ResultState) -> Plan:
-    scenarios = len(context.run.spec.scenarios)
-    reference = result.reference
-    where = "" if reference is None else f" The result is in {', '.join(reference.config_maps)}."
-    which = "The scenario is" if scenarios == 1 else f"All {scenarios} scenarios are"
-    note = f" The result document is not kept: {result.message}" if result.lost else ""
-    reason: ReasonName = result.lost or "Measured"
-    context.draft.update(
-        phase="Complete", progress_percent=100, completion_time=format_time(context.now)
-    )
-    context.draft.set_conditions(
-        ConditionUpdate("Complete", "True", reason, f"{which} measured.{where}{note}"),
-        valid_condition(context.status, scenarios),
-    )
-    return finish(context)
+    return fail(context, reason_of(outcome), outcome.message)
 
 
 def _was_ready(context: ReconcileContext) -> bool:
@@ -300,12 +288,7 @@ def _ready_seconds(context: ReconcileContext) -> int:
     return context.run.spec.server.ready_deadline_seconds
 
 
-def _deadline(context: ReconcileContext) -> datetime:
-    start = parse_time(context.status.start_time) or context.now
-    return add_seconds(start, context.run.spec.active_deadline_seconds)
-
-
 def _load_deadline(context: ReconcileContext) -> datetime:
     """Return when the load generator must have started: its image may have to be pulled."""
-    made = creation_time(context.observed.job) or parse_time(context.status.start_time)
+    made = creation_time(context.observed.load_job) or parse_time(context.status.start_time)
     return max(context.ready_deadline, add_seconds(made or context.now, _ready_seconds(context)))

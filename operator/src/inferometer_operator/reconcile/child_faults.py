@@ -1,16 +1,14 @@
 """Faults of children that cannot be created, and their reasons."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from collections.abc import Collection, Iterable
 
 from inferometer_api.plan.deadlines import NAMESAKE_SECONDS
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
-from inferometer_api.timestamps import format_time, parse_time
-from inferometer_operator.reconcile.context import ReconcileContext, creation_time
+from inferometer_api.timestamps import format_time
+from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.faults import RunFault, make_fault
 from inferometer_operator.reconcile.observed import CreateRefusal, Json
-from inferometer_operator.reconcile.pods import is_replica_set_of
 from inferometer_operator.reconcile.times import add_seconds
 
 _CLASH_CODE = 409
@@ -33,7 +31,7 @@ _SIGNS: tuple[tuple[ReasonName, str], ...] = (
 def child_fault(
     context: ReconcileContext, child: str, refusal: CreateRefusal, requests: str
 ) -> RunFault:
-    """Return why `child` ("Deployment/NAME") was not created; `requests` follows its name."""
+    """Return why `child` ("Job/NAME") was not created; `requests` follows its name."""
     kind, _, name = child.partition("/")
     if refusal.code == _CLASH_CODE:
         return _clash(context, kind, name, refusal)
@@ -83,51 +81,31 @@ def reason_of(message: str) -> ReasonName:
     return "CreationRefused"
 
 
-def replica_failure(deployment: Json) -> str | None:
-    """Return why a Deployment's pods cannot be created, or None if they can."""
-    for condition in (deployment.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
-            return str(condition.get("message") or condition.get("reason") or "no reason given")
-    return None
+def has_ended(job: Json) -> bool:
+    """Return whether a Job has ended, or lost a pod: none is replaced."""
+    status = job.get("status") or {}
+    return bool(status.get("failed") or status.get("succeeded")) or any(
+        each.get("type") in {"Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"}
+        and each.get("status") == "True"
+        for each in status.get("conditions") or ()
+    )
 
 
-def job_create_failure(events: Iterable[Json], job: Json) -> str | None:
-    """Return the last message about this Job's pod that could not be created."""
-    uid = job["metadata"].get("uid")
-    return _last(_failed_creates(events, "Job"), lambda event: _about(event).get("uid") == uid)
-
-
-def replica_set_create_failure(events: Iterable[Json], deployment: Json) -> str | None:
-    """Return the last message about a pod of this Deployment that could not be created.
-
-    Its ReplicaSet is known by name alone: older events belong to an earlier one of that name.
-    """
-    metadata = deployment["metadata"]
-    made = creation_time(deployment)
-
-    def is_its_own(event: Json) -> bool:
-        at = _event_time(event)
-        fresh = at is None or made is None or at >= made
-        return fresh and is_replica_set_of(str(_about(event).get("name")), str(metadata["name"]))
-
-    return _last(_failed_creates(events, "ReplicaSet"), is_its_own)
+def pod_create_failure(events: Iterable[Json], job: Json) -> str | None:
+    """Return the last message about a pod of this Job that could not be created."""
+    return _last_message(events, {"FailedCreate"}, job["metadata"].get("uid"))
 
 
 def mount_failure(events: Iterable[Json], pod_uid: str) -> str | None:
     """Return the last message of a kubelet that could not mount a pod's volumes."""
-    mounts = (each for each in events if each.get("reason") in _MOUNTS)
-    return _last(mounts, lambda event: _about(event).get("uid") == pod_uid)
+    return _last_message(events, _MOUNTS, pod_uid)
 
 
-def _failed_creates(events: Iterable[Json], kind: str) -> Iterator[Json]:
-    for event in events:
-        if event.get("reason") == "FailedCreate" and _about(event).get("kind") == kind:
-            yield event
-
-
-def _last(events: Iterable[Json], counts: Callable[[Json], bool]) -> str | None:
+def _last_message(events: Iterable[Json], reasons: Collection[str], uid: object) -> str | None:
     messages = [
-        str(each.get("message") or each.get("note") or "") for each in events if counts(each)
+        str(each.get("message") or each.get("note") or "")
+        for each in events
+        if each.get("reason") in reasons and _about(each).get("uid") == uid
     ]
     return messages[-1] if messages else None
 
@@ -135,12 +113,3 @@ def _last(events: Iterable[Json], counts: Callable[[Json], bool]) -> str | None:
 def _about(event: Json) -> Json:
     found: Json = event.get("involvedObject") or event.get("regarding") or {}
     return found
-
-
-def _event_time(event: Json) -> datetime | None:
-    """Return the last time of an event, or None if it has none."""
-    return (
-        parse_time(event.get("lastTimestamp"))
-        or parse_time(event.get("eventTime"))
-        or creation_time(event)
-    )

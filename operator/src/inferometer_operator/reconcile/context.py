@@ -62,7 +62,7 @@ class ReconcileContext:
 
     @property
     def server(self) -> str:
-        """The name of the server's Deployment."""
+        """The name of the server's Job."""
         return server_name(self.name)
 
     @property
@@ -77,10 +77,16 @@ class ReconcileContext:
 
     @property
     def ready_deadline(self) -> datetime:
-        """When the server must be ready, counted from the creation of its Deployment."""
-        made = creation_time(self.observed.deployment) if self.is_launched else None
+        """When the server must be ready, counted from the creation of its Job."""
+        made = creation_time(self.observed.server_job) if self.is_launched else None
         start = made or parse_time(self.status.start_time) or self.now
         return add_seconds(start, self.run.spec.server.ready_deadline_seconds)
+
+    @property
+    def deadline(self) -> datetime:
+        """When the run must have ended, counted from its start."""
+        start = parse_time(self.status.start_time) or self.now
+        return add_seconds(start, self.run.spec.active_deadline_seconds)
 
 
 def gone_deadline(pod: Json, since: datetime) -> datetime:

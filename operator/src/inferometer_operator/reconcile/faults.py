@@ -53,8 +53,6 @@ class PodRequest:
     """"cpu 1, memory 2Gi"."""
     gpu: str = ""
     """The extended resource that it requests, empty for none."""
-    restarts: bool = True
-    """Whether its containers are restarted."""
 
 
 def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None) -> RunFault:
@@ -170,19 +168,14 @@ def _fetching(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
 
 def _ended(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     """Return how the container of a server exited before it was ready."""
-    container = pods.main_container(pod)
-    end = pods.last_end(container)
-    if end is None or not request.restarts or pods.is_ready(pod):
+    end = pods.last_end(pods.main_container(pod))
+    if end is None or request.who != "server":
         return None
     if end.code == REFUSED_CODE:
         return make_fault(
             "ServerRefused", end.message or "The server refused to start, without a message"
         )
-    again = int(container.get("restartCount") or 0)
     found = f"The server in pod {pods.name(pod)} exited with code {end.code} before it was ready"
-    if again >= 2 or _waiting(container)[0] == "CrashLoopBackOff":
-        times = f"{found}, and was started {again + 1} times"
-        return make_fault("CrashLoop", f"{times}{_last_lines(end.message)}")
     return make_fault("ServerCrashed", f"{found}{_last_lines(end.message)}")
 
 

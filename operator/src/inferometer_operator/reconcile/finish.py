@@ -3,13 +3,13 @@
 from dataclasses import replace
 from datetime import datetime
 
-from inferometer_api.plan.deadlines import FORCED_SECONDS, STOP_SECONDS
-from inferometer_api.results.result import Outcome
+from inferometer_api.plan.deadlines import FORCED_SECONDS, SERVER_KEPT_SECONDS, STOP_SECONDS
+from inferometer_api.results.result import Outcome, OutcomeState
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.children import (
-    KINDS_WITH_PODS,
+    KIND_WITH_PODS,
     Children,
     deletion_targets,
     run_children,
@@ -19,6 +19,7 @@ from inferometer_operator.reconcile.conditions import (
     StatusDraft,
     clip,
     incomplete_condition,
+    valid_condition,
 )
 from inferometer_operator.reconcile.context import ReconcileContext, gone_deadline
 from inferometer_operator.reconcile.load_state import LoadState, load_state
@@ -26,7 +27,12 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.reconcile.pods import load_pods, own_pods
 from inferometer_operator.reconcile.progress import final_figures
-from inferometer_operator.reconcile.result_state import ResultState, result_state
+from inferometer_operator.reconcile.result_state import (
+    ResultState,
+    is_awaited,
+    is_settled,
+    result_state,
+)
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
 
 _NOT_MEASURED_YET = {"LoadStarting", "Preparing"}
@@ -43,8 +49,20 @@ def fail(context: ReconcileContext, reason: ReasonName, message: str) -> Plan:
     return finish(context)
 
 
+def complete(context: ReconcileContext, result: ResultState) -> Plan:
+    """Return the plan that ends a run as Complete now, and what follows from it at once."""
+    context.draft.update(
+        phase="Complete", progress_percent=100, completion_time=format_time(context.now)
+    )
+    _report_complete(context, result)
+    return finish(context)
+
+
 def finish(context: ReconcileContext) -> Plan:
-    """Return what is left to do for a run that is Complete or Failed."""
+    """Return what is left to do for a run that is Complete or Failed.
+
+    Nothing that the result needs is deleted before the result is kept or given up.
+    """
     draft, load = context.draft, load_state(context)
     if draft.is_true("Finished"):
         return _expire(context, Plan(context.status, delete=_leftover_targets(context, load)))
@@ -53,12 +71,32 @@ def finish(context: ReconcileContext) -> Plan:
         _report_stopping(draft)
         look = seconds_until(context.now, stop_by)
         return Plan(context.status, stop=load.pod_name, look_again_seconds=min(5.0, look or 5.0))
-    if load.stage == "over" and context.status.result is None and draft.is_true("Failed"):
-        result = result_state(context, load, _outcome(draft))
+    if not is_settled(context.status) and (load.stage == "over" or is_awaited(context.status)):
+        result = result_state(context, load, _outcome(context))
         if not result.done:
-            return result.plan(context.status)
-        _record_partial_result(context, result)
+            return _await_result(context, result)
+        _record_result(context, result)
     return _clean_up(context, load)
+
+
+def _await_result(context: ReconcileContext, result: ResultState) -> Plan:
+    """Return the plan of a run whose result is awaited; after a minute its server goes."""
+    _report_ended(context.draft)
+    plan = result.plan(context)
+    finished = context.draft.find("Finished")
+    since = None if finished is None else parse_time(finished.last_transition_time)
+    if since is None or not _cleans(context):
+        return plan
+    server_goes = add_seconds(since, SERVER_KEPT_SECONDS)
+    if context.now < server_goes:
+        look = seconds_until(context.now, server_goes) or 0.0
+        return replace(plan, look_again_seconds=min(look, plan.look_again_seconds or look))
+    servers = (
+        (role, child)
+        for role, child in run_children(context.observed, context.uid)
+        if role == "server"
+    )
+    return replace(plan, delete=(*plan.delete, *deletion_targets(servers)))
 
 
 def record_scenarios(draft: StatusDraft, result: ResultState) -> None:
@@ -74,51 +112,82 @@ def _report_stopping(draft: StatusDraft) -> None:
         draft.set_conditions(ConditionUpdate("Measuring", "True", "Stopping", message))
 
 
-def _outcome(draft: StatusDraft) -> Outcome:
-    """Return the outcome of a failed run for its result document."""
-    failed = draft.find("Failed")
-    reason, message = ("Failed", "") if failed is None else (failed.reason, failed.message)
-    return Outcome(
-        state="Interrupted" if reason == "Cancelled" else "Failed", reason=reason, message=message
-    )
-
-
-def _record_partial_result(context: ReconcileContext, result: ResultState) -> None:
-    """Copy what was measured before a run failed to its status."""
-    draft, scenarios = context.draft, len(context.run.spec.scenarios)
-    record_scenarios(draft, result)
-    failed = draft.find("Failed")
-    if result.lost is None or failed is None:
-        draft.update(result=result.reference)
-        draft.set_conditions(incomplete_condition(context.status, scenarios))
-        return
-    note = f" The result document is not kept ({result.lost}): {result.message}"
-    message = failed.message
-    if note not in message:
-        message = f"{clip(message)[: 4096 - len(note)]}{note}"
-    reason: ReasonName = failed.reason  # type: ignore[assignment] # written from ReasonName
-    draft.set_conditions(
-        ConditionUpdate("Failed", "True", reason, message),
-        incomplete_condition(context.status, scenarios),
-    )
-
-
-def _clean_up(context: ReconcileContext, load: LoadState) -> Plan:
-    """Return the plan that deletes the children, and sets Finished once they are gone."""
-    targets = _leftover_targets(context, load)
-    draft = context.draft
+def _report_ended(draft: StatusDraft) -> None:
     measuring = draft.find("Measuring")
     if measuring is not None and (
         measuring.status == "True" or measuring.reason in _NOT_MEASURED_YET
     ):
         message = "The load generator has ended."
         draft.set_conditions(ConditionUpdate("Measuring", "False", "Ended", message))
+
+
+def _outcome(context: ReconcileContext) -> Outcome:
+    """Return the outcome of a run for its result document."""
+    failed, collected = context.draft.find("Failed"), context.observed.downloaded
+    if failed is not None:
+        state: OutcomeState = "Interrupted" if failed.reason == "Cancelled" else "Failed"
+        return Outcome(state=state, reason=failed.reason, message=failed.message)
+    if collected is not None and collected.document is not None:
+        return collected.document.outcome
+    return Outcome(state="Complete", reason="Measured")
+
+
+def _record_result(context: ReconcileContext, result: ResultState) -> None:
+    """Copy what was measured to the status of a run that has ended, and what became of it."""
+    draft = context.draft
+    if is_awaited(context.status):
+        # The time to live counts from here.
+        draft.update(completion_time=format_time(context.now))
+    if draft.is_true("Complete"):
+        _report_complete(context, result)
+        return
+    record_scenarios(draft, result)
+    draft.update(result=result.reference)
+    draft.set_conditions(incomplete_condition(context.status, len(context.run.spec.scenarios)))
+    failed = draft.find("Failed")
+    if result.lost is None or failed is None:
+        return
+    note = _lost_note(result)
+    message = f"{clip(failed.message)[: 4096 - len(note)]}{note}"
+    reason: ReasonName = failed.reason  # type: ignore[assignment] # written from ReasonName
+    draft.set_conditions(
+        ConditionUpdate("Failed", "True", reason, message),
+        ConditionUpdate("Finished", "False", result.lost, note.strip()),
+    )
+
+
+def _report_complete(context: ReconcileContext, result: ResultState) -> None:
+    """Report what a Complete run measured, and where its result is, as far as that is known."""
+    draft, scenarios = context.draft, len(context.run.spec.scenarios)
+    record_scenarios(draft, result)
+    draft.update(result=result.reference)
+    kept = result.reference
+    where = "" if kept is None else f" The result is in {', '.join(kept.config_maps)}."
+    which = "The scenario is" if scenarios == 1 else f"All {scenarios} scenarios are"
+    message = f"{which} measured.{where}{_lost_note(result)}"
+    reason: ReasonName = result.lost or "Measured"
+    draft.set_conditions(ConditionUpdate("Complete", "True", reason, message))
+    if result.done:
+        draft.set_conditions(valid_condition(context.status, scenarios))
+
+
+def _lost_note(result: ResultState) -> str:
+    if result.lost is None:
+        return ""
+    return f" The result document is not kept ({result.lost}): {result.message}"[:2048]
+
+
+def _clean_up(context: ReconcileContext, load: LoadState) -> Plan:
+    """Return the plan that deletes the children, and sets Finished once they are gone."""
+    targets = _leftover_targets(context, load)
+    draft = context.draft
+    _report_ended(draft)
     since = _completed_at(context)
     gone_by = [gone_deadline(pod, since) for pod in _pods_to_go(context, load)]
     waits = [each for each in gone_by if each > context.now]
     forced = add_seconds(since, FORCED_SECONDS)
     # An object without pods is gone as soon as it is deleted.
-    has_pods = any(target.kind in KINDS_WITH_PODS for target in targets)
+    has_pods = any(target.kind == KIND_WITH_PODS for target in targets)
     if context.now < forced and (has_pods or waits):
         look = seconds_until(context.now, *waits, forced)
         return Plan(context.status, delete=targets, look_again_seconds=look)
@@ -133,7 +202,7 @@ def _report_finished(context: ReconcileContext) -> None:
     ready = draft.find("ServerReady")
     if (
         ready is not None
-        and context.observed.deployment is None
+        and context.observed.server_job is None
         and context.is_launched
         and ready.reason in {"Ready", "ServerStarting"}
     ):
@@ -182,7 +251,7 @@ def _leftover_targets(context: ReconcileContext, load: LoadState) -> tuple[Delet
     children: Children = run_children(context.observed, context.uid)
     if not _cleans(context):
         children = tuple(
-            (kind, child) for kind, child in children if kind == "Job" and _may_send_load(load)
+            (role, child) for role, child in children if role == "load" and _may_send_load(load)
         )
     return deletion_targets(children)
 

@@ -19,8 +19,9 @@ from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.agent_assignment import AgentAssignment, assign_agents
 from inferometer_operator.reconcile.child_faults import (
     child_fault,
-    job_create_failure,
+    has_ended,
     mount_failure,
+    pod_create_failure,
     pod_creation_fault,
 )
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
@@ -72,7 +73,7 @@ class LoadChildren:
 def load_state(context: ReconcileContext) -> LoadState:
     """Return the state of the load generator of a run that has begun."""
     pod = master_pod(load_pods(context))
-    return _without_pod(context, context.observed.job) if pod is None else _with_pod(context, pod)
+    return _without_pod(context) if pod is None else _with_pod(context, pod)
 
 
 def _with_pod(context: ReconcileContext, pod: Json) -> LoadState:
@@ -163,25 +164,20 @@ def load_pod_request(context: ReconcileContext) -> PodRequest:
     """Return what each load pod requests."""
     resources = context.settings.load.resources
     words = f"cpu {resources.cpu}, memory {resources.memory}"
-    return PodRequest("load generator", words, restarts=False)
+    return PodRequest("load generator", words)
 
 
-def _without_pod(context: ReconcileContext, job: Json | None) -> LoadState:
+def _without_pod(context: ReconcileContext) -> LoadState:
+    job = context.observed.load_job
     if not job_was_created(context):
         return LoadState("absent")
     if job is None or is_deleting(job):
         return _lost(_gone(f"The Job {context.load} was deleted by another client"))
-    status = job.get("status") or {}
-    ended = any(
-        each.get("type") in {"Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"}
-        and each.get("status") == "True"
-        for each in status.get("conditions") or ()
-    )
     measuring = context.draft.find("Measuring")
     had_started = measuring is not None and measuring.reason in _HAD_STARTED
-    if ended or status.get("failed") or status.get("succeeded") or had_started:
+    if has_ended(job) or had_started:
         return _lost(_gone(f"The pod of the Job {context.load} is gone, and its log with it"))
-    words = job_create_failure(context.observed.events, job)
+    words = pod_create_failure(context.observed.events, job)
     requests = f", which requests {load_pod_request(context).resources}"
     refused = None if words is None else pod_creation_fault("load generator", words, requests)
     return LoadState("starting", fault=refused)

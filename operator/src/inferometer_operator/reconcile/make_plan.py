@@ -3,9 +3,6 @@
 from dataclasses import replace
 from datetime import datetime
 
-from pydantic import ValidationError
-
-from inferometer_api.spec.run import Retention
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.acceptance import Rejection, find_rejection, parse_run
 from inferometer_operator.reconcile.advance import advance, fail_if_too_old
@@ -20,10 +17,12 @@ from inferometer_operator.reconcile.conditions import (
 )
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.events import run_events
+from inferometer_operator.reconcile.expiry import read_retention
 from inferometer_operator.reconcile.finish import fail, finish
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.reconcile.queue_position import report_queue_position
+from inferometer_operator.reconcile.status_size import fit_status
 from inferometer_operator.reconcile.suspend import hold, is_rolling_back, roll_back
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
 from inferometer_operator.settings import Settings
@@ -50,7 +49,8 @@ def make_plan(run: Json, observed: Observed, settings: Settings, now: datetime, 
     else:
         plan = _continue(ReconcileContext(run, accepted, draft, observed, settings, now, token))
         scenarios = len(accepted.spec.scenarios)
-    return replace(plan, events=run_events(before, plan.status, scenarios))
+    status = fit_status(plan.status)
+    return replace(plan, status=status, events=run_events(before, status, scenarios))
 
 
 def _continue(context: ReconcileContext) -> Plan:
@@ -81,8 +81,8 @@ def _begin(context: ReconcileContext) -> Plan:
     if spec.suspend:
         return hold(context)
     if not context.observed.queue_position.admitted:
-        look = report_queue_position(draft, context.observed.queue_position, context.now)
-        return Plan(context.status, look_again_seconds=look)
+        report_queue_position(draft, context.observed.queue_position, context.now)
+        return Plan(context.status)
     draft.update(phase="Starting", start_time=format_time(context.now))
     message = "The spec is valid and allowed. The run begins."
     draft.set_conditions(ConditionUpdate("Accepted", "True", "Accepted", message))
@@ -108,18 +108,10 @@ def _reject(
         message = "" if cause is None else cause.message
         draft.set_conditions(ConditionUpdate("Finished", "True", "Failed", message))
     completed_at = parse_time(draft.status.completion_time) or now
-    due = add_seconds(completed_at, _retention(run).ttl_seconds_after_finished)
+    due = add_seconds(completed_at, read_retention(run).ttl_seconds_after_finished)
     metadata = run["metadata"]
     if now >= due:
         gone = DeletionTarget("BenchmarkRun", str(metadata["name"]), str(metadata["uid"]))
         return Plan(draft.status, delete=(gone,))
     targets = deletion_targets(run_children(observed, metadata["uid"]))
     return Plan(draft.status, delete=targets, look_again_seconds=seconds_until(now, due))
-
-
-def _retention(run: Json) -> Retention:
-    spec = run.get("spec")
-    try:
-        return Retention.read(spec.get("retention") or {} if spec else {})
-    except (ValidationError, AttributeError):
-        return Retention()

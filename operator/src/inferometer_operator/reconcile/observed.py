@@ -13,8 +13,11 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_operator.reconcile.result_packer import ResultPacker
 
 Json = Mapping[str, Any]
-ChildKind = Literal["Job", "Deployment", "ConfigMap", "Service"]
+ChildKind = Literal["Job", "ConfigMap", "Service"]
 """Kinds of the objects that the operator creates for a run, except for its results."""
+ChildRole = Literal["load", "server", "plan", "fleet"]
+"""Roles of these objects: the Jobs of load and server, the load generator's plan, and the Service
+of a fleet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class DownloadedResult:
     """Why there is no document, as a sentence."""
     reason: Literal["ResultIncomplete", "ResultTooLarge", "ResultLost"] = "ResultIncomplete"
     """The kind of fault: a gap or a wrong checksum; a size over the limit; no log at all."""
+    passing: bool = False
+    """Whether it may still come: the log cannot be read now, or may not be written to its end."""
     packing: ResultPacker = field(default_factory=ResultPacker, compare=False, repr=False)
     """Goes with the document: decisions pack it once. Those of a large one take a second, in which
     nothing else of the loop runs unless the edge decides in a thread."""
@@ -84,7 +89,7 @@ class Observed:
     """The observed state of one run. None: absent, or not read."""
 
     queue_position: QueuePosition
-    children: Mapping[ChildKind, Json | None] = field(default_factory=dict)
+    children: Mapping[ChildRole, Json | None] = field(default_factory=dict)
     """The run's own objects of `child_names`: another owner's object of the name is None here, and
     becomes a refusal."""
     pods: tuple[Json, ...] = ()
@@ -92,7 +97,7 @@ class Observed:
     result_maps: tuple[Json, ...] = ()
     """ConfigMaps with the labels of the run's results, its own or not, by name."""
     events: tuple[Json, ...] = ()
-    """Warnings about the run's Deployment, ReplicaSet, Job and pods, newest last."""
+    """Warnings about the run's Jobs and pods, newest last."""
     references: Mapping[ObjectReference, Json | None] = field(default_factory=dict)
     """The metadata ({"labels": ...}) of each object in `references`; None: it does not exist. Read
     until the run starts; Secrets only if the settings allow them."""
@@ -109,19 +114,20 @@ class Observed:
     report: LoadReport | None = None
     """The load generator's last report, or its termination message once it has ended."""
     downloaded: DownloadedResult | None = None
-    """The result of Plan.download; the worker always sets it, with a fault at worst."""
+    """The result of Plan.download, or why the last attempt failed. None: not tried yet, or dropped
+    before a pause."""
 
     @property
-    def deployment(self) -> Json | None:
-        """The server's Deployment."""
-        return self.children.get("Deployment")
+    def server_job(self) -> Json | None:
+        """The server's Job."""
+        return self.children.get("server")
 
     @property
-    def job(self) -> Json | None:
-        """The Job of the load."""
-        return self.children.get("Job")
+    def load_job(self) -> Json | None:
+        """The load generator's Job."""
+        return self.children.get("load")
 
     @property
     def plan_map(self) -> Json | None:
         """The ConfigMap with the load generator's plan."""
-        return self.children.get("ConfigMap")
+        return self.children.get("plan")

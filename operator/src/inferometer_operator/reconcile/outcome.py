@@ -31,6 +31,12 @@ def load_outcome(
             return _explained(context, outcome, load, served)
 
 
+def is_unknown(context: ReconcileContext) -> bool:
+    """Return whether only a document that is still awaited can say how the load generator ended."""
+    collected = context.observed.downloaded
+    return _reported(context) is None and collected is not None and collected.passing
+
+
 def reason_of(outcome: Outcome) -> ReasonName:
     """Return the catalogue's reason for an outcome."""
     return _BY_NAME.get(outcome.reason, "LoadGeneratorFailed")

@@ -3,7 +3,6 @@
 Any author may write the labels of a run; the controller decides whose pod it is.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -109,24 +108,22 @@ def main_container(pod: Json) -> Json:
 
 def has_started(pod: Json) -> bool:
     """Return whether a pod's container runs or has run."""
-    container = main_container(pod)
-    state = container.get("state") or {}
-    return "running" in state or "terminated" in state or bool(container.get("restartCount"))
+    state = main_container(pod).get("state") or {}
+    return "running" in state or "terminated" in state
 
 
 def last_end(container: Json) -> ContainerExit | None:
-    """Return how a container ended last, None if it never did."""
-    for member in ("state", "lastState"):
-        end: dict[str, Any] | None = (container.get(member) or {}).get("terminated")
-        if end is not None:
-            return ContainerExit(
-                container=str(container.get("name", "")),
-                code=int(end.get("exitCode", 0)),
-                reason=str(end.get("reason") or ""),
-                message=str(end.get("message") or "").strip(),
-                at=parse_time(end.get("finishedAt")),
-            )
-    return None
+    """Return how a container ended, None if it has not: none is restarted."""
+    end: dict[str, Any] | None = (container.get("state") or {}).get("terminated")
+    if end is None:
+        return None
+    return ContainerExit(
+        container=str(container.get("name", "")),
+        code=int(end.get("exitCode", 0)),
+        reason=str(end.get("reason") or ""),
+        message=str(end.get("message") or "").strip(),
+        at=parse_time(end.get("finishedAt")),
+    )
 
 
 def image_digest(pod: Json) -> str:
@@ -160,34 +157,25 @@ def own_pods(context: ReconcileContext) -> tuple[Json, ...]:
 
 
 def server_pods(context: ReconcileContext) -> tuple[Json, ...]:
-    """Return the run's server pods: those of a ReplicaSet of its Deployment."""
-    return tuple(
-        pod
-        for pod in context.observed.pods
-        if component(pod) == SERVER and is_replica_set_of(_replica_set(pod), context.server)
-    )
+    """Return the run's server pods: those of the server's Job."""
+    return _pods_of(context, SERVER, context.server, context.observed.server_job)
 
 
 def load_pods(context: ReconcileContext) -> tuple[Json, ...]:
     """Return the run's load pods: those of its Job, at most one per completion index."""
+    return _pods_of(context, LOADGEN, context.load, context.observed.load_job)
+
+
+def _pods_of(
+    context: ReconcileContext, of: str, job_name: str, job: Json | None
+) -> tuple[Json, ...]:
     return tuple(
         pod
         for pod in context.observed.pods
-        if component(pod) == LOADGEN and _is_of_job(context, controller_of(pod))
+        if component(pod) == of and _is_of_job(controller_of(pod), job_name, job)
     )
 
 
-def is_replica_set_of(name: str, deployment: str) -> bool:
-    """Return whether a Deployment names its ReplicaSets so: its own name and a hash."""
-    return re.fullmatch(f"{re.escape(deployment)}-[a-z0-9]+", name) is not None
-
-
-def _replica_set(pod: Json) -> str:
-    owner = controller_of(pod)
-    return str(owner.get("name", "")) if owner.get("kind") == "ReplicaSet" else ""
-
-
-def _is_of_job(context: ReconcileContext, owner: Json) -> bool:
-    job = context.observed.job
+def _is_of_job(owner: Json, name: str, job: Json | None) -> bool:
     same = job is None or owner.get("uid") == job["metadata"].get("uid")
-    return owner.get("kind") == "Job" and owner.get("name") == context.load and same
+    return owner.get("kind") == "Job" and owner.get("name") == name and same

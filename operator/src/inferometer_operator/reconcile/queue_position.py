@@ -1,15 +1,18 @@
 """The queue of runs: benchmarks on one node disturb each other, so few run at a time."""
 
-import re
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Literal
 
 from inferometer_operator.reconcile.conditions import ConditionUpdate, StatusDraft
 from inferometer_operator.reconcile.observed import Json, QueuePosition
 
-_AS_OF = re.compile(r"\(as of (\d{4}-\d{2}-\d{2}T\d{2}:\d{2})Z\)")
+_EXACT = 10
+_STEPS = (1, 2, 5)
+"""Positions after the tenth are told in bands that end at these, times a power of ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class QueuedRun:
     name: str
     state: Literal["waiting", "admitted", "inactive"]
     """inactive: finished, suspended, or being deleted with nothing left to clean up."""
+    begun: str = ""
+    """Its startTime, empty before it begins."""
 
 
 def queued_run(run: Json) -> QueuedRun:
@@ -34,25 +39,42 @@ def queued_run(run: Json) -> QueuedRun:
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         state=_state(run),
+        begun=str((run.get("status") or {}).get("startTime") or ""),
     )
 
 
-def queue_position(run: QueuedRun, runs: Collection[QueuedRun], slots: int) -> QueuePosition:
-    """Return a run's position: oldest first, with at most `slots` runs admitted at a time.
+def queue_order(waiting: Iterable[QueuedRun], served: Mapping[str, str]) -> list[QueuedRun]:
+    """Return the waiting runs in the order of their turns.
 
-    A run that is admitted already, or inactive, counts as admitted.
+    The namespaces take turns, the one that was served longest ago first; `served` says when a run
+    of a namespace last began, as text. Within a namespace the oldest run goes first.
     """
-    if run.state != "waiting":
-        return QueuePosition(admitted=True)
-    holding = sorted((each for each in runs if each.state == "admitted"), key=_age)
-    before = sorted(
-        (each for each in runs if each.state == "waiting" and _age(each) < _age(run)), key=_age
-    )
-    position = len(before) + 1 - max(0, slots - len(holding))
-    if position <= 0:
-        return QueuePosition(admitted=True)
-    ahead = before[-1] if before else holding[0]
-    return QueuePosition(admitted=False, position=position, ahead=f"{ahead.namespace}/{ahead.name}")
+    by_namespace: dict[str, list[QueuedRun]] = {}
+    for run in sorted(waiting, key=_age):
+        by_namespace.setdefault(run.namespace, []).append(run)
+    # By age where they were served at the same time, or never: a dict keeps its order.
+    namespaces = sorted(by_namespace, key=lambda name: served.get(name, ""))
+    rounds = zip_longest(*(by_namespace[name] for name in namespaces))
+    return [run for turn in rounds for run in turn if run is not None]
+
+
+def band(position: int) -> tuple[int, int]:
+    """Return the first and the last position that are told alike: 1 to 10 exactly, then coarser."""
+    if position <= _EXACT:
+        return position, position
+    power = 10 ** (len(str(position - 1)) - 1)
+    ends = [power * step for step in (*_STEPS, 10)]
+    at = bisect_left(ends, position)
+    return ends[at - 1] + 1, ends[at]
+
+
+def told(queued: QueuePosition) -> str:
+    """Return what a waiting run's status says of its position."""
+    first, last = band(queued.position)
+    if first < last:
+        return f"Position {first} to {last} in the queue"
+    behind = f"; {queued.ahead} is ahead" if queued.ahead else ""
+    return f"Position {first} in the queue{behind}"
 
 
 def _age(run: QueuedRun) -> tuple[str, str, str]:
@@ -62,7 +84,9 @@ def _age(run: QueuedRun) -> tuple[str, str, str]:
 def _state(run: Json) -> Literal["waiting", "admitted", "inactive"]:
     status = run.get("status") or {}
     conditions = status.get("conditions") or []
-    if any(each["type"] == "Finished" and each["status"] == "True" for each in conditions):
+    finished: Json = next((each for each in conditions if each["type"] == "Finished"), {})
+    if finished.get("status") == "True" or finished.get("reason") == "ResultPending":
+        # Nobody knows how long a result is awaited, and nothing of the run sends load.
         return "inactive"
     if status.get("startTime"):
         return "admitted"
@@ -71,22 +95,12 @@ def _state(run: Json) -> Literal["waiting", "admitted", "inactive"]:
     return "inactive" if held else "waiting"
 
 
-def report_queue_position(draft: StatusDraft, queued: QueuePosition, now: datetime) -> float | None:
-    """Write a waiting run's position to its status, at most once a minute.
-
-    Return in how many seconds to look again; None if only another run's end can change it.
-    """
-    minute = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
-    place = f"Position {queued.position} in the queue"
-    behind = f"; {queued.ahead} is ahead" if queued.ahead else ""
+def report_queue_position(draft: StatusDraft, queued: QueuePosition, now: datetime) -> None:
+    """Write what is told of a waiting run's position to its status."""
     draft.update(phase="Queued")
-    message, look = f"{place} (as of {minute}Z){behind}.", None
+    place = told(queued)
+    message = f"{place} (as of {now.astimezone(UTC):%Y-%m-%dT%H:%M}Z)."
     before = draft.find("Accepted")
-    if before is not None and before.reason == "Queued":
-        written = _AS_OF.search(before.message)
-        if before.message.startswith(f"{place} ") and behind in before.message:
-            message = before.message
-        elif written is not None and written[1] == minute:
-            message, look = before.message, 60.0 - (now.second + now.microsecond / 1e6)
+    if before is not None and before.reason == "Queued" and before.message.startswith(f"{place} ("):
+        message = before.message
     draft.set_conditions(ConditionUpdate("Accepted", "True", "Queued", message))
-    return look

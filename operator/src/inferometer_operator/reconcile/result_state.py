@@ -2,16 +2,19 @@
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 
 from inferometer_api.plan.cluster_objects import RESULT_FILE
-from inferometer_api.plan.deadlines import RESULT_STORED_SECONDS
+from inferometer_api.plan.deadlines import RESULT_SECONDS
 from inferometer_api.results.result import Outcome
-from inferometer_api.status.condition_reasons import ReasonName
+from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_api.status.run_status import ResultReference, RunStatus, ScenarioSummary
+from inferometer_api.timestamps import format_time
 from inferometer_operator.manifests.config_maps import result_config_maps
 from inferometer_operator.manifests.owner import PARTS_ANNOTATION, Manifest
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.child_faults import child_fault
+from inferometer_operator.reconcile.conditions import ConditionUpdate, find_condition
 from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting
 from inferometer_operator.reconcile.load_state import LoadState
 from inferometer_operator.reconcile.observed import Json
@@ -22,8 +25,12 @@ from inferometer_operator.reconcile.times import add_seconds
 
 _SOON_SECONDS = 0.2
 """No watch reports ConfigMaps that were created or deleted."""
-_REFUSED_SECONDS = 10.0
-"""The executor decides when to retry refused creations."""
+_RETRIED_SECONDS = 10.0
+"""The edges decide when to retry what was refused or could not be read."""
+_LOST: frozenset[str] = frozenset(
+    {"ResultIncomplete", "ResultTooLarge", "ResultLost", "ResultNotKept"}
+)
+"""Reasons of a result that was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,9 @@ class ResultState:
     """State of the result."""
 
     done: bool = True
+    """Whether it is kept or given up."""
+    waits: str = ""
+    """Why it is neither yet, if not only for a moment."""
     download: str | None = None
     create: tuple[Manifest, ...] = ()
     delete: tuple[DeletionTarget, ...] = ()
@@ -42,10 +52,16 @@ class ResultState:
     message: str = ""
     """Why the document is not kept."""
 
-    def plan(self, status: RunStatus) -> Plan:
+    def plan(self, context: ReconcileContext) -> Plan:
         """Return what to do next, if it is not done."""
+        if self.waits:
+            until = format_time(_until(context))
+            message = f"{self.waits} Retried until {until}. {REASONS['ResultPending'].remedy}"
+            context.draft.set_conditions(
+                ConditionUpdate("Finished", "False", "ResultPending", message)
+            )
         return Plan(
-            status,
+            context.status,
             create=self.create,
             delete=self.delete,
             download=self.download,
@@ -53,24 +69,50 @@ class ResultState:
         )
 
 
-def result_state(context: ReconcileContext, load: LoadState, outcome: Outcome) -> ResultState:
-    """Return the state of an ended load generator's result, and what to do to keep it.
+def is_awaited(status: RunStatus) -> bool:
+    """Return whether a result could not be read or kept at once, and still may be."""
+    finished = find_condition(status, "Finished")
+    return finished is not None and finished.reason == "ResultPending"
 
-    `outcome` is how the run ended; it goes into the document.
+
+def is_settled(status: RunStatus) -> bool:
+    """Return whether the result of an ended load generator is kept or given up."""
+    named = (find_condition(status, "Complete"), find_condition(status, "Finished"))
+    return status.result is not None or any(
+        each is not None and each.reason in _LOST for each in named
+    )
+
+
+def result_state(context: ReconcileContext, load: LoadState, outcome: Outcome) -> ResultState:
+    """Return the state of a load generator's result, and what to do to keep it.
+
+    `outcome` is how the run ended; it goes into the document. Faults are retried as long as the
+    pod exists, until an hour after the run's deadline.
     """
     collected = context.observed.downloaded
+    if load.stage != "over":
+        found = "The load generator's pod is gone, and its log with it."
+        return ResultState(lost="ResultLost", message=found)
     if collected is None:
-        return ResultState(done=False, download=load.pod_name)
+        return ResultState(done=False, download=load.pod_name, look_again_seconds=_RETRIED_SECONDS)
     if collected.document is not None:
         added = _added(context, load, outcome)
-        return _keeping(context, collected.packing.packed(collected.document, added))
+        return _keeping(context, load, collected.packing.packed(collected.document, added))
+    if collected.passing and context.now < _until(context):
+        unread = collected.reason == "ResultLost"
+        return ResultState(
+            done=False,
+            waits=f"The result cannot be read yet: {collected.fault}" if unread else "",
+            download=load.pod_name,
+            look_again_seconds=_RETRIED_SECONDS,
+        )
     report = context.observed.report
     # The load generator itself has the best explanation.
     words = "" if report is None else report.document_missing_reason
     return ResultState(lost=collected.reason, message=words or collected.fault)
 
 
-def _keeping(context: ReconcileContext, packed: PackedResult) -> ResultState:
+def _keeping(context: ReconcileContext, load: LoadState, packed: PackedResult) -> ResultState:
     """Return what is to be done for a document to be kept."""
     wanted = result_config_maps(packed.gz_parts, context.owner)
     held = {name: each for name, each in _own_result_maps(context).items() if not is_deleting(each)}
@@ -81,18 +123,26 @@ def _keeping(context: ReconcileContext, packed: PackedResult) -> ResultState:
     if not absent:
         reference = ResultReference(config_maps=names, sha256=packed.sha256, bytes=packed.bytes)
         return ResultState(reference=reference, scenarios=packed.scenarios)
-    refused = [
-        (child, refusal)
-        for child, refusal in context.observed.refused.items()
-        if child in {f"ConfigMap/{name}" for name in names}
-    ]
-    for child, refusal in refused:
-        found = child_fault(context, child, refusal, " with the result")
-        if found.ends or context.now >= add_seconds(refusal.since, RESULT_STORED_SECONDS):
-            lost: ReasonName = "ResultNotKept"
-            return ResultState(lost=lost, message=found.message, scenarios=packed.scenarios)
-    look = _REFUSED_SECONDS if refused else _SOON_SECONDS
-    return ResultState(done=False, create=absent, look_again_seconds=look)
+    refused = next(
+        (each for each in context.observed.refused.items() if each[0].split("/")[1] in names), None
+    )
+    if refused is None:
+        return ResultState(done=False, create=absent, look_again_seconds=_SOON_SECONDS)
+    found = child_fault(context, *refused, " with the result")
+    if context.now >= _until(context):
+        lost: ReasonName = "ResultNotKept"
+        return ResultState(lost=lost, message=found.message, scenarios=packed.scenarios)
+    return ResultState(
+        done=False,
+        waits=f"The result cannot be kept yet: {found.message}",
+        create=absent,
+        download=load.pod_name,
+        look_again_seconds=_RETRIED_SECONDS,
+    )
+
+
+def _until(context: ReconcileContext) -> datetime:
+    return add_seconds(context.deadline, RESULT_SECONDS)
 
 
 def _own_result_maps(context: ReconcileContext) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""State of the server: its Deployment, pods, addresses, and whether it is still the same."""
+"""State of the server: its Job, pods, addresses, and whether it is still the same."""
 
 import json
 from collections.abc import Mapping
@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from inferometer_api.plan.load_plan import PlannedServer
 from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.server import Server
-from inferometer_api.timestamps import parse_time
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.manifests.owner import Manifest
-from inferometer_operator.manifests.server_deployment import server_deployment
+from inferometer_operator.manifests.server_job import server_job
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.child_faults import (
     child_fault,
+    has_ended,
     mount_failure,
+    pod_create_failure,
     pod_creation_fault,
-    replica_failure,
-    replica_set_create_failure,
 )
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.faults import (
@@ -55,7 +54,7 @@ def job_was_created(context: ReconcileContext) -> bool:
 
     Known from the cluster, or from a condition that is written only once the Job exists.
     """
-    if context.observed.job is not None or load_pods(context):
+    if context.observed.load_job is not None or load_pods(context):
         return True
     measuring = context.draft.find("Measuring")
     return measuring is not None and measuring.status != "Unknown"
@@ -91,21 +90,21 @@ def _external(context: ReconcileContext) -> ServerProgress:
 
 
 def _launched(context: ReconcileContext) -> ServerProgress:
-    deployment = context.observed.deployment
-    child = f"Deployment/{context.server}"
-    if deployment is None or is_deleting(deployment):
-        if job_was_created(context) or deployment is not None:
-            gone = f"The Deployment {context.server} was deleted while the run needed it"
+    job = context.observed.server_job
+    child = f"Job/{context.server}"
+    if job is None or is_deleting(job):
+        if job_was_created(context) or job is not None:
+            gone = f"The Job {context.server} was deleted while the run needed it"
             return ServerProgress(fault=make_fault("ServerDeleted", gone))
         refusal = context.observed.refused.get(child)
         fault = (
             None if refusal is None else child_fault(context, child, refusal, _requests(context))
         )
-        make = server_deployment(context.run, context.owner, context.settings)
+        make = server_job(context.run, context.owner, context.settings)
         return ServerProgress(fault=fault, create=(make,))
     live = tuple(pod for pod in server_pods(context) if pods.is_live(pod))
     return ServerProgress(
-        fault=_replaced(context) or _pods_fault(context) or _no_pods(context, deployment, live),
+        fault=_replaced(context) or _pods_fault(context) or _no_pods(context, job, live),
         servers=_planned(context, live),
         ready=len(live) == _server(context).replicas and all(map(pods.is_ready, live)),
     )
@@ -115,7 +114,7 @@ def _planned(context: ReconcileContext, live: tuple[Json, ...]) -> tuple[Planned
     whole = len(live) == _server(context).replicas
     if not whole or not all(pods.node(pod) and pods.address(pod) for pod in live):
         return ()
-    return tuple(_planned_server(context, pod) for pod in sorted(live, key=pods.name))
+    return tuple(_planned_server(context, pod) for pod in sorted(live, key=pods.completion_index))
 
 
 def _planned_server(context: ReconcileContext, pod: Json) -> PlannedServer:
@@ -148,7 +147,8 @@ def _replaced(context: ReconcileContext) -> RunFault | None:
         return None
     planned = planned_pod_uids(context.observed.plan_map)
     found = {pods.uid(pod): pod for pod in server_pods(context)}
-    for uid in sorted(planned):
+    # If one server ends, the Job deletes the others: its end explains theirs.
+    for uid in sorted(planned, key=lambda uid: (not _has_failed(found.get(uid)), uid)):
         pod = found.get(uid)
         if pod is None:
             return make_fault("ServerReplaced", "A server pod that the plan names is gone")
@@ -158,7 +158,9 @@ def _replaced(context: ReconcileContext) -> RunFault | None:
             return disruption_fault(pod, server_pod_request(context), context.now) or make_fault(
                 "ServerReplaced", words
             )
-        name, end = pods.name(pod), _ended_since_ready(context, pod)
+        name, end = pods.name(pod), pods.last_end(pods.main_container(pod))
+        if not context.draft.is_true("ServerReady"):
+            end = None
         shown = pod_fault(pod, server_pod_request(context), context.now)
         if shown is not None and shown.ends and (end is None or shown.reason in _SAY_MORE):
             return shown
@@ -170,19 +172,8 @@ def _replaced(context: ReconcileContext) -> RunFault | None:
     return None
 
 
-def _ended_since_ready(context: ReconcileContext, pod: Json) -> pods.ContainerExit | None:
-    """Return how a server that had been ready ended, or None if it has not.
-
-    A server may crash before it is ready and restart: that does not disturb the measurement.
-    """
-    end = pods.last_end(pods.main_container(pod))
-    ready = context.draft.find("ServerReady")
-    if end is None or ready is None or ready.status != "True":
-        return None
-    since = parse_time(ready.last_transition_time)
-    # The kubelet reports whole seconds.
-    late = end.at is None or since is None or end.at >= since.replace(microsecond=0)
-    return end if late or not pods.is_ready(pod) else None
+def _has_failed(pod: Json | None) -> bool:
+    return pod is not None and pods.is_over(pod) and not is_deleting(pod)
 
 
 def _pods_fault(context: ReconcileContext) -> RunFault | None:
@@ -205,14 +196,12 @@ def _fault_of(context: ReconcileContext, pod: Json, request: PodRequest) -> RunF
     return make_fault("ContainerNotStarted", f"The server's pod has no volumes yet: {words}")
 
 
-def _no_pods(
-    context: ReconcileContext, deployment: Json, live: tuple[Json, ...]
-) -> RunFault | None:
+def _no_pods(context: ReconcileContext, job: Json, live: tuple[Json, ...]) -> RunFault | None:
     if len(live) >= _server(context).replicas:
         return None
-    words = replica_failure(deployment)
-    if words is None and not live:
-        words = replica_set_create_failure(context.observed.events, deployment)
+    if has_ended(job):
+        return make_fault("ServerReplaced", f"A pod of the Job {context.server} is gone")
+    words = pod_create_failure(context.observed.events, job)
     return None if words is None else pod_creation_fault("server", words, _requests(context))
 
 

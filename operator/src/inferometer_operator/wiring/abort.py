@@ -23,10 +23,10 @@ async def delete_children(reader: Reader, writer: Writer, run: Json) -> bool:
     metadata = run["metadata"]
     namespace, uid = metadata["namespace"], metadata["uid"]
     children = []
-    for kind, name in child_names(metadata["name"]):
-        child = await reader.get_child(kind, namespace, name, uid)
+    for each in child_names(metadata["name"]):
+        child = await reader.get_child(each.kind, namespace, each.name, uid)
         if child is not None:
-            children.append((kind, child))
+            children.append((each.role, child))
     for target in deletion_targets(children):
         await writer.delete(namespace, target)
     return not children

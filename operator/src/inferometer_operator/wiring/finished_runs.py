@@ -25,9 +25,7 @@ from inferometer_api.metrics.definitions import (
 )
 from inferometer_api.metrics.exposition import head
 from inferometer_operator.reconcile.run_facts import FinishedFacts, RunFacts, ScenarioFacts
-
-MAX_FINISHED_RUNS = 200
-"""Only so many have series of their own."""
+from inferometer_operator.wiring.operator_stats import MAX_FINISHED_RUNS
 
 _Sample = tuple[tuple[str, ...], float | None]
 """The values of a series' labels, and its own; None: there is no such series."""

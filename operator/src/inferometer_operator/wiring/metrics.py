@@ -65,13 +65,15 @@ class _Collector(Collector):
             yield _api_errors(stats.api_errors)
             yield _histogram(RECONCILE, stats.reconcile_durations)
             if stats.runs_listed:
-                yield from _phases(stats.runs)
+                yield from _phases(stats)
 
 
-def _phases(runs: list[RunFacts]) -> Iterator[Family]:
-    phases = Counter(run.phase for run in runs)
+def _phases(stats: OperatorStats) -> Iterator[Family]:
+    phases = stats.phases
     yield _gauge(RUNS, [((phase,), phases[phase]) for phase in get_args(Phase)])
-    going = sorted((run for run in runs if run.finished is None), key=_urgency)[:MAX_ACTIVE_RUNS]
+    going = sorted((run for run in stats.runs if run.finished is None), key=_urgency)[
+        :MAX_ACTIVE_RUNS
+    ]
     yield _gauge(
         RUN_PHASE_SINCE, [((run.namespace, run.name, run.phase), run.since) for run in going]
     )

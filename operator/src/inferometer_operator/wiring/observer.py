@@ -1,20 +1,31 @@
-"""Observation of a run: reads only what can still change the decision."""
+"""Observation of a run: reads only what can still change the decision.
+
+Children come from the store of the watches; requests are made for what no watch delivers.
+"""
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.children import child_names
-from inferometer_operator.reconcile.conditions import is_true, read_status
+from inferometer_operator.reconcile.conditions import (
+    find_condition,
+    generation_of,
+    is_decided,
+    is_true,
+    read_status,
+)
 from inferometer_operator.reconcile.observed import (
-    ChildKind,
+    ChildRole,
     Json,
     ObjectReference,
     Observed,
@@ -32,6 +43,7 @@ from inferometer_operator.reconcile.pods import (
 )
 from inferometer_operator.reconcile.progress import progress_under_load
 from inferometer_operator.reconcile.references import raw_references
+from inferometer_operator.reconcile.result_state import is_settled
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
 
@@ -40,14 +52,33 @@ LOOK_SECONDS = 5.0
 """How often a run that does not measure yet is observed: some faults appear in Events alone."""
 _MOST_LOGS_REQUESTED = 4
 """Of many pods that hang, the first few explain why."""
+_FIRST_WARNINGS_SECONDS, _LONGEST_WARNINGS_SECONDS = 3.0, 60.0
+"""How long pods hang before Events are read, and then the longest pause; the pauses double."""
 
 
 @dataclass(slots=True)
-class PolledReport:
-    """The load generator's last report, and when to poll again."""
+class _Warnings:
+    """The Events about objects that hang, and when to read them again."""
+
+    about: frozenset[str] = frozenset()
+    """UIDs of the objects that hang."""
+    due: float = 0.0
+    pause_seconds: float = 0.0
+    found: tuple[Json, ...] = ()
+
+
+@dataclass(slots=True)
+class RunMemory:
+    """What was read of a run by requests; a restarted operator reads it again."""
 
     report: LoadReport | None = None
+    """The load generator's last report."""
     due: float = 0.0
+    """When to poll the load generator again."""
+    references: dict[ObjectReference, Json | None] | None = None
+    """The objects that the run names, of `generation`."""
+    generation: int | None = None
+    warnings: _Warnings = field(default_factory=_Warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,40 +90,43 @@ class Observer:
     settings: Settings
     clock: Callable[[], float] = time.monotonic
 
-    async def observe(self, run: Json, position: QueuePosition, polled: PolledReport) -> Observed:
+    async def observe(self, run: Json, position: QueuePosition, memory: RunMemory) -> Observed:
         """Return the observed state of the run."""
         status = read_status(run)
         if status.start_time is None:
-            return await self._before_begin(run, position)
+            return await self._before_begin(run, status, position, memory)
         metadata = run["metadata"]
         uid, namespace = metadata["uid"], metadata["namespace"]
-        children, pods, result_maps = await asyncio.gather(
-            self._children(run),
-            self.reader.list_pods(namespace, uid),
-            self.reader.list_result_maps(namespace, uid),
-        )
+        children, pods = await self._children(run), self.reader.list_pods(namespace, uid)
+        if not is_decided(status) and _lacks_pods(children, pods):
+            # The watch of Jobs may be ahead of that of pods, and a pod that is lost ends the run.
+            await self.reader.refresh_pods(namespace, uid)
+            pods = self.reader.list_pods(namespace, uid)
         load = master_pod(load_pods(pods))
         finished = is_true(status, "Finished")
-        to_plan = (
-            not finished and children.get("ConfigMap") is None and not (load and has_started(load))
-        )
-        under_load = progress_under_load(polled.report) is not None
+        to_plan = not finished and children.get("plan") is None and not (load and has_started(load))
+        to_keep = load is not None and ending(load) is not None and not is_settled(status)
+        under_load = progress_under_load(memory.report) is not None
         return Observed(
             queue_position=position,
             children=children,
             pods=pods,
-            result_maps=result_maps,
+            result_maps=await self.reader.list_result_maps(namespace, uid) if to_keep else (),
             events=()
             if finished or under_load
-            else await self._warnings(namespace, children, pods),
+            else await self._warnings(namespace, children, pods, memory.warnings),
             service=None if finished or load else await self._service(run),
             agents=await list_agents(self.reader, self.settings, run, pods) if to_plan else None,
             behind_service=await list_backends(self.reader, run) if to_plan else None,
-            report=None if finished or load is None else await self._report(load, polled),
+            report=None if finished or load is None else await self._report(load, memory),
         )
 
-    async def _before_begin(self, run: Json, position: QueuePosition) -> Observed:
-        service, found = await asyncio.gather(self._service(run), self._references(run))
+    async def _before_begin(
+        self, run: Json, status: RunStatus, position: QueuePosition, memory: RunMemory
+    ) -> Observed:
+        service, found = await asyncio.gather(
+            self._service(run), self._references(run, status, position, memory)
+        )
         # An External server exists already: the plan is made as soon as the run begins.
         begins = position.admitted and service is not None
         return Observed(
@@ -103,7 +137,20 @@ class Observer:
             behind_service=await list_backends(self.reader, run) if begins else None,
         )
 
-    async def _references(self, run: Json) -> dict[ObjectReference, Json | None]:
+    async def _references(
+        self, run: Json, status: RunStatus, position: QueuePosition, memory: RunMemory
+    ) -> dict[ObjectReference, Json | None]:
+        """Return the objects that the run names; while it is queued, as they were when it came."""
+        accepted = find_condition(status, "Accepted")
+        is_queued = accepted is not None and accepted.reason == "Queued"
+        generation = generation_of(run)
+        if (
+            is_queued
+            and not position.admitted
+            and memory.references is not None
+            and memory.generation == generation
+        ):
+            return memory.references
         namespace = run["metadata"]["namespace"]
         named = [
             each
@@ -113,20 +160,18 @@ class Observer:
         found = await asyncio.gather(
             *(self.reader.get_metadata(each.kind, namespace, each.name) for each in named)
         )
-        return dict(zip(named, found, strict=True))
+        memory.references, memory.generation = dict(zip(named, found, strict=True)), generation
+        return memory.references
 
-    async def _children(self, run: Json) -> dict[ChildKind, Json | None]:
+    async def _children(self, run: Json) -> dict[ChildRole, Json | None]:
         metadata = run["metadata"]
         namespace, uid = metadata["namespace"], metadata["uid"]
-        wanted = [
-            (kind, name)
-            for kind, name in child_names(metadata["name"])
-            if kind != "Service" or _is_fleet(run)
-        ]
+        names = child_names(metadata["name"])
+        wanted = [each for each in names if each.role != "fleet" or _is_fleet(run)]
         found = await asyncio.gather(
-            *(self.reader.get_child(kind, namespace, name, uid) for kind, name in wanted)
+            *(self.reader.get_child(each.kind, namespace, each.name, uid) for each in wanted)
         )
-        return {kind: child for (kind, _), child in zip(wanted, found, strict=True)}
+        return {each.role: child for each, child in zip(wanted, found, strict=True)}
 
     async def _service(self, run: Json) -> Json | None:
         name = external_service_name(run)
@@ -136,40 +181,60 @@ class Observer:
         return found
 
     async def _warnings(
-        self, namespace: str, children: Mapping[ChildKind, Json | None], pods: tuple[Json, ...]
+        self,
+        namespace: str,
+        children: Mapping[ChildRole, Json | None],
+        pods: tuple[Json, ...],
+        memory: _Warnings,
     ) -> tuple[Json, ...]:
-        """Return why pods are not created or do not start, if any are missing."""
-        deployment, job = children.get("Deployment"), children.get("Job")
-        requests = [
-            self.reader.list_warnings(namespace, pod["metadata"]["uid"])
-            for pod in [pod for pod in pods if _hangs(pod)][:_MOST_LOGS_REQUESTED]
-        ]
-        components = {component(pod) for pod in pods if is_live(pod)}
-        if deployment is not None and SERVER not in components:
-            requests.append(
-                self.reader.list_replica_set_failures(namespace, deployment["metadata"]["name"])
+        """Return why pods are not created or do not start, if any have been missing for long."""
+        about = [pod["metadata"]["uid"] for pod in pods if _hangs(pod)][:_MOST_LOGS_REQUESTED]
+        live = Counter(component(pod) for pod in pods if is_live(pod))
+        for job, of in ((children.get("server"), SERVER), (children.get("load"), LOADGEN)):
+            if job is not None and live[of] < job["spec"]["parallelism"]:
+                about.append(job["metadata"]["uid"])
+        now = self.clock()
+        if not memory.about & set(about):
+            memory.found, memory.pause_seconds = (), _FIRST_WARNINGS_SECONDS
+            memory.due = now + memory.pause_seconds
+        memory.about = frozenset(about)
+        if about and now >= memory.due:
+            memory.pause_seconds = min(2 * memory.pause_seconds, _LONGEST_WARNINGS_SECONDS)
+            memory.due = now + memory.pause_seconds
+            requests = (self.reader.list_warnings(namespace, uid) for uid in about)
+            memory.found = tuple(
+                event for found in await asyncio.gather(*requests) for event in found
             )
-        if job is not None and LOADGEN not in components:
-            requests.append(self.reader.list_warnings(namespace, job["metadata"]["uid"]))
-        return tuple(event for found in await asyncio.gather(*requests) for event in found)
+        return memory.found
 
-    async def _report(self, pod: Json, polled: PolledReport) -> LoadReport | None:
+    async def _report(self, pod: Json, memory: RunMemory) -> LoadReport | None:
         """Return the load generator's report; after its end, its termination message."""
         ended = ending(pod)
         if ended is not None:
-            return parse_last_report(ended) or polled.report
+            return parse_last_report(ended) or memory.report
         at = running_address(pod)
-        if at is not None and self.clock() >= polled.due:
-            await self.poll(at, polled)
-        return polled.report
+        if at is not None and self.clock() >= memory.due:
+            await self.poll(at, memory)
+        return memory.report
 
-    async def poll(self, address: str, polled: PolledReport) -> bool:
+    async def poll(self, address: str, memory: RunMemory) -> bool:
         """Poll a load generator; return whether its report is worth a new plan."""
-        before = polled.report
-        polled.report = await self.loadgen.report(address) or before
-        loaded = progress_under_load(polled.report) is not None
-        polled.due = self.clock() + (_POLL_SECONDS if loaded else _POLL_BEFORE_LOAD_SECONDS)
-        return loaded or _stage(polled.report) != _stage(before)
+        before = memory.report
+        memory.report = await self.loadgen.report(address) or before
+        loaded = progress_under_load(memory.report) is not None
+        memory.due = self.clock() + (_POLL_SECONDS if loaded else _POLL_BEFORE_LOAD_SECONDS)
+        return loaded or _stage(memory.report) != _stage(before)
+
+
+def _lacks_pods(children: Mapping[ChildRole, Json | None], pods: tuple[Json, ...]) -> bool:
+    """Return whether a Job counts pods that have ended, and none of its pods is known."""
+    known = {component(pod) for pod in pods}
+    ended = (
+        of
+        for job, of in ((children.get("server"), SERVER), (children.get("load"), LOADGEN))
+        if job is not None and (job.get("status") or {}).keys() & {"failed", "succeeded"}
+    )
+    return any(of not in known for of in ended)
 
 
 def _is_fleet(run: Json) -> bool:

@@ -1,12 +1,28 @@
 """Statistics of the operator for its metrics, taken from what the workers read anyway."""
 
+import asyncio
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from inferometer_api.metrics.definitions import RECONCILE
+from inferometer_api.status.run_status import Phase
+from inferometer_operator.reconcile.expiry import is_finished
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.run_facts import RunFacts, run_facts
+
+MAX_FINISHED_RUNS = 200
+"""Only so many have series of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is known of every run."""
+
+    version: str
+    phase: Phase
+    name: tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -29,7 +45,10 @@ class DurationHistogram:
 
 
 class OperatorStats:
-    """The runs, and what reconciling them took."""
+    """The runs, and what reconciling them took.
+
+    Of finished runs only the newest are known by more than their phase.
+    """
 
     def __init__(self) -> None:
         self.is_leader = False
@@ -38,33 +57,78 @@ class OperatorStats:
         self.reconcile_durations = DurationHistogram(RECONCILE.buckets)
         self.api_errors: Counter[str] = Counter()
         self._facts: dict[str, RunFacts] = {}
-        self._versions: dict[str, str] = {}
+        self._unread: dict[str, Json] = {}
+        """Finished runs whose facts nobody has asked for yet: most of those that a new leader lists
+        are replaced by newer ones before."""
+        self._seen: dict[str, _Seen] = {}
         self._by_name: dict[tuple[str, str], str] = {}
+        self._ends: list[tuple[str, str]] = []
+        """A heap of the newest ends and their runs' UIDs; one whose facts are gone is void."""
 
     @property
     def runs(self) -> list[RunFacts]:
-        """Return the facts about each run."""
+        """Return the facts about each run that goes on, and about the newest finished ones."""
+        while self._unread:
+            self._read_one()
         return list(self._facts.values())
+
+    @property
+    def phases(self) -> Counter[Phase]:
+        """Return how many runs are in each phase."""
+        return Counter(seen.phase for seen in self._seen.values())
+
+    async def read_finished(self) -> None:
+        """Read the facts about finished runs while the loop goes on."""
+        while self._unread:
+            self._read_one()
+            await asyncio.sleep(0)
 
     def update_run(self, run: Json) -> None:
         """Add a run, or replace what is known of it."""
-        metadata = run["metadata"]
-        uid, version = metadata["uid"], metadata.get("resourceVersion", "")
-        if version and self._versions.get(uid) == version:
+        metadata, status = run["metadata"], run.get("status") or {}
+        uid, version = str(metadata["uid"]), str(metadata.get("resourceVersion", ""))
+        name = (str(metadata.get("namespace", "")), str(metadata["name"]))
+        seen = self._seen.get(uid)
+        if version and seen is not None and seen.version == version:
             return
-        facts = run_facts(run)
         # Of two runs of one name the earlier is gone, even without an event.
-        self.remove_run(self._by_name.get((facts.namespace, facts.name), uid))
-        self._facts[uid], self._versions[uid] = facts, version
-        self._by_name[facts.namespace, facts.name] = uid
+        self.remove_run(self._by_name.get(name, uid))
+        self._by_name[name] = uid
+        end = str(status.get("completionTime") or "") if is_finished(run) else None
+        if end is None:
+            self._facts[uid] = run_facts(run)
+        elif self._makes_room(end):
+            self._unread[uid] = run
+            heappush(self._ends, (end, uid))
+        self._seen[uid] = _Seen(version, status.get("phase") or "Pending", name)
 
     def remove_run(self, uid: str) -> None:
         """Remove a run that no longer exists."""
-        facts = self._facts.pop(uid, None)
-        self._versions.pop(uid, None)
-        if facts is not None and self._by_name.get((facts.namespace, facts.name)) == uid:
-            del self._by_name[facts.namespace, facts.name]
+        self._drop(uid)
+        seen = self._seen.pop(uid, None)
+        if seen is not None and self._by_name.get(seen.name) == uid:
+            del self._by_name[seen.name]
 
     def count_api_error(self, code: str) -> None:
         """Count a failed request to the API server."""
         self.api_errors[code] += 1
+
+    def _makes_room(self, end: str) -> bool:
+        """Return whether a run that ended then is among the newest; drop the oldest of them."""
+        known = self._facts.keys() | self._unread.keys()
+        self._ends = [each for each in self._ends if each[1] in known]
+        heapify(self._ends)
+        if len(self._ends) < MAX_FINISHED_RUNS:
+            return True
+        if end <= self._ends[0][0]:
+            return False
+        self._drop(heappop(self._ends)[1])
+        return True
+
+    def _drop(self, uid: str) -> None:
+        self._facts.pop(uid, None)
+        self._unread.pop(uid, None)
+
+    def _read_one(self) -> None:
+        uid, run = self._unread.popitem()
+        self._facts[uid] = run_facts(run)

@@ -8,10 +8,12 @@ from typing import Any
 
 import structlog
 
+from inferometer_api.plan.deadlines import NAMESAKE_SECONDS
 from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_operator.cluster.child_store import is_child_of
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
-from inferometer_operator.cluster.reader import Reader, is_child_of
+from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.reconcile.conditions import read_status
@@ -47,8 +49,8 @@ class Refusals:
     def add(self, child: str, error: ApiError, now: datetime, holder: Json | None = None) -> bool:
         """Record a refusal; return whether it is new.
 
-        The pause grows with the time: 2, 4, 8 and 16 s after the first, then 30 s; always 1 s while
-        the name is taken by `holder`.
+        The pause grows with the time: 2, 4, 8 and 16 s after the first, then 30 s. It is 1 s in the
+        first minute that the name is taken by `holder`.
         """
         before = self.by_child.get(child)
         since = now if before is None else before.since
@@ -56,7 +58,7 @@ class Refusals:
         self.by_child[child] = refusal
         lasts = (now - since).total_seconds()
         pause = min(max(_FIRST_PAUSE_SECONDS, lasts), _LONGEST_PAUSE_SECONDS)
-        if error.code == _TAKEN:
+        if error.code == _TAKEN and lasts < NAMESAKE_SECONDS:
             pause = _TAKEN_PAUSE_SECONDS
         self._again[child] = now + timedelta(seconds=pause)
         return refusal != before
@@ -65,6 +67,10 @@ class Refusals:
         """Forget a child that was created, or is no longer wanted."""
         self.by_child.pop(child, None)
         self._again.pop(child, None)
+
+    def all_due(self, now: datetime) -> bool:
+        """Return whether to retry everything that was refused."""
+        return all(now >= again for again in self._again.values())
 
     def next_seconds(self, now: datetime) -> float | None:
         """Return the seconds until the next retry, or None if there is none."""
@@ -102,8 +108,10 @@ class PlanExecutor:
         """
         news = False
         wanted = {f"{child['kind']}/{child['metadata']['name']}": child for child in plan.create}
-        for key in set(refusals.by_child) - set(wanted):
-            refusals.drop(key)
+        if plan.download is None:
+            # Without its document, a plan does not name the ConfigMaps of a result.
+            for key in set(refusals.by_child) - set(wanted):
+                refusals.drop(key)
         for key, child in wanted.items():
             if not refusals.due(key, self.now()):
                 return news
@@ -113,6 +121,12 @@ class PlanExecutor:
                 if holder is None or not is_child_of({"metadata": holder}, run["metadata"]["uid"]):
                     return refusals.add(key, refusal, self.now(), holder) or news
                 # It was created before, and the answer was lost.
+                await self.reader.refresh_child(
+                    child["kind"],
+                    child["metadata"]["namespace"],
+                    child["metadata"]["name"],
+                    run["metadata"]["uid"],
+                )
             refusals.drop(key)
             news = True
         return news
@@ -124,9 +138,14 @@ class PlanExecutor:
         )
 
     async def delete_targets(self, run: Json, plan: Plan) -> None:
-        """Delete the targets of the plan."""
+        """Delete the targets of the plan; the run itself only as the plan knew it.
+
+        A person may have raised its retention meanwhile. Raises ApiError, a Conflict, then.
+        """
+        metadata = run["metadata"]
         for target in plan.delete:
-            await self.writer.delete(run["metadata"]["namespace"], target)
+            version = metadata["resourceVersion"] if target.kind == "BenchmarkRun" else None
+            await self.writer.delete(metadata["namespace"], target, version=version)
 
     async def stop_load(self, name: str, observed: Observed) -> bool:
         """Request this load pod to stop; return whether it accepts."""

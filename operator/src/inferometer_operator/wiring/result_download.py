@@ -1,12 +1,15 @@
 """Download of a run's result from the log of its load pod, one run at a time.
 
 A large result takes more than half of the operator's memory, so that one run alone holds its own.
+No run holds it while it waits for the cluster.
 """
 
 import asyncio
 import ctypes
 import gc
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from inferometer_api.results.reading import UnreadableResultError, read_result
 from inferometer_api.results.result_transport import IncompleteError, TooLargeError, decode_log
@@ -14,8 +17,13 @@ from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import DownloadedResult, Json
 
-_PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""A container counts as ended before its runtime has written the last lines of the log."""
+_PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""After each attempt that failed; the last one again and again."""
+_SETTLED_SECONDS = 15.0
+"""A container counts as ended before its runtime has written the last lines of the log. A log that
+lacks the same for so long will not get it: nothing writes to it."""
+_HOLD_SECONDS = 1.0
+"""The longest pause over which a run keeps its result in memory."""
 
 
 @dataclass(slots=True)
@@ -24,51 +32,93 @@ class ResultDownload:
 
     slot: asyncio.Semaphore
     """Shared by all runs."""
+    clock: Callable[[], float] = time.monotonic
     found: DownloadedResult | None = None
     done: bool = False
     """Whether the result is kept, or never will be: the download is needed no longer."""
     _holds_slot: bool = False
+    _failures: int = 0
+    _due: float = 0.0
+    _fault: str = ""
+    """The last fault, since `_since`."""
+    _since: float = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to try to download now."""
+        return self.found is None or (self.found.passing and self.clock() >= self._due)
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether another run holds its result in memory."""
+        return self.slot.locked() and not self._holds_slot
+
+    @property
+    def next_seconds(self) -> float | None:
+        """Seconds until the next attempt, or None if nothing failed."""
+        if self.found is None or not self.found.passing or self.done:
+            return None
+        return max(0.1, self._due - self.clock())
 
     async def download(self, reader: Reader, pod: Json) -> None:
-        """Download the result from an ended load pod, once no other run holds one."""
+        """Try once to download the result of an ended load pod; wait while another run holds one.
+
+        `found` is the result then, or why there is none, and whether another attempt may find it.
+        """
         if not self._holds_slot:
             await self.slot.acquire()
             self._holds_slot = True
-        self.found = await download_result(reader, pod)
+        try:
+            self.found = await download_result(reader, pod)
+        finally:
+            if self.found is None or self.found.document is None:
+                self._release_slot()
         if self.found.document is None:
-            self._release_slot()
+            self.found = self._failed(self.found)
+        else:
+            self._failures = 0
+
+    def release(self, pause_seconds: float | None) -> None:
+        """Forget the result before a pause: for good if it is done, else if the pause is long."""
+        holds = self.found is not None and self.found.document is not None
+        if self.done or (holds and (pause_seconds is None or pause_seconds > _HOLD_SECONDS)):
+            self.drop()
 
     def drop(self) -> None:
         """Forget the result, so that the next run can download its own."""
+        if self.found is not None and self.found.document is not None:
+            self.found = None
+            _release_memory()
         self.found = None
         self._release_slot()
+
+    def _failed(self, found: DownloadedResult) -> DownloadedResult:
+        """Return a failed attempt with whether it may pass; the next one is due after a pause."""
+        now = self.clock()
+        if found.fault != self._fault:
+            self._fault, self._since = found.fault, now
+        self._due = now + _PAUSES_SECONDS[min(self._failures, len(_PAUSES_SECONDS) - 1)]
+        self._failures += 1
+        if found.reason == "ResultIncomplete" and now < self._since + _SETTLED_SECONDS:
+            return replace(found, passing=True)
+        return found
 
     def _release_slot(self) -> None:
         if self._holds_slot:
             self._holds_slot = False
-            _release_memory()
             self.slot.release()
 
 
 async def download_result(reader: Reader, pod: Json) -> DownloadedResult:
-    """Return the result in the log of an ended load pod; retry while the log is incomplete."""
-    found = await _read_result(reader, pod)
-    for pause_seconds in _PAUSES_SECONDS:
-        if found.document is not None or found.reason == "ResultTooLarge":
-            break
-        await asyncio.sleep(pause_seconds)
-        found = await _read_result(reader, pod)
-    return found
-
-
-async def _read_result(reader: Reader, pod: Json) -> DownloadedResult:
+    """Return the result in the log of an ended load pod, or why there is none."""
     metadata = pod["metadata"]
     container = pod["spec"]["containers"][0]["name"]
     try:
         lines = await reader.read_log(metadata["namespace"], metadata["name"], container)
     except (ApiError, UnreachableError) as error:
+        # Whatever it is passes: a kubelet that starts does not know its pods yet.
         message = f"Cannot read the log of pod {metadata['name']}: {error}"
-        return DownloadedResult(None, message, "ResultLost")
+        return DownloadedResult(None, message, "ResultLost", passing=True)
     # Several megabytes: parsed in a thread, so that the event loop continues.
     found = await asyncio.to_thread(_parse_result, lines)
     lines.clear()

@@ -1,62 +1,118 @@
 """The queue of all runs: at most `slots` are admitted at a time.
 
 What is known of runs comes from the cluster. A claim covers the time between the admission of a run
-and the status that shows it, so that two runs never begin at once.
+and the status that shows it, so that two runs never begin at once. The order is found once after a
+change, however many runs wait, and a waiting run is woken only when its status would say something
+else.
 """
 
+import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 from inferometer_operator.reconcile.observed import Json, QueuePosition
-from inferometer_operator.reconcile.queue_position import QueuedRun, queue_position, queued_run
+from inferometer_operator.reconcile.queue_position import (
+    QueuedRun,
+    queue_order,
+    queued_run,
+    told,
+)
+
+_QUIET_SECONDS, _LONGEST_QUIET_SECONDS = 2.0, 20.0
+"""While runs arrive, positions change with each: they are told once no more have come for so long,
+and after the longer time in any case."""
+_WRITES, _WRITES_SECONDS = 2, 60.0
+"""A waiting run is told so many positions in so many seconds."""
+_NEVER = float("-inf")
+
+
+@dataclass(slots=True)
+class _Told:
+    """What a waiting run was told last, and when it was told anything."""
+
+    what: str = ""
+    times: list[float] = field(default_factory=list)
 
 
 class RunQueue:
-    """All runs of the operator, and their positions."""
+    """All runs of the operator that wait or are admitted, and their positions."""
 
-    def __init__(self, slots: int, wake: Callable[[str], None]) -> None:
-        """Create a queue that calls `wake` with the UID of a run whose position has changed."""
+    def __init__(
+        self,
+        slots: int,
+        wake: Callable[[str, float], None],
+        clock: Callable[[], float] = time.monotonic,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Create a queue that calls `wake` with the UID of a run to look at, and in how long.
+
+        It calls `changed` after each change of the order; `wake_moved` should follow soon.
+        """
         self._slots = slots
+        self._changed = changed
         self._wake = wake
+        self._clock = clock
         self._runs: dict[str, QueuedRun] = {}
+        self._served: dict[str, str] = {}
+        """When a run of each namespace last began."""
         self._claims: set[str] = set()
         """UIDs of runs that were admitted and whose status does not show it yet."""
-        self._reported: dict[str, QueuePosition] = {}
-        """The position that each run was given last."""
         self._deferred: set[str] = set()
         self._deactivated: set[str] = set()
+        self._told: dict[str, _Told] = {}
+        self._order: list[QueuedRun] | None = None
+        """The waiting runs in their order; None: it is to be found again."""
+        self._places: dict[str, int] = {}
+        self._holders: list[QueuedRun] = []
+        self._arrived_at = self._arrivals_began_at = _NEVER
+
+    def __contains__(self, uid: str) -> bool:
+        """Return whether a run waits or is admitted."""
+        return uid in self._runs
 
     def update(self, run: Json) -> None:
         """Add a run, or replace what is known of it."""
         queued = queued_run(run)
-        if queued.uid in self._deactivated:
-            queued = replace(queued, state="inactive")
-        if queued.state != "waiting":
+        served = self._served.get(queued.namespace, "")
+        if queued.begun > served:
+            self._served[queued.namespace] = queued.begun
+            self._reorder()
+        if queued.state == "inactive" or queued.uid in self._deactivated:
+            self._remove(queued.uid)
+            return
+        if queued.state == "admitted":
             self._clear(queued.uid)
         if self._runs.get(queued.uid) != queued:
+            if queued.uid not in self._runs:
+                self._note_arrival()
             self._runs[queued.uid] = queued
-            self._wake_waiting()
+            self._reorder()
 
     def remove(self, uid: str) -> None:
         """Remove a run that no longer exists."""
-        self._clear(uid)
         self._deactivated.discard(uid)
-        if self._runs.pop(uid, None) is not None:
-            self._wake_waiting()
+        self._remove(uid)
 
     def position(self, uid: str) -> QueuePosition:
         """Return a run's position; an admitted run keeps its slot until `release_claim`."""
-        self._deferred.discard(uid)
-        position = self._position(self._runs[uid])
-        self._reported[uid] = position
-        if position.admitted and self._runs[uid].state == "waiting":
+        if uid in self._deferred:
+            self._deferred.discard(uid)
+            self._reorder()
+        queued = self._position(uid)
+        if not queued.admitted:
+            report = self._told.setdefault(uid, _Told())
+            if report.what != told(queued):
+                report.what = told(queued)
+                report.times = [*report.times, self._clock()][-_WRITES:]
+        elif uid in self._runs and self._runs[uid].state == "waiting":
             self._claims.add(uid)
-        return position
+            self._reorder()
+        return queued
 
     def is_admitted(self, uid: str) -> bool:
         """Return whether a run holds a slot now."""
         run = self._runs.get(uid)
-        return run is not None and self._with_claim(run).state == "admitted"
+        return run is not None and (run.state == "admitted" or uid in self._claims)
 
     def has_claim(self, uid: str) -> bool:
         """Return whether a run was admitted and is not known to have begun."""
@@ -66,37 +122,84 @@ class RunQueue:
         """Let the next run go first, until this one requests its position again."""
         self._claims.discard(uid)
         self._deferred.add(uid)
-        self._wake_waiting()
+        self._reorder()
 
     def deactivate(self, uid: str) -> None:
         """Free the slot of a run that still exists but has nothing left to disturb others."""
         self._deactivated.add(uid)
-        self._clear(uid)
-        self._runs[uid] = replace(self._runs[uid], state="inactive")
-        self._wake_waiting()
+        self._remove(uid)
 
     def release_claim(self, uid: str) -> None:
         """Free the slot of a run that was admitted and did not begin."""
         if uid in self._claims:
             self._claims.discard(uid)
-            self._wake_waiting()
+            self._reorder()
 
-    def _position(self, run: QueuedRun) -> QueuePosition:
-        runs = [*map(self._with_claim, self._runs.values())]
-        return queue_position(self._with_claim(run), runs, self._slots)
+    def wake_moved(self) -> float | None:
+        """Wake the waiting runs that may begin, and those that are to be told another position.
 
-    def _with_claim(self, run: QueuedRun) -> QueuedRun:
-        if run.uid in self._claims:
-            return replace(run, state="admitted")
-        return replace(run, state="inactive") if run.uid in self._deferred else run
+        To be called after changes. Return in how many seconds to call it again, None: after the
+        next change.
+        """
+        now = self._clock()
+        quiet_at = min(
+            self._arrived_at + _QUIET_SECONDS, self._arrivals_began_at + _LONGEST_QUIET_SECONDS
+        )
+        unquiet = False
+        for uid, report in self._told.items():
+            queued = self._position(uid)
+            if queued.admitted:
+                self._wake(uid, 0.0)
+            elif told(queued) != report.what:
+                unquiet = unquiet or now < quiet_at
+                if now >= quiet_at:
+                    full = len(report.times) == _WRITES
+                    free_at = report.times[0] + _WRITES_SECONDS if full else now
+                    self._wake(uid, max(0.0, free_at - now))
+        return quiet_at - now if unquiet else None
+
+    def _position(self, uid: str) -> QueuePosition:
+        order = self._found_order()
+        place = self._places.get(uid)
+        free = max(0, self._slots - len(self._holders))
+        if place is None or place < free:
+            return QueuePosition(admitted=True)
+        ahead = order[place - 1] if place else self._holders[0]
+        return QueuePosition(
+            admitted=False, position=place + 1 - free, ahead=f"{ahead.namespace}/{ahead.name}"
+        )
+
+    def _found_order(self) -> list[QueuedRun]:
+        if self._order is None:
+            self._holders = [run for run in self._runs.values() if self.is_admitted(run.uid)]
+            # What was admitted last is served last, though no status shows yet when it began.
+            served = {**self._served, **{self._runs[uid].namespace: "~" for uid in self._claims}}
+            passed = self._claims | self._deferred
+            waiting = (
+                run
+                for run in self._runs.values()
+                if run.state == "waiting" and run.uid not in passed
+            )
+            self._order = queue_order(waiting, served)
+            self._places = {run.uid: place for place, run in enumerate(self._order)}
+        return self._order
+
+    def _reorder(self) -> None:
+        self._order = None
+        self._changed()
+
+    def _note_arrival(self) -> None:
+        now = self._clock()
+        if now >= self._arrived_at + _QUIET_SECONDS:
+            self._arrivals_began_at = now
+        self._arrived_at = now
+
+    def _remove(self, uid: str) -> None:
+        self._clear(uid)
+        if self._runs.pop(uid, None) is not None:
+            self._reorder()
 
     def _clear(self, uid: str) -> None:
         self._claims.discard(uid)
-        self._reported.pop(uid, None)
+        self._told.pop(uid, None)
         self._deferred.discard(uid)
-
-    def _wake_waiting(self) -> None:
-        """Wake each waiting run whose position has changed."""
-        for uid, before in list(self._reported.items()):
-            if not before.admitted and self._position(self._runs[uid]) != before:
-                self._wake(uid)

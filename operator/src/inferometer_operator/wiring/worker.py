@@ -21,13 +21,14 @@ from inferometer_operator.reconcile.conditions import is_true, read_status
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.pods import master_pod
+from inferometer_operator.reconcile.result_state import is_settled
 from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.abort import aborted_status, delete_children
 from inferometer_operator.wiring.observer import (
     LOOK_SECONDS,
     Observer,
-    PolledReport,
+    RunMemory,
     load_pods,
     running_address,
 )
@@ -35,13 +36,15 @@ from inferometer_operator.wiring.operator_stats import OperatorStats
 from inferometer_operator.wiring.plan_executor import PlanExecutor, Refusals
 from inferometer_operator.wiring.result_download import ResultDownload
 from inferometer_operator.wiring.run_queue import RunQueue
+from inferometer_operator.wiring.status_memory import StatusMemory
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
-_GATHER_SECONDS = 0.05
-"""Events come in bursts: one round handles them together."""
+_SLOT_SECONDS = 1.0
+"""How often to look whether another run still holds its result in memory."""
 _MAX_INTERNAL_ERRORS = 6
 """Internal errors at one place in a row, over half a minute, before the run is aborted."""
 _MAX_ROUNDS = 10
+_NEVER = float("inf")
 _STOP_REQUEST_SECONDS = 2.0
 
 _log = structlog.get_logger()
@@ -79,7 +82,10 @@ class RunGoneError(Exception):
 
 
 class Worker:
-    """Reconciles one run, whenever it is woken or its time has come."""
+    """Reconciles one run, one step at a time; a pool says when.
+
+    It holds the newest version of the run that was heard, read or written.
+    """
 
     def __init__(self, dependencies: Dependencies, queue: RunQueue, run: Json) -> None:
         metadata = run["metadata"]
@@ -88,11 +94,17 @@ class Worker:
         self._name: str = metadata["name"]
         self._dependencies = dependencies
         self._queue = queue
-        self._woken = asyncio.Event()
-        self._polled = PolledReport()
+        self._memory = RunMemory()
         self._refusals = Refusals()
         self._result = ResultDownload(dependencies.result_slot)
-        self._version = ""
+        self._status = StatusMemory(run, dependencies.clock)
+        self._heard = run
+        """The run as the watch delivered it last: a plan that is at work goes by what it read."""
+        self._is_stale = False
+        """Whether the run is to be read before the next plan."""
+        self._due = 0.0
+        """When to reconcile the run next, unless something happens."""
+        self._gone_at: float | None = None
         self._load_address: str | None = None
         """The load generator's address, polled between the rounds."""
         self._token = secrets.token_urlsafe(24)
@@ -104,69 +116,92 @@ class Worker:
         self._internal_errors = 0
         self._log = _log.bind(namespace=self._namespace, run=self._name, uid=self.uid)
 
+    @property
+    def run(self) -> Json:
+        """The run as it was read or written last."""
+        return self._status.stored
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the run no longer exists."""
+        return self._gone_at is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is finished, and nothing but its expiry is left to do."""
+        return (
+            not self._failures
+            and not self._status.is_refused
+            and is_true(read_status(self._status.stored), "Finished")
+        )
+
     def wake(self) -> None:
-        """Reconcile the run soon."""
-        self._woken.set()
+        """Reconcile the run at the next step, whenever it was due."""
+        self._due = 0.0
 
-    def run_changed(self, run: Json) -> None:
-        """Reconcile the run soon, unless this version was read or written by this worker."""
-        if run["metadata"]["resourceVersion"] != self._version:
-            self._woken.set()
+    def hear(self, run: Json) -> bool:
+        """Take in an event of the run; return whether this worker did not know of it."""
+        if _version(run) <= max(_version(self._status.stored), _version(self._heard)):
+            return False
+        self._heard = run
+        self.wake()
+        return True
 
-    async def run(self) -> None:
-        """Reconcile the run until it is gone."""
-        try:
-            while True:
-                self._woken.clear()
-                self._load_address = None
-                pause = await self._reconcile_safely()
-                if self._result.done:
-                    self._result.drop()
-                if await self._wait(pause):
-                    await asyncio.sleep(_GATHER_SECONDS)
-        except RunGoneError:
+    def hear_deletion(self) -> None:
+        """Take in that the run no longer exists."""
+        if self._gone_at is None:
+            self._gone_at = self._dependencies.clock()
             self._log.info("run_gone")
-            self._dependencies.stats.remove_run(self.uid)
-            self._result.drop()
-            await self._wait_for_pods()
-        finally:
-            self._result.drop()
-            self._queue.remove(self.uid)
-            self._dependencies.stats.remove_run(self.uid)
+        self._dependencies.stats.remove_run(self.uid)
+        self.drop()
 
-    async def _wait(self, pause: float | None) -> bool:
-        """Wait for the pause or an event; poll the load generator meanwhile.
+    def drop(self) -> None:
+        """Let other runs hold their results."""
+        self._result.drop()
 
-        Return whether an event ended the wait.
+    async def work(self) -> float | None:
+        """Do what is due; return in how many seconds something is, None: after an event.
+
+        Raises RunGoneError once the run and its pods are gone.
         """
         clock = self._dependencies.clock
-        end = None if pause is None else clock() + pause
-        while True:
-            due = self._polled.due if self._load_address is not None else None
-            until = min((each for each in (end, due) if each is not None), default=None)
-            left = None if until is None else max(0.0, until - clock())
-            try:
-                async with asyncio.timeout(left):
-                    await self._woken.wait()
-            except TimeoutError:
-                if self._load_address is None or (end is not None and clock() >= end):
-                    return False
-                if await self._dependencies.observer.poll(self._load_address, self._polled):
-                    return False
-            else:
-                return True
+        if self._gone_at is None and not (self._load_address is not None and clock() < self._due):
+            await self._reconcile_and_rest()
+        elif self._gone_at is None and self._load_address is not None:
+            observer = self._dependencies.observer
+            if clock() >= self._memory.due and await observer.poll(
+                self._load_address, self._memory
+            ):
+                await self._reconcile_and_rest()
+        if self._gone_at is not None:
+            return self._wait_for_pods(self._gone_at)
+        due = self._due
+        if self._load_address is not None:
+            due = min(due, self._memory.due)
+        return max(0.0, due - clock()) if due < _NEVER else None
 
-    async def _wait_for_pods(self) -> None:
+    async def _reconcile_and_rest(self) -> None:
+        # A deletion or an event that comes meanwhile makes it due at once.
+        self._due, self._load_address = _NEVER, None
+        try:
+            pause = await self._reconcile_safely()
+        except RunGoneError:
+            self.hear_deletion()
+            return
+        self._result.release(pause)
+        if pause is not None:
+            self._due = min(self._due, self._dependencies.clock() + pause)
+
+    def _wait_for_pods(self, gone_at: float) -> float:
         """Keep the slot of a deleted run until its pods are gone: they would disturb the next."""
-        clock = self._dependencies.clock
-        end = clock() + GONE_SECONDS
-        while self._queue.is_admitted(self.uid) and clock() < end:
-            try:
-                if not await self._dependencies.reader.list_pods(self._namespace, self.uid):
-                    return
-            except (ApiError, UnreachableError) as error:
-                self._log.warning("api_request_failed", error=str(error))
-            await asyncio.sleep(_FIRST_PAUSE_SECONDS)
+        waits = (
+            self._queue.is_admitted(self.uid)
+            and self._dependencies.clock() < gone_at + GONE_SECONDS
+            and self._dependencies.reader.list_pods(self._namespace, self.uid)
+        )
+        if not waits:
+            raise RunGoneError
+        return LOOK_SECONDS
 
     async def _reconcile_safely(self) -> float | None:
         """Reconcile once, whatever happens; return in how many seconds to reconcile again."""
@@ -201,6 +236,7 @@ class Worker:
 
     def _handle_api_error(self, error: ApiError | UnreachableError) -> float:
         self._failures += 1
+        self._is_stale = True
         retry_after = error.retry_after_seconds if isinstance(error, ApiError) else None
         pause = max(retry_after or 0.0, self._backoff())
         if isinstance(error, ApiError) and error.conflict:
@@ -211,6 +247,7 @@ class Worker:
 
     async def _handle_internal_error(self, error: Exception) -> float | None:
         self._failures += 1
+        self._is_stale = True
         place = traceback.extract_tb(error.__traceback__)[-1]
         key = (type(error), place.filename, place.lineno)
         self._internal_errors = self._internal_errors + 1 if key == self._internal_error else 1
@@ -236,7 +273,7 @@ class Worker:
             return
         await delete_children(self._dependencies.reader, self._dependencies.writer, run)
         status = aborted_status(run, error, self._dependencies.now())
-        self._update(await self._dependencies.writer.apply_status(run, status))
+        await self._write_status(Plan(status))
         self._result.done = True
 
     async def _read(self) -> Json:
@@ -245,23 +282,38 @@ class Worker:
         )
         if run is None or run["metadata"]["uid"] != self.uid:
             raise RunGoneError
+        self._is_stale = False
+        run = self._status.recall(run)
         self._update(run)
         return run
 
+    async def _write_status(self, plan: Plan) -> Json:
+        """Write the status of a plan; return the run as it goes on, whatever is refused."""
+        run = await self._status.write(self._dependencies.executor, plan)
+        self._update(run)
+        if self._status.is_refused and is_true(read_status(run), "Finished"):
+            # The API server may never show it.
+            self._queue.deactivate(self.uid)
+        return run
+
     def _update(self, run: Json) -> None:
-        self._version = run["metadata"]["resourceVersion"]
         self._queue.update(run)
         self._dependencies.stats.update_run(run)
 
     async def _reconcile(self) -> float | None:
         """Observe, plan and act until nothing is left to do at once."""
-        run = await self._read()
+        if self._is_stale:
+            run = await self._read()
+        elif _version(self._heard) > _version(self._status.stored):
+            run = self._status.recall(self._heard)
+        else:
+            run = self._status.recalled()
         if run["metadata"].get("deletionTimestamp"):
             return await self._end_deleted(run)
         for _ in range(_MAX_ROUNDS):
             began = self._dependencies.clock()
             position = self._queue.position(self.uid)
-            observed = await self._dependencies.observer.observe(run, position, self._polled)
+            observed = await self._dependencies.observer.observe(run, position, self._memory)
             plan, observed = await self._make_plan(run, observed)
             run, again = await self._carry_out(run, observed, plan)
             self._dependencies.stats.reconcile_durations.observe(self._dependencies.clock() - began)
@@ -279,7 +331,7 @@ class Worker:
         now = self._dependencies.now()
         since = parse_time(run["metadata"]["deletionTimestamp"]) or now
         if now < add_seconds(since, GONE_SECONDS) and (
-            not gone or await self._dependencies.reader.list_pods(self._namespace, self.uid)
+            not gone or self._dependencies.reader.list_pods(self._namespace, self.uid)
         ):
             return LOOK_SECONDS
         self._queue.deactivate(self.uid)
@@ -290,7 +342,11 @@ class Worker:
             observed, refused=dict(self._refusals.by_child), downloaded=self._result.found
         )
         plan = self._plan(run, observed)
-        if plan.download is not None and self._result.found is None:
+        is_due = self._result.is_due and self._refusals.all_due(self._dependencies.now())
+        if plan.download is not None and self._result.must_wait:
+            # Other runs need this task of the pool meanwhile.
+            plan = dataclasses.replace(plan, look_again_seconds=_SLOT_SECONDS)
+        elif plan.download is not None and is_due:
             pod = next(pod for pod in observed.pods if pod["metadata"]["name"] == plan.download)
             await self._result.download(self._dependencies.reader, pod)
             observed = dataclasses.replace(observed, downloaded=self._result.found)
@@ -307,8 +363,7 @@ class Worker:
         """Carry a plan out; return the run as it is then, and whether to plan again at once."""
         executor = self._dependencies.executor
         began = read_status(run).start_time is not None
-        run = await executor.update_status(run, plan)
-        self._update(run)
+        run = await self._write_status(plan)
         if read_status(run).start_time is None:
             self._queue.release_claim(self.uid)
         news = await executor.create_children(run, plan, self._refusals)
@@ -316,7 +371,7 @@ class Worker:
         if plan.stop is not None:
             await self._request_stop(plan.stop, observed)
         status = read_status(run)
-        self._result.done = status.result is not None or is_true(status, "Finished")
+        self._result.done = is_settled(status) or is_true(status, "Finished")
         # The new status may change the next plan, and the worker's own write is no event.
         return run, news or began != (status.start_time is not None)
 
@@ -332,7 +387,12 @@ class Worker:
     def _pause(self, run: Json, observed: Observed, plan: Plan) -> float | None:
         """Return in how many seconds to reconcile again; None: only an event can change the run."""
         status = read_status(run)
-        pauses = [plan.look_again_seconds, self._refusals.next_seconds(self._dependencies.now())]
+        pauses = [
+            plan.look_again_seconds,
+            self._refusals.next_seconds(self._dependencies.now()),
+            self._result.next_seconds,
+            self._status.next_seconds,
+        ]
         if plan.stop is not None and not self._stops:
             # The load generator may not listen yet.
             pauses.append(_STOP_REQUEST_SECONDS)
@@ -342,3 +402,7 @@ class Worker:
             if not is_true(status, "Measuring"):
                 pauses.append(LOOK_SECONDS)
         return min((pause for pause in pauses if pause is not None), default=None)
+
+
+def _version(run: Json) -> int:
+    return int(run["metadata"].get("resourceVersion") or 0)

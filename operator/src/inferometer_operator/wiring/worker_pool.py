@@ -1,101 +1,195 @@
-"""The pool of workers: one for each run."""
+"""The pool that works on runs: a few tasks for any number of runs."""
 
 import asyncio
+from dataclasses import dataclass
 
 import structlog
 
-from inferometer_api.plan.cluster_objects import RUN_UID_LABEL
 from inferometer_operator.cluster.child_watch import ChildChange
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.reconcile.children import KIND_WITH_PODS
+from inferometer_operator.reconcile.expiry import expires_at
 from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.times import seconds_until
+from inferometer_operator.wiring.observer import LOOK_SECONDS
 from inferometer_operator.wiring.run_queue import RunQueue
-from inferometer_operator.wiring.worker import Dependencies, Worker
+from inferometer_operator.wiring.sweep import SWEPT_KINDS, keep_swept
+from inferometer_operator.wiring.work_queue import WorkQueue
+from inferometer_operator.wiring.worker import Dependencies, RunGoneError, Worker
 
-_RELIST_SECONDS = 10.0
-"""How long a new list of runs takes to arrive; then the runs that it lacked are looked at."""
-_RUNS_PER_PASS = 50
-"""Reading a run with many scenarios takes milliseconds, and the Lease must be renewed meanwhile."""
+_TASKS = 16
+"""Steps at a time: most of a step waits for the API server."""
+_GATHER_SECONDS = 0.05
+"""Events come in bursts: one step handles them together."""
+_RETRY_SECONDS = 30.0
 _log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class _FinishedRun:
+    """A run that is left until it expires."""
+
+    namespace: str
+    name: str
+
+
 class WorkerPool:
-    """One worker for each run, woken by each event of the run or its children."""
+    """A worker for each run that is not finished, and a time for each that is."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
         self._workers: dict[str, Worker] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._stopped = False
-        self._missing: set[str] = set()
-        """UIDs of runs that the current list has not shown yet."""
-        self._queue = RunQueue(dependencies.settings.max_concurrent_runs, self._wake)
+        self._finished: dict[str, _FinishedRun] = {}
+        self._work = WorkQueue(self._is_urgent, dependencies.clock)
+        self._moved = asyncio.Event()
+        self._queue = RunQueue(
+            dependencies.settings.max_concurrent_runs,
+            self._work.add,
+            dependencies.clock,
+            self._moved.set,
+        )
+        self._listed = asyncio.Event()
 
-    async def start(self) -> None:
-        """List every run, then start the workers: none is admitted before all are known."""
-        runs = await self._dependencies.reader.list_runs(self._dependencies.settings.namespace)
-        for number, run in enumerate(runs):
-            if number % _RUNS_PER_PASS == 0:
-                await asyncio.sleep(0)
-            self._update(run)
-        for run in runs:
-            self._start_worker(run)
-        self._dependencies.stats.runs_listed = True
-        _log.info("runs_listed", count=len(runs))
+    async def run(self) -> None:
+        """Work until cancelled; to be called once the children are known.
+
+        No run is admitted before all are known.
+        """
+        await self._listed.wait()
+        # What is left of a finished run may disturb the others.
+        for uid in self._dependencies.reader.children.run_uids(KIND_WITH_PODS, "Pod"):
+            if uid in self._finished:
+                self._work.add(uid)
+        room = asyncio.Semaphore(_TASKS)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._dependencies.stats.read_finished())
+            group.create_task(self._keep_positions())
+            group.create_task(self._keep_swept())
+            while True:
+                await room.acquire()
+                task = group.create_task(self._step(await self._work.get()))
+                task.add_done_callback(lambda _: room.release())
 
     def run_changed(self, kind: str | None, run: Json) -> None:
-        """Handle an event of a run; `kind` is the watch's type, None for an initial list."""
+        """Handle an event of a run; `kind` is the watch's type, None while all are listed."""
         uid = run["metadata"]["uid"]
-        self._missing.discard(uid)
         if kind == "DELETED":
-            self._dependencies.stats.remove_run(uid)
-            self._wake(uid)
+            self._run_gone(uid)
             return
-        self._update(run)
+        self._dependencies.stats.update_run(run)
+        self._queue.update(run)
         worker = self._workers.get(uid)
         if worker is not None:
-            worker.run_changed(run)
+            if worker.hear(run):
+                self._work.add(uid, _GATHER_SECONDS)
+        elif (due := expires_at(run)) is not None:
+            self._leave(run)
+            self._work.add(uid, seconds_until(self._dependencies.now(), due) or 0.0)
         else:
-            self._start_worker(run)
+            self._workers[uid] = Worker(self._dependencies, self._queue, run)
+            self._work.add(uid, _GATHER_SECONDS)
 
-    def runs_relisted(self) -> None:
-        """Handle the start of a new list: a run that it does not show is gone."""
-        self._missing = set(self._workers)
-        asyncio.get_running_loop().call_later(_RELIST_SECONDS, self._wake_missing)
+    def runs_listed(self, uids: frozenset[str]) -> None:
+        """Handle the end of a list of all runs: those that it lacks are gone."""
+        for uid in (self._workers.keys() | self._finished.keys()) - uids:
+            self._run_gone(uid)
+        if not self._listed.is_set():
+            self._listed.set()
+            self._dependencies.stats.runs_listed = True
+            _log.info("runs_listed", count=len(uids))
 
     def child_changed(self, change: ChildChange) -> None:
         """Handle an event of a child."""
-        self._wake((change.metadata.get("labels") or {}).get(RUN_UID_LABEL, ""))
-
-    async def stop(self) -> None:
-        """Cancel all workers and start no more; the cluster holds all state."""
-        self._stopped = True
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _update(self, run: Json) -> None:
-        self._queue.update(run)
-        self._dependencies.stats.update_run(run)
-
-    def _wake_missing(self) -> None:
-        for uid in self._missing:
-            self._wake(uid)
-        self._missing = set()
-
-    def _wake(self, uid: str) -> None:
-        worker = self._workers.get(uid)
+        worker = self._workers.get(change.run_uid)
         if worker is not None:
             worker.wake()
+            self._work.add(change.run_uid, _GATHER_SECONDS)
+        elif change.run_uid in self._finished and change.type != "DELETED":
+            self._work.add(change.run_uid, LOOK_SECONDS)
 
-    def _start_worker(self, run: Json) -> None:
-        if self._stopped:
-            # The watches end after the workers, and the next leader may work by then.
-            return
-        uid = run["metadata"]["uid"]
-        worker = Worker(self._dependencies, self._queue, run)
-        task = asyncio.create_task(worker.run(), name=f"run {uid}")
-        self._workers[uid], self._tasks[uid] = worker, task
-        task.add_done_callback(lambda _: self._remove_worker(uid))
+    async def _keep_swept(self) -> None:
+        """Delete what is left of runs that no longer exist."""
+        own = self._dependencies
+        await keep_swept(
+            own.reader.connection, own.writer, own.settings.namespace, self._unknown_runs
+        )
 
-    def _remove_worker(self, uid: str) -> None:
-        del self._workers[uid], self._tasks[uid]
+    def _unknown_runs(self) -> set[str]:
+        """Return the UIDs of runs that have children, but are not known to exist."""
+        there = {uid for uid, worker in self._workers.items() if not worker.is_gone}
+        return (
+            self._dependencies.reader.children.run_uids(*SWEPT_KINDS) - there - set(self._finished)
+        )
+
+    async def _keep_positions(self) -> None:
+        """Wake waiting runs whose position is another one."""
+        again: float | None = None
+        while True:
+            try:
+                async with asyncio.timeout(again):
+                    await self._moved.wait()
+            except TimeoutError:
+                pass
+            await asyncio.sleep(_GATHER_SECONDS)
+            self._moved.clear()
+            again = self._queue.wake_moved()
+
+    async def _step(self, uid: str) -> None:
+        """Do what is due for a run, and note when something is again."""
+        try:
+            worker = self._workers.get(uid) or await self._taken_up(uid)
+            if worker is None:
+                return
+            pause = await worker.work()
+            if worker.is_over:
+                self._leave(worker.run)
+            if pause is not None:
+                self._work.add(uid, pause)
+        except RunGoneError:
+            self._forget(uid)
+        except (ApiError, UnreachableError) as error:
+            _log.warning("api_request_failed", uid=uid, error=str(error))
+            self._work.add(uid, _RETRY_SECONDS)
+        finally:
+            self._work.done(uid)
+
+    async def _taken_up(self, uid: str) -> Worker | None:
+        """Return a worker of a finished run: it has expired, or something is left of it."""
+        finished = self._finished.get(uid)
+        if finished is None:
+            return None
+        reader = self._dependencies.reader
+        run = await reader.get("BenchmarkRun", finished.namespace, finished.name)
+        if run is None or run["metadata"]["uid"] != uid:
+            raise RunGoneError
+        self._finished.pop(uid, None)
+        self._workers[uid] = Worker(self._dependencies, self._queue, run)
+        return self._workers[uid]
+
+    def _leave(self, run: Json) -> None:
+        """Keep no more of a finished run than its name."""
+        metadata = run["metadata"]
+        worker = self._workers.pop(metadata["uid"], None)
+        if worker is not None:
+            worker.drop()
+        self._finished[metadata["uid"]] = _FinishedRun(metadata["namespace"], metadata["name"])
+
+    def _run_gone(self, uid: str) -> None:
+        worker = self._workers.get(uid)
+        if worker is None:
+            self._forget(uid)
+        else:
+            worker.hear_deletion()
+            self._work.add(uid)
+
+    def _forget(self, uid: str) -> None:
+        worker = self._workers.pop(uid, None)
+        if worker is not None:
+            worker.drop()
+        self._finished.pop(uid, None)
+        self._work.discard(uid)
+        self._queue.remove(uid)
+        self._dependencies.stats.remove_run(uid)
+
+    def _is_urgent(self, uid: str) -> bool:
+        return self._queue.is_admitted(uid)

@@ -1,11 +1,9 @@
-"""The Deployment of the server under test."""
+"""The Job of the server under test: one pod for each replica, none of which is restarted."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from inferometer_api.plan.cluster_objects import (
-    COMPONENT_LABEL,
-    RUN_UID_LABEL,
     SERVER,
     labels,
     server_name,
@@ -21,6 +19,7 @@ from inferometer_operator.manifests.pod_spec import (
     PYTHON,
     SCRAPED_PORT,
     container,
+    job_deadline_seconds,
     mount,
     pod_spec,
     scrape_annotations,
@@ -42,23 +41,25 @@ _PROBE_MARGIN_SECONDS = 60
 """How much longer than the ready deadline the kubelet waits: the operator ends the run first."""
 
 
-def server_deployment(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
-    """Return the Deployment of a resolved run whose server is not External.
+def server_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
+    """Return the Job of a resolved run whose server is not External.
 
-    Its pods have the QoS class Guaranteed: requests equal limits in every container. Raises
-    AddressError if an address of the run is not valid.
+    No server is restarted: a measurement of a restarted server would be INVALID. Its pods have the
+    QoS class Guaranteed: requests equal limits in every container. Raises AddressError if an
+    address of the run is not valid.
     """
-    launch = launch_of(run.spec)
-    identity = {RUN_UID_LABEL: owner.uid, COMPONENT_LABEL: SERVER}
+    launch, replicas = launch_of(run.spec), run.spec.server.replicas
     return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
+        "apiVersion": "batch/v1",
+        "kind": "Job",
         "metadata": child_metadata(owner, server_name(owner.name), SERVER),
         "spec": {
-            "replicas": run.spec.server.replicas,
-            "revisionHistoryLimit": 0,
-            "selector": {"matchLabels": identity},
-            "strategy": {"type": "Recreate"},
+            "activeDeadlineSeconds": job_deadline_seconds(run),
+            "backoffLimit": 0,
+            "completionMode": "Indexed",
+            "completions": replicas,
+            "parallelism": replicas,
+            "podReplacementPolicy": "Failed",
             "template": {
                 "metadata": {
                     "labels": labels(owner.name, owner.uid, SERVER),

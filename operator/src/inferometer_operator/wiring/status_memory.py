@@ -1,0 +1,110 @@
+"""Memory of a status that the API server refuses: the run goes on from it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from inferometer_api.status.run_status import RunStatus
+from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.reconcile.conditions import read_status
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.reconcile.status_size import least_status
+from inferometer_operator.wiring.plan_executor import PlanExecutor
+
+_RETRY_SECONDS = 60.0
+_FAILING_SECONDS = 60.0
+"""An internal error that lasts so long is a refusal: a webhook does not answer."""
+_NO_REFUSALS = frozenset({401, 404})
+"""The operator's token has expired; the run is gone."""
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class StatusMemory:
+    """Writes the status of one run, and remembers one that is refused."""
+
+    stored: Json
+    """The run as the API server holds it."""
+    clock: Callable[[], float] = time.monotonic
+    _status: RunStatus | None = None
+    """The status that was refused."""
+    _refusal: str = ""
+    _due: float = 0.0
+    _failing_since: float | None = None
+
+    @property
+    def next_seconds(self) -> float | None:
+        """Seconds until the status is written again, or None if nothing was refused."""
+        return None if self._status is None else max(0.1, self._due - self.clock())
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the API server holds an older status, or the least one."""
+        return self._status is not None
+
+    def recall(self, stored: Json) -> Json:
+        """Return a run that was read with the status that was refused, if one was."""
+        self.stored = stored
+        return self.recalled()
+
+    def recalled(self) -> Json:
+        """Return the run as it goes on: with the status that was refused, if one was."""
+        if self._status is None:
+            return self.stored
+        return {**self.stored, "status": self._status.model_dump(mode="json", exclude_none=True)}
+
+    async def write(self, executor: PlanExecutor, plan: Plan) -> Json:
+        """Write the status of a plan, and return the run as it goes on.
+
+        A refused status is replaced by the least one, and remembered; the run then goes on as if it
+        were written. A run never begins so: another operator would not know. Raises ApiError if the
+        write may succeed soon.
+        """
+        if not self._is_due(plan.status):
+            self._status = plan.status
+            return self.recalled()
+        try:
+            self.stored = await executor.update_status(self.stored, plan)
+        except ApiError as error:
+            if not self._is_refusal(error):
+                raise
+            _log.warning(
+                "status_refused",
+                namespace=self.stored["metadata"]["namespace"],
+                run=self.stored["metadata"]["name"],
+                error=str(error),
+                retry_in_seconds=_RETRY_SECONDS,
+            )
+            await self._write_least(executor, plan, error.message)
+            self._status, self._due = plan.status, self.clock() + _RETRY_SECONDS
+        else:
+            self._status = self._failing_since = None
+        return self.recalled()
+
+    async def _write_least(self, executor: PlanExecutor, plan: Plan, refusal: str) -> None:
+        self._refusal = refusal
+        try:
+            least = Plan(least_status(plan.status, refusal))
+            self.stored = await executor.update_status(self.stored, least)
+        except ApiError as error:
+            had_begun = read_status(self.stored).start_time is not None
+            if not self._is_refusal(error) or (plan.status.start_time and not had_begun):
+                raise
+
+    def _is_due(self, status: RunStatus) -> bool:
+        """Return whether to write: after a pause, or once the least status is another one."""
+        if self._status is None or self.clock() >= self._due:
+            return True
+        before, now = (least_status(each, self._refusal) for each in (self._status, status))
+        return before != now
+
+    def _is_refusal(self, error: ApiError) -> bool:
+        if error.code == 500:
+            if self._failing_since is None:
+                self._failing_since = self.clock()
+            return self.clock() >= self._failing_since + _FAILING_SECONDS
+        self._failing_since = None
+        return not error.passing and error.code not in _NO_REFUSALS

@@ -1,0 +1,86 @@
+"""The sweep: deletes what runs that no longer exist have left behind."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Collection
+
+import structlog
+
+from inferometer_api.plan.cluster_objects import MANAGED_BY_LABEL, MANAGER, RUN_UID_LABEL
+from inferometer_operator.cluster.api_paths import api_path
+from inferometer_operator.cluster.connection import METADATA_LIST, ApiConnection
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.writer import Writer
+from inferometer_operator.reconcile.observed import ChildKind, Json
+from inferometer_operator.reconcile.orphans import orphans
+
+SWEPT_KINDS: tuple[ChildKind, ...] = ("Job", "ConfigMap", "Service")
+"""In the order of deletion: the Jobs' pods may disturb other runs."""
+_SWEEP_SECONDS = 10.0
+_MAX_RUNS = 50
+"""Runs of one sweep: their UIDs stand in the address of a request."""
+_log = structlog.get_logger()
+
+
+async def keep_swept(
+    connection: ApiConnection,
+    writer: Writer,
+    namespace: str | None,
+    unknown: Callable[[], Collection[str]],
+) -> None:
+    """Sweep until cancelled: at once, then every ten seconds in which there is something.
+
+    `unknown` returns the UIDs of runs that have children, but are not known to exist. Those of
+    which nothing is to be deleted are swept once: another author has copied their labels.
+    """
+    swept: set[str] = set()
+    while True:
+        uids = sorted(set(unknown()) - swept)[:_MAX_RUNS]
+        if uids:
+            try:
+                deleted = await sweep(connection, writer, namespace, uids)
+                swept |= set(uids) - deleted
+            except (ApiError, UnreachableError) as error:
+                _log.warning("sweep_failed", error=str(error))
+        await asyncio.sleep(_SWEEP_SECONDS)
+
+
+async def sweep(
+    connection: ApiConnection, writer: Writer, namespace: str | None, uids: Collection[str]
+) -> set[str]:
+    """Delete the children of those of the runs that do not exist; return the UIDs of those.
+
+    The runs of a namespace are read after the children: a run exists before its children.
+    """
+    labels = f"{MANAGED_BY_LABEL}={MANAGER},{RUN_UID_LABEL} in ({','.join(uids)})"
+    left: dict[str, list[tuple[ChildKind, Json]]] = defaultdict(list)
+    for kind in SWEPT_KINDS:
+        for each in await _list(connection, kind, namespace, labels):
+            left[each["metadata"]["namespace"]].append((kind, each))
+    deleted = set()
+    for where, children in left.items():
+        runs = await _list(connection, "BenchmarkRun", where)
+        existing = {str(run["metadata"]["uid"]) for run in runs}
+        for kind, child in children:
+            for target in orphans(kind, (child,), existing):
+                _log.info("orphan_deleted", namespace=where, kind=kind, name=target.name)
+                await writer.delete(where, target)
+                deleted.add(str(child["metadata"]["labels"][RUN_UID_LABEL]))
+    return deleted
+
+
+async def _list(
+    connection: ApiConnection, kind: str, namespace: str | None, labels: str = ""
+) -> list[Json]:
+    """Return the metadata of all objects of a kind, read in pages."""
+    found: list[Json] = []
+    query = {"limit": "500", **({"labelSelector": labels} if labels else {})}
+    while True:
+        answer = await connection.request(
+            "GET", api_path(kind, namespace), query=query, accept=METADATA_LIST
+        )
+        found += answer.get("items") or ()
+        following = (answer.get("metadata") or {}).get("continue")
+        if not following:
+            return found
+        query["continue"] = following

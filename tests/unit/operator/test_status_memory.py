@@ -1,0 +1,149 @@
+"""A run goes on and ends whatever the API server says of its status."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from structlog.testing import capture_logs
+
+from inferometer_api.status.run_status import RunStatus
+from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.reconcile.conditions import find_condition, read_status
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.wiring.plan_executor import PlanExecutor
+from inferometer_operator.wiring.status_memory import StatusMemory
+from support.condition_rows import complete, measuring
+from support.pretend_cluster import PretendCluster
+
+_POLICY = ApiError(422, "Invalid", "benchmarkruns a-run is forbidden: no figures here.")
+
+
+class _Api:
+    """An API server that refuses some statuses of one run."""
+
+    def __init__(self, cluster: PretendCluster, error: ApiError | None = None) -> None:
+        self.now = 0.0
+        self.error = error
+        self.takes_least = False
+        self.written: list[RunStatus] = []
+        self.tries = 0
+        self.memory = StatusMemory(cluster.run, clock=lambda: self.now)
+
+    async def update_status(self, run: Json, plan: Plan) -> Json:
+        """Write, or refuse."""
+        self.tries += 1
+        least = "StatusRefused" in str(plan.status)
+        if self.error is not None and not (least and self.takes_least):
+            raise self.error
+        self.written.append(plan.status)
+        return {**run, "status": plan.status.model_dump(mode="json", exclude_none=True)}
+
+    def write(self, status: RunStatus) -> RunStatus:
+        """Write a plan's status; return the one that the run goes on with."""
+        executor = cast("PlanExecutor", self)
+        with capture_logs() as self.logs:
+            return read_status(asyncio.run(self.memory.write(executor, Plan(status))))
+
+
+def _status(cluster: PretendCluster, **change: Any) -> RunStatus:
+    return read_status(cluster.run).model_copy(update=change)
+
+
+@pytest.mark.parametrize("code", [400, 403, 413, 422])
+def test_a_refused_status_is_replaced_by_the_least_and_remembered(code: int) -> None:
+    """With the server's words; the run goes on with the whole."""
+    cluster = measuring()
+    api = _Api(cluster, ApiError(code, "", "no figures here."))
+    api.takes_least = True
+    status = _status(cluster, progress_percent=60)
+    assert api.write(status) == status
+    (least,) = api.written
+    accepted = find_condition(least, "Accepted")
+    assert accepted is not None
+    assert accepted.reason == "StatusRefused"
+    assert "no figures here." in accepted.message
+    assert (least.phase, least.start_time) == ("Measuring", status.start_time)
+    assert least.scenarios == []
+    assert find_condition(least, "Measuring") is not None
+    assert [each["event"] for each in api.logs] == ["status_refused"]
+    assert read_status(api.memory.recall(cluster.run)) == status
+
+
+def test_the_end_is_told_at_once_and_the_rest_slowly() -> None:
+    """Progress is not written again and again; the place of the result is."""
+    cluster = complete()
+    api = _Api(cluster, _POLICY)
+    api.takes_least = True
+    before = measuring()
+    api.write(_status(before))
+    tries = api.tries
+    for percent in range(10, 90, 10):
+        api.now += 5
+        api.write(_status(before, progress_percent=percent))
+    assert api.tries == tries
+    api.write(_status(cluster))
+    assert api.written[-1].phase == "Complete"
+    assert api.written[-1].result == _status(cluster).result
+    tries = api.tries
+    api.now += api.memory.next_seconds or 0.0
+    api.write(_status(cluster))
+    assert api.tries > tries
+    api.error = None
+    api.now += 60
+    status = _status(cluster)
+    assert api.write(status) == status == api.written[-1]
+    assert api.memory.next_seconds is None
+
+
+def test_a_run_of_which_nothing_can_be_written_goes_on_from_memory() -> None:
+    """To its end; the operator tries again once a minute."""
+    api = _Api(measuring(), _POLICY)
+    end = _status(complete())
+    assert api.write(end) == end
+    assert api.written == []
+    assert api.memory.is_refused
+    assert api.memory.next_seconds == 60
+
+
+def test_a_run_does_not_begin_in_memory() -> None:
+    """The next operator would begin it a second time."""
+    cluster = PretendCluster()
+    api = _Api(cluster, _POLICY)
+    begun = _status(measuring())
+    with pytest.raises(ApiError):
+        api.write(begun)
+    assert not api.memory.is_refused
+    api.takes_least = True
+    assert api.write(begun) == begun
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ApiError(409, "Conflict", "changed"),
+        ApiError(429, "", "later"),
+        ApiError(503, "", "later"),
+        ApiError(401, "", "who?"),
+        ApiError(404, "", "gone"),
+        ApiError(403, "", "later", retry_after_seconds=1),
+    ],
+    ids=lambda error: str(error.code),
+)
+def test_what_may_pass_is_no_refusal(error: ApiError) -> None:
+    """The worker retries it."""
+    api = _Api(measuring(), error)
+    for _ in range(5):
+        with pytest.raises(ApiError):
+            api.write(_status(complete()))
+        api.now += 100
+
+
+def test_an_internal_error_that_lasts_is_a_refusal() -> None:
+    """A webhook that does not answer, for example."""
+    api = _Api(measuring(), ApiError(500, "InternalError", "failed calling webhook"))
+    end = _status(complete())
+    with pytest.raises(ApiError):
+        api.write(end)
+    api.now += 61
+    assert api.write(end) == end

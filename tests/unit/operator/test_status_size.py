@@ -1,0 +1,119 @@
+"""Whatever is measured, a status is small enough for the API server."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferometer_api.results.scenario_summary import scenario_summary
+from inferometer_api.status.run_status import RunStatus, ScenarioSummary
+from inferometer_operator.reconcile.status_size import SCENARIOS_BYTES, fit_scenarios, fit_status
+from support.condition_rows import VALID, measuring
+
+_MOST = 2**53 - 1
+_FIGURES = (
+    "queries",
+    "errors",
+    "peak_milli_qps",
+    "achieved_milli_qps",
+    "scheduled_milli_qps",
+    "p50_microseconds",
+    "p90_microseconds",
+    "p99_microseconds",
+    "p999_microseconds",
+    "microjoules_per_inference",
+    "net_microjoules_per_inference",
+)
+
+
+@st.composite
+def _lists(draw: st.DrawFn) -> list[ScenarioSummary]:
+    """Draw a few sizes, and fill a list with them: what counts is how large it is."""
+    repeats = draw(st.integers(1, 100))
+    names = draw(st.integers(1, 3200 // repeats))
+    letter = draw(st.sampled_from(["a", "\u00e4", "\U0001f600", "\n", "\x01", '"']))
+    lengths = st.lists(st.integers(0, 4096), max_size=16)
+    reasons = [letter * length for length in draw(lengths)]
+    cautions = [letter * length for length in draw(lengths)]
+    figures = dict.fromkeys(_FIGURES, draw(st.sampled_from([None, 0, 12_345, _MOST])))
+    figures = {**figures, "queries": figures["queries"] or 0, "errors": figures["errors"] or 0}
+    every = draw(st.integers(1, 5))
+    summary = ScenarioSummary(name="x", verdict="VALID", step=letter * draw(st.integers(0, 64)))
+    return [
+        summary.model_copy(
+            update={
+                "name": f"{name:063d}",
+                "repeat": repeat,
+                "verdict": "INVALID" if repeat % every == 0 else "VALID",
+                "reasons": reasons,
+                "cautions": cautions,
+                **figures,
+            }
+        )
+        for name in range(names)
+        for repeat in range(1, repeats + 1)
+    ]
+
+
+@given(scenarios=_lists())
+@settings(max_examples=25, deadline=None)
+def test_any_scenarios_fit(scenarios: list[ScenarioSummary]) -> None:
+    """As JSON in UTF-8; what fits stays as it is, and the first scenarios keep their verdict."""
+    fitted = fit_scenarios(scenarios)
+    status = RunStatus(scenarios=fitted)
+    RunStatus.model_validate(status.model_dump(mode="json", exclude_none=True))
+    size = len(status.model_dump_json(exclude_none=True).encode()) - len(
+        RunStatus().model_dump_json(exclude_none=True)
+    )
+    assert size <= SCENARIOS_BYTES
+    assert fit_scenarios(fitted) == fitted
+    invalid = {each.name for each in scenarios if each.verdict == "INVALID"}
+    names = [each.name for each in fitted]
+    assert {each.name for each in fitted if each.verdict == "INVALID"} == invalid & set(names)
+    assert names == [each.name for each in scenarios][: len(names)] or len(names) == len(set(names))
+    if len({each.name for each in scenarios}) <= 32:
+        assert set(names) == {each.name for each in scenarios}
+
+
+def test_sentences_are_cut_with_a_count() -> None:
+    """The figures of every repeat stay if they fit without them."""
+    one = _summary(reasons=["r" * 4096] * 16)
+    fitted = fit_scenarios([one] * 100)
+    assert len(fitted) == 100
+    assert fitted[0].reasons[-1] == "and 12 more"
+    assert [len(each) for each in fitted[0].reasons[:-1]] == [400] * 4
+    assert fitted[0].queries == one.queries
+
+
+def test_repeats_are_folded_to_the_median_of_the_worst() -> None:
+    """A scenario of which one repeat is INVALID stays INVALID."""
+    repeats = [
+        _summary(repeat=number, achieved_milli_qps=number, verdict=verdict)
+        for number in range(1, 101)
+        for verdict in ("INVALID" if number % 10 == 0 else "VALID",)
+    ]
+    others = [_summary(name=f"s{number}", repeat=1) for number in range(31)]
+    many = [*repeats, *(each for each in others for _ in range(100))]
+    fitted = fit_scenarios(many)
+    assert [each.name for each in fitted] == ["latency", *(each.name for each in others)]
+    assert (fitted[0].verdict, fitted[0].repeat) == ("INVALID", 50)
+    assert fitted[0].cautions[0] == "Repeat 50 of 100: the others are in the result document."
+
+
+def test_what_fits_stays_as_it_is() -> None:
+    """Nothing is cut that need not be."""
+    status = RunStatus(scenarios=[_summary()] * 20)
+    assert fit_status(status) is status
+
+
+def test_the_status_of_a_plan_fits_and_the_plan_comes_to_rest() -> None:
+    """The load generator goes on reporting the whole."""
+    cluster = measuring()
+    large = [_summary(repeat=number, reasons=["r" * 4096] * 16) for number in range(1, 101)]
+    cluster.measure(0.6, scenarios=large)
+    writes = len(cluster.writes)
+    cluster.later(10)
+    assert len(cluster.writes) == writes
+    assert len(str(cluster.status()["scenarios"])) <= SCENARIOS_BYTES
+
+
+def _summary(**members: object) -> ScenarioSummary:
+    return scenario_summary(VALID.scenarios[0]).model_copy(update=members)
