@@ -79,7 +79,7 @@ def _complete(cluster: ControlPlane, namespace: str, document: ResultDocument) -
     status = a_complete_status(document) | {"result": reference}
     set_status(cluster, namespace, document.run.name, status)
     put_event(cluster, namespace, run, "Measured", "All scenarios are measured.")
-    return list(kept["configMaps"])
+    return list(reference["configMaps"])
 
 
 def test_a_finished_run_is_shown_taken_out_and_drawn(

@@ -48,7 +48,7 @@ SETTINGS = Settings(
     images=Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
 )
 
-_TOLD = r"refused |(make|delete) Job/"
+_WATCHED_WRITE = r"refused |(make|delete) Job/"
 """Writes whose news make the edges look again: ConfigMaps and a status of one's own do not."""
 
 

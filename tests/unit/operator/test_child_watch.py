@@ -31,11 +31,11 @@ class _Connection(ApiConnection):
 
     def __init__(self, script: Script) -> None:
         self._script = script
-        self.asked: list[str] = []
-        """What each request asks for: LIST, LIST and where to go on, or WATCH and since when."""
+        self.requests: list[str] = []
+        """The requests: LIST, LIST and where to go on, or WATCH and since when."""
 
-    def _next(self, asked: str) -> dict[str, Any] | list[Any]:
-        self.asked.append(asked)
+    def _next(self, request: str) -> dict[str, Any] | list[Any]:
+        self.requests.append(request)
         part = self._script.pop(0) if self._script else asyncio.CancelledError()
         if not isinstance(part, dict | list):
             raise part
@@ -94,7 +94,7 @@ def _page(version: str, *objects: dict[str, Any], going_on: str = "") -> dict[st
 @dataclass
 class _Watched:
     changes: list[tuple[str, str]]
-    asked: list[str]
+    requests: list[str]
     signs: int
     held: list[str]
 
@@ -120,7 +120,10 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], _Watched]:
             asyncio.run(watch.run())
         held = [name for name in "abc" if store.get("Pod", "ns", name, f"run-of-{name}")]
         return _Watched(
-            [(each.type, each.run_uid[-1]) for each in changes], connection.asked, len(signs), held
+            [(each.type, each.run_uid[-1]) for each in changes],
+            connection.requests,
+            len(signs),
+            held,
         )
 
     return run
@@ -140,13 +143,13 @@ def test_a_watch_lists_once_and_goes_on_where_it_was(
         ]
     )
     assert found.changes == [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b")]
-    assert found.asked == ["LIST", "LIST more", "WATCH 3", "WATCH 5", "WATCH 5", "WATCH 7"]
+    assert found.requests == ["LIST", "LIST more", "WATCH 3", "WATCH 5", "WATCH 5", "WATCH 7"]
     assert found.signs == 7
     assert found.held == ["a"]
 
 
 def test_a_watch_that_missed_too_much_lists_anew(watched: Callable[[Script], _Watched]) -> None:
-    """What is gone meanwhile is told, what is as it was is not."""
+    """A list reports what is gone meanwhile, and not what is as it was."""
     gone = {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}
     found = watched(
         [
@@ -155,7 +158,7 @@ def test_a_watch_that_missed_too_much_lists_anew(watched: Callable[[Script], _Wa
             _page("9", _object("1"), _object("8", "c")),
         ]
     )
-    assert found.asked == ["LIST", "WATCH 3", "LIST", "WATCH 9"]
+    assert found.requests == ["LIST", "WATCH 3", "LIST", "WATCH 9"]
     assert found.changes == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c"), ("DELETED", "b")]
     assert found.held == ["a", "c"]
 
@@ -170,7 +173,7 @@ def test_a_list_that_expires_half_way_begins_anew(watched: Callable[[Script], _W
             _page("4", _object("1"), _object("2", "b")),
         ]
     )
-    assert found.asked == ["LIST", "LIST more", "LIST", "LIST", "WATCH 4"]
+    assert found.requests == ["LIST", "LIST more", "LIST", "LIST", "WATCH 4"]
     assert found.held == ["a", "b"]
 
 

@@ -34,7 +34,7 @@ class _Connection(ApiConnection):
         self._objects = objects
         self._faults = list(faults)
         self.requests: list[tuple[str, str]] = []
-        self.nodes_asked: list[str] = []
+        self.nodes_listed: list[str] = []
         self.theirs = THEIRS
 
     @override
@@ -43,8 +43,8 @@ class _Connection(ApiConnection):
     ) -> Any:
         words = path.split("/")
         if (selected := (query or {}).get("fieldSelector", "")).startswith("spec.nodeName="):
-            self.nodes_asked.append(selected.partition("=")[2])
-            return {"items": [{"metadata": {"uid": f"on-{self.nodes_asked[-1]}"}}]}
+            self.nodes_listed.append(selected.partition("=")[2])
+            return {"items": [{"metadata": {"uid": f"on-{self.nodes_listed[-1]}"}}]}
         if words[-1] != "endpointslices":
             return self._objects.get(words[-1], {"items": []})
         self.requests.append((words[-2], (query or {})["labelSelector"]))
@@ -112,8 +112,8 @@ def test_agents_are_listed_while_a_plan_is_to_be_made(
     """Once each time that it could be, and never again."""
     connection = _Connection({})
     found = observed(connection, RUN, pods=pods, plan=plan)
-    assert connection.asked == asked
-    assert found.agents == (EndpointList((AGENTS,)) if asked else None)
+    assert connection.requests == requests
+    assert found.agents == (EndpointList((AGENTS,)) if requests else None)
     assert found.behind_service is None
 
 
@@ -121,7 +121,7 @@ def test_nothing_is_listed_where_no_agents_are_settled() -> None:
     """The right need not be granted."""
     connection = _Connection({})
     assert observed(connection, RUN, settings=SETTINGS, pods=[BOUND]).agents is None
-    assert connection.asked == []
+    assert connection.requests == []
 
 
 @pytest.mark.parametrize("service", [None, {"spec": {"type": "ClusterIP"}}])
@@ -147,7 +147,7 @@ def test_pods_are_listed_on_a_bounded_number_of_nodes() -> None:
     many = (endpoint(f"n{number:03}", "10.2.0.1") for number in range(65))
     connection.theirs = endpoint_slice("theirs", *many, endpoint(None, "10.2.0.2"))
     observed(connection, begun(EXTERNAL))
-    assert connection.nodes_asked == [f"n{number:03}" for number in range(64)]
+    assert connection.nodes_listed == [f"n{number:03}" for number in range(64)]
 
 
 def test_a_transient_error_is_retried_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,7 +183,7 @@ def test_children_are_deleted_by_the_policy(cleanup: str, ends: str, remaining: 
     cluster.end_load(0 if ends == "well" else 1, None if ends == "well" else failure).later(6)
     cluster.collect_garbage()
     assert cluster.finished
-    assert set(cluster.children) & CHILDREN == kept
+    assert set(cluster.children) & CHILDREN == remaining
     assert "ConfigMap/a-run-result-0c9e8f3a-0" in cluster.children
 
 

@@ -29,7 +29,7 @@ class _Connection(ApiConnection):
 
     def __init__(self, objects: Mapping[str, Any]) -> None:
         self._objects = objects
-        self.asked: list[Mapping[str, str]] = []
+        self.queries: list[Mapping[str, str]] = []
         self.paths: list[str] = []
         """Of all requests."""
 
@@ -127,8 +127,8 @@ def test_warnings_are_read_only_for_missing_pods(
     assert watched.connection.paths == []
     observed = watched.observe(seconds=3.0)
     fields = [f"involvedObject.uid={uid},type=Warning" for uid in about]
-    assert [each["fieldSelector"] for each in watched.connection.asked] == fields
-    assert all(int(each["limit"]) <= 500 for each in watched.connection.asked)
+    assert [each["fieldSelector"] for each in watched.connection.queries] == fields
+    assert all(int(each["limit"]) <= 500 for each in watched.connection.queries)
     assert observed.events == ()
 
 
@@ -139,9 +139,9 @@ def test_warnings_about_a_pod_that_hangs_are_read_ever_more_rarely() -> None:
     watched.put("Pod", _pod("s", SERVER, _WAITS))
     read_at = []
     for second in range(300):
-        before = len(watched.connection.asked)
+        before = len(watched.connection.queries)
         observed = watched.observe(seconds=float(second))
-        if len(watched.connection.asked) > before:
+        if len(watched.connection.queries) > before:
             read_at.append(second)
         assert observed.events == ((_WARNING,) if second >= 3 else ())
     assert read_at == [3, 9, 21, 45, 93, 153, 213, 273]
@@ -151,8 +151,8 @@ def test_warnings_about_a_pod_that_hangs_are_read_ever_more_rarely() -> None:
     watched.put("Pod", _pod("l", LOADGEN, _WAITS))
     for later in (301.0, 303.0, 304.0):
         watched.observe(seconds=later)
-    assert watched.connection.asked[-1]["fieldSelector"].startswith("involvedObject.uid=uid-l,")
-    assert len(watched.connection.asked) == len(read_at) + 1
+    assert watched.connection.queries[-1]["fieldSelector"].startswith("involvedObject.uid=uid-l,")
+    assert len(watched.connection.queries) == len(read_at) + 1
 
 
 def test_children_are_read_without_a_request() -> None:

@@ -12,9 +12,9 @@ from inferometer_operator.reconcile.observed import QueuePosition
 from inferometer_operator.reconcile.queue_position import (
     QueuedRun,
     band,
+    describe_position,
     queue_order,
     queued_run,
-    told,
 )
 from inferometer_operator.wiring.run_queue import RunQueue
 
@@ -45,7 +45,7 @@ class _Woken:
         )
 
     def add(self, *runs: dict[str, Any]) -> None:
-        """Let runs arrive, and tell each its position."""
+        """Let runs arrive, and report each one's position."""
         for run in runs:
             self.queue.update(run)
         for run in runs:
@@ -201,9 +201,11 @@ def test_a_band_holds_its_positions_and_touches_the_next(position: int) -> None:
         (500, "Position 201 to 500 in the queue"),
     ],
 )
-def test_a_far_position_is_told_in_bands(position: int, words: str) -> None:
-    """Who is far behind is not told of each step, nor who is ahead."""
-    assert told(QueuePosition(admitted=False, position=position, ahead="ns/a")) == words
+def test_a_far_position_is_reported_in_bands(position: int, words: str) -> None:
+    """A run far behind reports bands of positions, and not the run ahead."""
+    assert (
+        describe_position(QueuePosition(admitted=False, position=position, ahead="ns/a")) == words
+    )
 
 
 def test_two_never_begin_at_once() -> None:
@@ -255,7 +257,7 @@ def test_a_waiting_run_that_is_deleted_leaves_no_position() -> None:
 
 
 def test_positions_are_told_once_no_more_runs_come() -> None:
-    """500 that are applied in one command are not told 500 positions."""
+    """500 that are applied in one command do not report 500 positions."""
     played = _Woken()
     played.add(_begun("a"), _run("m", "5"))
     for number in range(5):
@@ -270,11 +272,11 @@ def test_positions_are_told_once_no_more_runs_come() -> None:
         played.now += 1.0
         if played.woken():
             break
-    # They have come for so long that it is told in any case.
+    # They have come for so long that positions are reported in any case.
     assert number == 19
 
 
-def test_a_run_is_told_two_positions_a_minute_at_most() -> None:
+def test_a_position_is_written_at_most_twice_a_minute() -> None:
     """However fast those ahead of it end; where it may begin, it begins."""
     played = _Woken()
     runs = [_run(f"r{number}", str(number)) for number in range(8)]
@@ -298,7 +300,7 @@ def test_a_run_is_told_two_positions_a_minute_at_most() -> None:
 
 
 def test_the_order_is_found_once_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks: 500 positions take one sort."""
+    """500 positions take one sort."""
     found: list[int] = []
 
     def noted(*arguments: Any) -> list[QueuedRun]:

@@ -70,7 +70,7 @@ def test_a_refused_status_is_replaced_by_the_least_and_remembered(code: int) -> 
     assert read_status(api.memory.recall(cluster.run)) == status
 
 
-def test_the_end_is_told_at_once_and_the_rest_slowly() -> None:
+def test_the_end_is_written_at_once_and_the_rest_slowly() -> None:
     """Progress is not written again and again; the place of the result is."""
     cluster = complete()
     api = _Api(cluster, _POLICY)

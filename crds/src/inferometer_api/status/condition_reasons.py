@@ -240,8 +240,8 @@ _OF_STATES: dict[ReasonName, Reason] = {
         (("Valid", "False"),),
     ),
     "StatusRefused": Reason(
-        "The API server refuses the whole status of the run. The run goes on all the same and keeps "
-        "its result; the status shows the least of it, and is written again from time to time.",
+        "The API server refuses the whole status of the run. The run continues and keeps its "
+        "result. The status shows a minimum and is written again from time to time.",
         (("Accepted", "True"), *COMPLETE, FAILED, ("Finished", "True")),
         "Correct what the message names: an older CustomResourceDefinition, or a policy.",
     ),

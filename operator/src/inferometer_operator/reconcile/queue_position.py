@@ -12,7 +12,7 @@ from inferometer_operator.reconcile.observed import Json, QueuePosition
 
 _EXACT = 10
 _STEPS = (1, 2, 5)
-"""Positions after the tenth are told in bands that end at these, times a power of ten."""
+"""Positions after the tenth are reported in bands that end at these, times a power of ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def queue_order(waiting: Iterable[QueuedRun], served: Mapping[str, str]) -> list
 
 
 def band(position: int) -> tuple[int, int]:
-    """Return the first and the last position that are told alike: 1 to 10 exactly, then coarser."""
+    """Return the first and the last position of a band: 1 to 10 exactly, then coarser."""
     if position <= _EXACT:
         return position, position
     power = 10 ** (len(str(position - 1)) - 1)
@@ -68,7 +68,7 @@ def band(position: int) -> tuple[int, int]:
     return ends[at - 1] + 1, ends[at]
 
 
-def told(queued: QueuePosition) -> str:
+def describe_position(queued: QueuePosition) -> str:
     """Return what a waiting run's status says of its position."""
     first, last = band(queued.position)
     if first < last:
@@ -86,7 +86,7 @@ def _state(run: Json) -> Literal["waiting", "admitted", "inactive"]:
     conditions = status.get("conditions") or []
     finished: Json = next((each for each in conditions if each["type"] == "Finished"), {})
     if finished.get("status") == "True" or finished.get("reason") == "ResultPending":
-        # Nobody knows how long a result is awaited, and nothing of the run sends load.
+        # A result may be awaited for long, and nothing of the run sends load.
         return "inactive"
     if status.get("startTime"):
         return "admitted"
@@ -96,9 +96,9 @@ def _state(run: Json) -> Literal["waiting", "admitted", "inactive"]:
 
 
 def report_queue_position(draft: StatusDraft, queued: QueuePosition, now: datetime) -> None:
-    """Write what is told of a waiting run's position to its status."""
+    """Write a waiting run's position to its status."""
     draft.update(phase="Queued")
-    place = told(queued)
+    place = describe_position(queued)
     message = f"{place} (as of {now.astimezone(UTC):%Y-%m-%dT%H:%M}Z)."
     before = draft.find("Accepted")
     if before is not None and before.reason == "Queued" and before.message.startswith(f"{place} ("):

@@ -58,7 +58,7 @@ class OperatorStats:
         self.api_errors: Counter[str] = Counter()
         self._facts: dict[str, RunFacts] = {}
         self._unread: dict[str, Json] = {}
-        """Finished runs whose facts nobody has asked for yet: most of those that a new leader lists
+        """Finished runs whose facts no scrape has read yet: most of those that a new leader lists
         are replaced by newer ones before."""
         self._seen: dict[str, _Seen] = {}
         self._by_name: dict[tuple[str, str], str] = {}

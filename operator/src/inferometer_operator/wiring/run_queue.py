@@ -13,24 +13,24 @@ from dataclasses import dataclass, field
 from inferometer_operator.reconcile.observed import Json, QueuePosition
 from inferometer_operator.reconcile.queue_position import (
     QueuedRun,
+    describe_position,
     queue_order,
     queued_run,
-    told,
 )
 
 _QUIET_SECONDS, _LONGEST_QUIET_SECONDS = 2.0, 20.0
-"""While runs arrive, positions change with each: they are told once no more have come for so long,
-and after the longer time in any case."""
+"""While runs arrive, positions change with each: they are reported once no more have come for so
+long, and after the longer time in any case."""
 _WRITES, _WRITES_SECONDS = 2, 60.0
-"""A waiting run is told so many positions in so many seconds."""
+"""A waiting run's position is written at most so many times in so many seconds."""
 _NEVER = float("-inf")
 
 
 @dataclass(slots=True)
-class _Told:
-    """What a waiting run was told last, and when it was told anything."""
+class _Reported:
+    """The position that a waiting run's status reports, and when the last ones were written."""
 
-    what: str = ""
+    text: str = ""
     times: list[float] = field(default_factory=list)
 
 
@@ -59,7 +59,7 @@ class RunQueue:
         """UIDs of runs that were admitted and whose status does not show it yet."""
         self._deferred: set[str] = set()
         self._deactivated: set[str] = set()
-        self._told: dict[str, _Told] = {}
+        self._reported: dict[str, _Reported] = {}
         self._order: list[QueuedRun] | None = None
         """The waiting runs in their order; None: it is to be found again."""
         self._places: dict[str, int] = {}
@@ -100,9 +100,9 @@ class RunQueue:
             self._reorder()
         queued = self._position(uid)
         if not queued.admitted:
-            report = self._told.setdefault(uid, _Told())
-            if report.what != told(queued):
-                report.what = told(queued)
+            report = self._reported.setdefault(uid, _Reported())
+            if report.text != describe_position(queued):
+                report.text = describe_position(queued)
                 report.times = [*report.times, self._clock()][-_WRITES:]
         elif uid in self._runs and self._runs[uid].state == "waiting":
             self._claims.add(uid)
@@ -136,7 +136,7 @@ class RunQueue:
             self._reorder()
 
     def wake_moved(self) -> float | None:
-        """Wake the waiting runs that may begin, and those that are to be told another position.
+        """Wake the waiting runs that may begin, and those whose position has changed.
 
         To be called after changes. Return in how many seconds to call it again, None: after the
         next change.
@@ -146,11 +146,11 @@ class RunQueue:
             self._arrived_at + _QUIET_SECONDS, self._arrivals_began_at + _LONGEST_QUIET_SECONDS
         )
         unquiet = False
-        for uid, report in self._told.items():
+        for uid, report in self._reported.items():
             queued = self._position(uid)
             if queued.admitted:
                 self._wake(uid, 0.0)
-            elif told(queued) != report.what:
+            elif describe_position(queued) != report.text:
                 unquiet = unquiet or now < quiet_at
                 if now >= quiet_at:
                     full = len(report.times) == _WRITES
@@ -201,5 +201,5 @@ class RunQueue:
 
     def _clear(self, uid: str) -> None:
         self._claims.discard(uid)
-        self._told.pop(uid, None)
+        self._reported.pop(uid, None)
         self._deferred.discard(uid)
