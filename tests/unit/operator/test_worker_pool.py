@@ -232,10 +232,10 @@ def test_a_run_that_a_new_list_lacks_is_gone() -> None:
             old = a_finished_run("old")
             old["spec"]["retention"] = {"ttlSecondsAfterFinished": 10**9}
             pool.run_changed(None, old)
-            pool.runs_listed(frozenset({"uid-gone", "uid-told", "uid-old"}))
+            pool.runs_listed(frozenset({"uid-gone", "uid-there", "uid-old"}))
             await until(lambda: len(cluster.worked_on) == 2, "work on both runs")
             pool.run_changed(None, _waiting("there"))
-            pool.runs_listed(frozenset({"uid-told"}))
+            pool.runs_listed(frozenset({"uid-there"}))
             await until(lambda: len(dependencies.stats.phases) == 1, "that the runs are forgotten")
             assert [run.name for run in dependencies.stats.runs] == ["there"]
             assert cluster.read == []
