@@ -14,6 +14,7 @@ from inferometer_api.crd import NAME
 from support.chart import CHART, helm
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
+from support.waiting import wait_until
 
 RUN = {
     "apiVersion": "inferometer.dev/v1alpha1",
@@ -25,6 +26,11 @@ RUN = {
     },
 }
 NO_DEFINITION = ("--set", "crds.install=false")
+NO_ADMIN = (*NO_DEFINITION, "--set", "admissionPolicy.create=false")
+USER_ROLES = [
+    f"clusterrole.rbac.authorization.k8s.io/inferometer-{role}"
+    for role in ("admin", "edit", "view")
+]
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +47,8 @@ def bare(plane: ControlPlane) -> ControlPlane:
     plane.kubectl("delete", "crd", NAME, "--ignore-not-found")
     for role in ("view", "edit", "admin"):
         plane.kubectl("delete", "clusterrole", f"inferometer-{role}", "--ignore-not-found")
+    policies = "validatingadmissionpolicies,validatingadmissionpolicybindings"
+    plane.kubectl("delete", policies, "--all")
     return plane
 
 
@@ -75,6 +83,14 @@ def refused(plane: ControlPlane, *words: str | Path) -> str:
 def install(namespace: str, *words: str, release: str = "inferometer") -> list[str | Path]:
     """Return the words that install the chart there."""
     return ["install", release, CHART, "--namespace", namespace, *words]
+
+
+def allows(plane: ControlPlane, *words: str) -> bool:
+    """Return whether `kubectl auth can-i` says yes, which it says with its exit code too."""
+    try:
+        return plane.kubectl(*words).strip() == "yes"
+    except RuntimeError:
+        return False
 
 
 def make_run(plane: ControlPlane, namespace: str) -> str:
@@ -123,17 +139,19 @@ def test_an_upgrade_reaches_the_definition(
 
 
 def test_an_uninstallation_keeps_definition_and_runs(bare: ControlPlane, namespace: str) -> None:
-    """After `helm uninstall` the runs are there, nothing else is; an installation goes on."""
+    """After `helm uninstall` runs and user roles stay, nothing else; an installation goes on."""
     done(bare, *install(namespace))
     uid = make_run(bare, namespace)
     output = done(bare, "uninstall", "inferometer", "--namespace", namespace)
     assert f"[CustomResourceDefinition] {NAME}" in output
     assert run_uid(bare, namespace) == uid
     left = bare.kubectl(
-        "get", "deployments,roles,rolebindings,configmaps,serviceaccounts,pdb,clusterroles",
+        "get",
+        "deployments,roles,rolebindings,configmaps,serviceaccounts,pdb,clusterroles,"
+        "validatingadmissionpolicies,validatingadmissionpolicybindings",
         "--namespace", namespace, "-o", "name", "--selector", "app.kubernetes.io/instance",
     )  # fmt: skip
-    assert left == ""
+    assert left.split() == USER_ROLES
     done(bare, *install(namespace))
     assert run_uid(bare, namespace) == uid
 
@@ -167,6 +185,26 @@ def test_a_second_release_is_refused_with_instructions(
     assert run_uid(bare, namespace) == uid
 
 
+def test_user_roles_survive_the_release_that_installed_them(
+    bare: ControlPlane, namespace: str, other_namespace: str
+) -> None:
+    """Of two releases the one with the definition goes: authors keep their rights to runs."""
+    done(bare, *install(namespace))
+    bare.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
+    done(bare, *install(other_namespace, *NO_DEFINITION, release="second"))
+    bare.kubectl(
+        "create", "rolebinding", "author", "--clusterrole=edit",
+        f"--serviceaccount={other_namespace}:default", "--namespace", other_namespace,
+    )  # fmt: skip
+    author = f"--as=system:serviceaccount:{other_namespace}:default"
+    words = ("auth", "can-i", "create", "benchmarkruns", "--namespace", other_namespace, author)
+    wait_until(lambda: allows(bare, *words), "The author's right to create runs")
+    done(bare, "uninstall", "inferometer", "--namespace", namespace)
+    # The controller that aggregates roles would take the rights away once it has seen them go.
+    bare.kubectl("get", "clusterrole", "inferometer-edit")
+    assert allows(bare, *words)
+
+
 def test_a_missing_definition_is_reported_with_the_way_to_install_it(
     bare: ControlPlane, namespace: str
 ) -> None:
@@ -186,7 +224,7 @@ def test_a_missing_definition_is_reported_with_the_way_to_install_it(
 def test_the_admin_of_a_namespace_installs_an_operator_for_it(
     bare: ControlPlane, namespace: str, other_namespace: str, tmp_path: Path
 ) -> None:
-    """Who has the role `admin` in one namespace alone installs there, with crds.install=false."""
+    """Who has the role `admin` in one namespace alone installs there, as the how-to says."""
     done(bare, *install(other_namespace))
     bare.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
     bare.kubectl(
@@ -195,7 +233,7 @@ def test_the_admin_of_a_namespace_installs_an_operator_for_it(
     )  # fmt: skip
     token = bare.kubectl("create", "token", "default", "--namespace", namespace).strip()
     theirs = bare.write_kubeconfig(tmp_path / "kubeconfig", token)
-    upgrade = helm(*install(namespace, *NO_DEFINITION, release="ours"), kubeconfig=theirs)
+    upgrade = helm(*install(namespace, *NO_ADMIN, release="ours"), kubeconfig=theirs)
     assert upgrade.returncode == 0, upgrade.stderr
     everywhere = helm(
         *install(namespace, "--set", "mode=Cluster", release="all"), kubeconfig=theirs

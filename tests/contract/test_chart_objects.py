@@ -21,7 +21,10 @@ MATRIX: dict[str, Json] = {
     "cluster": {"mode": "Cluster"},
     "secrets": {"allowSecrets": True},
     "secrets, cluster": {"allowSecrets": True, "mode": "Cluster"},
-    "no rights of an admin": {"crds": {"install": False}},
+    "no rights of an admin": {
+        "crds": {"install": False},
+        "admissionPolicy": {"create": False},
+    },
     "no user roles": {"crds": {"userRoles": False}},
     "rights by hand": {
         "rbac": {"create": False},
@@ -113,7 +116,13 @@ def test_every_name_is_used_once(case: str) -> None:
     ]
     assert len(names) == len(set(names))
     nowhere = {kind for kind, namespace, _ in names if namespace is None}
-    assert nowhere <= {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
+    assert nowhere <= {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    }
 
 
 @every_case
@@ -224,7 +233,7 @@ def test_the_definition_is_the_published_one() -> None:
 
 
 def test_without_an_admins_rights_nothing_is_outside_namespaces() -> None:
-    """With crds.install=false and mode Namespaced, each object is in the served namespace."""
+    """Without definition and admission policy, each object is in the served namespace."""
     assert {each["metadata"].get("namespace") for each in rendered("no rights of an admin")} == {
         NAMESPACE
     }

@@ -32,9 +32,17 @@ def helm(
     )
 
 
-def rendered(values: Json | None = None, *, release: str = RELEASE) -> list[Json]:
-    """Return the objects that the chart makes without a cluster; an error of helm's is raised."""
-    done = _rendered(values, release)
+def rendered(
+    values: Json | None = None,
+    *more: str,
+    release: str = RELEASE,
+    namespace: str = NAMESPACE,
+) -> list[Json]:
+    """Return the objects that the chart makes without a cluster; an error of helm's is raised.
+
+    `more` are further words for helm.
+    """
+    done = _rendered(values, release, *more, namespace=namespace)
     if done.returncode != 0:
         raise ValueError(done.stderr)
     return [made for made in yaml.safe_load_all(done.stdout) if made]
@@ -48,9 +56,13 @@ def refusal(values: Json) -> str:
 
 
 def _rendered(
-    values: Json | None, release: str, *more: str, chart: Path = CHART
+    values: Json | None,
+    release: str,
+    *more: str,
+    chart: Path = CHART,
+    namespace: str = NAMESPACE,
 ) -> subprocess.CompletedProcess[str]:
-    words = ("template", release, chart, "--namespace", NAMESPACE, "--values", "-")
+    words = ("template", release, chart, "--namespace", namespace, "--values", "-")
     return helm(*words, *more, stdin=json.dumps(values or {}))
 
 

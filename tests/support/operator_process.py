@@ -7,15 +7,22 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from inferometer_api.plan import rights
 from inferometer_api.plan.rights import Right
 from support.api_client import Api
+from support.chart import rendered
 from support.waiting import DEADLINE_SECONDS, wait_until
 
 ACCOUNT = "inferometer-operator"
+_ANY_NAMESPACE = "any-served-namespace"
+_PLURALS = {
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
 SETTINGS: dict[str, Any] = {
     "images": {
         "serving": "registry.test/serving:1",
@@ -30,6 +37,27 @@ def operator_account(api: Api, namespace: str, *, secrets: bool = False) -> str:
     served = (*rights.RUNS, *(rights.SECRETS if secrets else ()))
     rules = [_rule(right) for right in (*served, *rights.LEASE)]
     return an_account(api, namespace, ACCOUNT, rules)
+
+
+def bound_account(api: Api, namespace: str, *, secrets: bool = False) -> list[str]:
+    """Bound what the operator's account may create as the chart does; return the objects' paths.
+
+    The API server heeds a new policy after a second or so.
+    """
+    paths = []
+    for made in _admission_objects(secrets=secrets):
+        text = json.dumps(made).replace(_ANY_NAMESPACE, namespace)
+        path = f"/apis/{made['apiVersion']}/{_PLURALS[made['kind']]}"
+        created = api.ask("POST", path, text)
+        paths.append(f"{path}/{created['metadata']['name']}")
+    return paths
+
+
+@cache
+def _admission_objects(*, secrets: bool) -> list[dict[str, Any]]:
+    """Return the policy and its binding for _ANY_NAMESPACE, rendered once."""
+    words = ("--show-only", "templates/admission-policy.yaml")
+    return rendered({"allowSecrets": secrets}, *words, namespace=_ANY_NAMESPACE)
 
 
 def an_account(api: Api, namespace: str, name: str, rules: list[dict[str, Any]]) -> str:

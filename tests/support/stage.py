@@ -16,7 +16,7 @@ from support.fake_kubelet import FakeKubelet, Script, ready_server
 from support.fake_load import FakeLoad, Loads
 from support.fake_pod import Pod
 from support.fault_proxy import FaultProxy
-from support.operator_process import OperatorProcess, operator_account
+from support.operator_process import OperatorProcess, bound_account, operator_account
 from support.runs import a_run
 from support.waiting import wait_until
 
@@ -43,6 +43,7 @@ class Stage:
         """Each condition as the status showed it, by run, in order."""
         self._operators: list[OperatorProcess] = []
         self._token: str | None = None
+        self._policies: list[str] = []
 
     @property
     def user(self) -> str:
@@ -65,14 +66,12 @@ class Stage:
         self, *words: str, through: FaultProxy | None = None, **settings: Any
     ) -> OperatorProcess:
         """Start an operator for the namespace, which may have to wait for its turn."""
-        if self._token is None:
-            secrets = bool(settings.get("allowSecrets"))
-            self._token = operator_account(self.api, self.namespace, secrets=secrets)
+        token = self.operator_token(secrets=bool(settings.get("allowSecrets")))
         plane, name = self.control_plane, f"operator-{len(self._operators)}"
         url = plane.url if through is None else through.url
         authority = plane.authority.read_bytes() if through is None else through.authority
         kubeconfig = self.folder / f"{name}.kubeconfig"
-        kubeconfig.write_text(configurations.kubeconfig(url, authority, self._token))
+        kubeconfig.write_text(configurations.kubeconfig(url, authority, token))
         operator = OperatorProcess(
             kubeconfig,
             self.namespace,
@@ -84,6 +83,16 @@ class Stage:
         )
         self._operators.append(operator)
         return operator
+
+    def operator_token(self, *, secrets: bool = False) -> str:
+        """Return a token of the operator's account, whose rights are those that the chart grants.
+
+        The chart's admission policy bounds every operator of these tests.
+        """
+        if self._token is None:
+            self._policies = bound_account(self.api, self.namespace, secrets=secrets)
+            self._token = operator_account(self.api, self.namespace, secrets=secrets)
+        return self._token
 
     def a_run(self, name: str, **spec: Any) -> Object:
         """Return a run with short minimums."""
@@ -199,9 +208,11 @@ class Stage:
         return "\n".join(each.log.read_text()[-3000:] for each in self._operators)
 
     def close(self) -> None:
-        """End the operators."""
+        """End the operators, and forget their policies."""
         for operator in self._operators:
             operator.close()
+        for path in self._policies:
+            self.api.ask("DELETE", path)
 
 
 @contextmanager
