@@ -43,6 +43,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/cluster/test_images_content.py",
     ),
     "operator": (
+        "tests/api/test_operator_suspended.py",
         "tests/cluster/test_failures.py",
         "tests/cluster/test_chart_*.py",
         "tests/cluster/test_harness_*.py",

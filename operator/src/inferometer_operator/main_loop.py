@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import signal
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from aiohttp import web
 from inferometer_operator.cluster.child_store import ChildStore
 from inferometer_operator.cluster.child_watch import ChildWatch
 from inferometer_operator.cluster.connection import ApiConnection, configuration
-from inferometer_operator.cluster.lease import Lease, LeaseConfig
+from inferometer_operator.cluster.lease import LeaseConfig
+from inferometer_operator.cluster.lease_thread import LeaseThread
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.run_watch import watch_runs
@@ -63,13 +64,15 @@ async def run_operator(config: OperatorConfig) -> None:
     stop = asyncio.Event()
     _set_on_signals(stop)
     async with (
-        ApiConnection(
-            await configuration(config.kubeconfig), state.stats.count_api_error
-        ) as connection,
         _serve_health(state, config.health_port),
+        _lease_thread(config, state) as lease,
+        ApiConnection(
+            await configuration(config.kubeconfig),
+            state.stats.count_api_error,
+            _write_check(lease),
+        ) as connection,
     ):
         ticking = asyncio.create_task(state.health.tick(), name="tick")
-        lease = Lease(connection, config.lease) if config.lease is not None else None
         try:
             if lease is not None and not await _wait_unless_stopped(lease.acquire(), stop):
                 return
@@ -83,13 +86,14 @@ async def _lead(
     config: OperatorConfig,
     connection: ApiConnection,
     state: OperatorState,
-    lease: Lease | None,
+    lease: LeaseThread | None,
     stop: asyncio.Event,
 ) -> None:
     """Do the leader's work, then release the Lease."""
     async with aiohttp.ClientSession() as session:
         children = ChildStore()
-        pool = WorkerPool(_dependencies(config, connection, session, state.stats, children))
+        loadgen = LoadgenClient(session, config.loadgen_port, _write_check(lease))
+        pool = WorkerPool(_dependencies(config, connection, loadgen, state.stats, children))
         state.health.require_watches(_RUNS, *_CHILDREN)
         working = asyncio.create_task(
             _work(config.settings.namespace, connection, state.health, pool, children)
@@ -100,11 +104,34 @@ async def _lead(
                 raise RuntimeError("A task of the operator ended unexpectedly.")
             _log.info("stopping")
         finally:
-            # The next leader must not meet writes of this one.
+            # The next leader must not meet writes of this one, nor a renewal after the release.
             await _cancel([working])
+            await _cancel(renewing)
             if lease is not None and stop.is_set():
                 await lease.release()
-            await _cancel(renewing)
+
+
+@contextlib.asynccontextmanager
+async def _lease_thread(
+    config: OperatorConfig, state: OperatorState
+) -> AsyncIterator[LeaseThread | None]:
+    if config.lease is None:
+        yield None
+        return
+    loop = asyncio.get_running_loop()
+
+    def count(code: str) -> None:
+        loop.call_soon_threadsafe(state.stats.count_api_error, code)
+
+    async def connect() -> ApiConnection:
+        return ApiConnection(await configuration(config.kubeconfig), count)
+
+    async with LeaseThread(connect, config.lease, lambda: state.health.alive()[0]) as lease:
+        yield lease
+
+
+def _write_check(lease: LeaseThread | None) -> Callable[[], None]:
+    return (lambda: None) if lease is None else lease.check_held
 
 
 async def _work(
@@ -146,13 +173,12 @@ async def _work(
 def _dependencies(
     config: OperatorConfig,
     connection: ApiConnection,
-    session: aiohttp.ClientSession,
+    loadgen: LoadgenClient,
     stats: OperatorStats,
     children: ChildStore,
 ) -> Dependencies:
     reader = Reader(connection, children)
     writer = Writer(connection, config.identity, children=children)
-    loadgen = LoadgenClient(session, config.loadgen_port)
     return Dependencies(
         make_plan=make_plan,
         settings=config.settings,

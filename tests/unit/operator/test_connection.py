@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 
 import aiohttp
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
 
 from inferometer_operator.cluster.connection import ApiConnection
+from inferometer_operator.cluster.lease import LeaseLostError
 
 
 async def _counted(*, breaks: bool) -> list[str]:
@@ -52,3 +54,36 @@ def test_a_request_without_an_answer_counts() -> None:
 def test_a_request_that_an_operator_gives_up_as_it_ends_does_not_count() -> None:
     """The API server might have answered."""
     assert asyncio.run(_counted(breaks=False)) == []
+
+
+async def _sent(method: str, *, answers: bool) -> list[str]:
+    """Return the requests of an operator that was replaced."""
+    sent: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        sent.append(request.method)
+        return web.json_response({})
+
+    def check_write() -> None:
+        raise LeaseLostError
+
+    application = web.Application()
+    application.router.add_route("*", "/a", answer)
+    settled = Configuration()
+    async with TestServer(application, host="127.0.0.1") as server:
+        settled.host = str(server.make_url("")).rstrip("/")
+        async with ApiConnection(settled, check_write=check_write) as connection:
+            with contextlib.nullcontext() if answers else pytest.raises(LeaseLostError):
+                await connection.request(method, "/a", body={})
+    return sent
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_an_operator_that_was_replaced_sends_no_write(method: str) -> None:
+    """Each request that is no GET is checked just before it is sent."""
+    assert asyncio.run(_sent(method, answers=False)) == []
+
+
+def test_an_operator_that_was_replaced_may_read() -> None:
+    """A read changes nothing."""
+    assert asyncio.run(_sent("GET", answers=True)) == ["GET"]

@@ -1,14 +1,18 @@
 """One operator leads at a time, whatever clocks, answers and other operators do."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.lease import Lease, LeaseConfig, LeaseLostError
+from inferometer_operator.cluster.lease_thread import LeaseThread
+from support.waiting import DEADLINE_SECONDS
 
 _TERMS = LeaseConfig("lease", "ns", "me", seconds=0.15)
 
@@ -57,6 +61,10 @@ class _Connection(ApiConnection):
 
     def __init__(self, cluster: _Cluster) -> None:
         self.request = cluster.ask  # type: ignore[method-assign,assignment]  # a cluster in memory
+
+    @override
+    async def __aexit__(self, *_: object) -> None:
+        """Close nothing."""
 
 
 def _lease(cluster: _Cluster, clock: Callable[[], float], terms: LeaseConfig = _TERMS) -> Lease:
@@ -196,3 +204,88 @@ def test_a_released_lease_is_free_at_once() -> None:
     asyncio.run(released())
     assert cluster.lease is not None
     assert cluster.lease["spec"]["holderIdentity"] == "other"
+
+
+def test_a_suspended_operator_writes_nothing() -> None:
+    """Once its Lease was not renewed for two thirds of its duration, each write is refused."""
+    cluster = _Cluster()
+    now = [0.0]
+
+    async def suspended() -> None:
+        terms = LeaseConfig("lease", "ns", "me", seconds=15.0)
+        lease = _lease(cluster, lambda: now[0], terms)
+        with pytest.raises(LeaseLostError):
+            lease.check_held()
+        await lease.acquire()
+        now[0] += 9.9
+        lease.check_held()
+        now[0] += 0.1
+        with pytest.raises(LeaseLostError, match="too old for a write"):
+            lease.check_held()
+
+    asyncio.run(suspended())
+
+
+def test_an_operator_that_was_replaced_writes_nothing() -> None:
+    """However young its last renewal is."""
+    cluster = _Cluster()
+
+    async def replaced() -> None:
+        lease = _lease(cluster, lambda: 0.0)
+        await lease.acquire()
+        lease.check_held()
+        cluster.held_by("other")
+        with pytest.raises(LeaseLostError):
+            await lease.keep_renewed()
+        with pytest.raises(LeaseLostError):
+            lease.check_held()
+
+    asyncio.run(replaced())
+
+
+def test_an_operator_that_hangs_renews_no_more() -> None:
+    """Another one must lead, since the thread of the Lease would go on for ever."""
+    cluster = _Cluster()
+    now = [0.0]
+
+    async def hung() -> None:
+        lease = Lease(_Connection(cluster), _TERMS, lambda: now[0], lambda: False)
+        await lease.acquire()
+        keeping = asyncio.create_task(lease.keep_renewed())
+        while not keeping.done():
+            assert cluster.writes == 1
+            now[0] += 0.01
+            await asyncio.sleep(0.001)
+        await keeping
+
+    with pytest.raises(LeaseLostError, match="main loop does not respond"):
+        asyncio.run(hung())
+
+
+def test_the_lease_is_renewed_while_the_main_loop_is_busy() -> None:
+    """Its thread needs nothing of the main loop but that it was alive."""
+    cluster = _Cluster()
+    renewed = threading.Event()
+
+    def count() -> None:
+        if cluster.writes > 4:
+            renewed.set()
+
+    async def connect() -> ApiConnection:
+        return _Connection(cluster)
+
+    async def busy() -> None:
+        terms = LeaseConfig("lease", "ns", "me", seconds=0.1)
+        async with LeaseThread(connect, terms, lambda: True, lambda: 0.0) as lease:
+            await lease.acquire()
+            cluster.before_answer = count
+            keeping = asyncio.create_task(lease.keep_renewed())
+            await asyncio.sleep(0)
+            assert renewed.wait(DEADLINE_SECONDS), "The Lease was not renewed."
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+            await lease.release()
+
+    asyncio.run(busy())
+    assert cluster.lease is not None
+    assert cluster.lease["spec"]["holderIdentity"] == ""

@@ -20,6 +20,7 @@ from inferometer_operator.cluster import run_watch
 from inferometer_operator.cluster.child_store import ChildStore
 from inferometer_operator.cluster.child_watch import PAGE, ChildChange
 from inferometer_operator.cluster.connection import ApiConnection
+from inferometer_operator.cluster.lease import LeaseLostError
 from inferometer_operator.reconcile.observed import Observed
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.wiring import worker_pool
@@ -27,7 +28,7 @@ from inferometer_operator.wiring.worker import Dependencies
 from inferometer_operator.wiring.worker_pool import WorkerPool
 from support.exported_runs import a_finished_run, operator_stats
 from support.played_cluster import SETTINGS, no_pauses
-from support.waiting import until
+from support.waiting import until, within_deadline
 
 pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
 
@@ -239,6 +240,34 @@ def test_a_run_that_a_new_list_lacks_is_gone() -> None:
             await until(lambda: len(dependencies.stats.phases) == 1, "that the runs are forgotten")
             assert [run.name for run in dependencies.stats.runs] == ["there"]
             assert cluster.read == []
+
+    asyncio.run(work())
+
+
+def test_a_refused_write_of_an_operator_that_was_replaced_ends_its_work() -> None:
+    """It is no error of the run, which another operator works on."""
+
+    async def update_status(*_: Any) -> None:
+        raise LeaseLostError("too old for a write")
+
+    async def work() -> None:
+        cluster: Any = _Cluster()
+        cluster.update_status = update_status
+        dependencies = Dependencies(
+            make_plan=lambda *_: Plan(RunStatus()),
+            settings=SETTINGS,
+            reader=cluster,
+            writer=cluster,
+            observer=cluster,
+            executor=cluster,
+        )
+        pool = WorkerPool(dependencies)
+        pool.run_changed(None, _waiting("a-run"))
+        pool.runs_listed(frozenset({"uid-a-run"}))
+        with pytest.raises(ExceptionGroup) as ended:
+            async with within_deadline("the end of the pool"):
+                await pool.run()
+        assert isinstance(ended.value.exceptions[0], LeaseLostError)
 
     asyncio.run(work())
 

@@ -62,11 +62,18 @@ class ApiConnection:
     """A connection to the API server; an async context manager that closes it."""
 
     def __init__(
-        self, settled: Configuration, failed: Callable[[str], None] = lambda _: None
+        self,
+        settled: Configuration,
+        failed: Callable[[str], None] = lambda _: None,
+        check_write: Callable[[], None] = lambda: None,
     ) -> None:
-        """Call `failed` with the status of each error answer, "unreachable" if none came."""
+        """Call `failed` with the status of each error answer, "unreachable" if none came.
+
+        `check_write` is called before each request that writes; it raises if none may be sent.
+        """
         self._settled = settled
         self._failed = failed
+        self._check_write = check_write
         self._client = ApiClient(settled)
 
     async def __aenter__(self) -> Self:
@@ -186,6 +193,8 @@ class ApiConnection:
                 body=body,
                 auth_settings=_AUTHENTICATION,
             )
+            if method != "GET":
+                self._check_write()
             answer = (await self._client.call_api(*request, _request_timeout=limits)).response
             async with answer:
                 if answer.status >= 400:

@@ -45,6 +45,11 @@ class LeaseConfig:
         return self.seconds * 2 / 3
 
 
+def now_seconds() -> float:
+    """Return the time of a clock that also runs while the process or the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class Lease:
     """This operator's part in the election."""
 
@@ -52,14 +57,29 @@ class Lease:
         self,
         connection: ApiConnection,
         terms: LeaseConfig,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = now_seconds,
+        is_alive: Callable[[], bool] = lambda: True,
     ) -> None:
+        """Renew the Lease only while `is_alive` says that its holder does its work."""
         self._connection = connection
         self._terms = terms
         self._clock = clock
+        self._is_alive = is_alive
         self._seen: Any = None
         self._seen_at = 0.0
-        self._renewed_at = 0.0
+        self._renewed_at = float("-inf")
+
+    def check_held(self) -> None:
+        """Raise LeaseLostError if another operator may lead by now.
+
+        To be called before each write, from any thread: an operator that was suspended would
+        otherwise write before it learns that it was replaced.
+        """
+        if self._clock() - self._renewed_at >= self._terms.give_up_seconds:
+            raise LeaseLostError(
+                f"The Lease {self._terms.name} is too old for a write: it was not renewed for "
+                f"{self._terms.give_up_seconds:g} s."
+            )
 
     async def acquire(self) -> None:
         """Wait until this operator holds the Lease."""
@@ -76,9 +96,20 @@ class Lease:
 
     async def keep_renewed(self) -> None:
         """Renew the Lease until cancelled; raise LeaseLostError if that fails for too long."""
-        while True:
-            await asyncio.sleep(self._terms.renew_every_seconds)
-            left = self._terms.give_up_seconds - (self._clock() - self._renewed_at)
+        try:
+            while True:
+                await asyncio.sleep(self._terms.renew_every_seconds)
+                await self._renew()
+        except LeaseLostError:
+            self._renewed_at = float("-inf")
+            raise
+
+    async def _renew(self) -> None:
+        left = self._terms.give_up_seconds - (self._clock() - self._renewed_at)
+        failure: object = None
+        if not self._is_alive():
+            failure = "This operator's main loop does not respond."
+        else:
             try:
                 async with asyncio.timeout(max(left, 0.0)):
                     if not await self._try_acquire():
@@ -86,12 +117,15 @@ class Lease:
                             f"Another operator holds the Lease {self._terms.name}."
                         )
             except (ApiError, UnreachableError, TimeoutError) as error:
-                _log.warning("lease_renewal_failed", error=str(error))
-                if self._clock() - self._renewed_at >= self._terms.give_up_seconds:
-                    raise LeaseLostError(
-                        f"The Lease {self._terms.name} could not be renewed for "
-                        f"{self._terms.give_up_seconds:g} s: {error}"
-                    ) from error
+                failure = error
+        if failure is None:
+            return
+        _log.warning("lease_renewal_failed", error=str(failure))
+        if self._clock() - self._renewed_at >= self._terms.give_up_seconds:
+            raise LeaseLostError(
+                f"The Lease {self._terms.name} could not be renewed for "
+                f"{self._terms.give_up_seconds:g} s: {failure}"
+            )
 
     async def release(self) -> None:
         """Let another operator take the Lease at once."""

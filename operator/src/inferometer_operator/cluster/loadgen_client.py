@@ -3,6 +3,7 @@
 The pod belongs to the run and may send anything: answers are bounded, redirects not followed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiohttp
@@ -21,6 +22,8 @@ class LoadgenClient:
 
     session: aiohttp.ClientSession
     port: int = LOADGEN_PORT
+    check_write: Callable[[], None] = lambda: None
+    """Called before a load generator is stopped; it raises if this operator must not."""
 
     async def report(self, address: str) -> LoadReport | None:
         """Return the answer to GET /progress, or None if no valid one comes."""
@@ -44,6 +47,7 @@ class LoadgenClient:
 
     async def stop(self, address: str, token: str) -> bool:
         """Request the load generator to stop and write its result; return whether it accepts."""
+        self.check_write()
         try:
             async with self.session.post(
                 self._url(address, "stop"),

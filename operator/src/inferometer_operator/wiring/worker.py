@@ -15,6 +15,7 @@ import structlog
 from inferometer_api.plan.deadlines import GONE_SECONDS
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.lease import LeaseLostError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.conditions import is_true, read_status
@@ -213,7 +214,7 @@ class Worker:
             if isinstance(error, ApiError) and error.conflict:
                 # The run has only changed: it keeps its slot.
                 return pause
-        except RunGoneError:
+        except (RunGoneError, LeaseLostError):
             raise
         except Exception as error:  # noqa: BLE001 - an error at one run must not end the others
             pause = await self._handle_internal_error(error)
