@@ -15,6 +15,13 @@ from support.fake_pod import Pod
 from support.stage import Stage
 
 _MOST_RESIDENT_KIB = 96 << 10
+_RARELY_USED = {
+    ("batch", "jobs", "get"),
+    ("", "configmaps", "get"),
+    ("", "events", "list"),
+}
+"""Children are read from the watches. One is read by itself if the answer to its creation was lost,
+and Events once something has hung for 3 s."""
 _ENDED_WHILE_IT_IMPORTS = """
 import os, signal, sys
 
@@ -83,7 +90,7 @@ def test_health_and_metrics_are_served(stage: Stage) -> None:
     assert (code, alive[:15]) == (200, "The loop ticked")
     code, ready = operator.health("/readyz")
     assert code == 200
-    assert all(kind in ready for kind in ("BenchmarkRun", "Deployment", "Job", "Pod"))
+    assert all(kind in ready for kind in ("BenchmarkRun", "Job", "Pod", "ConfigMap", "Service"))
     code, metrics = operator.health("/metrics")
     assert code == 200
     assert "process_resident_memory_bytes" in metrics
@@ -121,7 +128,7 @@ def test_a_wrong_start_is_refused_with_a_message(
 
 
 def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
-    """The audit log has just the verbs that are listed, and none was denied."""
+    """The audit log has no verb that is not listed, and none was denied."""
     labels = {"inferometer.dev/allow-use": "true"}
     kubectl = stage.control_plane.kubectl
     claim = {
@@ -190,5 +197,6 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
         for right in (*rights.RUNS, *rights.SECRETS, *rights.LEASE)
         for verb in right.verbs
     }
-    assert used == granted
+    assert used <= granted
+    assert granted - used <= _RARELY_USED
     assert kubectl("-n", stage.namespace, "get", "bmr")
