@@ -15,7 +15,14 @@ from typing_extensions import override
 
 from inferometer_api.plan.load_report import LoadReport, report_within
 from inferometer_api.plan.reports import ProgressReport
-from inferometer_api.results.result import Outcome, OutcomeState, ResultDocument, ScenarioResult
+from inferometer_api.results.result import (
+    Finding,
+    Outcome,
+    OutcomeState,
+    ResultDocument,
+    ScenarioResult,
+    Verdict,
+)
 from inferometer_api.results.result_transport import encode_for_log
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.spec.run import BenchmarkRun
@@ -46,6 +53,7 @@ class FakeLoad:
         self.obedient = True
         """Whether it ends on request."""
         self.refused_stops = 0
+        self._invalid: set[str] = set()
         self._server = ThreadingHTTPServer((pod.address, port), self._handler())
         self._server.daemon_threads = True
         self._over = threading.Lock()
@@ -71,9 +79,11 @@ class FakeLoad:
         self.stop_requested.clear()
         self.report = self.report.model_copy(update={"progress": progress})
 
-    def judge(self, name: str) -> ScenarioResult:
-        """Answer at /progress that a scenario is measured, and VALID."""
-        result = _measured(name)
+    def judge(self, name: str, verdict: Literal["VALID", "INVALID"] = "VALID") -> ScenarioResult:
+        """Answer at /progress that a scenario is measured and judged."""
+        if verdict == "INVALID":
+            self._invalid.add(name)
+        result = self._measured(name)
         summaries = [*self.report.scenarios, scenario_summary(result)]
         self.report = self.report.model_copy(update={"scenarios": summaries})
         return result
@@ -105,7 +115,7 @@ class FakeLoad:
             run_id=self.plan["runId"],
             run=self.run,
             outcome=outcome,
-            scenarios=[_measured(each.name) for each in self.report.scenarios],
+            scenarios=[self._measured(each.name) for each in self.report.scenarios],
         )
         text = document.model_dump_json(exclude_none=True).encode()
         self.pod.log("stage=Measuring", *change(encode_for_log(text)))
@@ -131,6 +141,16 @@ class FakeLoad:
         """Answer no more."""
         self._server.shutdown()
         self._server.server_close()
+
+    def _measured(self, name: str) -> ScenarioResult:
+        template = a_result().scenarios[0]
+        verdict = Verdict(state="VALID")
+        if name in self._invalid:
+            finding = Finding(rule="ErrorRate", message="Too many.", figure="", limit="")
+            verdict = Verdict(state="INVALID", reasons=[finding])
+        return template.model_copy(
+            update={"name": name, "steps": [a_step(Load())], "verdict": verdict}
+        )
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         load = self
@@ -200,14 +220,3 @@ class Loads:
         pod.start()
         self._loads[pod.uid] = load
         return load
-
-
-def _measured(name: str) -> ScenarioResult:
-    template = a_result().scenarios[0]
-    return template.model_copy(
-        update={
-            "name": name,
-            "steps": [a_step(Load())],
-            "verdict": template.verdict.model_copy(update={"cautions": []}),
-        }
-    )

@@ -13,12 +13,22 @@ NAME = f"{PLURAL}.{GROUP}"
 
 _COLUMNS = (
     ("Phase", ".status.phase", "A summary of the conditions."),
-    ("Scenario", ".status.display.scenario", "The scenario now running, else the last one."),
-    ("Valid", ".status.display.valid", "VALID or INVALID: whether the figures can be trusted."),
+    (
+        "Scenario",
+        ".status.display.scenario",
+        "The scenario now running; afterwards the headline scenario. The figures are its own.",
+    ),
+    ("Valid", ".status.display.valid", "VALID or INVALID: the verdict of the whole run."),
     ("QPS", ".status.display.qps", "Queries answered per second."),
     ("P99", ".status.display.p99", "99th percentile of the latency."),
     ("J/Inf", ".status.display.joulesPerInference", "Energy per inference."),
 )
+_WIDE_COLUMNS = (
+    ("Node", ".status.display.nodes", "Node of the server; with several, how many more."),
+    ("Model", ".spec.model['uri', 'name']", "URI of the model, or its name on an External server."),
+    ("Runtime", ".spec.server.runtime", "The server under test."),
+)
+"""Columns of `kubectl get --output wide`."""
 
 _API_VERSION_HELP = (
     "APIVersion defines the versioned schema of this representation of an object. Always "
@@ -58,13 +68,14 @@ def custom_resource_definition() -> dict[str, Any]:
     }
 
 
-def _columns() -> list[dict[str, str]]:
-    columns = [
-        {"name": name, "type": "string", "jsonPath": path, "description": text}
-        for name, path, text in _COLUMNS
-    ]
+def _columns() -> list[dict[str, Any]]:
     age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-    return [*columns, age]
+    wide = [{**_column(*each), "priority": 1} for each in _WIDE_COLUMNS]
+    return [*(_column(*each) for each in _COLUMNS), age, *wide]
+
+
+def _column(name: str, path: str, text: str) -> dict[str, Any]:
+    return {"name": name, "type": "string", "jsonPath": path, "description": text}
 
 
 def _root() -> dict[str, Any]:

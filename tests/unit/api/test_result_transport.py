@@ -25,6 +25,7 @@ from inferometer_api.results.result_transport import (
     split_parts,
 )
 from inferometer_api.results.scenario_summary import scenario_summary
+from inferometer_api.results.search import Peak
 from inferometer_api.status.run_status import ScenarioSummary
 from inferometer_loadgen.schedule.arrivals import Stream, generator
 from support.results import a_result
@@ -242,13 +243,25 @@ def test_a_summary_has_the_units_of_its_names() -> None:
 
 
 def test_a_summary_shows_the_best_of_several_steps() -> None:
-    """A batch is shown by the size with the most samples per second; queries are those of all."""
+    """A batch is shown by the size with the most samples per second; totals have other names."""
     result = a_result().scenarios[2]
     best = max(result.steps, key=lambda step: step.achieved_samples_per_second)
     found = scenario_summary(result)
     assert found.step == best.label != ""
     assert found.achieved_milli_qps == round(best.achieved_qps * 1000)
-    assert found.queries == sum(step.counts.queries for step in result.steps)
+    assert (found.queries, found.errors) == (best.counts.queries, best.counts.failed)
+    assert found.total_queries == sum(step.counts.queries for step in result.steps)
+    assert found.total_errors == sum(step.counts.failed for step in result.steps)
+    assert scenario_summary(a_result().scenarios[1]).total_queries is None
+
+
+def test_a_summary_without_its_step_has_no_figures_but_totals() -> None:
+    """A search that found no peak shows no probe's counts."""
+    peak = Peak(percentile=99.0, latency_bound_nanoseconds=1, stop_reason="OutOfTime")
+    found = a_result().scenarios[2].model_copy(update={"peak": peak})
+    summary = scenario_summary(found)
+    assert (summary.step, summary.queries, summary.errors) == ("", None, None)
+    assert summary.total_queries == sum(step.counts.queries for step in found.steps)
 
 
 def test_a_summary_holds_what_a_status_may() -> None:

@@ -9,9 +9,8 @@ from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome, ResultDocument, ScenarioResult
-from inferometer_api.status.run_status import Display, ScenarioSummary
 from inferometer_operator.reconcile.observed import QueuePosition
-from inferometer_operator.reconcile.progress import final_figures, load_was_sent, milliseconds
+from inferometer_operator.reconcile.progress import load_was_sent
 from support.cluster_objects import being_deleted, ended, on_silent_node, started
 from support.condition_rows import (
     VALID,
@@ -113,33 +112,6 @@ def test_a_job_that_is_over_makes_no_pod(condition: str, state: str, is_lost: bo
     assert cluster.settle().says("Failed") == (("True", "LoadPodLost") if is_lost else None)
 
 
-def test_the_columns_show_the_last_scenario() -> None:
-    """A figure that a scenario lacks is left out; without scenarios there are none."""
-    first = ScenarioSummary(name="first", verdict="VALID", queries=1)
-    last = ScenarioSummary(
-        name="last",
-        verdict="INVALID",
-        queries=1,
-        achieved_milli_qps=47_251,
-        p99_microseconds=10_000,
-        microjoules_per_inference=1_234_567,
-    )
-    assert final_figures([]) is None
-    assert final_figures([last, first]) == Display(scenario="first", valid="VALID")
-    assert final_figures([first, last]) == Display(
-        scenario="last", valid="INVALID", qps="47.3", p99="10.0ms", joules_per_inference="1.23J"
-    )
-
-
-@pytest.mark.parametrize(
-    ("microseconds", "text"),
-    [(9_990, "9.99ms"), (10_000, "10.0ms"), (99_900, "99.9ms"), (100_000, "100ms")],
-)
-def test_a_latency_has_three_digits(microseconds: float, text: str) -> None:
-    """Columns are narrow."""
-    assert milliseconds(microseconds) == text
-
-
 def test_an_external_server_needs_no_deployment() -> None:
     """The Service's own name stands in the plan, and the run is Ready once load is sent."""
     cluster = external()
@@ -238,11 +210,12 @@ def test_a_plan_of_replaced_servers_is_made_anew() -> None:
     assert cluster.jobs_made == 1
 
 
-def test_the_columns_show_the_running_scenario_and_then_the_last() -> None:
+def test_the_columns_show_the_running_scenario_and_then_the_headline() -> None:
     """Live figures while a scenario runs; its verdict and its whole figures afterwards."""
     cluster = measuring()
     assert cluster.status()["phase"] == "Measuring"
-    assert cluster.status()["display"] == {"scenario": "latency", "qps": "123.4", "p99": "12.3ms"}
+    shown = {"scenario": "latency", "qps": "123.4", "p99": "12.3ms", "nodes": "node1"}
+    assert cluster.status()["display"] == shown
     over(cluster)
     shown = cluster.status()["display"]
     assert (shown["scenario"], shown["valid"]) == ("latency", "VALID")

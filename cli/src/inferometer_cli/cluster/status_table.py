@@ -80,10 +80,10 @@ def _header(unit: Unit) -> tuple[str, ...]:
 
 def _row(summary: ScenarioSummary, unit: Unit) -> Row:
     figures = (
-        str(summary.queries),
+        _count(summary.queries),
         _rate(summary.achieved_milli_qps),
         *(unit.text(nanoseconds) for nanoseconds in _latencies(summary)),
-        str(summary.errors),
+        _count(summary.errors),
     )
     return Row(summary.verdict, _name(summary), figures)
 
@@ -110,6 +110,10 @@ def _latencies(summary: ScenarioSummary) -> list[int | None]:
         summary.p999_microseconds,
     )
     return [None if each is None else each * 1000 for each in microseconds]
+
+
+def _count(count: int | None) -> str:
+    return DASH if count is None else str(count)
 
 
 def _rate(milli_qps: int | None) -> str:

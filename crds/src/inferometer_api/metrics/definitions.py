@@ -351,10 +351,10 @@ RUN_QPS = Metric(
     _STEP,
 )
 RUN_QUERIES = Metric(
-    "inferometer_run_queries", "gauge", "Measured queries of a scenario, all steps.", _STEP
+    "inferometer_run_queries", "gauge", "Measured queries of a scenario, in its step.", _STEP
 )
 RUN_ERRORS = Metric(
-    "inferometer_run_errors", "gauge", "Failed queries of a scenario, all steps.", _STEP
+    "inferometer_run_errors", "gauge", "Failed queries of a scenario, in its step.", _STEP
 )
 RUN_LATENCY = Metric(
     "inferometer_run_latency_seconds",

@@ -14,8 +14,8 @@ _LONGEST_MESSAGE = 4096
 def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
     """Return the summary of a scenario for the status: rates in queries per 1,000 s, times in us.
 
-    `queries` and `errors` count all steps. All other figures are of one step, which `step` names:
-    the probe at the peak, the knee, otherwise the step with the most samples per second.
+    All figures are of one step, which `step` names: the probe at the peak, the knee, otherwise the
+    step with the most samples per second. Only `total_queries` and `total_errors` count all steps.
     """
     best = _sought(result)
     peak = None if result.peak is None else result.peak.qps
@@ -26,9 +26,14 @@ def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
         verdict=result.verdict.state,
         reasons=_sentences([finding.message for finding in result.verdict.reasons]),
         cautions=_sentences([finding.message for finding in result.verdict.cautions]),
-        queries=sum(step.counts.queries for step in result.steps),
-        errors=sum(step.counts.failed for step in result.steps),
     )
+    if len(result.steps) > 1:
+        summary = summary.model_copy(
+            update={
+                "total_queries": sum(step.counts.queries for step in result.steps),
+                "total_errors": sum(step.counts.failed for step in result.steps),
+            }
+        )
     return summary if best is None else summary.model_copy(update=_figures(best))
 
 
@@ -46,6 +51,8 @@ def _sought(result: ScenarioResult) -> Step | None:
 def _figures(step: Step) -> dict[str, object]:
     return {
         "step": step.label[:64],
+        "queries": step.counts.queries,
+        "errors": step.counts.failed,
         "achieved_milli_qps": round(step.achieved_qps * 1000),
         "scheduled_milli_qps": (
             None if step.scheduled_qps is None else round(step.scheduled_qps * 1000)

@@ -49,22 +49,34 @@ class Condition(Document):
 
 
 class Display(Document):
-    """Figures for the columns of `kubectl get`, of the current or the last scenario."""
+    """Columns of `kubectl get`, with the figures of one step.
+
+    While the run measures, they are those of the current scenario; afterwards those of the headline
+    scenario: the first findPeak, else the first concurrency, else the first scenario. In an INVALID
+    run only the INVALID scenarios count.
+    """
 
     scenario: _Shown | None = None
     """The scenario's name."""
 
+    step: _Shown | None = None
+    """Step of the scenario that the figures belong to. Absent if there is one step."""
+
     valid: _Shown | None = None
-    """VALID or INVALID; empty until there is a verdict."""
+    """Verdict of the whole run: VALID or INVALID, as in the condition Valid. Absent while there \
+is none, and if the run did not complete."""
 
     qps: _Shown | None = None
-    """Queries per second."""
+    """Queries per second of the step."""
 
     p99: _Shown | None = None
-    """99th percentile of the latency, with unit."""
+    """99th percentile of the step's latency, with unit."""
 
     joules_per_inference: _Shown | None = None
-    """Energy per inference, with unit."""
+    """Energy per inference in the step, with unit."""
+
+    nodes: _Shown | None = None
+    """Nodes of the servers; if there are many, the first and how many more."""
 
 
 class ScenarioSummary(Document):
@@ -86,18 +98,24 @@ class ScenarioSummary(Document):
     """Conditions under which the figures hold: one sentence each."""
 
     step: _Shown = ""
-    """Step that the rates, latencies and energy belong to: in concurrency the knee, in findPeak \
-the probe at the peak, otherwise the step with the most samples per second. Empty if there is one \
-step."""
+    """Step that the counts, rates, latencies and energy belong to: in concurrency the knee, in \
+findPeak the probe at the peak, otherwise the step with the most samples per second. Empty if \
+there is one step, or if no step stands for the scenario."""
 
     peak_milli_qps: Count | None = None
     """Rate at which the percentile reaches the bound, in queries per 1,000 s; only in findPeak."""
 
-    queries: Count = 0
-    """Queries measured."""
+    queries: Count | None = None
+    """Queries measured in the step. Absent if no step stands for the scenario."""
 
-    errors: Count = 0
-    """Queries that failed."""
+    errors: Count | None = None
+    """Queries of the step that failed."""
+
+    total_queries: Count | None = None
+    """Queries measured in all steps. Absent if there is one step."""
+
+    total_errors: Count | None = None
+    """Queries of all steps that failed. Absent if there is one step."""
 
     achieved_milli_qps: Count | None = None
     """Answered queries per 1,000 s."""

@@ -26,7 +26,6 @@ from inferometer_operator.reconcile.load_state import LoadState, load_state
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.reconcile.pods import load_pods, own_pods
-from inferometer_operator.reconcile.progress import final_figures
 from inferometer_operator.reconcile.result_state import (
     ResultState,
     is_awaited,
@@ -103,7 +102,7 @@ def record_scenarios(draft: StatusDraft, result: ResultState) -> None:
     """Copy the scenarios of a downloaded result to the status."""
     status = draft.status
     scenarios = status.scenarios if result.scenarios is None else list(result.scenarios)
-    draft.update(scenarios=scenarios, display=final_figures(scenarios) or status.display)
+    draft.update(scenarios=scenarios)
 
 
 def _report_stopping(draft: StatusDraft) -> None:

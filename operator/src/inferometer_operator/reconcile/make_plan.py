@@ -1,8 +1,10 @@
 """The one decision of the operator: what to do for a run now, given the observed state."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from inferometer_api.spec.scenario import Scenario
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.acceptance import Rejection, find_rejection, parse_run
 from inferometer_operator.reconcile.advance import advance, fail_if_too_old
@@ -16,6 +18,7 @@ from inferometer_operator.reconcile.conditions import (
     read_status,
 )
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
+from inferometer_operator.reconcile.display import with_display
 from inferometer_operator.reconcile.events import run_events
 from inferometer_operator.reconcile.expiry import read_retention
 from inferometer_operator.reconcile.finish import fail, finish
@@ -45,12 +48,12 @@ def make_plan(run: Json, observed: Observed, settings: Settings, now: datetime, 
     accepted = parse_run(run, begun=before.start_time is not None)
     if isinstance(accepted, Rejection):
         plan = _reject(run, draft, accepted, observed, now)
-        scenarios = 0
+        scenarios: Sequence[Scenario] = ()
     else:
         plan = _continue(ReconcileContext(run, accepted, draft, observed, settings, now, token))
-        scenarios = len(accepted.spec.scenarios)
-    status = fit_status(plan.status)
-    return replace(plan, status=status, events=run_events(before, status, scenarios))
+        scenarios = accepted.spec.scenarios
+    status = fit_status(with_display(plan.status, scenarios))
+    return replace(plan, status=status, events=run_events(before, status, len(scenarios)))
 
 
 def _continue(context: ReconcileContext) -> Plan:

@@ -7,8 +7,8 @@ from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.scenarios.table import SCENARIOS, effective_validity, usual_labels
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.scenario import Scenario, Validity
-from inferometer_api.status.run_status import Display, ScenarioSummary
 from inferometer_operator.reconcile.conditions import ConditionUpdate, StatusDraft
+from inferometer_operator.reconcile.display import live_figures
 
 _UNDER_LOAD = {"WarmUp", "Measuring", "Draining"}
 
@@ -51,8 +51,7 @@ def merge_report(draft: StatusDraft, report: LoadReport | None, spec: RunSpec) -
     progress = progress_under_load(report)
     if progress is not None:
         percent = max(percent_complete(progress, spec), draft.status.progress_percent or 0)
-        shown = _live_figures(progress, draft.status.display)
-        draft.update(progress_percent=percent, display=shown)
+        draft.update(progress_percent=percent, display=live_figures(progress, draft.status.display))
 
 
 def percent_complete(progress: ProgressReport, spec: RunSpec) -> int:
@@ -95,40 +94,3 @@ def _steps(scenario: Scenario, label: str) -> tuple[int, int]:
     if is_search and label and label not in labels:
         return len(labels), len(labels) - 1
     return len(labels), labels.index(label) if label in labels else 0
-
-
-def _live_figures(progress: ProgressReport, before: Display | None) -> Display:
-    same = before is not None and before.scenario == progress.scenario
-    p99 = progress.p99_nanoseconds
-    return Display(
-        scenario=progress.scenario[:64],
-        qps=f"{progress.qps:.1f}"
-        if progress.qps is not None
-        else (before.qps if same and before else None),
-        p99=milliseconds(p99 / 1000)
-        if p99 is not None
-        else (before.p99 if same and before else None),
-    )
-
-
-def final_figures(scenarios: list[ScenarioSummary]) -> Display | None:
-    """Return the readable figures of the last scenario, or None if there is none."""
-    if not scenarios:
-        return None
-    last = scenarios[-1]
-    qps, p99 = last.achieved_milli_qps, last.p99_microseconds
-    energy = last.microjoules_per_inference
-    return Display(
-        scenario=last.name,
-        valid=last.verdict,
-        qps=None if qps is None else f"{qps / 1000:.1f}",
-        p99=None if p99 is None else milliseconds(p99),
-        joules_per_inference=None if energy is None else f"{energy / 1e6:.3g}J",
-    )
-
-
-def milliseconds(microseconds: float) -> str:
-    """Return a readable latency: "12.3ms", "0.45ms", "1234ms"."""
-    value = microseconds / 1000
-    digits = 0 if value >= 100 else 1 if value >= 10 else 2
-    return f"{value:.{digits}f}ms"

@@ -27,8 +27,8 @@ class ScenarioFacts:
     scenario: str
     step: str
     valid: bool
-    queries: int
-    errors: int
+    queries: int | None
+    errors: int | None
     queries_per_second: float | None
     latency_seconds: tuple[tuple[str, float], ...]
     """By percentile: "50", "90", "99", "99.9"."""

@@ -3,7 +3,6 @@
 The API server refuses an object of more than 1.5 MiB for good, and may refuse a smaller one.
 """
 
-import math
 from collections.abc import Sequence
 
 from pydantic import TypeAdapter
@@ -11,6 +10,7 @@ from pydantic import TypeAdapter
 from inferometer_api.status.condition_reasons import REASONS
 from inferometer_api.status.run_status import ConditionType, RunStatus, ScenarioSummary
 from inferometer_operator.reconcile.conditions import clip
+from inferometer_operator.reconcile.display import median_repeat
 
 SCENARIOS_BYTES = 256 * 1024
 """The most that the scenarios of a status take as JSON."""
@@ -96,9 +96,7 @@ def _folded(scenarios: list[ScenarioSummary]) -> list[ScenarioSummary]:
 def _representative(repeats: list[ScenarioSummary]) -> ScenarioSummary:
     if len(repeats) == 1:
         return repeats[0]
-    worst = [each for each in repeats if each.verdict == "INVALID"] or repeats
-    ordered = sorted(worst, key=lambda each: each.achieved_milli_qps or -math.inf)
-    found = ordered[(len(ordered) - 1) // 2]
+    found = median_repeat(repeats)
     note = f"Repeat {found.repeat} of {len(repeats)}: the others are in the result document."
     return found.model_copy(update={"cautions": [note, *found.cautions][:16]})
 
