@@ -163,6 +163,13 @@ def _external_ready() -> PretendCluster:
     return cluster.settle().start_load()
 
 
+def other_port(cluster: PretendCluster) -> PretendCluster:
+    """Let the Service of an External server have other ports than the spec."""
+    ports = [{"port": 8001, "name": "grpc"}, {"port": 8000, "protocol": "UDP"}]
+    cluster.service = {"metadata": {"name": "theirs"}, "spec": {"ports": ports}}
+    return cluster.settle()
+
+
 def _external_elsewhere() -> PretendCluster:
     cluster = external().settle()
     cluster.service = {"spec": {"type": "ExternalName"}}
@@ -215,6 +222,8 @@ PROGRESS_ROWS: list[Row] = [
     *_both("NotAvailable", lambda: a_cluster(_UNAVAILABLE).settle(), "spec.server.runtime"),
     *_both("NotAllowed", lambda: _referring({}), f"{ALLOW_USE_LABEL}=true", "models"),
     Row(_NOT_READY, "NotAllowed", _external_elsewhere, ("ExternalName",)),
+    *_both("ServicePortNotFound", lambda: other_port(external()), "no TCP port 8000", "8001"),
+    Row(_NOT_READY, "ServicePortNotFound", lambda: other_port(external().settle()), ("8001",)),
     *_both("NotFound", lambda: _referring(None), "models does not exist"),
     Row(_NOT_READY, "ServerStarting", lambda: a_cluster().settle(), ("a-run-server",)),
     Row(("ServerReady", "True"), "Ready", serving),

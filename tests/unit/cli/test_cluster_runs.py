@@ -17,7 +17,7 @@ from inferometer_cli.cluster import follow as following
 from inferometer_cli.cluster.api import Cluster
 from inferometer_cli.cluster.cancellation import describe_cancellation
 from inferometer_cli.cluster.follow import line_of
-from inferometer_cli.cluster.results import whole_result
+from inferometer_cli.cluster.results import download_result, whole_result
 from inferometer_cli.cluster.run_summary import (
     condition_lines,
     event_lines,
@@ -29,7 +29,7 @@ from inferometer_cli.cluster.run_summary import (
 )
 from inferometer_cli.cluster.runs import SeenRun, seen
 from inferometer_cli.cluster.status_table import print_figures
-from inferometer_cli.exits import ExitCode, FailedError
+from inferometer_cli.exits import ExitCode, FailedError, RefusedError
 from support.cluster_runs import a_complete_status, a_condition
 from support.results import a_result, a_valid_result
 
@@ -248,11 +248,44 @@ def test_another_run_of_the_same_name_is_not_followed(monkeypatch: pytest.Monkey
         following.follow(_Replaced(), _run(), report=lambda _: None)
 
 
+_MEASURED = [{"name": "latency", "verdict": "VALID"}]
+
+
+def _without_result(finished: tuple[str, str, str] | None, measured: list[Any]) -> SeenRun:
+    conditions = [a_condition("Complete", "True", "Measured")]
+    if finished is not None:
+        conditions.append(a_condition("Finished", *finished))
+    return _run({"phase": "Complete", "conditions": conditions, "scenarios": measured})
+
+
 @pytest.mark.parametrize(
     ("run", "sentence"),
     [
-        (_run(), "It had not started; nothing was measured."),
-        (_run({"phase": "Starting"}), "Its server was still starting; nothing was measured."),
+        (
+            _without_result(("True", "Complete", "All measured, not kept"), _MEASURED),
+            "was not kept. All measured, not kept. `inferometer status resnet50 -n bench` shows",
+        ),
+        (
+            _without_result(("False", "ResultPending", "The log is unread."), []),
+            "The result of bench/resnet50 cannot be downloaded yet. The log is unread.",
+        ),
+        (_without_result(None, []), "cannot be downloaded yet. It is being read."),
+        (_failed("ServerCrashed", "It crashed."), "cannot be downloaded yet. It is being read."),
+        (_run({"phase": "Queued"}), "bench/resnet50 has no result yet: it is queued."),
+    ],
+)
+def test_a_result_that_cannot_be_downloaded_is_explained(run: SeenRun, sentence: str) -> None:
+    """A result that was not kept was there, and one that is awaited comes."""
+    with pytest.raises(RefusedError) as refusal:
+        download_result(_Replaced(), run)
+    assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("run", "sentence"),
+    [
+        (_run(), "It had not started; nothing is measured."),
+        (_run({"phase": "Starting"}), "It was still starting; whatever it has measured is kept."),
         (_run({"phase": "Measuring"}), "0 of 3 scenarios are measured; they are kept"),
         (_run(cancel=True), "was cancelled before and is ending."),
         (_failed("NodeLost", "Gone."), "has ended already; nothing was changed. FAILED: Gone."),

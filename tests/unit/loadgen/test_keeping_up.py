@@ -105,6 +105,14 @@ def test_an_overload_of_a_fifth_is_seen_in_a_minute_of_few_queries() -> None:
     assert not any({"AchievedRate", "GrowingBacklog"} <= rules for rules in broken_rules)
 
 
+def test_no_server_completes_less_than_nothing() -> None:
+    """A backlog that grew by more than the window's queries, from the warm-up, counts as none."""
+    step = a_step(duration_nanoseconds=10 * SECOND, drain_nanoseconds=10 * SECOND)
+    (reason,) = verdict(step, unanswered=(0, 1000)).reasons
+    assert reason.message.startswith("The server completed 0 of 100 scheduled queries a second")
+    assert reason.figure == "0.0 %"
+
+
 def test_a_driver_sees_its_unanswered_queries_grow() -> None:
     """Those that wait for a connection are unanswered as well, and a steady server's are few."""
     step = replace(A_STEP, min_duration_ns=8 * SECOND)

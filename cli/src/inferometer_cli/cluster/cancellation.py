@@ -32,6 +32,6 @@ def describe_cancellation(run: SeenRun) -> str:
                 f"finished, {result} downloads them."
             )
         case "Starting":
-            return f"{which} is cancelled. Its server was still starting; nothing was measured."
+            return f"{which} is cancelled. It was still starting; whatever it has measured is kept."
         case _:
-            return f"{which} is cancelled. It had not started; nothing was measured."
+            return f"{which} is cancelled. It had not started; nothing is measured."

@@ -8,6 +8,7 @@ from typing import Any
 
 from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
 from inferometer_api.results.result_transport import IncompleteError, decompress, join_parts
+from inferometer_api.spec.problems import as_sentence
 from inferometer_api.status.run_status import ResultReference
 from inferometer_cli.cluster.api import Cluster, NotThereError
 from inferometer_cli.cluster.run_summary import headline
@@ -76,12 +77,20 @@ def _part(config_map: Mapping[str, Any] | None, name: str, uid: str) -> bytes:
 
 
 def _no_result(run: SeenRun) -> str:
-    absent = f"{run.namespace}/{run.name} has no result"
+    which = f"{run.namespace}/{run.name}"
     measured, total = len(run.status.scenarios), len(run.spec.get("scenarios", ()))
-    if run.has_ended:
-        summary = f" Its status has the figures of {measured} of {total} scenarios."
-        return f"{absent}: {headline(run).sentence}{summary if measured else ''}"
-    look = f"Follow it with `{program_name()} status {run.name} -n {run.namespace} --watch`"
-    phase = (run.status.phase or "not accepted by any operator").lower()
-    so_far = f"; {measured} of {total} scenarios are measured" if measured else ""
-    return f"{absent} yet: it is {phase}{so_far}. {look}."
+    look = f"`{program_name()} status {run.name} -n {run.namespace}"
+    if not run.has_ended:
+        phase = (run.status.phase or "not accepted by any operator").lower()
+        so_far = f"; {measured} of {total} scenarios are measured" if measured else ""
+        return f"{which} has no result yet: it is {phase}{so_far}. Follow it with {look} --watch`."
+    finished = run.condition("Finished")
+    if finished is None or finished.status != "True":
+        words = "It is being read." if finished is None else as_sentence(finished.message)
+        return f"The result of {which} cannot be downloaded yet. {words} Follow it with {look}`."
+    if not measured:
+        return f"{which} has no result: {headline(run).sentence}"
+    return (
+        f"The result of {which} was not kept. {as_sentence(finished.message)} {look}` shows the "
+        f"figures of {measured} of {total} scenarios."
+    )

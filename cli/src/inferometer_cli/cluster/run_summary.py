@@ -25,6 +25,7 @@ REFUSED_REASONS: frozenset[ReasonName] = frozenset(
         "ModelRefused",
         "RequestRefused",
         "ServerRefused",
+        "ServicePortNotFound",
         "TlsRefused",
     }
 )

@@ -53,6 +53,7 @@ ReasonName = Literal[
     "ServerRefused",
     "ServerNotReady",
     "ServiceNotFound",
+    "ServicePortNotFound",
     "ServerEnded",
     "ServerReplaced",
     "ServerDeleted",
@@ -353,6 +354,12 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         SERVER,
         "Create the Service in the run's namespace, or correct spec.server.external.",
         is_transient=True,
+    ),
+    "ServicePortNotFound": Reason(
+        "The Service of the External server does not have the port of the spec.",
+        (*REFUSED, SERVER_WAITS),
+        "Correct spec.server.external.service.port, or add the port to the Service, and create a "
+        "new run.",
     ),
     "ServerEnded": Reason(
         "A server exited during the measurement. Measurements up to that point are kept.",

@@ -18,7 +18,7 @@ from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile.context import ReconcileContext, creation_time
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import run_references
-from inferometer_operator.reconcile.server_state import is_external_name
+from inferometer_operator.reconcile.server_state import is_external_name, missing_port
 from inferometer_operator.reconcile.times import add_seconds
 
 _METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
@@ -71,6 +71,8 @@ def find_rejection(context: ReconcileContext) -> Rejection | None:
         *_unlabelled(context),
     ]:
         return _refusal("NotAllowed", sentences)
+    if sentences := list(_missing_ports(context)):
+        return _refusal("ServicePortNotFound", sentences)
     if sentences := list(_missing(context)):
         made = creation_time(context.raw) or context.now
         refusal = _refusal("NotFound", sentences)
@@ -114,6 +116,14 @@ def _forbidden_targets(context: ReconcileContext) -> Iterator[str]:
             f"spec.server.external.service: {external.service.name} is a Service of type "
             "ExternalName, which may point to any host; use one with pods behind it."
         )
+
+
+def _missing_ports(context: ReconcileContext) -> Iterator[str]:
+    external = context.run.spec.server.external
+    if external is None or external.service is None:
+        return
+    if found := missing_port(context.observed.service, external.service.port):
+        yield f"spec.server.external.service.port: {found}"
 
 
 def is_allowed_url(url: str, allow_list: list[str]) -> bool:

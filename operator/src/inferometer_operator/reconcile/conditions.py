@@ -128,9 +128,16 @@ def valid_condition(status: RunStatus, scenarios: int) -> ConditionUpdate:
     return ConditionUpdate("Valid", "True", "AllValid", valid_sentence(scenarios, cautions))
 
 
-def incomplete_condition(status: RunStatus, scenarios: int | None) -> ConditionUpdate:
-    """Return the condition Valid of a failed run; `scenarios` None: the spec is unreadable."""
-    if not status.scenarios or scenarios is None:
+def incomplete_condition(
+    status: RunStatus, scenarios: int | None, *, awaited: bool = False
+) -> ConditionUpdate:
+    """Return the condition Valid of a failed run; `scenarios` None: the spec is unreadable.
+
+    `awaited`: whether its load generator may still hand over what it measured.
+    """
+    if awaited:
+        message = "The run did not complete. What it measured is not read yet."
+    elif not status.scenarios or scenarios is None:
         message = "The run did not complete; nothing was measured."
     else:
         measured = f"{len(status.scenarios)} of {scenario_count(scenarios)}"

@@ -50,9 +50,16 @@ class PodRequest:
     who: str
     """"server" or "load generator"."""
     resources: str
-    """"cpu 1, memory 2Gi"."""
+    """"cpu 1, memory 2Gi": what a new pod requests."""
     gpu: str = ""
     """The extended resource that it requests, empty for none."""
+    nodes: str = ""
+    """The labels that its node must have: "zone=a, disk=fast"; empty for none."""
+
+    def of(self, pod: Json) -> str:
+        """Return what an existing pod requests, in the words of its own spec."""
+        labels = f"nodes with {self.nodes}" if self.nodes else ""
+        return ", ".join(filter(None, (pods.requests(pod) or self.resources, labels)))
 
 
 def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None) -> RunFault:
@@ -106,7 +113,7 @@ def _unschedulable(pod: Json, request: PodRequest, _: datetime) -> RunFault | No
         return None
     words = str(scheduled.get("message") or scheduled.get("reason") or "")
     lower = words.lower()
-    requests = f"which requests {request.resources}"
+    requests = f"which requests {request.of(pod)}"
     if "persistentvolumeclaim" in lower:
         found = f"The {request.who}'s pod needs a claim that no volume is bound to{_quoted(words)}"
         return make_fault("VolumeNotBound", found)
@@ -147,7 +154,7 @@ def _memory(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
                 "OutOfMemory",
                 f"The container {end.container} of the {request.who}'s pod {pods.name(pod)} was "
                 f"killed because it used more memory than its limit; it requests "
-                f"{request.resources}",
+                f"{request.of(pod)}",
             )
     return None
 

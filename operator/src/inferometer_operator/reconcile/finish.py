@@ -41,9 +41,10 @@ def fail(context: ReconcileContext, reason: ReasonName, message: str) -> Plan:
     """Return the plan that ends a run as Failed now, and what follows from it at once."""
     draft = context.draft
     draft.update(phase="Failed", completion_time=format_time(context.now))
+    awaited = not is_settled(context.status) and load_state(context).stage in {"running", "over"}
     draft.set_conditions(
         ConditionUpdate("Failed", "True", reason, message),
-        incomplete_condition(context.status, len(context.run.spec.scenarios)),
+        incomplete_condition(context.status, len(context.run.spec.scenarios), awaited=awaited),
     )
     return finish(context)
 
@@ -181,6 +182,8 @@ def _clean_up(context: ReconcileContext, load: LoadState) -> Plan:
     targets = _leftover_targets(context, load)
     draft = context.draft
     _report_ended(draft)
+    if draft.is_true("Failed"):
+        draft.set_conditions(incomplete_condition(context.status, len(context.run.spec.scenarios)))
     since = _completed_at(context)
     gone_by = [gone_deadline(pod, since) for pod in _pods_to_go(context, load)]
     waits = [each for each in gone_by if each > context.now]

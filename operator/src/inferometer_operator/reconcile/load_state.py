@@ -178,7 +178,9 @@ def _without_pod(context: ReconcileContext) -> LoadState:
     if has_ended(job) or had_started:
         return _lost(_gone(f"The pod of the Job {context.load} is gone, and its log with it"))
     words = pod_create_failure(context.observed.events, job)
-    requests = f", which requests {load_pod_request(context).resources}"
+    # The Job may come from an operator with other settings than today's.
+    template = (job.get("spec") or {}).get("template") or {}
+    requests = f", which requests {load_pod_request(context).of(template)}"
     refused = None if words is None else pod_creation_fault("load generator", words, requests)
     return LoadState("starting", fault=refused)
 

@@ -132,6 +132,19 @@ def image_digest(pod: Json) -> str:
     return str(container.get("imageID") or container.get("image") or "")
 
 
+def requests(pod: Json) -> str:
+    """Return what a pod's one container requests: "cpu 1, memory 2Gi"; empty if it does not say.
+
+    A pod may come from an operator with other settings than today's.
+    """
+    container: Json = next(iter(_spec(pod).get("containers") or ()), {})
+    found: Json = (container.get("resources") or {}).get("requests") or {}
+    # Extended resources are named as the node names them.
+    return ", ".join(
+        f"{amount} {kind}" if "/" in kind else f"{kind} {amount}" for kind, amount in found.items()
+    )
+
+
 def _spec(pod: Json) -> Json:
     found: Json = pod.get("spec") or {}
     return found

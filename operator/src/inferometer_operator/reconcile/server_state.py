@@ -65,6 +65,25 @@ def is_external_name(service: Json | None) -> bool:
     return service is not None and (service.get("spec") or {}).get("type") == "ExternalName"
 
 
+def missing_port(service: Json | None, port: int) -> str:
+    """Return that a Service does not have a port, and which it has; empty if it may have it.
+
+    The name of a headless Service leads to its pods, whose ports it need not list.
+    """
+    if service is None or "ports" not in service["spec"]:
+        return ""
+    spec = service["spec"]
+    listed = [each for each in spec["ports"] if each.get("protocol", "TCP") == "TCP"]
+    if spec.get("clusterIP") == "None" or port in [each["port"] for each in listed]:
+        return ""
+    found = ", ".join(
+        f"{each['port']} ({each['name']})" if each.get("name") else str(each["port"])
+        for each in listed
+    )
+    name = service["metadata"]["name"]
+    return f"The Service {name} has no TCP port {port}; it has {found or 'none'}."
+
+
 def _external(context: ReconcileContext) -> ServerProgress:
     external = context.run.spec.server.external
     if external is None or external.url is not None:
@@ -83,6 +102,8 @@ def _external(context: ReconcileContext) -> ServerProgress:
     if is_external_name(context.observed.service):
         found = f"The Service {target.name} became one of type ExternalName"
         return ServerProgress(fault=make_fault("NotAllowed", found))
+    if found := missing_port(context.observed.service, target.port):
+        return ServerProgress(fault=make_fault("ServicePortNotFound", found))
     host = f"{target.name}.{context.namespace}.svc"
     return ServerProgress(
         servers=(PlannedServer(url=f"{_scheme(context)}://{host}:{target.port}"),)
@@ -212,13 +233,18 @@ def server_pod_request(context: ReconcileContext) -> PodRequest:
     words = [f"cpu {server.resources.cpu}", f"memory {server.resources.memory}"]
     if gpu is not None:
         words.append(f"{gpu.count} {gpu.resource}")
-    if server.placement.node_selector:
-        words.append(f"nodes with {_labels(server.placement.node_selector)}")
-    return PodRequest("server", ", ".join(words), gpu="" if gpu is None else gpu.resource)
+    return PodRequest(
+        "server",
+        ", ".join(words),
+        gpu="" if gpu is None else gpu.resource,
+        nodes=_labels(server.placement.node_selector),
+    )
 
 
 def _requests(context: ReconcileContext) -> str:
-    return f", which requests {server_pod_request(context).resources}"
+    request = server_pod_request(context)
+    labels = f", nodes with {request.nodes}" if request.nodes else ""
+    return f", which requests {request.resources}{labels}"
 
 
 def _labels(labels: Mapping[str, str]) -> str:

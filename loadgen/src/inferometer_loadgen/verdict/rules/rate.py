@@ -70,8 +70,9 @@ class _BacklogGrowth:
 
     @property
     def achieved(self) -> float:
-        """Share of the schedule that was completed meanwhile."""
-        return 1 - (self.unanswered.late - self.unanswered.early) / self.meanwhile
+        """Share of the schedule that was completed meanwhile; 0 if the backlog grew by more."""
+        growth = self.unanswered.late - self.unanswered.early
+        return max(0.0, 1 - growth / self.meanwhile)
 
     @property
     def share(self) -> str:
