@@ -18,6 +18,7 @@ from docgen.files import CHECKOUT, stale, write
 from docgen.metrics_page import metrics_page
 from docgen.result_page import result_page
 from docgen.result_schema import result_schema
+from docgen.zoo_names import zoo_names
 from inferometer_api.crd import NAME, custom_resource_definition
 
 
@@ -32,6 +33,7 @@ def generated_files() -> dict[str, str]:
         f"crds/{NAME}.yaml": manifest,
         # A copy: a packed chart holds nothing from outside its folder.
         f"helm/inferometer/files/{NAME}.yaml": manifest,
+        "crds/src/inferometer_api/spec/zoo_names.py": zoo_names(),
         "crds/result.schema.json": json.dumps({"$comment": HEADER, **schema}, indent=2) + "\n",
         "docs/reference/benchmarkrun.md": benchmarkrun_page(definition),
         "docs/reference/conditions.md": conditions_page(),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from inferometer_api.spec.address import Address, AddressError, address
+from inferometer_api.spec.zoo_address import UnknownModelError, zoo_name
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.fetched_model import FetchedModel, GraphInput
 from inferometer_fetch.mounts import mounted_file
@@ -139,9 +140,9 @@ def _from_zoo(
 ) -> FetchedModel:
     """Write a built-in model; the zoo has checked its bytes, and its index lists the inputs."""
     try:
-        entry = zoo.entry(uri.partition(":")[2].removeprefix("//"))
+        entry = zoo.entry(zoo_name(uri))
         content = zoo.read_onnx(entry.name)
-    except zoo.UnknownModelError as error:
+    except UnknownModelError as error:
         raise ModelRefusedError(f"Unknown model: {uri}. {error}") from error
     _check_sum(uri, sha256, entry.sha256)
     if len(content) > max_bytes:

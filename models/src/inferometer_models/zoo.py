@@ -1,13 +1,14 @@
 """The zoo: the list of the built-in models, their descriptions and their bytes."""
 
 import csv
-import difflib
 import hashlib
 import lzma
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
+
+from inferometer_api.spec.zoo_address import zoo_model
 
 Shape = tuple[int | str, ...]
 """Integers for fixed dimensions, a name ("batch") for an open one."""
@@ -26,10 +27,6 @@ INDEX_COLUMNS = (
     "origin",
 )
 """The header of graphs/index.csv."""
-
-
-class UnknownModelError(ValueError):
-    """A name that the zoo does not have; its message gives the nearest ones."""
 
 
 class DamagedModelError(RuntimeError):
@@ -76,21 +73,7 @@ def entry(name: str) -> ZooEntry:
 
     Raises UnknownModelError if no model has that name, or several share the bare one.
     """
-    index = _index()
-    if name in index:
-        return index[name]
-    candidates = [full for full in index if _bare(full) == name]
-    match candidates:
-        case [only]:
-            return index[only]
-        case []:
-            raise UnknownModelError(_unknown(name))
-        case _:
-            several = ", ".join(candidates)
-            raise UnknownModelError(
-                f'"{name}" names several models of the model zoo: '
-                f"{several}; name one of these in full."
-            )
+    return _index()[zoo_model(name)]
 
 
 def read_onnx(name: str) -> bytes:
@@ -144,19 +127,6 @@ def _entry(row: dict[str, str]) -> ZooEntry:
 def _shape(written: str) -> Shape:
     """Read "batchx3x224x224"; no dimension's name holds an "x"."""
     return tuple(int(part) if part.isdecimal() else part for part in written.split("x"))
-
-
-def _unknown(name: str) -> str:
-    """Return the message for an unknown name, with the models of similar names, best first."""
-    wanted = name.lower().removeprefix("zoo://")
-    by_bare_name = {_bare(full): full for full in _index()}
-    bare_names = difflib.get_close_matches(_bare(wanted), by_bare_name, n=3)
-    near = [by_bare_name[bare] for bare in bare_names]
-    near += [full for full in difflib.get_close_matches(wanted, names(), n=3) if full not in near]
-    nearest = f" The nearest names are {', '.join(near[:3])}." if near else ""
-    return (
-        f'"{name}" is not in the model zoo.{nearest} `inferometer models` lists all {len(names())}.'
-    )
 
 
 def _bare(name: str) -> str:

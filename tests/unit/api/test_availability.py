@@ -157,6 +157,13 @@ UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
         ),
     ),
     (
+        _set("model", to={"uri": "zoo://classification/resnet5"}),
+        (
+            'spec.model.uri: "classification/resnet5" is not in the model zoo. The nearest names '
+            "are classification/resnet50"
+        ),
+    ),
+    (
         _set("load", "inputs", to={"file": {"uri": "file:a.npz"}}),
         (
             "spec.load.inputs.file.uri: pods cannot reach file: on your machine; "

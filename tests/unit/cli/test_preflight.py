@@ -531,7 +531,8 @@ def _external(**external: Any) -> BenchmarkRun:
     ("service", "state", "words"),
     [
         ({"spec": {"ports": [{"port": 8000}]}}, "ok", "exists and has port 8000"),
-        ({"spec": {"ports": [{"port": 80}]}}, "blocked", "its ports are: 80"),
+        ({"spec": {"ports": [{"port": 80}]}}, "blocked", "has no TCP port 8000; it has 80"),
+        ({"spec": {"ports": [], "clusterIP": "None"}}, "ok", "its pods must have port 8000"),
         ({"spec": {"type": "ExternalName"}}, "blocked", "ExternalName"),
         (ABSENT, "blocked", "does not exist"),
         (FORBIDDEN, "unknown", "whether it exists"),
@@ -540,6 +541,8 @@ def _external(**external: Any) -> BenchmarkRun:
 def test_the_service_of_an_external_server_must_exist(service: Any, state: str, words: str) -> None:
     """Only a Service of the namespace with that port is accepted."""
     run = _external(service={"name": "my-server", "port": 8000})
+    if isinstance(service, dict):
+        service["metadata"] = {"name": "my-server"}
     _only(reference_checks(run, Named({}, service, ASSUMED)), state, words)
 
 

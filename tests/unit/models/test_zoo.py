@@ -9,8 +9,11 @@ from pathlib import Path
 import onnx
 import pytest
 
+from inferometer_api.spec import zoo_address
+from inferometer_api.spec.zoo_address import UnknownModelError
+from inferometer_api.spec.zoo_names import ZOO_NAMES
 from inferometer_models import zoo
-from inferometer_models.zoo import DamagedModelError, UnknownModelError, ZooEntry
+from inferometer_models.zoo import DamagedModelError
 
 graphs = Path(str(resources.files("inferometer_models"))) / "graphs"
 
@@ -94,6 +97,11 @@ def test_names_are_sorted_and_belong_to_the_entries() -> None:
     assert tuple(entry.name for entry in zoo.entries()) == zoo.names()
 
 
+def test_the_api_knows_every_name() -> None:
+    """What has no models, such as the operator, refuses a misspelt name by the same list."""
+    assert zoo.names() == ZOO_NAMES
+
+
 def test_a_bare_name_means_the_same_as_the_full_one() -> None:
     """A model is found by "task/name" and by "name" alone."""
     for name in zoo.names():
@@ -130,9 +138,7 @@ def test_a_name_like_no_other_gets_no_suggestion_and_reads_no_file(given: str) -
 
 def test_a_bare_name_that_two_models_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """If two tasks have a model of one name, the error requires the full name."""
-    one = zoo.entry("unet")
-    index: dict[str, ZooEntry] = {"depth/unet": one, "segmentation/unet": one}
-    monkeypatch.setattr(zoo, "_index", lambda: index)
+    monkeypatch.setattr(zoo_address, "ZOO_NAMES", ("depth/unet", "segmentation/unet"))
     with pytest.raises(UnknownModelError, match=r"depth/unet, segmentation/unet; name one"):
         zoo.entry("unet")
 

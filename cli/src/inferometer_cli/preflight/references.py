@@ -10,6 +10,7 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, unknown
 from inferometer_operator.reconcile.acceptance import is_allowed_url
 from inferometer_operator.reconcile.observed import ObjectReference
+from inferometer_operator.reconcile.server_state import missing_port
 from inferometer_operator.settings import Settings
 
 
@@ -106,8 +107,8 @@ def _service_check(name: str, port: int, found: Json | Unread) -> Check:
         return blocked(
             "named", f"{which}, but runs may not use the type ExternalName, which leads anywhere"
         )
-    ports = [each["port"] for each in spec.get("ports") or ()]
-    if port not in ports:
-        present = ", ".join(map(str, ports)) or "none"
-        return blocked("named", f"{which}, which has no port {port}; its ports are: {present}")
+    if missing := missing_port(found, port):
+        return blocked("named", f"{which}. {missing.rstrip('.')}")
+    if spec.get("clusterIP") == "None":
+        return ok("named", f"{which}, which exists and is headless: its pods must have port {port}")
     return ok("named", f"{which}, which exists and has port {port}")

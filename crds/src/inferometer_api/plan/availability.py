@@ -9,6 +9,7 @@ from inferometer_api.scenarios.table import SCENARIOS, most_clients
 from inferometer_api.spec.address import AddressError, address
 from inferometer_api.spec.load import Load, Tls
 from inferometer_api.spec.run import BenchmarkRun, RunSpec
+from inferometer_api.spec.zoo_address import UnknownModelError, zoo_model, zoo_name
 
 _NOT_HERE = "is not available in this version"
 
@@ -117,7 +118,9 @@ def _in_cluster(path: str, uri: str, schemes: tuple[str, ...]) -> Iterator[str]:
         return
     try:
         address(uri)
-    except AddressError as error:
+        if uri.startswith("zoo://"):
+            zoo_model(zoo_name(uri))
+    except (AddressError, UnknownModelError) as error:
         yield f"{path}: {error}"
 
 
