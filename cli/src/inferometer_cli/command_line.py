@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from inferometer_cli.commands import (
+    ab,
     cancel,
     compare,
     examples,
@@ -23,8 +24,8 @@ app = typer.Typer(
     name="inferometer",
     help="Measure how well deep-learning models are served: start the server, drive the load, "
     "measure, judge whether the figures can be trusted, and write a report.",
-    epilog="Exit codes: 0 VALID or success, 1 failed, 2 refused (cannot be run), 3 measured but "
-    "INVALID, 4 slower (compare), 130 interrupted, 143 terminated.",
+    epilog="Exit codes: 0 VALID or success, 1 failed, 2 refused, 3 measured but INVALID, 4 slower "
+    "(compare, ab), 5 inconclusive (compare, ab), 130 interrupted, 143 terminated.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -38,6 +39,7 @@ app.command(
     epilog=WHICH_RESULT,
 )(report.report)
 app.command("compare", short_help="Compare two results.", epilog=WHICH_RESULTS)(compare.compare)
+app.command("ab", short_help="Measure two variants in turn and judge the difference.")(ab.ab)
 app.command(
     "serve",
     short_help="Serve one ONNX model over HTTP and gRPC.",

@@ -1,4 +1,4 @@
-"""The comparison of two results in a terminal and in a log."""
+"""The comparison of two variants in a terminal and in a log."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,40 +12,53 @@ from inferometer_results.compare.comparison import (
     Bases,
     Compared,
     Comparison,
+    Gate,
     Pair,
     Word,
     step_name,
 )
 from inferometer_results.compare.differences import Difference, differences
 from inferometer_results.compare.figures import Figure
-from inferometer_results.compare.interval import Change, Estimate
+from inferometer_results.compare.interval import Estimate
 from inferometer_results.headline import headline
 from inferometer_results.quantity import DASH, Unit, energy_unit, significant, time_unit
 
 _STYLES: dict[Word, str] = {
     "better": "green",
     "worse": "red",
-    "no difference shown": "",
+    "equal": "",
+    "inconclusive": "yellow",
+    "not judged": "dim",
     "unknown": "dim",
     "by schedule": "dim",
     "scopes differ": "dim",
 }
 _HEADINGS = ("", "A", "B", "change", "")
 _RATE = Unit("", 1)
+_MANY = 10
+"""From this ratio on a change is written as a factor, not in percent."""
 
-_OVER_REPEATS = "Bounds are 95 % confidence bounds from the repeats of each scenario."
 _FROM: dict[Bases, str] = {
-    "repeats": "from the repeats of each scenario",
-    "both": "from repeats if there are any, else from within one run",
-    "run": "from within one run",
+    "repeats": "over the repeats of each scenario",
+    "both": "over repeats if there are any, else within this window",
+    "run": "within this window",
 }
 """In order of decreasing use of repeats."""
-_WITHIN_A_RUN = (
-    "(percentiles: order statistics; rates: batch means). If queries wait for each other, such "
-    "bounds of percentiles are far too narrow: use validity.repeats. Bounds from within one run do "
-    "not cover variation between runs: confirm an important difference with further runs."
+_WITHIN_A_WINDOW = (
+    "(percentiles: order statistics; rates: batch means). Bounds within one window do not cover "
+    "what differs from run to run, so no difference is judged by them."
+)
+_ADVICE = (
+    "To judge it, set validity.repeats to 3 or more in both, or measure both in turn: "
+    "inferometer ab A.yaml B.yaml."
 )
 
+
+_DECISIONS = {
+    "PASS": "B is no more than {} worse than A.",
+    "FAIL": "B is more than {} worse than A.",
+    "INCONCLUSIVE": "It is not shown whether B is more than {} worse than A.",
+}
 
 Named = tuple[str, ResultDocument]
 """A result and the name that the user gave for it."""
@@ -58,24 +71,49 @@ def print_comparison(before: Named, after: Named, comparison: Comparison, consol
     print_sentences(_differing(differences(before[1], after[1])), console)
     _print_pairs(comparison, console)
     console.print()
-    print_sentences([Text(_bounds_sentence(comparison))], console)
+    print_sentences([Text(each) for each in _explanations(comparison)], console)
+
+
+def _explanations(comparison: Comparison) -> Iterator[str]:
+    """Yield where bounds come from, and what the words of the judgement mean."""
+    yield _bounds_sentence(comparison)
+    words = {figure.word for pair in comparison.pairs for figure in pair.figures}
+    margin = f"{comparison.rule.margin * 100:g} %"
+    if words & {"better", "worse", "equal", "inconclusive"}:
+        confidence = f"{comparison.rule.confidence * 100:.4g} %"
+        yield (
+            f"A change is better or worse if its {confidence} bounds exclude no change and it is "
+            f"more than {margin}; equal if it is shown to be no more than that; else inconclusive."
+        )
+    if "not judged" in words and all(not pair.caveats for pair in comparison.pairs):
+        yield f"Differences are not judged. {_ADVICE}"
 
 
 def _bounds_sentence(comparison: Comparison) -> str:
     """Return where the bounds of each result come from, and what they do not cover."""
+    if comparison.is_paired:
+        return "Bounds of A and B are 95 % confidence bounds over the rounds."
     bases = {"A": comparison.basis_before, "B": comparison.basis_after}
     alike = set(bases.values())
     if alike == {"repeats"}:
-        return _OVER_REPEATS
+        return f"Bounds of A and B are 95 % confidence bounds {_FROM['repeats']}."
     if len(alike) == 1:
-        each = " each" if alike == {"run"} else ""
-        return f"Bounds are 95 % confidence bounds {_FROM[bases['A']]}{each} {_WITHIN_A_RUN}"
-    # The explanation of bounds within a run follows the result that has them.
+        return f"Bounds of A and B are 95 % bounds {_FROM[bases['A']]} {_WITHIN_A_WINDOW}"
+    # The explanation of bounds within a window follows the result that has them.
     first, last = sorted(bases, key=lambda name: list(_FROM).index(bases[name]))
     return (
-        f"Bounds are 95 % confidence bounds: those of {first} {_FROM[bases[first]]}, those of "
-        f"{last} {_FROM[bases[last]]} {_WITHIN_A_RUN}"
+        f"Bounds of {first} are 95 % bounds {_FROM[bases[first]]}, those of {last} "
+        f"{_FROM[bases[last]]} {_WITHIN_A_WINDOW}"
     )
+
+
+def print_gate(found: Gate, margin: float, console: Console) -> None:
+    """Print the decision of a gate, with the smallest change that it can see."""
+    sentence = f"{found.decision}: {_DECISIONS[found.decision].format(f'{margin * 100:g} %')}"
+    if found.detectable is not None:
+        sentence += f" These runs show a change of {found.detectable:.1%} in 8 of 10 cases."
+    console.print()
+    print_sentences([Text(sentence, "bold")], console)
 
 
 def _head(name: str, source: str, document: ResultDocument) -> Text:
@@ -127,11 +165,11 @@ def _unavailable(pair: Pair) -> Iterator[Text]:
         yield Text(printable(f"{what} in {' and '.join(names)}: {why}."))
 
 
-def regression(pair: Pair, figure: Compared, part: float) -> str:
-    """Return the message that a figure is slower by more than this fraction."""
+def regression(pair: Pair, figure: Compared, margin: float) -> str:
+    """Return the message that a figure is worse by more than this fraction."""
     return (
-        f"slower: {printable(step_name(pair.before))}, {figure.name} {_change(figure.change)}; at "
-        f"most {part * 100:g}% is allowed."
+        f"slower: {printable(step_name(pair.before))}, {figure.name} {_change(figure)}; at "
+        f"most {margin * 100:g}% is allowed."
     )
 
 
@@ -149,7 +187,7 @@ def _row(compared: Compared, unit: Unit) -> tuple[str, ...]:
         name,
         _bounded(compared.before, unit),
         _bounded(compared.after, unit),
-        _change(compared.change),
+        _change(compared),
         compared.word,
     )
 
@@ -191,16 +229,15 @@ def _digits(value: float) -> str:
     return significant(value, 4 if abs(value) < 10_000 else 5)
 
 
-def _change(found: Change | None) -> str:
-    if found is None:
+def _change(compared: Compared) -> str:
+    ratio, judgement = compared.ratio, compared.judgement
+    if ratio is None:
         return DASH
-    known = [each for each in (found.ratio, found.low, found.high) if each is not None]
-    written = _times if max(known) >= 10 else _percent
-    bounds = ""
-    if found.low is not None or found.high is not None:
-        low, high = ("?" if each is None else written(each) for each in (found.low, found.high))
-        bounds = f" ({low} to {high})"
-    return f"{written(found.ratio)}{bounds}"
+    if judgement is None:
+        return (_times if ratio >= _MANY else _percent)(ratio)
+    written = _times if judgement.high >= _MANY else _percent
+    bounds = f"{written(judgement.low)} to {written(judgement.high)}"
+    return f"{written(judgement.ratio)} ({bounds})"
 
 
 def _percent(ratio: float) -> str:

@@ -26,7 +26,9 @@ class ExitCode(IntEnum):
     INVALID = 3
     """Measured, and at least one scenario is INVALID."""
     SLOWER = 4
-    """`inferometer compare --fail-if-slower`: the second result is slower."""
+    """`inferometer ab`, or `compare --fail-if-slower`: the second variant is slower."""
+    INCONCLUSIVE = 5
+    """The same: it is not shown whether the second variant is slower."""
     INTERRUPTED = 130
     """Ended by Ctrl-C (SIGINT)."""
     TERMINATED = 143

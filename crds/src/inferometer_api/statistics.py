@@ -11,9 +11,9 @@ _LARGEST_QUANTILE = 1000.0
 def student_quantile(probability: float, degrees_of_freedom: int) -> float:
     """Return the quantile of Student's t distribution.
 
-    `probability` is from 0.5 to 0.9995, `degrees_of_freedom` at least 1. The quantile is found by
-    bisection of the distribution function, a finite sum for whole degrees (Abramowitz and Stegun,
-    26.7.3 and 26.7.4).
+    `probability` is from 0.5 to 0.9995 (to 0.999999 from 2 degrees of freedom on),
+    `degrees_of_freedom` at least 1. The quantile is found by bisection of the distribution
+    function, a finite sum for whole degrees (Abramowitz and Stegun, 26.7.3 and 26.7.4).
     """
     low, high = 0.0, _LARGEST_QUANTILE
     for _ in range(_HALVINGS):

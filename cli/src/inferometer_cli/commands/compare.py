@@ -1,10 +1,9 @@
 """`inferometer compare`: two results side by side, and whether the second one is slower."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from inferometer_api.results.result import ResultDocument
 from inferometer_cli.cluster.options import (
     ClusterOptions,
     ContextOption,
@@ -16,10 +15,10 @@ from inferometer_cli.result_file import load_result
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
 if TYPE_CHECKING:
-    from inferometer_results.compare.comparison import Comparison
+    from inferometer_results.compare.comparison import Gate
 
 
-def _part(text: str) -> float:
+def fraction(text: str) -> float:
     """Return a percentage as a fraction: 0.05 for "5%" and for "5"."""
     try:
         percent = float(text.strip().removesuffix("%"))
@@ -34,17 +33,26 @@ _FailOption = Annotated[
     float | None,
     typer.Option(
         "--fail-if-slower",
-        parser=_part,
+        parser=fraction,
         metavar="PERCENT",
-        help="Exit with 4 if a rate of B is lower, or a latency higher, by more than PERCENT and "
-        "the difference is significant. Exit with 3 if that cannot be judged: a scenario is "
-        "INVALID, missing in B, specified differently, incomplete, or has too few queries.",
+        help="Exit with 4 if a rate of B is shown to be lower, or a latency higher, by more than "
+        "PERCENT; with 3 if a scenario is INVALID; with 5 if it is not shown whether B is slower: "
+        "fewer than three repeats, too much scatter, a scenario missing in B, specified "
+        "differently, or incomplete.",
         show_default=False,
+    ),
+]
+Inconclusive = Literal["pass", "fail"]
+InconclusiveOption = Annotated[
+    Inconclusive,
+    typer.Option(
+        "--inconclusive",
+        help="Exit with 0 (pass) or with 5 (fail) if it is not shown whether B is slower.",
     ),
 ]
 
 
-def compare(
+def compare(  # noqa: PLR0913 - one argument for each option
     before: Annotated[
         str,
         typer.Argument(
@@ -56,18 +64,23 @@ def compare(
     after: Annotated[
         str, typer.Argument(metavar="B", help="The result to compare with it.", show_default=False)
     ],
+    *,
     fail_if_slower: _FailOption = None,
+    inconclusive: InconclusiveOption = "fail",
     namespace: NamespaceOption = None,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Show two results side by side: what differs, and which differences are significant."""
+    """Show two results side by side: what differs, and which differences are shown to be real."""
     where = ClusterOptions(namespace, context, kubeconfig)
     first, second = load_result(before, where), load_result(after, where)
     from inferometer_cli import comparison_table
     from inferometer_results.compare.comparison import compare as compared
+    from inferometer_results.compare.comparison import gate
+    from inferometer_results.compare.judgement import DEFAULT_MARGIN
 
-    comparison = compared(first, second)
+    margin = DEFAULT_MARGIN if fail_if_slower is None else fail_if_slower
+    comparison = compared(first, second, margin=margin, is_gate=fail_if_slower is not None)
     if not comparison.pairs:
         raise RefusedError(
             f"{before} and {after} have no scenario in common, so there is nothing to compare. "
@@ -78,22 +91,22 @@ def compare(
             (before, first), (after, second), comparison, output_console()
         )
     if fail_if_slower is not None:
-        _fail_if_slower(first, second, comparison, fail_if_slower)
+        end_by_gate(gate(first, second, comparison), fail_if_slower, inconclusive)
 
 
-def _fail_if_slower(
-    first: ResultDocument, second: ResultDocument, comparison: "Comparison", part: float
-) -> None:
-    from inferometer_cli.comparison_table import regression
-    from inferometer_results.compare.comparison import slower, unjudged
+def end_by_gate(found: "Gate", margin: float, inconclusive: Inconclusive) -> None:
+    """Print the decision of a gate and its reasons; end the command with its exit code."""
+    from inferometer_cli.comparison_table import print_gate, regression
 
-    regressions = slower(comparison, part)
-    for pair, figure in regressions:
-        print_message(regression(pair, figure, part))
-    caveats = unjudged(first, second, comparison, part)
-    for caveat in caveats:
-        print_message(f"not judged: {caveat}")
-    if regressions:
+    for pair, figure in found.failures:
+        print_message(regression(pair, figure, margin))
+    for reason in found.reasons:
+        print_message(f"not shown: {reason}")
+    with flushed_output():
+        print_gate(found, margin, output_console())
+    if found.decision == "FAIL":
         raise typer.Exit(ExitCode.SLOWER)
-    if caveats:
+    if found.is_invalid:
         raise typer.Exit(ExitCode.INVALID)
+    if found.decision == "INCONCLUSIVE" and inconclusive == "fail":
+        raise typer.Exit(ExitCode.INCONCLUSIVE)

@@ -1,7 +1,5 @@
 """`inferometer run`: measures a BenchmarkRun file on this machine."""
 
-import asyncio
-import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,19 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inferometer_api.metrics.definitions import run_labels
-from inferometer_api.results.result import Outcome, ResultDocument
+from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.exits import (
-    ExitCode,
-    StopRequest,
-    deferred_signals,
-    exit_code_of,
-    exit_code_of_signal,
-)
-from inferometer_cli.progress import show_progress
+from inferometer_cli.exits import deferred_signals, exit_code_of
 from inferometer_cli.run_file import RunFile, SetOption, read_run_file
 from inferometer_cli.terminal import (
-    error_console,
     flushed_output,
     output_console,
     print_message,
@@ -91,12 +81,13 @@ def run(  # noqa: PLR0913 - one argument for each option
     now = datetime.now(tz=UTC)
     directory = output or Path("results") / f"{benchmark_run.name}-{now:%Y%m%dT%H%M%SZ}"
     # Reports and tables are slow to import: not before the file is known to be valid.
+    from inferometer_cli.local.measurement import measure
     from inferometer_cli.result_file import check_directory
 
     check_directory(directory)
     with deferred_signals() as ending:
         options = _run_options(benchmark_run, agent, prometheus_targets, fleet_web=fleet_web)
-        document = _measure(benchmark_run, file.parent.resolve(), ending, options)
+        document = measure(benchmark_run, file.parent.resolve(), ending, options)
         _keep_and_show(document, directory, json=json)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
         print_message("inferometer: Stopped after the last measurement; the result is complete.")
@@ -111,36 +102,6 @@ def _run_options(
     from inferometer_cli.local.run import RunOptions
 
     return RunOptions(PrometheusTargets(targets, run_labels(benchmark_run)[1]), agent, fleet_web)
-
-
-def _measure(
-    benchmark_run: BenchmarkRun, base: Path, ending: StopRequest, options: "RunOptions"
-) -> ResultDocument:
-    from inferometer_cli.local.run import run_locally
-
-    async def measure() -> ResultDocument:
-        loop = asyncio.get_running_loop()
-        stopped: asyncio.Future[Outcome] = loop.create_future()
-
-        def end(number: signal.Signals) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(stopped.set_result, _outcome_of(number))
-
-        ending.notify(end)
-        with show_progress(error_console()) as watch:
-            return await run_locally(
-                benchmark_run, base=base, options=options, stopped=stopped, watch=watch
-            )
-
-    return asyncio.run(measure())
-
-
-def _outcome_of(number: signal.Signals) -> Outcome:
-    if exit_code_of_signal(number) is ExitCode.INTERRUPTED:
-        message = f"The run was interrupted ({number.name})."
-        return Outcome(state="Interrupted", reason="Interrupted", message=message)
-    message = f"The run was terminated ({number.name})."
-    return Outcome(state="Terminated", reason="Terminated", message=message)
 
 
 def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool) -> None:

@@ -1,29 +1,56 @@
-"""The comparison of two results: matching steps, and the change of each figure."""
+"""The comparison of two variants: matching steps, the judgement of each figure, and the gate."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.scenario import Scenario
-from inferometer_results.compare.figures import Basis, Figure, Measured, measured
-from inferometer_results.compare.interval import Change, change
+from inferometer_results.compare.figures import (
+    Basis,
+    Figure,
+    Measured,
+    measured,
+    measured_in_rounds,
+)
+from inferometer_results.compare.judgement import (
+    DEFAULT_MARGIN,
+    FEWEST_RUNS,
+    GROUPED_FALSE_ALARMS,
+    PAIRED_FALSE_ALARMS,
+    Judgement,
+    Outcome,
+    Rule,
+    judge_groups,
+    judge_pairs,
+)
 
-Word = Literal["better", "worse", "no difference shown", "unknown", "by schedule", "scopes differ"]
+Word = Literal[Outcome, "not judged", "unknown", "by schedule", "scopes differ"]
 
 Bases = Basis | Literal["both"]
 """What a result's bounds come from. Both, if only some scenarios have repeats, as in a run that
 ended early."""
+_TAIL = frozenset({"p99", "p99.9"})
+"""Percentiles that can fail a gate and are not required to pass it: they scatter too much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One figure in both results."""
+    """One figure of both variants."""
 
     name: str
     before: Figure
     after: Figure
-    change: Change | None
+    judgement: Judgement | None
+    """None if the figures cannot be judged."""
+
+    @property
+    def ratio(self) -> float | None:
+        """The ratio of the second figure to the first, None if there is none."""
+        before, after = self.before.estimate, self.after.estimate
+        if before is None or after is None or min(before.value, after.value) <= 0:
+            return None
+        return None if self.word == "scopes differ" else after.value / before.value
 
     @property
     def word(self) -> Word:
@@ -32,45 +59,43 @@ class Compared:
             return "by schedule"
         if self.before.covers and self.after.covers and self.before.covers != self.after.covers:
             return "scopes differ"
-        if self.change is None or not self.change.is_known:
+        if not (_is_known(self.before) and _is_known(self.after)):
             return "unknown"
-        if not self.change.is_real:
-            return "no difference shown"
-        return "better" if (self.change.ratio > 1) == self.before.more_is_better else "worse"
+        return "not judged" if self.judgement is None else self.judgement.outcome
 
-    def is_slower_by(self, part: float) -> bool:
-        """Return whether a rate or a time is significantly worse by more than this fraction."""
-        return self.word == "worse" and self._looks_slower_by(part)
+    @property
+    def is_gated(self) -> bool:
+        """Whether a gate looks at it: a rate of the server's own, or a latency."""
+        return self.before.kind != "energy" and self.word not in {"by schedule", "scopes differ"}
 
-    def may_be_slower_by(self, part: float) -> bool:
-        """Return whether a rate or a time looks worse by more than this, but may not be.
+    @property
+    def is_required(self) -> bool:
+        """Whether a gate passes only if this is shown not to be worse."""
+        return self.is_gated and self.word != "unknown" and self.name not in _TAIL
+
+    def may_be_hidden(self, margin: float) -> bool:
+        """Return whether an unknown figure may be worse by more than the margin.
 
         Lateness of the load generator only adds to a time. In A it hides how much slower B is.
         """
+        if self.word != "unknown" or not self.is_gated:
+            return False
         hidden = bool(self.before.why_unknown) and self.before.kind == "time"
-        return self.word == "unknown" and (hidden or self._looks_slower_by(part))
+        ratio = self.ratio
+        return hidden or (ratio is not None and _slowdown(self.before, ratio) > 1 + margin)
 
     @property
-    def caveat(self) -> str:
-        """Why it cannot be judged whether it is slower, and what to do."""
+    def why_unknown(self) -> str:
+        """Why it is unknown, and what to do."""
         for name, found in (("A", self.before), ("B", self.after)):
             if found.why_unknown:
                 return f"unknown in {name}: {found.why_unknown}. {found.remedy}"
-        return (
-            "it looks slower, but there are too few queries to be certain. "
-            "Raise validity.minQueries or minDurationSeconds."
-        )
-
-    def _looks_slower_by(self, part: float) -> bool:
-        if self.change is None or self.before.kind == "energy":
-            return False
-        ratio = self.change.ratio
-        return ratio < 1 - part if self.before.more_is_better else ratio > 1 + part
+        return "one of the results lacks it. Raise validity.minQueries or minDurationSeconds."
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A step that both results have."""
+    """A step that both variants have."""
 
     before: Measured
     after: Measured
@@ -78,15 +103,23 @@ class Pair:
     caveats: tuple[str, ...] = ()
     """Why its figures cannot be judged: the ends of sentences."""
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether it is VALID in both."""
+        return "INVALID" not in {self.before.verdict, self.after.verdict}
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two results side by side."""
+    """Two variants side by side."""
 
     pairs: tuple[Pair, ...]
     only_before: tuple[str, ...]
-    """Steps that only the first result has, by name."""
+    """Steps that only the first variant has, by name."""
     only_after: tuple[str, ...]
+    rule: Rule
+    is_paired: bool = False
+    """Whether the runs were interleaved."""
 
     @property
     def basis_before(self) -> Bases:
@@ -99,24 +132,91 @@ class Comparison:
         return _basis(pair.after for pair in self.pairs)
 
 
-def compare(before: ResultDocument, after: ResultDocument) -> Comparison:
-    """Return the steps that both have, in the first one's order, and those that one lacks."""
-    first, second = measured(before.scenarios), measured(after.scenarios)
-    spec_before, spec_after = _specs(before), _specs(after)
-    return Comparison(
-        tuple(
-            _pair(found, second[key], same_spec=spec_before.get(key[0]) == spec_after.get(key[0]))
-            for key, found in first.items()
-            if key in second
-        ),
-        tuple(step_name(found) for key, found in first.items() if key not in second),
-        tuple(step_name(found) for key, found in second.items() if key not in first),
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Whether the second variant is worse."""
+
+    decision: Literal["PASS", "FAIL", "INCONCLUSIVE"]
+    failures: tuple[tuple[Pair, Compared], ...]
+    reasons: tuple[str, ...]
+    """Why it is not shown that the second variant is no worse."""
+    is_invalid: bool
+    """Whether a measurement is INVALID."""
+    detectable: float | None
+    """The smallest change that is shown with a probability of 0.8 in every required figure."""
+
+
+def compare(
+    before: ResultDocument,
+    after: ResultDocument,
+    *,
+    margin: float = DEFAULT_MARGIN,
+    is_gate: bool = False,
+) -> Comparison:
+    """Compare two results, measured one after the other, by their repeats.
+
+    Steps that both have come in the first one's order. With `is_gate` the probability of a false
+    alarm holds for all figures together.
+    """
+    found = _Variants(
+        measured(before.scenarios),
+        measured(after.scenarios),
+        {each.name for each in after.run.spec.scenarios if _specs(before).get(each.name) == each},
     )
+    return _compare(found, Rule(margin, GROUPED_FALSE_ALARMS), is_paired=False, is_gate=is_gate)
 
 
-def _basis(found: Iterable[Measured]) -> Bases:
-    bases = {each.basis for each in found}
-    return bases.pop() if len(bases) == 1 else "both"
+def compare_rounds(
+    before: Sequence[ResultDocument],
+    after: Sequence[ResultDocument],
+    *,
+    margin: float = DEFAULT_MARGIN,
+    is_gate: bool = False,
+) -> Comparison:
+    """Compare two variants by interleaved runs: each round has one of both, in the same place.
+
+    The specifications may differ: that is what is compared. A round in which a scenario is INVALID
+    in one of both does not count for it, unless too few are left.
+    """
+    valid = [_valid_scenarios(a) & _valid_scenarios(b) for a, b in zip(before, after, strict=True)]
+    found = _Variants(
+        measured_in_rounds([each.scenarios for each in before], valid),
+        measured_in_rounds([each.scenarios for each in after], valid),
+        {each.name for document in after for each in document.scenarios},
+    )
+    return _compare(found, Rule(margin, PAIRED_FALSE_ALARMS), is_paired=True, is_gate=is_gate)
+
+
+def gate(before: ResultDocument, after: ResultDocument, comparison: Comparison) -> Gate:
+    """Decide whether the second variant is no worse than the first, within the rule's margin."""
+    failures = tuple(
+        (pair, figure)
+        for pair in comparison.pairs
+        for figure in pair.figures
+        if figure.is_gated and figure.word == "worse"
+    )
+    reasons = [
+        f"{name} is {document.outcome.state} ({document.outcome.reason}), not Complete."
+        for name, document in (("A", before), ("B", after))
+        if document.outcome.state != "Complete"
+    ]
+    reasons += [f"{name} is missing in B." for name in comparison.only_before]
+    for pair in comparison.pairs:
+        reasons += _doubts(pair, comparison.rule.margin)
+    required = [
+        figure.judgement.detectable
+        for pair in comparison.pairs
+        for figure in pair.figures
+        if figure.is_required and figure.judgement is not None
+    ]
+    decision: Literal["PASS", "FAIL", "INCONCLUSIVE"] = "INCONCLUSIVE" if reasons else "PASS"
+    return Gate(
+        "FAIL" if failures else decision,
+        failures,
+        tuple(reasons),
+        not all(pair.is_valid for pair in comparison.pairs),
+        max(required, default=None),
+    )
 
 
 def step_name(step: Measured) -> str:
@@ -124,46 +224,72 @@ def step_name(step: Measured) -> str:
     return ", ".join(part for part in (step.scenario, step.step) if part)
 
 
-def slower(comparison: Comparison, part: float) -> list[tuple[Pair, Compared]]:
-    """Return each figure that is significantly slower by more than this fraction.
+@dataclass(frozen=True, slots=True)
+class _Variants:
+    before: dict[tuple[str, str], Measured]
+    after: dict[tuple[str, str], Measured]
+    comparable: set[str]
+    """Names of scenarios with the same specification."""
 
-    Only scenarios count that are VALID in both results and have the same specification.
-    """
-    return [
-        (pair, figure)
-        for pair in comparison.pairs
-        if not pair.caveats
+
+def _compare(found: _Variants, rule: Rule, *, is_paired: bool, is_gate: bool) -> Comparison:
+    pairs = [
+        _pair(each, found.after[key], same_spec=key[0] in found.comparable)
+        for key, each in found.before.items()
+        if key in found.after
+    ]
+    if is_gate:
+        gated = sum(figure.is_gated for pair in pairs for figure in pair.figures)
+        rule = Rule(rule.margin, rule.false_alarms, max(1, gated))
+    return Comparison(
+        tuple(_judged(pair, rule, is_paired=is_paired) for pair in pairs),
+        tuple(step_name(each) for key, each in found.before.items() if key not in found.after),
+        tuple(step_name(each) for key, each in found.after.items() if key not in found.before),
+        rule,
+        is_paired,
+    )
+
+
+def _doubts(pair: Pair, margin: float) -> list[str]:
+    """Return why a step is not shown to be no worse, as sentences."""
+    name = step_name(pair.before)
+    if pair.caveats:
+        return [f"{name} {caveat}" for caveat in pair.caveats]
+    required = [figure for figure in pair.figures if figure.is_required]
+    if not required:
+        return [f"{name} has no rate and no latency that both results know."]
+    if any(figure.judgement is None for figure in required):
+        return [f"{name} {_too_few_runs(pair)}"]
+    doubts = [
+        f"{name}, {figure.name}: {figure.why_unknown}"
         for figure in pair.figures
-        if figure.is_slower_by(part)
+        if figure.may_be_hidden(margin)
+    ]
+    return doubts + [
+        f"{name}, {figure.name}: these runs show only changes of "
+        f"{figure.judgement.detectable:.1%} or more. Repeat more often."
+        for figure in required
+        if figure.judgement is not None
+        and not figure.judgement.is_no_worse
+        and figure.word != "worse"
     ]
 
 
-def unjudged(
-    before: ResultDocument, after: ResultDocument, comparison: Comparison, part: float
-) -> list[str]:
-    """Return a sentence for each reason why it is uncertain that B is not slower by this much."""
-    caveats = [
-        f"{name} is {document.outcome.state} ({document.outcome.reason}), not Complete."
-        for name, document in (("A", before), ("B", after))
-        if document.outcome.state != "Complete"
-    ]
-    caveats += [f"{name} is missing in B." for name in comparison.only_before]
-    for pair in comparison.pairs:
-        name = step_name(pair.before)
-        caveats += [f"{name} {caveat}" for caveat in pair.caveats]
-        caveats += [
-            f"{name}, {figure.name}: {figure.caveat}"
-            for figure in pair.figures
-            if figure.may_be_slower_by(part)
-        ]
-        if not any(_is_judged(figure) for figure in pair.figures):
-            caveats.append(f"{name} has no rate and no latency that both results know.")
-    return caveats
+def _too_few_runs(pair: Pair) -> str:
+    runs = {"A": pair.before.runs, "B": pair.after.runs}
+    few = [f"{count} in {name}" for name, count in runs.items() if count < FEWEST_RUNS]
+    if not few:
+        return "lacks a figure in one of its runs."
+    return (
+        f"was measured too few times: {' and '.join(few)}. Bounds of a single run do not cover "
+        f"what differs from run to run. Set validity.repeats to {FEWEST_RUNS} or more, or use "
+        "inferometer ab."
+    )
 
 
-def _is_judged(figure: Compared) -> bool:
-    judged = {"better", "worse", "no difference shown"}
-    return figure.before.kind != "energy" and figure.word in judged
+def _basis(found: Iterable[Measured]) -> Bases:
+    bases = {each.basis for each in found}
+    return bases.pop() if len(bases) == 1 else "both"
 
 
 def _pair(before: Measured, after: Measured, *, same_spec: bool) -> Pair:
@@ -177,6 +303,11 @@ def _pair(before: Measured, after: Measured, *, same_spec: bool) -> Pair:
     return Pair(before, after, tuple(_compared(before, after)), tuple(caveats))
 
 
+def _valid_scenarios(document: ResultDocument) -> set[str]:
+    invalid = {each.name for each in document.scenarios if each.verdict.state == "INVALID"}
+    return {each.name for each in document.scenarios} - invalid
+
+
 def _specs(document: ResultDocument) -> dict[str, Scenario]:
     return {scenario.name: scenario for scenario in document.run.spec.scenarios}
 
@@ -185,7 +316,7 @@ def _compared(before: Measured, after: Measured) -> list[Compared]:
     second = {figure.name: figure for figure in after.figures}
     one_each = before.batch_size == after.batch_size == 1
     return [
-        Compared(each.name, each, other, _change(each, other))
+        Compared(each.name, each, other, None)
         for each in before.figures
         if (other := second.get(each.name)) is not None
         # With one sample a query both rates are the same.
@@ -193,7 +324,34 @@ def _compared(before: Measured, after: Measured) -> list[Compared]:
     ]
 
 
-def _change(before: Figure, after: Figure) -> Change | None:
-    if before.estimate is None or after.estimate is None or before.covers != after.covers:
+def _judged(pair: Pair, rule: Rule, *, is_paired: bool) -> Pair:
+    """Return the pair with the judgements of its figures; an INVALID figure is neither."""
+    if pair.caveats:
+        return pair
+    figures = tuple(
+        Compared(
+            each.name,
+            each.before,
+            each.after,
+            _judge(each.before, each.after, rule, is_paired=is_paired)
+            if each.word == "not judged"
+            else None,
+        )
+        for each in pair.figures
+    )
+    return Pair(pair.before, pair.after, figures, pair.caveats)
+
+
+def _judge(before: Figure, after: Figure, rule: Rule, *, is_paired: bool) -> Judgement | None:
+    if min(len(before.repeats), len(after.repeats)) < FEWEST_RUNS:
         return None
-    return change(before.estimate, after.estimate)
+    judge = judge_pairs if is_paired else judge_groups
+    return judge(before.repeats, after.repeats, rule, more_is_better=before.more_is_better)
+
+
+def _is_known(figure: Figure) -> bool:
+    return figure.estimate is not None and not figure.why_unknown
+
+
+def _slowdown(figure: Figure, ratio: float) -> float:
+    return 1 / ratio if figure.more_is_better else ratio

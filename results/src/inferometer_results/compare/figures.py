@@ -1,6 +1,6 @@
 """The figures of a scenario that are compared, with their bounds."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -8,6 +8,7 @@ from inferometer_api.results.lateness import late_at
 from inferometer_api.results.result import ScenarioResult, Step, percentile_of, whole_windows
 from inferometer_api.results.search import Peak
 from inferometer_results.compare.interval import Estimate, by_batch_means, over_repeats
+from inferometer_results.compare.judgement import FEWEST_RUNS
 from inferometer_results.quantity import PERCENTILES
 
 Kind = Literal["rate", "time", "energy"]
@@ -29,6 +30,8 @@ class Figure:
     """Whether the scenario prescribes it, so that it says nothing about the server."""
     covers: str = ""
     """The attribution of an energy."""
+    repeats: tuple[float, ...] = ()
+    """The figure in each repeat, if there are several; all positive."""
 
     @property
     def more_is_better(self) -> bool:
@@ -48,6 +51,8 @@ class Measured:
     """Whether bounds come from repeats, or from within one run."""
     batch_size: int
     figures: tuple[Figure, ...]
+    runs: int = 1
+    """How many repeats or rounds there are."""
 
 
 def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measured]:
@@ -72,6 +77,7 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
             "repeats" if len(of_one) > 1 else "run",
             1,
             (_peak_figure(of_one),),
+            len(of_one),
         )
         for name, of_one in peaks.items()
     }
@@ -83,9 +89,61 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
             "repeats" if len(steps) > 1 else "run",
             steps[0].batch_size,
             tuple(_figures(steps)),
+            len(steps),
         )
         for (name, label), steps in grouped.items()
     }
+
+
+def measured_in_rounds(
+    rounds: Sequence[Sequence[ScenarioResult]], valid: Sequence[Collection[str]]
+) -> dict[tuple[str, str], Measured]:
+    """Return the figures of each step over several runs; the repeats of a run count as one value.
+
+    `valid` has for each round the names of the scenarios that count. If fewer than `FEWEST_RUNS`
+    rounds of a scenario count, all do. A step that one of them lacks is left out.
+    """
+    found = [measured(scenarios) for scenarios in rounds]
+    over_rounds = {}
+    for key in found[0]:
+        counted = [each for each, names in zip(found, valid, strict=True) if key[0] in names]
+        of_step = counted if len(counted) >= FEWEST_RUNS else found
+        if all(key in each for each in of_step):
+            over_rounds[key] = _over_rounds([each[key] for each in of_step])
+    return over_rounds
+
+
+def _over_rounds(rounds: Sequence[Measured]) -> Measured:
+    first = rounds[0]
+    verdicts = {each.verdict for each in rounds}
+    figures = [
+        _figure_over_rounds(
+            [next((f for f in each.figures if f.name == name), None) for each in rounds]
+        )
+        for name in (figure.name for figure in first.figures)
+    ]
+    return replace(
+        first,
+        verdict="INVALID" if "INVALID" in verdicts else "VALID",
+        basis="repeats" if len(rounds) > 1 else first.basis,
+        figures=tuple(figures),
+        runs=len(rounds),
+    )
+
+
+def _figure_over_rounds(rounds: Sequence[Figure | None]) -> Figure:
+    """Return a figure over several runs; it is missing or unknown if it is so in one of them."""
+    found = [each for each in rounds if each is not None]
+    first = found[0]
+    values = tuple(each.estimate.value for each in found if each.estimate is not None)
+    why = next((each for each in found if each.why_unknown), first)
+    covers = ", ".join(sorted({each.covers for each in found if each.covers}))
+    known = replace(first, why_unknown=why.why_unknown, remedy=why.remedy, covers=covers)
+    if len(values) < len(rounds) or min(values, default=0) <= 0:
+        return replace(known, estimate=None)
+    if len(values) == 1:
+        return known
+    return replace(known, estimate=over_repeats(values), repeats=values)
 
 
 def _peak_figure(peaks: Sequence[Peak]) -> Figure:
@@ -98,7 +156,7 @@ def _peak_figure(peaks: Sequence[Peak]) -> Figure:
     if len(rates) < len(peaks) or min(rates) <= 0:
         return Figure(name, "rate", None, why_unknown="no peak was found")
     if len(rates) > 1:
-        return Figure(name, "rate", over_repeats(rates))
+        return Figure(name, "rate", over_repeats(rates), repeats=tuple(rates))
     (peak,) = peaks
     is_known = peak.confidence is not None
     low, high = (peak.low_qps, peak.high_qps) if is_known else (None, None)
@@ -139,9 +197,10 @@ def _figure(
         return Figure(name, kind, None)
     if len(found) == 1:
         return Figure(name, kind, found[0])
-    if min(estimate.value for estimate in found) <= 0:
+    values = tuple(estimate.value for estimate in found)
+    if min(values) <= 0:
         return Figure(name, kind, None)
-    return Figure(name, kind, over_repeats([estimate.value for estimate in found]))
+    return Figure(name, kind, over_repeats(values), repeats=values)
 
 
 def _queries_rate(step: Step) -> Estimate:

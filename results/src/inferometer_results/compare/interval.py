@@ -1,8 +1,6 @@
-"""Confidence intervals of figures, and of the ratio of two figures.
+"""Confidence intervals of figures: over the repeats of a scenario, or within one window.
 
-The confidence is 95 % everywhere. Bounds need not be symmetric: those of a ratio follow from the
-bounds of both figures by the method of variance estimates recovery, on logarithms (Donner and Zou,
-Statistical Methods in Medical Research 21, 2012).
+The confidence is 95 % everywhere. Bounds need not be symmetric.
 """
 
 import math
@@ -27,43 +25,6 @@ class Estimate:
     value: float
     low: float | None = None
     high: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The ratio of the second figure to the first, with the bounds that are known."""
-
-    ratio: float
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the bounds decide if there is a difference."""
-        return self.is_real or (self.low is not None and self.high is not None)
-
-    @property
-    def is_real(self) -> bool:
-        """Whether the difference is significant: one of the bounds excludes a ratio of 1."""
-        lower = self.high is not None and self.high < 1
-        return lower or (self.low is not None and self.low > 1)
-
-
-def change(before: Estimate, after: Estimate) -> Change | None:
-    """Return after / before; None if there is no such ratio, for example if `before` is 0.
-
-    Each bound of the ratio needs one bound of each figure, so it may have only one.
-    """
-    if before.value <= 0 or after.value <= 0:
-        return None
-    ratio = after.value / before.value
-    down = _distance(after.value, after.low, before.high, before.value)
-    up = _distance(after.high, after.value, before.value, before.low)
-    return Change(
-        ratio,
-        None if down is None else ratio * math.exp(-down),
-        None if up is None else ratio * math.exp(up),
-    )
 
 
 def over_repeats(values: Sequence[float]) -> Estimate:
@@ -109,12 +70,3 @@ def _widening(means: Sequence[float]) -> float:
     alike = sum(one * other for one, other in pairwise(apart)) / scatter + 1 / count
     alike = min(0.9, max(0.0, alike))
     return math.sqrt((1 + alike) / (1 - alike))
-
-
-def _distance(
-    high: float | None, low: float | None, other_high: float | None, other_low: float | None
-) -> float | None:
-    """Return how far two pairs of figures are apart together, on logarithms; None if unknown."""
-    if high is None or other_high is None or not low or not other_low or min(low, other_low) <= 0:
-        return None
-    return math.hypot(math.log(high / low), math.log(other_high / other_low))

@@ -1,0 +1,211 @@
+"""`inferometer ab`: measures two variants in turn, and judges their paired differences."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from inferometer_api.metrics.definitions import run_labels
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.commands.compare import InconclusiveOption, end_by_gate, fraction
+from inferometer_cli.exits import RefusedError, StopRequest, deferred_signals, exit_code_of
+from inferometer_cli.run_file import SetOption, read_run_file
+from inferometer_cli.terminal import flushed_output, output_console, print_message
+
+if TYPE_CHECKING:
+    from inferometer_cli.local.run import RunOptions
+
+Variant = Literal["A", "B"]
+
+_FEWEST_ROUNDS, _MOST_ROUNDS = 3, 200
+_A = Annotated[
+    Path,
+    typer.Argument(metavar="A.yaml", help="A BenchmarkRun in YAML or JSON.", show_default=False),
+]
+_B = Annotated[
+    Path,
+    typer.Argument(
+        metavar="B.yaml",
+        help="The other one; or the same file, with --set-b for what differs.",
+        show_default=False,
+    ),
+]
+_RoundsOption = Annotated[
+    int,
+    typer.Option(
+        "--rounds",
+        "-n",
+        min=_FEWEST_ROUNDS,
+        max=_MOST_ROUNDS,
+        help="How many times to measure each variant. 12 rounds show a change of 10 % if runs of "
+        "one variant scatter by 3 %.",
+    ),
+]
+_MarginOption = Annotated[
+    float,
+    typer.Option(
+        "--margin",
+        parser=fraction,
+        metavar="PERCENT",
+        help="Changes up to this do not matter.",
+    ),
+]
+_SetForB = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set-b", metavar="PATH=VALUE", help="Override a field of B alone. Can be repeated."
+    ),
+]
+_OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Directory for the result of each run. If it holds results of the same variants, "
+        "measurement continues after them. [default: results/ab-NAME-TIME]",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Measurement:
+    """One of the runs, and where its result is kept."""
+
+    round: int
+    variant: Variant
+    directory: Path
+
+
+@dataclass(slots=True)
+class _Series:
+    """The runs of both variants so far."""
+
+    runs: dict[Variant, BenchmarkRun]
+    bases: dict[Variant, Path]
+    measured: dict[Variant, list[ResultDocument]] = field(
+        default_factory=lambda: {"A": [], "B": []}
+    )
+
+
+def ab(  # noqa: PLR0913 - one argument for each option
+    a: _A,
+    b: _B,
+    *,
+    rounds: _RoundsOption = 12,
+    margin: _MarginOption = "3%",  # type: ignore[assignment]  # parsed by typer
+    output: _OutputOption = None,
+    set_: SetOption = None,
+    set_b: _SetForB = None,
+    inconclusive: InconclusiveOption = "fail",
+) -> None:
+    """Measure two variants in turn on this machine, and judge whether they differ.
+
+    The order is A B, B A, A B, ...: what changes slowly on the machine affects both alike. Each
+    run starts its server anew. Ctrl-C keeps the finished runs, and the same command with --output
+    continues after them.
+    """
+    series = _Series(
+        {"A": read_run_file(a, set_ or []), "B": read_run_file(b, [*(set_ or []), *(set_b or [])])},
+        {"A": a.parent.resolve(), "B": b.parent.resolve()},
+    )
+    now = datetime.now(tz=UTC)
+    directory = output or Path("results") / f"ab-{series.runs['A'].name}-{now:%Y%m%dT%H%M%SZ}"
+    from inferometer_cli.result_file import check_directory
+
+    check_directory(directory)
+    planned = list(plan_rounds(directory, rounds))
+    with deferred_signals() as ending:
+        _measure_all(series, planned, ending, directory)
+    _show(series, directory, margin, inconclusive)
+
+
+def plan_rounds(directory: Path, rounds: int) -> Iterator[_Measurement]:
+    """Yield the runs in their order: A B, B A, A B, ..."""
+    for number in range(1, rounds + 1):
+        order: tuple[Variant, ...] = ("A", "B") if number % 2 else ("B", "A")
+        for variant in order:
+            yield _Measurement(number, variant, directory / f"{number:03}-{variant}")
+
+
+def _measure_all(
+    series: _Series, planned: Sequence[_Measurement], ending: StopRequest, directory: Path
+) -> None:
+    """Measure what has no result yet; end the command if a run is not complete."""
+    from inferometer_cli.local.measurement import measure
+    from inferometer_cli.result_file import save_result
+
+    left = [each for each in planned if not _has_result(series, each)]
+    if len(left) < len(planned):
+        print_message(f"{directory} has {len(planned) - len(left)} of {len(planned)} results.")
+    began = time.monotonic()
+    for done, each in enumerate(left):
+        _announce(each, planned[-1].round, done, len(left), time.monotonic() - began)
+        run = series.runs[each.variant]
+        document = measure(run, series.bases[each.variant], ending, _options(run))
+        if document.outcome.state != "Complete":
+            print_message(f"inferometer: {document.outcome.message}")
+            print_message(
+                f"{done} of {len(left)} runs are measured. To continue after them, repeat the "
+                f"command with --output {directory}"
+            )
+            raise typer.Exit(exit_code_of(document))
+        save_result(document, each.directory)
+    for each in planned:
+        series.measured[each.variant].append(_saved(each))
+
+
+def _options(run: BenchmarkRun) -> "RunOptions":
+    from inferometer_cli.local.prometheus_targets import PrometheusTargets
+    from inferometer_cli.local.run import RunOptions
+
+    return RunOptions(PrometheusTargets(None, run_labels(run)[1]))
+
+
+def _announce(each: _Measurement, rounds: int, done: int, count: int, spent: float) -> None:
+    left = f", about {spent / done * (count - done) / 60:.0f} min left" if done else ""
+    print_message(f"round {each.round}/{rounds}, {each.variant}{left}")
+
+
+def _has_result(series: _Series, each: _Measurement) -> bool:
+    """Return whether a run was measured before. Raises RefusedError if it was another spec."""
+    from inferometer_cli.result_file import RESULT_NAME
+
+    if not (each.directory / RESULT_NAME).exists():
+        return False
+    if _saved(each).run.spec != series.runs[each.variant].spec:
+        raise RefusedError(
+            f"{each.directory / RESULT_NAME} is a result of another specification than "
+            f"{each.variant}'s. Choose another directory with --output."
+        )
+    return True
+
+
+def _saved(each: _Measurement) -> ResultDocument:
+    from inferometer_cli.cluster.options import ClusterOptions
+    from inferometer_cli.result_file import RESULT_NAME, load_result
+
+    return load_result(str(each.directory / RESULT_NAME), ClusterOptions())
+
+
+def _show(
+    series: _Series, directory: Path, margin: float, inconclusive: Literal["pass", "fail"]
+) -> None:
+    from inferometer_cli.comparison_table import print_comparison
+    from inferometer_results.compare.comparison import compare_rounds, gate
+
+    before, after = series.measured["A"], series.measured["B"]
+    comparison = compare_rounds(before, after, margin=margin, is_gate=True)
+    if not comparison.pairs:
+        raise RefusedError("A and B have no scenario in common, so there is nothing to compare.")
+    names = {name: f"{directory}, {name}" for name in ("A", "B")}
+    with flushed_output():
+        print_comparison(
+            (names["A"], before[0]), (names["B"], after[0]), comparison, output_console()
+        )
+    end_by_gate(gate(before[0], after[0], comparison), margin, inconclusive)

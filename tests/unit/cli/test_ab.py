@@ -1,0 +1,132 @@
+"""Two variants are measured in turn, what is measured stays, and the paired runs are judged."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer_api.results.result import Outcome, ResultDocument, ScenarioResult, Verdict
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.exits import ExitCode
+from inferometer_cli.local import measurement
+from support.command import Command
+from support.results import a_result
+from support.steps import Load, a_step
+
+_RUN = """
+apiVersion: inferometer.dev/v1alpha1
+kind: BenchmarkRun
+metadata: {name: mnist}
+spec:
+  model: {uri: "zoo://classification/mnist"}
+  scenarios: [{name: latency, singleStream: {}}]
+"""
+_ROUNDS = 4
+
+
+class Machine:
+    """Takes the place of measurements: a server takes 20 ms for each of its threads."""
+
+    def __init__(self) -> None:
+        self.measured: list[int] = []
+        """The threads of the server in each measurement."""
+        self.stops_at: int | None = None
+        self.invalid: set[int] = set()
+
+    def measure(self, run: BenchmarkRun, *_: Any) -> ResultDocument:
+        """Return the result of a run."""
+        number = len(self.measured)
+        if number == self.stops_at:
+            ended = Outcome(state="Interrupted", reason="Interrupted", message="Interrupted.")
+            return a_result(run=run, scenarios=[], outcome=ended)
+        threads = run.spec.server.threads or 1
+        self.measured.append(threads)
+        load = Load(service_milliseconds=20.0 * threads + number % 3 / 100, seed=number)
+        verdict = Verdict(state="INVALID" if number in self.invalid else "VALID")
+        scenario = ScenarioResult(
+            name="latency", kind="singleStream", seed=42, steps=[a_step(load)], verdict=verdict
+        )
+        return a_result(run=run, scenarios=[scenario])
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Return a machine that measures at once."""
+    made = Machine()
+    monkeypatch.setattr(measurement, "measure", made.measure)
+    return made
+
+
+@pytest.fixture
+def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return what runs a command line in this process."""
+    monkeypatch.setenv("COLUMNS", "200")
+    return Command(monkeypatch, capsys)
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """Return a command line that compares one thread with a number that is to be added."""
+    file = tmp_path / "run.yaml"
+    file.write_text(_RUN)
+    options = ["--rounds", str(_ROUNDS), "--output", str(tmp_path / "out")]
+    return ["ab", str(file), str(file), *options, "--set", "spec.server.threads=1"]
+
+
+def test_the_variants_take_turns(inferometer: Command, words: list[str], machine: Machine) -> None:
+    """A B, B A, A B, B A; a slower B exits with 4 and is named."""
+    ended = inferometer(*words, "--set-b", "spec.server.threads=2")
+    assert machine.measured == [1, 2, 2, 1, 1, 2, 2, 1]
+    assert ended.code == ExitCode.SLOWER
+    assert "slower: latency, p50 +100." in ended.stderr
+    assert "server.threads: 1 -> 2" in ended.stdout
+    assert "FAIL: B is more than 3 % worse than A." in ended.stdout
+    assert "round 4/4, A, about 0 min left" in ended.stderr
+
+
+def test_equal_variants_pass(inferometer: Command, words: list[str], machine: Machine) -> None:
+    """They are equal within the margin, and the smallest visible change is printed."""
+    ended = inferometer(*words)
+    assert ended.code == ExitCode.VALID
+    assert "PASS: B is no more than 3 % worse than A." in ended.stdout
+    assert "These runs show a change of " in ended.stdout
+    assert len(machine.measured) == 2 * _ROUNDS
+
+
+def test_an_interrupted_series_goes_on_where_it_ended(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """What was measured is kept, and the message says how to continue."""
+    machine.stops_at = 3
+    stopped = inferometer(*words)
+    assert stopped.code == ExitCode.INTERRUPTED
+    assert "3 of 8 runs are measured" in stopped.stderr
+    assert f"--output {words[words.index('--output') + 1]}" in stopped.stderr
+    machine.stops_at = None
+    assert inferometer(*words).code == ExitCode.VALID
+    assert len(machine.measured) == 2 * _ROUNDS
+
+
+def test_results_of_another_variant_are_refused(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """They would be taken for those of this one."""
+    inferometer(*words)
+    ended = inferometer(*words, "--set-b", "spec.server.threads=2")
+    assert ended.code == ExitCode.REFUSED
+    assert "is a result of another specification than B's" in ended.stderr
+    assert len(machine.measured) == 2 * _ROUNDS
+
+
+def test_a_round_with_an_invalid_run_does_not_count(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """Three rounds are left, which are judged; with two, the comparison is INVALID."""
+    machine.invalid = {2}
+    assert inferometer(*words).code == ExitCode.VALID
+    machine.measured.clear()
+    machine.invalid = {2, 4}
+    words[words.index("--output") + 1] += "-again"
+    ended = inferometer(*words)
+    assert ended.code == ExitCode.INVALID
+    assert "not shown: latency is INVALID in A." in ended.stderr

@@ -1,0 +1,155 @@
+"""Differences are reported as seldom as promised where there are none, and found where they are."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferometer_results.compare.judgement import (
+    DEFAULT_MARGIN,
+    GROUPED_FALSE_ALARMS,
+    PAIRED_FALSE_ALARMS,
+    Judgement,
+    Rule,
+    judge_groups,
+    judge_pairs,
+)
+
+Logarithms = np.ndarray[tuple[int], np.dtype[np.float64]]
+Noise = Callable[[np.random.Generator, int], Logarithms]
+"""Logarithms of the figures of so many runs in a row."""
+_ROUNDS, _PAIRS, _CV = 12, 1000, 0.03
+_NODE = np.log(1.1)
+"""A machine that is 10 % slower."""
+_PAIRED = Rule(DEFAULT_MARGIN, PAIRED_FALSE_ALARMS)
+_GROUPED = Rule(DEFAULT_MARGIN, GROUPED_FALSE_ALARMS)
+
+
+def independent(chance: np.random.Generator, runs: int) -> Logarithms:
+    """Return runs that scatter by 3 %."""
+    return chance.normal(0, _CV, runs)
+
+
+def autoregressive(chance: np.random.Generator, runs: int) -> Logarithms:
+    """Return runs that scatter by 3 % of which each resembles the one before (0.6)."""
+    noise = chance.normal(0, _CV * 0.8, runs + 50)
+    for at in range(1, len(noise)):
+        noise[at] += 0.6 * noise[at - 1]
+    return noise[50:]
+
+
+def two_nodes(chance: np.random.Generator, runs: int) -> Logarithms:
+    """Return runs of which 15 % are on a slower machine."""
+    slower: Logarithms = _NODE * (chance.random(runs) < 0.15)
+    return independent(chance, runs) + slower
+
+
+def sticky_node(chance: np.random.Generator, runs: int) -> Logarithms:
+    """Return runs that change to a slower machine and back after about 20."""
+    changes = chance.random(runs) < 1 / 20
+    slower: Logarithms = _NODE * (np.cumsum(changes) % 2)
+    return independent(chance, runs) + slower
+
+
+def processes(chance: np.random.Generator, runs: int) -> Logarithms:
+    """Return runs that scatter from process to process by 2 to 20 %."""
+    return chance.normal(0, chance.uniform(0.02, 0.2), runs)
+
+
+def judged_pairs(noise: Noise, change: float, seed: int = 20261124) -> list[Judgement]:
+    """Judge 1,000 interleaved series of 12 rounds whose second variant is slower by a fraction."""
+    chance = np.random.default_rng(seed)
+    found = []
+    for _ in range(_PAIRS):
+        runs = noise(chance, 2 * _ROUNDS)
+        # A B, B A, A B, ...
+        first = [2 * each + each % 2 for each in range(_ROUNDS)]
+        second = [2 * each + 1 - each % 2 for each in range(_ROUNDS)]
+        before, after = np.exp(runs[first]), np.exp(runs[second]) * (1 + change)
+        found.append(judge_pairs(list(before), list(after), _PAIRED, more_is_better=False))
+    return found
+
+
+def count(found: list[Judgement], *outcomes: str) -> int:
+    """Return how many have one of these outcomes."""
+    return sum(each.outcome in outcomes for each in found)
+
+
+@pytest.mark.parametrize("noise", [independent, autoregressive, two_nodes, sticky_node, processes])
+def test_interleaved_runs_of_equal_variants_show_no_difference(noise: Noise) -> None:
+    """At most 2 of 1,000 series, whatever the noise of the machine."""
+    assert count(judged_pairs(noise, 0.0), "better", "worse") <= 2
+
+
+@pytest.mark.parametrize("noise", [independent, autoregressive, sticky_node])
+def test_interleaved_runs_show_a_change_of_ten_percent(noise: Noise) -> None:
+    """At least 95 % of series of 12 rounds, at a scatter of 3 %."""
+    assert count(judged_pairs(noise, 0.1), "worse") >= 950
+
+
+def test_a_detectable_change_is_detected_in_eight_of_ten() -> None:
+    """The printed smallest change is the one that is found with a probability of 0.8."""
+    detectable = float(np.median([each.detectable for each in judged_pairs(independent, 0.0)]))
+    assert 740 <= count(judged_pairs(independent, detectable, seed=2), "worse") <= 860
+
+
+def test_equality_is_seldom_claimed_of_variants_that_differ_by_the_margin() -> None:
+    """At most 5 % of series, within chance."""
+    found = judged_pairs(independent, DEFAULT_MARGIN)
+    assert count(found, "equal") <= 65
+    assert sum(each.is_no_worse for each in found) <= 65
+
+
+@pytest.mark.parametrize("repeats", [3, 4, 5])
+@pytest.mark.parametrize("scatter", [0.01, 0.03, 0.1, 0.2])
+def test_repeats_of_equal_variants_show_no_difference(repeats: int, scatter: float) -> None:
+    """At most 1 % of 1,000 comparisons."""
+    chance = np.random.default_rng(7)
+    found = [
+        judge_groups(
+            list(np.exp(chance.normal(0, scatter, repeats))),
+            list(np.exp(chance.normal(0, scatter, repeats))),
+            _GROUPED,
+            more_is_better=False,
+        )
+        for _ in range(1000)
+    ]
+    assert count(found, "better", "worse") <= 10
+
+
+_FIGURES = st.lists(st.floats(min_value=1e-3, max_value=1e9), min_size=3, max_size=8)
+
+
+@given(before=_FIGURES, after=_FIGURES, more_is_better=st.booleans())
+def test_turning_a_comparison_round_turns_its_outcome_round(
+    before: list[float], after: list[float], *, more_is_better: bool
+) -> None:
+    """The ratio is within its bounds, and the same figures the other way round are the opposite."""
+    there = judge_groups(before, after, _GROUPED, more_is_better=more_is_better)
+    back = judge_groups(after, before, _GROUPED, more_is_better=more_is_better)
+    assert there.low <= there.ratio * (1 + 1e-9)
+    assert there.ratio <= there.high * (1 + 1e-9)
+    assert there.ratio == pytest.approx(1 / back.ratio)
+    opposite = {"better": "worse", "worse": "better"}
+    assert back.outcome == opposite.get(there.outcome, there.outcome)
+
+
+@given(_FIGURES, st.floats(min_value=1e-3, max_value=1e3))
+def test_the_unit_does_not_matter(figures: list[float], factor: float) -> None:
+    """The same figures in another unit have that ratio, without scatter between the pairs."""
+    scaled = [each * factor for each in figures]
+    found = judge_pairs(figures, scaled, _PAIRED, more_is_better=True)
+    assert found.ratio == pytest.approx(factor)
+
+
+def test_a_rule_for_several_figures_is_stricter() -> None:
+    """The probability of a false alarm is shared by the figures."""
+    before, after = [1.0, 1.01, 1.02, 1.03], [1.07, 1.08, 1.09, 1.12]
+    alone = judge_groups(before, after, _GROUPED, more_is_better=False)
+    together = judge_groups(
+        before, after, Rule(DEFAULT_MARGIN, GROUPED_FALSE_ALARMS, 20), more_is_better=False
+    )
+    assert together.low < alone.low < alone.high < together.high
+    assert (alone.outcome, together.outcome) == ("worse", "inconclusive")
