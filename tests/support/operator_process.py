@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,7 @@ class OperatorProcess:
         *words: str,
         settings: dict[str, Any] | None = None,
         name: str = "operator",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         file = folder / f"{name}.settings.yaml"
         file.write_text(json.dumps({**SETTINGS, "namespace": namespace, **(settings or {})}))
@@ -117,7 +119,7 @@ class OperatorProcess:
             *("--health-port", "0"),
             *(words or ("--no-lease",)),
         ]
-        self._environment = {**os.environ, "POD_NAME": name}
+        self._environment = {**os.environ, "POD_NAME": name, **(environment or {})}
         self._process = self._begun()
 
     def start(self) -> None:

@@ -6,7 +6,7 @@ In memory and without any time of its own.
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from inferometer_api.timestamps import format_time
@@ -36,6 +36,9 @@ class PretendApi:
 
     run: Object = field(default_factory=lambda: stored(a_run()))
     now: datetime = EPOCH
+    """The operator's time."""
+    others_ahead: timedelta = timedelta(0)
+    """How far the clocks of API server, controllers and kubelets are ahead of it."""
     children: dict[str, Object] = field(default_factory=dict)
     """By KIND/NAME."""
     refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -48,6 +51,11 @@ class PretendApi:
     """What was written to the API, in words."""
     made: Counter[str] = field(default_factory=Counter)
     """How often each child was made, by KIND/NAME."""
+
+    @property
+    def others_now(self) -> datetime:
+        """The time on the clocks of all others."""
+        return self.now + self.others_ahead
 
     def status(self) -> Object:
         """Return the run's status."""
@@ -87,7 +95,7 @@ class PretendApi:
         self.made[key] += 1
         made = {
             "uid": f"uid-of-{key}-{self.made[key]}",
-            "creationTimestamp": format_time(self.now),
+            "creationTimestamp": format_time(self.others_now),
         }
         self.children[key] = {**child, "metadata": {**metadata, **made}}
 

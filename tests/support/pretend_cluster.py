@@ -24,14 +24,17 @@ from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_operator.reconcile.make_plan import make_plan
 from inferometer_operator.reconcile.observed import (
+    ChildRole,
     DownloadedResult,
     EndpointList,
     Json,
     ObjectReference,
     Observed,
     QueuePosition,
+    Sightings,
 )
 from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.reconcile.sightings import sight
 from inferometer_operator.settings import Images, Settings
 from support.cluster_objects import (
     Object,
@@ -71,6 +74,7 @@ class PretendCluster(PretendApi):
     looks_again: bool = True
     """Whether anything makes the edges look again after the last step."""
     stops: int = 0
+    sightings: Sightings | None = None
 
     @property
     def server(self) -> str:
@@ -96,14 +100,18 @@ class PretendCluster(PretendApi):
             for _, child in sorted(self.children.items())
             if labels.items() <= child["metadata"].get("labels", {}).items()
         ]
+        children: dict[ChildRole, Json | None] = {
+            "server": self.own(self.server),
+            "load": self.own(self.load),
+            "plan": self.own(f"ConfigMap/{name}-load"),
+            "fleet": self.own(f"Service/{fleet_name(name)}"),
+        }
+        there = [self.run, *filter(None, children.values()), *self.pods.values()]
+        self.sightings = sight(self.sightings, there, self.now)
         return Observed(
             queue_position=self.turn,
-            children={
-                "server": self.own(self.server),
-                "load": self.own(self.load),
-                "plan": self.own(f"ConfigMap/{name}-load"),
-                "fleet": self.own(f"Service/{fleet_name(name)}"),
-            },
+            children=children,
+            sightings=self.sightings,
             pods=tuple(self.pods.values()),
             result_maps=tuple(maps),
             events=tuple(self.events),
@@ -196,6 +204,7 @@ class PretendCluster(PretendApi):
         """Forget all that only a process knows."""
         self.collected = None
         self.refused = {}
+        self.sightings = None
 
     # What scheduler, kubelet and load generator do.
 
@@ -209,12 +218,12 @@ class PretendCluster(PretendApi):
     def start_server(self, *, ready: bool = True) -> "PretendCluster":
         """Let the server pods run."""
         for name, pod in self._of(SERVER):
-            self.pods[name] = started(pod, ready=ready, at=self.now)
+            self.pods[name] = started(pod, ready=ready, at=self.others_now)
         return self.settle()
 
     def start_load(self) -> "PretendCluster":
         """Let the load pod run."""
-        pod = started(bound(self.pod(LOADGEN)), ready=True, at=self.now)
+        pod = started(bound(self.pod(LOADGEN)), ready=True, at=self.others_now)
         self.pods[pod["metadata"]["name"]] = pod
         return self.settle()
 
@@ -261,7 +270,7 @@ class PretendCluster(PretendApi):
         if code in {0, 1, 2, 143}:
             self.report = replace_outcome(self.report, outcome_or_default)
         for name, pod in self._of(LOADGEN):
-            self.pods[name] = ended(pod, code, at=self.now, **end)
+            self.pods[name] = ended(pod, code, at=self.others_now, **end)
         return self.settle()
 
     def collect_garbage(self) -> "PretendCluster":

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,15 +55,23 @@ class Stage:
         self.kubelet.play(self.namespace, component, script)
 
     def start_operator(
-        self, *words: str, through: FaultProxy | None = None, **settings: Any
+        self,
+        *words: str,
+        through: FaultProxy | None = None,
+        environment: Mapping[str, str] | None = None,
+        **settings: Any,
     ) -> OperatorProcess:
         """Start an operator for the namespace and wait until it hears everything."""
-        operator = self.begin_operator(*words, through=through, **settings)
+        operator = self.begin_operator(*words, through=through, environment=environment, **settings)
         operator.wait_ready()
         return operator
 
     def begin_operator(
-        self, *words: str, through: FaultProxy | None = None, **settings: Any
+        self,
+        *words: str,
+        through: FaultProxy | None = None,
+        environment: Mapping[str, str] | None = None,
+        **settings: Any,
     ) -> OperatorProcess:
         """Start an operator for the namespace, which may have to wait for its turn."""
         token = self.operator_token(secrets=bool(settings.get("allowSecrets")))
@@ -80,6 +88,7 @@ class Stage:
             *("--loadgen-port", str(self.loads.port)),
             settings=settings,
             name=name,
+            environment=environment,
         )
         self._operators.append(operator)
         return operator

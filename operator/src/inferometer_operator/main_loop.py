@@ -178,14 +178,16 @@ def _dependencies(
     children: ChildStore,
 ) -> Dependencies:
     reader = Reader(connection, children)
-    writer = Writer(connection, config.identity, children=children)
+    now = connection.clock.now
+    writer = Writer(connection, config.identity, now, children)
     return Dependencies(
         make_plan=make_plan,
         settings=config.settings,
         reader=reader,
         writer=writer,
-        observer=Observer(reader, loadgen, config.settings),
-        executor=PlanExecutor(reader, writer, loadgen),
+        observer=Observer(reader, loadgen, config.settings, now=now),
+        executor=PlanExecutor(reader, writer, loadgen, now),
+        now=now,
         stats=stats,
     )
 

@@ -17,6 +17,7 @@ from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 
 from inferometer_operator.cluster.errors import UnreachableError, api_error
+from inferometer_operator.cluster.server_clock import ServerClock
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
@@ -75,6 +76,7 @@ class ApiConnection:
         self._failed = failed
         self._check_write = check_write
         self._client = ApiClient(settled)
+        self.clock = ServerClock()
 
     async def __aenter__(self) -> Self:
         """Return itself."""
@@ -195,8 +197,10 @@ class ApiConnection:
             )
             if method != "GET":
                 self._check_write()
+            requested_at = self.clock.monotonic()
             answer = (await self._client.call_api(*request, _request_timeout=limits)).response
             async with answer:
+                self.clock.hear(answer.headers.get("Date"), requested_at)
                 if answer.status >= 400:
                     # "Not found" is a normal answer to a GET.
                     if (method, answer.status) != ("GET", 404):

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import MANAGER
@@ -12,16 +12,13 @@ from inferometer_operator.cluster.api_paths import api_path
 from inferometer_operator.cluster.child_store import ChildStore
 from inferometer_operator.cluster.connection import APPLY, ApiConnection
 from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.cluster.server_clock import local_time
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Event
 
 _HEALING = frozenset({400, 403, 404, 409, 422, 500})
 """Errors at the creation of a child that a person must see: quota, admission, name clash, a webhook
 that does not answer. Others are retried silently."""
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class Writer:
     connection: ApiConnection
     instance: str
     """This operator's identity, written to events."""
-    clock: Callable[[], datetime] = _now
+    clock: Callable[[], datetime] = local_time
     children: ChildStore = field(default_factory=ChildStore)
 
     async def apply_status(self, run: Json, status: RunStatus) -> Json:

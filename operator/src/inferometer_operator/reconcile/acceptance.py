@@ -15,7 +15,7 @@ from inferometer_api.spec.problems import Problem, describe_errors
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
-from inferometer_operator.reconcile.context import ReconcileContext, creation_time
+from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import run_references
 from inferometer_operator.reconcile.server_state import is_external_name, missing_port
@@ -74,9 +74,8 @@ def find_rejection(context: ReconcileContext) -> Rejection | None:
     if sentences := list(_missing_ports(context)):
         return _refusal("ServicePortNotFound", sentences)
     if sentences := list(_missing(context)):
-        made = creation_time(context.raw) or context.now
         refusal = _refusal("NotFound", sentences)
-        late = context.now < add_seconds(made, APPEARS_SECONDS)
+        late = context.now < add_seconds(context.since(context.raw, "created"), APPEARS_SECONDS)
         return Rejection(refusal.reason, refusal.message, may_appear=late)
     return None
 

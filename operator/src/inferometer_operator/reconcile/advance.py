@@ -11,7 +11,7 @@ from inferometer_operator.reconcile.conditions import (
     ConditionUpdate,
     Value,
 )
-from inferometer_operator.reconcile.context import ReconcileContext, creation_time
+from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.faults import RunFault
 from inferometer_operator.reconcile.finish import complete, fail, record_scenarios
 from inferometer_operator.reconcile.load_state import (
@@ -106,11 +106,12 @@ def _fault_deadline(context: ReconcileContext, kind: ConditionType, found: RunFa
     """Return when a transient fault ends the run."""
     if found.until is not None:
         return found.until
-    job = creation_time(context.observed.load_job)
+    job = context.observed.load_job
     if job is None or kind == "ServerReady":
         return context.ready_deadline
     # If the server started late, the load generator may start late too.
-    return max(context.ready_deadline, add_seconds(job, _ready_seconds(context)))
+    made = context.since(job, "created")
+    return max(context.ready_deadline, add_seconds(made, _ready_seconds(context)))
 
 
 def _faults(server: ServerProgress, load: LoadState) -> Iterator[tuple[ConditionType, RunFault]]:
@@ -290,5 +291,6 @@ def _ready_seconds(context: ReconcileContext) -> int:
 
 def _load_deadline(context: ReconcileContext) -> datetime:
     """Return when the load generator must have started: its image may have to be pulled."""
-    made = creation_time(context.observed.load_job) or parse_time(context.status.start_time)
+    job = context.observed.load_job
+    made = parse_time(context.status.start_time) if job is None else context.since(job, "created")
     return max(context.ready_deadline, add_seconds(made or context.now, _ready_seconds(context)))

@@ -11,9 +11,7 @@ from datetime import datetime
 
 from inferometer_api.plan.load_plan import PlannedAgent, PlannedServer
 from inferometer_api.results.agent_sample import MAX_WORKLOADS
-from inferometer_api.timestamps import parse_time
-from inferometer_operator.reconcile import pods
-from inferometer_operator.reconcile.context import ReconcileContext, creation_time
+from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.observed import EndpointList, Json
 from inferometer_operator.reconcile.pods import server_pods
 from inferometer_operator.reconcile.times import add_seconds
@@ -263,9 +261,5 @@ def _ipv6(servers: Iterable[PlannedServer]) -> bool:
 
 def _bound_at(context: ReconcileContext) -> datetime:
     """Return when the last of the server's pods was bound to its node."""
-    found = (
-        parse_time(pods.condition(pod, "PodScheduled").get("lastTransitionTime"))
-        or creation_time(pod)
-        for pod in server_pods(context)
-    )
-    return max((at for at in found if at is not None), default=context.now)
+    found = (context.since(pod, "bound") for pod in server_pods(context))
+    return max(found, default=context.now)

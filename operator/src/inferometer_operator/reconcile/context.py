@@ -11,7 +11,7 @@ from inferometer_api.status.run_status import RunStatus
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.reconcile.conditions import StatusDraft
-from inferometer_operator.reconcile.observed import Json, Observed
+from inferometer_operator.reconcile.observed import Fact, Json, Observed
 from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.settings import Settings
 
@@ -78,8 +78,9 @@ class ReconcileContext:
     @property
     def ready_deadline(self) -> datetime:
         """When the server must be ready, counted from the creation of its Job."""
-        made = creation_time(self.observed.server_job) if self.is_launched else None
-        start = made or parse_time(self.status.start_time) or self.now
+        job = self.observed.server_job if self.is_launched else None
+        start = parse_time(self.status.start_time) if job is None else self.since(job, "created")
+        start = start or self.now
         return add_seconds(start, self.run.spec.server.ready_deadline_seconds)
 
     @property
@@ -88,16 +89,22 @@ class ReconcileContext:
         start = parse_time(self.status.start_time) or self.now
         return add_seconds(start, self.run.spec.active_deadline_seconds)
 
+    def since(self, thing: Json, fact: Fact) -> datetime:
+        """Return since when an object shows a fact; now, if it does not or no one has looked."""
+        uid = str(thing["metadata"].get("uid", ""))
+        return self.observed.sightings.get((uid, fact), self.now)
 
-def gone_deadline(pod: Json, since: datetime) -> datetime:
-    """Return until when to wait for a deleted pod: those of a lost node never disappear."""
-    began = parse_time(pod.get("metadata", {}).get("deletionTimestamp")) or since
-    return add_seconds(max(began, since), GONE_SECONDS)
+    def gone_deadline(self, pod: Json, ended: datetime | None = None) -> datetime:
+        """Return until when to wait for a pod: those of a lost node never disappear.
 
-
-def creation_time(thing: Json | None) -> datetime | None:
-    """Return when an object was created, or None if it is absent."""
-    return None if thing is None else parse_time(thing.get("metadata", {}).get("creationTimestamp"))
+        A pod that is not being deleted yet counts from the end of its run.
+        """
+        began = ended or self.now
+        if is_deleting(pod):
+            grace_seconds = pod["metadata"].get("deletionGracePeriodSeconds") or 0
+            deleted = add_seconds(self.since(pod, "deleting"), grace_seconds)
+            began = deleted if ended is None else max(deleted, ended)
+        return add_seconds(began, GONE_SECONDS)
 
 
 def controller_of(thing: Json) -> Json:

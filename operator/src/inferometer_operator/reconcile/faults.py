@@ -9,9 +9,8 @@ from datetime import datetime
 
 from inferometer_api.plan.deadlines import NODE_LOST_SECONDS
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
-from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile import pods
-from inferometer_operator.reconcile.context import is_deleting
+from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import add_seconds
 
@@ -73,12 +72,13 @@ def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None)
     )
 
 
-def pod_fault(pod: Json, request: PodRequest, now: datetime) -> RunFault | None:
+def pod_fault(context: ReconcileContext, pod: Json, request: PodRequest) -> RunFault | None:
     """Return the first fault that a pod shows, or None."""
-    return next((found for sign in _SIGNS if (found := sign(pod, request, now))), None)
+    found = next((found for sign in _SIGNS if (found := sign(pod, request))), None)
+    return found or _node_silent(context, pod, request)
 
 
-def disruption_fault(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
+def disruption_fault(pod: Json, request: PodRequest) -> RunFault | None:
     """Return that the cluster took a pod away: evicted it, or lost its node."""
     who = _who(pod, request)
     status = pods.status(pod)
@@ -97,7 +97,7 @@ def disruption_fault(pod: Json, request: PodRequest, _: datetime) -> RunFault | 
     return None
 
 
-def _refused_by_node(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
+def _refused_by_node(pod: Json, request: PodRequest) -> RunFault | None:
     status = pods.status(pod)
     if pods.phase(pod) != "Failed" or status.get("reason") is None:
         return None
@@ -107,7 +107,7 @@ def _refused_by_node(pod: Json, request: PodRequest, _: datetime) -> RunFault | 
     )
 
 
-def _unschedulable(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
+def _unschedulable(pod: Json, request: PodRequest) -> RunFault | None:
     scheduled = pods.condition(pod, "PodScheduled")
     if scheduled.get("status") != "False" or pods.node(pod):
         return None
@@ -122,7 +122,7 @@ def _unschedulable(pod: Json, request: PodRequest, _: datetime) -> RunFault | No
     return make_fault("GpuUnavailable" if lacking else "Unschedulable", found)
 
 
-def _image(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
+def _image(pod: Json, request: PodRequest) -> RunFault | None:
     for container, _is_init in pods.containers(pod):
         reason, words = _waiting(container)
         found = f"The image {container.get('image')} of the {request.who}'s pod"
@@ -135,7 +135,7 @@ def _image(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     return None
 
 
-def _not_started(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
+def _not_started(pod: Json, request: PodRequest) -> RunFault | None:
     for container, _is_init in pods.containers(pod):
         reason, words = _waiting(container)
         if reason in _NOT_STARTED:
@@ -146,7 +146,7 @@ def _not_started(pod: Json, request: PodRequest, _: datetime) -> RunFault | None
     return None
 
 
-def _memory(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
+def _memory(pod: Json, request: PodRequest) -> RunFault | None:
     for container, _is_init in pods.containers(pod):
         end = pods.last_end(container)
         if end is not None and end.reason == _KILLED:
@@ -159,7 +159,7 @@ def _memory(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     return None
 
 
-def _fetching(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
+def _fetching(pod: Json, request: PodRequest) -> RunFault | None:
     """Return why a server's model, or a load generator's file of inputs, is missing."""
     for container, is_init in pods.containers(pod):
         end = pods.last_end(container)
@@ -173,7 +173,7 @@ def _fetching(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     return None
 
 
-def _ended(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
+def _ended(pod: Json, request: PodRequest) -> RunFault | None:
     """Return how the container of a server exited before it was ready."""
     end = pods.last_end(pods.main_container(pod))
     if end is None or request.who != "server":
@@ -186,19 +186,17 @@ def _ended(pod: Json, request: PodRequest, _: datetime) -> RunFault | None:
     return make_fault("ServerCrashed", f"{found}{_last_lines(end.message)}")
 
 
-def _node_silent(pod: Json, request: PodRequest, now: datetime) -> RunFault | None:
-    """Return that a pod's node is silent: only the cluster reports that of a ready container."""
-    ready = pods.condition(pod, "Ready")
-    inside = pods.condition(pod, "ContainersReady")
-    if ready.get("status") == "True" or inside.get("status") != "True" or is_deleting(pod):
+def _node_silent(context: ReconcileContext, pod: Json, request: PodRequest) -> RunFault | None:
+    """Return that a pod's node is silent."""
+    if not pods.is_silent(pod):
         return None
-    until = add_seconds(parse_time(ready.get("lastTransitionTime")) or now, NODE_LOST_SECONDS)
+    until = add_seconds(context.since(pod, "silent"), NODE_LOST_SECONDS)
     found = f"The node {pods.node(pod)} of {_who(pod, request)} no longer answers."
     message = f"{found} {REASONS['NodeLost'].remedy}"
-    return RunFault("NodeLost", message, ends=now >= until, until=until)
+    return RunFault("NodeLost", message, ends=context.now >= until, until=until)
 
 
-_SIGNS: tuple[Callable[[Json, PodRequest, datetime], RunFault | None], ...] = (
+_SIGNS: tuple[Callable[[Json, PodRequest], RunFault | None], ...] = (
     _memory,
     disruption_fault,
     _fetching,
@@ -207,7 +205,6 @@ _SIGNS: tuple[Callable[[Json, PodRequest, datetime], RunFault | None], ...] = (
     _image,
     _not_started,
     _ended,
-    _node_silent,
 )
 """The most explanatory first: an eviction may follow from the use of memory."""
 

@@ -21,7 +21,7 @@ from inferometer_operator.reconcile.conditions import (
     incomplete_condition,
     valid_condition,
 )
-from inferometer_operator.reconcile.context import ReconcileContext, gone_deadline
+from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.load_state import LoadState, load_state
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Plan
@@ -185,7 +185,7 @@ def _clean_up(context: ReconcileContext, load: LoadState) -> Plan:
     if draft.is_true("Failed"):
         draft.set_conditions(incomplete_condition(context.status, len(context.run.spec.scenarios)))
     since = _completed_at(context)
-    gone_by = [gone_deadline(pod, since) for pod in _pods_to_go(context, load)]
+    gone_by = [context.gone_deadline(pod, since) for pod in _pods_to_go(context, load)]
     waits = [each for each in gone_by if each > context.now]
     forced = add_seconds(since, FORCED_SECONDS)
     # An object without pods is gone as soon as it is deleted.

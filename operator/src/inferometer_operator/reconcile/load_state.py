@@ -80,7 +80,7 @@ def _with_pod(context: ReconcileContext, pod: Json) -> LoadState:
     main = pods.main_container(pod)
     if "terminated" in (main.get("state") or {}):
         return LoadState("over", pod, end=pods.last_end(main))
-    found = pod_fault(pod, load_pod_request(context), context.now)
+    found = pod_fault(context, pod, load_pod_request(context))
     if pods.is_over(pod):
         return _lost(found or _gone(f"The load generator's pod {pods.name(pod)} is over"), pod)
     if is_deleting(pod) and (found is None or not found.ends):
@@ -97,7 +97,7 @@ def _absent_worker(context: ReconcileContext) -> RunFault | None:
     request = replace(load_pod_request(context), who="worker")
     workers = (pod for pod in load_pods(context) if pods.completion_index(pod) > 0)
     waiting = (pod for pod in workers if not pods.has_started(pod) and pods.is_live(pod))
-    faults = (pod_fault(pod, request, context.now) or _no_volumes(context, pod) for pod in waiting)
+    faults = (pod_fault(context, pod, request) or _no_volumes(context, pod) for pod in waiting)
     return next((found for found in faults if found is not None), None)
 
 

@@ -58,6 +58,13 @@ class DownloadedResult:
     nothing else of the loop runs unless the edge decides in a thread."""
 
 
+Fact = Literal["created", "deleting", "bound", "silent", "ended"]
+"""What an object shows from some time on: it was created, is being deleted, is bound to a node, its
+node is silent, its container has ended."""
+Sightings = Mapping[tuple[str, Fact], datetime]
+"""Since when facts hold, by the object's UID (see sightings.py)."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreateRefusal:
     """The API server's refusal to create a child."""
@@ -92,6 +99,8 @@ class Observed:
     children: Mapping[ChildRole, Json | None] = field(default_factory=dict)
     """The run's own objects of `child_names`: another owner's object of the name is None here, and
     becomes a refusal."""
+    sightings: Sightings = field(default_factory=dict)
+    """Of the run, its children and `pods`."""
     pods: tuple[Json, ...] = ()
     """Pods with the run's labels, its own or not (see pods.py), including those being deleted."""
     result_maps: tuple[Json, ...] = ()

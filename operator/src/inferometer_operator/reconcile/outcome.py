@@ -64,9 +64,7 @@ def _explained(
 
 def _stopped(context: ReconcileContext, load: LoadState) -> Outcome:
     """Return what stopped a load generator that the operator did not stop."""
-    found = (
-        None if load.pod is None else pod_fault(load.pod, load_pod_request(context), context.now)
-    )
+    found = None if load.pod is None else pod_fault(context, load.pod, load_pod_request(context))
     if found is None or not found.ends:
         found = make_fault("LoadPodLost", "The load generator was stopped by another client")
     return Outcome(state="Failed", reason=found.reason, message=found.message)
@@ -74,9 +72,7 @@ def _stopped(context: ReconcileContext, load: LoadState) -> Outcome:
 
 def _unreported(context: ReconcileContext, load: LoadState) -> Outcome:
     """Return the outcome of a container that ended without a report."""
-    found = (
-        None if load.pod is None else pod_fault(load.pod, load_pod_request(context), context.now)
-    )
+    found = None if load.pod is None else pod_fault(context, load.pod, load_pod_request(context))
     if found is None or not found.ends:
         code = "?" if load.end is None else load.end.code
         words = "" if load.end is None else load.end.message
@@ -90,4 +86,4 @@ def _unreported(context: ReconcileContext, load: LoadState) -> Outcome:
 
 
 def _end(context: ReconcileContext, load: LoadState) -> datetime:
-    return (None if load.end is None else load.end.at) or context.now
+    return context.now if load.pod is None else context.since(load.pod, "ended")

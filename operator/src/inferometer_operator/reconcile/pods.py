@@ -5,11 +5,9 @@ Any author may write the labels of a run; the controller decides whose pod it is
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, JOB_INDEX_LABEL, LOADGEN, SERVER
-from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting
 from inferometer_operator.reconcile.observed import Json
 
@@ -24,7 +22,6 @@ class ContainerExit:
     """The kubelet's reason: Completed, Error, OOMKilled, ..."""
     message: str
     """The termination message."""
-    at: datetime | None
 
 
 def component(pod: Json) -> str:
@@ -93,6 +90,12 @@ def is_ready(pod: Json) -> bool:
     return condition(pod, "Ready").get("status") == "True"
 
 
+def is_silent(pod: Json) -> bool:
+    """Return whether a pod's node is silent: only the cluster reports that of a ready container."""
+    inside = condition(pod, "ContainersReady")
+    return not is_ready(pod) and inside.get("status") == "True" and not is_deleting(pod)
+
+
 def containers(pod: Json) -> Iterator[tuple[Json, bool]]:
     """Yield the status of each container, and whether it is an init container."""
     for each in status(pod).get("initContainerStatuses") or ():
@@ -122,7 +125,6 @@ def last_end(container: Json) -> ContainerExit | None:
         code=int(end.get("exitCode", 0)),
         reason=str(end.get("reason") or ""),
         message=str(end.get("message") or "").strip(),
-        at=parse_time(end.get("finishedAt")),
     )
 
 

@@ -176,13 +176,13 @@ def _replaced(context: ReconcileContext) -> RunFault | None:
         if is_deleting(pod):
             # The exit of its containers explains nothing; an eviction does.
             words = f"The server pod {pods.name(pod)} was deleted by another client"
-            return disruption_fault(pod, server_pod_request(context), context.now) or make_fault(
+            return disruption_fault(pod, server_pod_request(context)) or make_fault(
                 "ServerReplaced", words
             )
         name, end = pods.name(pod), pods.last_end(pods.main_container(pod))
         if not context.draft.is_true("ServerReady"):
             end = None
-        shown = pod_fault(pod, server_pod_request(context), context.now)
+        shown = pod_fault(context, pod, server_pod_request(context))
         if shown is not None and shown.ends and (end is None or shown.reason in _SAY_MORE):
             return shown
         if end is not None:
@@ -207,8 +207,8 @@ def _pods_fault(context: ReconcileContext) -> RunFault | None:
 def _fault_of(context: ReconcileContext, pod: Json, request: PodRequest) -> RunFault | None:
     if is_deleting(pod):
         # The exit of its containers explains nothing.
-        return disruption_fault(pod, request, context.now)
-    found = pod_fault(pod, request, context.now)
+        return disruption_fault(pod, request)
+    found = pod_fault(context, pod, request)
     if found is not None or not pods.node(pod) or pods.has_started(pod):
         return found
     words = mount_failure(context.observed.events, pods.uid(pod))

@@ -1,10 +1,8 @@
 """What happens to a run that is suspended before it measures."""
 
-from datetime import UTC, datetime
-
 from inferometer_operator.reconcile.children import deletion_targets, run_children
 from inferometer_operator.reconcile.conditions import ConditionUpdate
-from inferometer_operator.reconcile.context import ReconcileContext, gone_deadline, is_deleting
+from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.pods import own_pods
@@ -44,5 +42,4 @@ def roll_back(context: ReconcileContext) -> Plan:
 
 
 def _is_lost(context: ReconcileContext, pod: Json) -> bool:
-    gone_by = gone_deadline(pod, datetime.min.replace(tzinfo=UTC))
-    return is_deleting(pod) and context.now >= gone_by
+    return is_deleting(pod) and context.now >= context.gone_deadline(pod)

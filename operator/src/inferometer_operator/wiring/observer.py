@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pydantic import ValidationError
 
@@ -16,6 +17,7 @@ from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.cluster.server_clock import local_time
 from inferometer_operator.reconcile.children import child_names
 from inferometer_operator.reconcile.conditions import (
     find_condition,
@@ -30,6 +32,7 @@ from inferometer_operator.reconcile.observed import (
     ObjectReference,
     Observed,
     QueuePosition,
+    Sightings,
 )
 from inferometer_operator.reconcile.pods import (
     address,
@@ -44,6 +47,7 @@ from inferometer_operator.reconcile.pods import (
 from inferometer_operator.reconcile.progress import progress_under_load
 from inferometer_operator.reconcile.references import raw_references
 from inferometer_operator.reconcile.result_state import is_settled
+from inferometer_operator.reconcile.sightings import sight
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
 
@@ -78,6 +82,8 @@ class RunMemory:
     references: dict[ObjectReference, Json | None] | None = None
     """The objects that the run names, of `generation`."""
     generation: int | None = None
+    sightings: Sightings | None = None
+    """Since when facts about the run's objects hold; None: not looked at yet."""
     warnings: _Warnings = field(default_factory=_Warnings)
 
 
@@ -89,11 +95,14 @@ class Observer:
     loadgen: LoadgenClient
     settings: Settings
     clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = local_time
+    """The API server's time."""
 
     async def observe(self, run: Json, position: QueuePosition, memory: RunMemory) -> Observed:
         """Return the observed state of the run."""
         status = read_status(run)
         if status.start_time is None:
+            memory.sightings = sight(memory.sightings, (run,), self.now())
             return await self._before_begin(run, status, position, memory)
         metadata = run["metadata"]
         uid, namespace = metadata["uid"], metadata["namespace"]
@@ -102,6 +111,8 @@ class Observer:
             # The watch of Jobs may be ahead of that of pods, and a pod that is lost ends the run.
             await self.reader.refresh_pods(namespace, uid)
             pods = self.reader.list_pods(namespace, uid)
+        known = (run, *(each for each in children.values() if each is not None), *pods)
+        memory.sightings = sight(memory.sightings, known, self.now())
         load = master_pod(load_pods(pods))
         finished = is_true(status, "Finished")
         to_plan = not finished and children.get("plan") is None and not (load and has_started(load))
@@ -110,6 +121,7 @@ class Observer:
         return Observed(
             queue_position=position,
             children=children,
+            sightings=memory.sightings,
             pods=pods,
             result_maps=await self.reader.list_result_maps(namespace, uid) if to_keep else (),
             events=()
@@ -131,6 +143,7 @@ class Observer:
         begins = position.admitted and service is not None
         return Observed(
             queue_position=position,
+            sightings=memory.sightings or {},
             service=service,
             references=found,
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -14,6 +14,7 @@ from inferometer_operator.cluster.child_store import is_child_of
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.cluster.server_clock import local_time
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.reconcile.conditions import read_status
@@ -28,10 +29,6 @@ _TAKEN, _TAKEN_PAUSE_SECONDS = 409, 1.0
 
 
 _STOP_TOKEN = LoadPlan.model_fields["stop_token"].alias or "stop_token"
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 @dataclass(slots=True)
@@ -86,7 +83,7 @@ class PlanExecutor:
     reader: Reader
     writer: Writer
     loadgen: LoadgenClient
-    now: Callable[[], datetime] = _now
+    now: Callable[[], datetime] = local_time
 
     async def update_status(self, run: Json, plan: Plan) -> Json:
         """Write the status if it differs, create the events, and return the run as it is then."""

@@ -7,23 +7,22 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
 
 import structlog
 
 from inferometer_api.plan.deadlines import GONE_SECONDS
-from inferometer_api.timestamps import parse_time
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.lease import LeaseLostError
 from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.cluster.server_clock import local_time
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.conditions import is_true, read_status
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.pods import master_pod
 from inferometer_operator.reconcile.result_state import is_settled
-from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.abort import aborted_status, delete_children
 from inferometer_operator.wiring.observer import (
@@ -72,7 +71,8 @@ class Dependencies:
     observer: Observer
     executor: PlanExecutor
     clock: Callable[[], float] = time.monotonic
-    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    now: Callable[[], datetime] = local_time
+    """The API server's time."""
     stats: OperatorStats = field(default_factory=OperatorStats)
     result_slot: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """One run at a time holds its result in memory."""
@@ -105,6 +105,7 @@ class Worker:
         """Whether the run is to be read before the next plan."""
         self._due = 0.0
         """When to reconcile the run next, unless something happens."""
+        self._deleting_since: float | None = None
         self._gone_at: float | None = None
         self._load_address: str | None = None
         """The load generator's address, polled between the rounds."""
@@ -329,9 +330,10 @@ class Worker:
         if read_status(run).start_time is None:
             return None
         gone = await delete_children(self._dependencies.reader, self._dependencies.writer, run)
-        now = self._dependencies.now()
-        since = parse_time(run["metadata"]["deletionTimestamp"]) or now
-        if now < add_seconds(since, GONE_SECONDS) and (
+        now = self._dependencies.clock()
+        if self._deleting_since is None:
+            self._deleting_since = now
+        if now < self._deleting_since + GONE_SECONDS and (
             not gone or self._dependencies.reader.list_pods(self._namespace, self.uid)
         ):
             return LOOK_SECONDS
