@@ -44,6 +44,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "operator": (
         "tests/api/test_operator_suspended.py",
+        "tests/api/test_operator_owners.py",
         "tests/cluster/test_failures.py",
         "tests/cluster/test_chart_*.py",
         "tests/cluster/test_harness_*.py",

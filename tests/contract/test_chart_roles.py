@@ -5,7 +5,7 @@ import re
 import pytest
 from docgen.files import CHECKOUT
 
-from inferometer_api.plan.rights import LEASE, RUNS, SECRETS, Right
+from inferometer_api.plan.rights import LEASE, OTHER_OPERATORS, RUNS, SECRETS, Right
 from support.chart import NAMESPACE, Json, of_kind, rendered
 
 Grant = tuple[str, str, str, bool]
@@ -75,7 +75,8 @@ def test_cluster_mode_grants_everywhere_but_the_lease(*, secrets: bool) -> None:
     roles = roles_of(rendered({"mode": "Cluster", "allowSecrets": secrets}))
     assert set(roles) == {("ClusterRole", None), ("Role", NAMESPACE)}
     everywhere = roles["ClusterRole", None]
-    assert granted(everywhere) == wanted(*RUNS, *(SECRETS if secrets else ()))
+    more = SECRETS if secrets else ()
+    assert granted(everywhere) == wanted(*RUNS, *OTHER_OPERATORS, *more)
     assert granted(roles["Role", NAMESPACE]) == wanted(*LEASE)
 
 

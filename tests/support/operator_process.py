@@ -36,7 +36,7 @@ SETTINGS: dict[str, Any] = {
 def operator_account(api: Api, namespace: str, *, secrets: bool = False) -> str:
     """Make a service account with just the rights of namespaced mode; return a token of it."""
     served = (*rights.RUNS, *(rights.SECRETS if secrets else ()))
-    rules = [_rule(right) for right in (*served, *rights.LEASE)]
+    rules = [rule(right) for right in (*served, *rights.LEASE)]
     return an_account(api, namespace, ACCOUNT, rules)
 
 
@@ -72,7 +72,7 @@ def an_account(api: Api, namespace: str, name: str, rules: list[dict[str, Any]])
 
 def grant_agents(api: Api, namespace: str, operator_namespace: str) -> None:
     """Give an operator just the rights that the node agents' chart gives in its namespace."""
-    rules = [_rule(right) for right in rights.AGENTS]
+    rules = [rule(right) for right in rights.AGENTS]
     _grant(api, namespace, (operator_namespace, ACCOUNT), rules)
 
 
@@ -86,7 +86,8 @@ def _grant(api: Api, namespace: str, account: tuple[str, str], rules: list[dict[
     api.ask("POST", f"{granted}/rolebindings", binding)
 
 
-def _rule(right: Right) -> dict[str, Any]:
+def rule(right: Right) -> dict[str, Any]:
+    """Return the rule of a role that grants a right."""
     names = {"resourceNames": [ACCOUNT]} if right.one_name else {}
     return {
         "apiGroups": [right.group],
@@ -97,12 +98,12 @@ def _rule(right: Right) -> dict[str, Any]:
 
 
 class OperatorProcess:
-    """One operator that serves one namespace."""
+    """One operator that serves one namespace, or all of them if it is None."""
 
     def __init__(
         self,
         kubeconfig: Path,
-        namespace: str,
+        namespace: str | None,
         folder: Path,
         *words: str,
         settings: dict[str, Any] | None = None,

@@ -15,6 +15,7 @@ from inferometer_operator.reconcile.observed import Observed
 from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring import worker as worker_module
+from inferometer_operator.wiring.ownership import Ownership
 from inferometer_operator.wiring.run_queue import RunQueue
 from inferometer_operator.wiring.worker import Dependencies, RunGoneError, Worker
 from support.waiting import until
@@ -126,6 +127,7 @@ def a_worker(
         writer=cluster,  # type: ignore[arg-type]  # plays it
         observer=cluster,  # type: ignore[arg-type]  # plays it
         executor=cluster,  # type: ignore[arg-type]  # plays it
+        ownership=Ownership(cluster),  # type: ignore[arg-type]  # plays it
         now=lambda: NOW,
         result_slot=cluster.room,
     )

@@ -37,6 +37,14 @@
 {{- end }}
 {{- end -}}
 
+{{- /* What it may do in addition where it serves every namespace. */ -}}
+{{- define "inferometer.otherOperatorRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [inferometer-operator]
+  verbs: [get]
+{{- end -}}
+
 {{- /* What it may do in the namespace of its Lease. */ -}}
 {{- define "inferometer.leaseRules" -}}
 - apiGroups: [coordination.k8s.io]

@@ -28,6 +28,7 @@ from inferometer_operator.wiring.health import Health, serve
 from inferometer_operator.wiring.metrics import exposition
 from inferometer_operator.wiring.observer import Observer
 from inferometer_operator.wiring.operator_stats import OperatorStats
+from inferometer_operator.wiring.ownership import Ownership
 from inferometer_operator.wiring.plan_executor import PlanExecutor
 from inferometer_operator.wiring.worker import Dependencies
 from inferometer_operator.wiring.worker_pool import WorkerPool
@@ -187,6 +188,11 @@ def _dependencies(
         writer=writer,
         observer=Observer(reader, loadgen, config.settings, now=now),
         executor=PlanExecutor(reader, writer, loadgen, now),
+        ownership=Ownership(
+            reader,
+            "" if config.lease is None else f"{config.lease.namespace}/{config.lease.name}",
+            is_cluster_wide=config.settings.namespace is None,
+        ),
         now=now,
         stats=stats,
     )

@@ -113,3 +113,14 @@ LEASE = (
     ),
 )
 """In the operator's own namespace."""
+
+OTHER_OPERATORS = (
+    Right(
+        "coordination.k8s.io",
+        "leases",
+        ("get",),
+        "to see whether an operator for one namespace alone serves its runs",
+        one_name=True,
+    ),
+)
+"""In addition to RUNS, for an operator that serves every namespace."""

@@ -174,6 +174,9 @@ class RunStatus(Document):
     )
     """State of the run, with reasons. Finished is True once the run is over."""
 
+    operator: Annotated[str, Field(max_length=317)] | None = None
+    """Namespace and name of the Lease of the operator that carries the run out: NAMESPACE/NAME."""
+
     start_time: Timestamp | None = None
     """When the run left the queue and its first object was created."""
 

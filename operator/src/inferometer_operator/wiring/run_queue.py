@@ -129,6 +129,11 @@ class RunQueue:
         self._deactivated.add(uid)
         self._remove(uid)
 
+    def reactivate(self, run: Json) -> None:
+        """Take in a run again that another operator had."""
+        self._deactivated.discard(run["metadata"]["uid"])
+        self.update(run)
+
     def release_claim(self, uid: str) -> None:
         """Free the slot of a run that was admitted and did not begin."""
         if uid in self._claims:

@@ -33,8 +33,11 @@ from inferometer_operator.wiring.observer import (
     running_address,
 )
 from inferometer_operator.wiring.operator_stats import OperatorStats
+from inferometer_operator.wiring.ownership import LOOK_SECONDS as OWNER_SECONDS
+from inferometer_operator.wiring.ownership import Ownership, left_event
 from inferometer_operator.wiring.plan_executor import PlanExecutor, Refusals
 from inferometer_operator.wiring.result_download import ResultDownload
+from inferometer_operator.wiring.run_log import log_changes
 from inferometer_operator.wiring.run_queue import RunQueue
 from inferometer_operator.wiring.status_memory import StatusMemory
 
@@ -70,6 +73,7 @@ class Dependencies:
     writer: Writer
     observer: Observer
     executor: PlanExecutor
+    ownership: Ownership
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = local_time
     """The API server's time."""
@@ -110,6 +114,8 @@ class Worker:
         self._load_address: str | None = None
         """The load generator's address, polled between the rounds."""
         self._token = secrets.token_urlsafe(24)
+        self._other_operator = ""
+        """The operator that the run is left to."""
         self._stop_requested_at: float | None = None
         self._stops = False
         self._failures = 0
@@ -291,7 +297,12 @@ class Worker:
 
     async def _write_status(self, plan: Plan) -> Json:
         """Write the status of a plan; return the run as it goes on, whatever is refused."""
+        before, own = read_status(self._status.recalled()), self._dependencies.ownership.own
+        if own and not is_true(before, "Finished"):
+            taken = plan.status.model_copy(update={"operator": own})
+            plan = dataclasses.replace(plan, status=taken)
         run = await self._status.write(self._dependencies.executor, plan)
+        log_changes(self._log, before, read_status(run))
         self._update(run)
         if self._status.is_refused and is_true(read_status(run), "Finished"):
             # The API server may never show it.
@@ -310,6 +321,8 @@ class Worker:
             run = self._status.recall(self._heard)
         else:
             run = self._status.recalled()
+        if await self._is_left(run):
+            return OWNER_SECONDS
         if run["metadata"].get("deletionTimestamp"):
             return await self._end_deleted(run)
         for _ in range(_MAX_ROUNDS):
@@ -322,6 +335,22 @@ class Worker:
             if not again:
                 return self._pause(run, observed, plan)
         return _FIRST_PAUSE_SECONDS
+
+    async def _is_left(self, run: Json) -> bool:
+        """Return whether the run is left to another operator, and report that once."""
+        ownership = self._dependencies.ownership
+        other = await ownership.other_operator(run)
+        if other == self._other_operator:
+            return bool(other)
+        self._other_operator = other
+        if not other:
+            self._log.info("run_taken_over", operator=ownership.own)
+            self._queue.reactivate(run)
+            return False
+        self._queue.deactivate(self.uid)
+        self._log.info("run_left", operator=other)
+        await self._dependencies.writer.create_event(run, left_event(ownership.own, other))
+        return True
 
     async def _end_deleted(self, run: Json) -> float | None:
         """Delete the children of a run that is being deleted: a finalizer may hold it for long."""

@@ -189,6 +189,7 @@ class WorkerPool:
         self._finished.pop(uid, None)
         self._work.discard(uid)
         self._queue.remove(uid)
+        self._dependencies.ownership.forget(uid)
         self._dependencies.stats.remove_run(uid)
 
     def _is_urgent(self, uid: str) -> bool:

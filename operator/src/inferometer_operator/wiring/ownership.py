@@ -1,0 +1,134 @@
+"""Which of several operators works on a run: the one that its status names, while that one lives.
+
+A cluster-wide operator and one for a namespace have different Leases, and both see the runs of that
+namespace. The status names the Lease of the operator that took the run, and its resourceVersion
+lets only one of them take it. Of runs that have not begun, the namespace's own operator takes all.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from inferometer_api.plan.cluster_objects import LEASE
+from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.reconcile.conditions import is_true, read_status
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.plan import Event
+
+LOOK_SECONDS: Final = 15.0
+"""How often an operator looks whether another operator still lives, to which it left a run."""
+UNCHANGED_SECONDS: Final = 600.0
+"""An operator whose Lease cannot be read is given up once its run has not changed for so long."""
+_READ_SECONDS = 5.0
+_DEFAULT_LEASE_SECONDS = 15.0
+
+_State = Literal["alive", "gone", "unknown"]
+
+
+@dataclass(slots=True)
+class _SeenLease:
+    """The Lease of another operator, as it was read last."""
+
+    spec: Any
+    changed_at: float
+    read_at: float
+    unreadable: bool = False
+
+    def state(self, now: float) -> _State:
+        """Return whether its operator lives; by this operator's clock, as a standby does."""
+        if self.unreadable:
+            return "unknown"
+        spec = self.spec or {}
+        held_for = float(spec.get("leaseDurationSeconds") or _DEFAULT_LEASE_SECONDS)
+        lives = spec.get("holderIdentity") and now - self.changed_at < held_for
+        return "alive" if lives else "gone"
+
+
+class Ownership:
+    """Decides which runs this operator leaves to others."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        own: str = "",
+        *,
+        is_cluster_wide: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Create it for the operator with this Lease, NAMESPACE/NAME.
+
+        Without a Lease (empty) it works on every run, and takes none.
+        """
+        self.own = own
+        self._reader = reader
+        self._is_cluster_wide = is_cluster_wide
+        self._clock = clock
+        self._leases: dict[str, _SeenLease] = {}
+        self._unchanged: dict[str, tuple[str, float]] = {}
+        """Versions of runs whose operator's Lease cannot be read, and when each was first seen."""
+
+    async def other_operator(self, run: Json) -> str:
+        """Return the other operator to which a run is to be left; empty: this one works on it."""
+        status = read_status(run)
+        named = status.operator or ""
+        if not self.own or is_true(status, "Finished"):
+            return ""
+        if status.start_time is None and named in {"", self.own} and self._is_cluster_wide:
+            # The namespace's own operator goes first. It takes the run when it sees it.
+            local = f"{run['metadata']['namespace']}/{LEASE}"
+            return local if local != self.own and await self._state(local) == "alive" else ""
+        if named in {"", self.own} or (status.start_time is None and not self._is_cluster_wide):
+            return ""
+        match await self._state(named, to_take_over=True):
+            case "alive":
+                return named
+            case "gone":
+                return ""
+            case "unknown":
+                return named if self._changes(run) else ""
+
+    def forget(self, uid: str) -> None:
+        """Forget a run that no longer exists."""
+        self._unchanged.pop(uid, None)
+
+    def _changes(self, run: Json) -> bool:
+        """Return whether a run has changed in the last minutes, as far as this operator saw."""
+        metadata = run["metadata"]
+        version, since = self._unchanged.get(metadata["uid"], ("", 0.0))
+        if version != metadata["resourceVersion"]:
+            since = self._clock()
+            self._unchanged[metadata["uid"]] = (metadata["resourceVersion"], since)
+        return self._clock() - since < UNCHANGED_SECONDS
+
+    async def _state(self, lease: str, *, to_take_over: bool = False) -> _State:
+        now, seen = self._clock(), self._leases.get(lease)
+        is_old = seen is None or now - seen.read_at >= _READ_SECONDS
+        # It may have been acquired just now.
+        is_risky = to_take_over and seen is not None and seen.state(now) == "gone"
+        if seen is None or is_old or is_risky:
+            seen = self._leases[lease] = await self._read(lease, seen)
+        return seen.state(self._clock())
+
+    async def _read(self, lease: str, before: _SeenLease | None) -> _SeenLease:
+        namespace, _, name = lease.partition("/")
+        try:
+            found = await self._reader.get("Lease", namespace, name)
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            return _SeenLease(None, 0.0, self._clock(), unreadable=True)
+        spec, now = (found or {}).get("spec"), self._clock()
+        same = before is not None and before.spec == spec and not before.unreadable
+        return _SeenLease(spec, before.changed_at if same and before else now, now)
+
+
+def left_event(own: str, other: str) -> Event:
+    """Return the event of a run that an operator leaves to another one."""
+    return Event(
+        "Normal",
+        "LeftToOtherOperator",
+        f"The operator with the Lease {own} also serves this namespace. It leaves this run to the "
+        f"operator with the Lease {other}, and takes it over if that one is gone.",
+    )

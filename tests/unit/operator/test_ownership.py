@@ -1,0 +1,156 @@
+"""A run belongs to the operator that its status names, as long as that one lives."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.wiring.ownership import UNCHANGED_SECONDS, Ownership
+
+BEGUN = "2026-01-31T12:00:00.000Z"
+OWN, OTHER, LOCAL = "bench/inferometer-operator", "else/x", "team/inferometer-operator"
+
+
+class _Leases:
+    """The Leases that this operator can read, and a clock."""
+
+    def __init__(self) -> None:
+        self.specs: dict[str, Any] = {}
+        self.forbidden: set[str] = set()
+        self.reads = 0
+        self.now = 100.0
+
+    async def get(self, kind: str, namespace: str, name: str) -> Any:
+        """Return a Lease, or refuse it."""
+        assert kind == "Lease"
+        self.reads += 1
+        if f"{namespace}/{name}" in self.forbidden:
+            raise ApiError(403, "Forbidden", "no")
+        spec = self.specs.get(f"{namespace}/{name}")
+        return None if spec is None else {"spec": spec}
+
+    def hold(self, lease: str, holder: str = "pod", renewed: str = "1") -> None:
+        """Let an operator hold its Lease."""
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}
+        self.specs[lease] = spec
+
+
+class _Operator:
+    """An operator with the Lease OWN."""
+
+    def __init__(self, own: str = OWN, *, is_cluster_wide: bool = False) -> None:
+        self.leases = _Leases()
+        played: Any = self.leases
+        self.ownership = Ownership(
+            played, own, is_cluster_wide=is_cluster_wide, clock=lambda: self.leases.now
+        )
+
+    def leaves(self, named: str | None = None, version: str = "1", **status: Any) -> str:
+        """Return to whom it leaves a run whose status names this operator."""
+        found = {"startTime": BEGUN, **status, **({"operator": named} if named else {})}
+        metadata = {"uid": "u", "namespace": "team", "name": "a", "resourceVersion": version}
+        return asyncio.run(self.ownership.other_operator({"metadata": metadata, "status": found}))
+
+
+def test_a_run_of_its_own_or_of_none_is_its() -> None:
+    """No Lease is read for it."""
+    operator = _Operator()
+    assert operator.leaves() == operator.leaves(OWN) == ""
+    assert _Operator("").leaves(OTHER) == ""
+    assert operator.leases.reads == 0
+
+
+def test_the_namespaces_own_operator_takes_what_has_not_begun() -> None:
+    """The cluster-wide one then leaves it, even if it had the run before."""
+    assert _Operator().leaves(OTHER, startTime=None) == ""
+    everywhere = _Operator(is_cluster_wide=True)
+    everywhere.leases.hold(LOCAL)
+    assert everywhere.leaves(OWN, startTime=None) == LOCAL
+    assert everywhere.leaves(LOCAL, startTime=None) == LOCAL
+    assert everywhere.leaves(OWN) == ""
+
+
+def test_a_run_is_taken_over_only_after_a_fresh_look() -> None:
+    """An operator may have come back since its Lease was read."""
+    operator = _Operator(is_cluster_wide=True)
+    assert operator.leaves(startTime=None) == ""
+    operator.leases.hold(LOCAL)
+    assert operator.leaves(startTime=None) == ""
+    assert operator.leaves(LOCAL, startTime=None) == LOCAL
+
+
+def test_a_run_is_left_to_an_operator_that_renews_its_lease() -> None:
+    """Whatever the times in it are: by the own clock, as a standby watches its leader."""
+    operator = _Operator()
+    for number in range(5):
+        operator.leases.hold(OTHER, renewed=str(number))
+        assert operator.leaves(OTHER) == OTHER
+        operator.leases.now += 14
+    operator.leases.now += 15
+    assert operator.leaves(OTHER) == ""
+
+
+@pytest.mark.parametrize("spec", [None, {"holderIdentity": ""}, {}])
+def test_a_run_of_an_operator_that_is_gone_is_taken_over(spec: Any) -> None:
+    """Its Lease was deleted, or released."""
+    operator = _Operator()
+    operator.leases.specs[OTHER] = spec
+    assert operator.leaves(OTHER) == ""
+
+
+def test_many_runs_cost_one_read() -> None:
+    """A Lease is read at most every five seconds."""
+    operator = _Operator()
+    operator.leases.hold(OTHER)
+    for _ in range(100):
+        assert operator.leaves(OTHER) == OTHER
+    assert operator.leases.reads == 1
+
+
+def test_an_operator_whose_lease_is_forbidden_is_given_up_when_its_run_rests() -> None:
+    """Ten minutes without a change of the run; each change starts them anew."""
+    operator = _Operator()
+    operator.leases.forbidden.add(OTHER)
+    assert operator.leaves(OTHER) == OTHER
+    operator.leases.now += UNCHANGED_SECONDS - 1
+    assert operator.leaves(OTHER, "2") == OTHER
+    operator.leases.now += UNCHANGED_SECONDS - 1
+    assert operator.leaves(OTHER, "2") == OTHER
+    operator.leases.now += 1
+    assert operator.leaves(OTHER, "2") == ""
+
+
+def test_a_cluster_wide_operator_lets_the_namespaces_own_go_first() -> None:
+    """It takes no run where one lives, and every run where none does, or it is itself."""
+    operator = _Operator(is_cluster_wide=True)
+    assert operator.leaves(startTime=None) == ""
+    operator.leases.hold(LOCAL)
+    operator.leases.now += 5
+    assert operator.leaves(startTime=None) == LOCAL
+    assert _Operator(LOCAL, is_cluster_wide=True).leaves(startTime=None) == ""
+
+
+def test_whoever_looks_deletes_an_expired_run() -> None:
+    """A finished run needs no operator of its own."""
+    operator = _Operator()
+    operator.leases.hold(OTHER)
+    finished = {
+        "type": "Finished",
+        "status": "True",
+        "reason": "Complete",
+        "lastTransitionTime": "2026-01-31T12:00:00.000Z",
+    }
+    assert operator.leaves(OTHER, conditions=[finished]) == ""
+
+
+def test_another_failure_is_none_of_its_business() -> None:
+    """The read is retried: a run is not taken over meanwhile."""
+    operator = _Operator()
+
+    async def fail(*_: object) -> None:
+        raise ApiError(500, "InternalError", "broken")
+
+    operator.leases.get = fail  # type: ignore[assignment, method-assign]  # fails
+    with pytest.raises(ApiError):
+        operator.leaves(OTHER)
