@@ -262,6 +262,7 @@ def test_a_refused_write_of_an_operator_that_was_replaced_ends_its_work() -> Non
             writer=cluster,
             observer=cluster,
             executor=cluster,
+            ownership=Ownership(cluster),
         )
         pool = WorkerPool(dependencies)
         pool.run_changed(None, _waiting("a-run"))
