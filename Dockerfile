@@ -2,12 +2,11 @@
 #
 #   docker build --target operator .
 #
-# docs/how-to/images.md lists the options.
+# docs/how-to/images.md lists the options. BASE_IMAGE may end with a digest: "python:3.11-slim-bookworm@sha256:...".
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
-# uv and the lock
+# uv, the build back end and the lock
 FROM ${BASE_IMAGE} AS build
-ARG UV_VERSION=0.13.8
 ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
     PIP_CACHE_DIR=/build-cache/pip \
     SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
@@ -17,10 +16,11 @@ ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
     UV_PROJECT_ENVIRONMENT=/opt/inferometer \
     UV_PYTHON_DOWNLOADS=never \
     PYC_INVALIDATION_MODE=UNCHECKED_HASH
+WORKDIR /build
+COPY bootstrap.txt ./
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
-    python3 -m venv /opt/uv && /opt/uv/bin/pip install --quiet uv==${UV_VERSION}
-WORKDIR /build
+    python3 -m venv /opt/uv && /opt/uv/bin/pip install --quiet --require-hashes --requirement bootstrap.txt
 COPY pyproject.toml uv.lock ./
 
 # The sources that all components import
@@ -54,7 +54,7 @@ FROM sources AS operator-own
 COPY operator/src operator/src
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
-    /opt/uv/bin/uv pip install --quiet --no-deps --target /opt/own . \
+    /opt/uv/bin/uv pip install --quiet --no-deps --no-build-isolation --python /opt/uv --target /opt/own . \
     && rm -r /opt/own/bin /opt/own/.lock
 
 FROM runtime AS operator
@@ -76,7 +76,7 @@ FROM sources AS loadgen-own
 COPY loadgen/src loadgen/src
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
-    /opt/uv/bin/uv pip install --quiet --no-deps --target /opt/own . \
+    /opt/uv/bin/uv pip install --quiet --no-deps --no-build-isolation --python /opt/uv --target /opt/own . \
     && rm -r /opt/own/bin /opt/own/.lock
 
 FROM runtime AS loadgen
@@ -96,7 +96,7 @@ FROM sources AS telemetry-own
 COPY telemetry/src telemetry/src
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
-    /opt/uv/bin/uv pip install --quiet --no-deps --target /opt/own . \
+    /opt/uv/bin/uv pip install --quiet --no-deps --no-build-isolation --python /opt/uv --target /opt/own . \
     && rm -r /opt/own/bin /opt/own/.lock
 
 FROM runtime AS telemetry
@@ -124,7 +124,7 @@ COPY fetch/src fetch/src
 COPY serving/src serving/src
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
-    /opt/uv/bin/uv pip install --quiet --no-deps --target /opt/own . \
+    /opt/uv/bin/uv pip install --quiet --no-deps --no-build-isolation --python /opt/uv --target /opt/own . \
     && rm -r /opt/own/bin /opt/own/.lock
 
 FROM runtime AS serving

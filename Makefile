@@ -3,27 +3,27 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON ?= python3
-UV_VERSION := 0.13.8
 UV := .venv/bin/uv
 # Trust the certificates that this machine trusts: many sit behind a proxy of their own.
 export UV_SYSTEM_CERTS := true
 BIN := .venv/bin
 
-.PHONY: help install demo demo-dashboards test verify verify-changed mutants check generate bench bench-cluster clean images push kind-load cluster-up cluster-down
+.PHONY: help install demo demo-dashboards test verify verify-changed mutants check generate bench bench-cluster clean images push kind-load sbom audit cluster-up cluster-down
 
 help: ## Show this help
 	@echo "Inferometer: measures how deep-learning models are served."
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv/bin/uv:
+.venv/bin/uv: bootstrap.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	|| { echo "Inferometer needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Name another: make PYTHON=python3.12" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement bootstrap.txt
+	@touch $@
 
 .venv/.installed: pyproject.toml uv.lock | .venv/bin/uv
-	$(UV) sync --quiet --locked --inexact --compile-bytecode --extra cpu --group dev
+	$(UV) sync --quiet --locked --inexact --compile-bytecode --no-build-isolation --extra cpu --group dev
 	@touch $@
 
 install: .venv/.installed ## Install Inferometer and all its tools into .venv
@@ -53,6 +53,12 @@ push: .venv/bin/uv ## Push them to REGISTRY=
 
 kind-load: .venv/bin/uv ## Load them into a kind cluster
 	$(BIN)/python -m images kind-load --kind-cluster $(KIND_CLUSTER) $(IMAGE_OPTIONS)
+
+sbom: .venv/bin/uv ## List the packages of each image as CycloneDX in dist/sbom, from uv.lock
+	$(BIN)/python -m images sbom $(IMAGES)
+
+audit: .venv/bin/uv ## Look for known vulnerabilities in the packages of the images (needs the internet)
+	$(BIN)/python -m images audit $(IMAGES)
 
 # A local Kubernetes: by kind where Docker works, else on Linux as root by the tests' own harness.
 NODES ?= 1

@@ -1,4 +1,4 @@
-"""The commands behind `make images`, `make push` and `make kind-load`."""
+"""The commands behind `make images`, `push`, `kind-load`, `sbom` and `audit`."""
 
 import argparse
 import sys
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from images.builder import Builder, CommandError, build_image, run, say, usable_builder
 from images.catalogue import IMAGES, LIGHT, ROOT, reference, version
+from images.supply_chain import VULNERABILITY_SERVICE, audit, write_bills
 
 _SHORT = [name.removeprefix("inferometer-") for name in IMAGES]
 
@@ -16,15 +17,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Build, push or load the images of this checkout; return the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        builder = usable_builder(options.builder)
         match options.action:
-            case "build":
-                for name, wanted in _references(options).items():
-                    build_image(builder, ROOT, name, wanted, options.base_image or None)
-            case "push":
-                _push(builder, options)
+            case "sbom":
+                write_bills(ROOT, list(_references(options)), ROOT / "dist" / "sbom")
+            case "audit":
+                return 0 if audit(ROOT, list(_references(options)), options.service) else 1
             case _:
-                _load_into_kind(builder, options)
+                _use_builder(usable_builder(options.builder), options)
     except UsageError as error:
         say(str(error))
         return 2
@@ -36,6 +35,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 class UsageError(Exception):
     """The command line names something that does not exist, or misses an option."""
+
+
+def _use_builder(builder: Builder, options: argparse.Namespace) -> None:
+    match options.action:
+        case "build":
+            for name, wanted in _references(options).items():
+                build_image(builder, ROOT, name, wanted, options.base_image or None)
+        case "push":
+            _push(builder, options)
+        case _:
+            _load_into_kind(builder, options)
 
 
 def _push(builder: Builder, options: argparse.Namespace) -> None:
@@ -68,9 +78,10 @@ def _references(options: argparse.Namespace) -> dict[str, str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m images", description="Build, push and load Inferometer's images."
+        prog="python -m images",
+        description="Build, push, load, list and audit Inferometer's images.",
     )
-    parser.add_argument("action", choices=["build", "push", "kind-load"])
+    parser.add_argument("action", choices=["build", "push", "kind-load", "sbom", "audit"])
     parser.add_argument(
         "names",
         nargs="*",
@@ -82,6 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--base-image", default="", help="default: the Dockerfile's")
     parser.add_argument("--builder", choices=["auto", "docker", "buildah"], default="auto")
     parser.add_argument("--kind-cluster", default="inferometer")
+    parser.add_argument(
+        "--service", default=VULNERABILITY_SERVICE, help="of audit (default: %(default)s)"
+    )
     return parser
 
 

@@ -13,6 +13,7 @@ from support.cluster.images import archives, copied, fingerprint, write_atomical
 
 SERVING = "inferometer-serving"
 GPU = "inferometer-serving-gpu"
+DIGEST = f"sha256:{32 * '12'}"
 DOCKERFILE = """\
 FROM x AS shared
 COPY lock ./
@@ -150,11 +151,11 @@ def test_a_build_names_target_tag_and_base(
     recorder: CommandRecorder, builder: Docker | Buildah, checkout: Path
 ) -> None:
     """Both builders get the same options, and the checkout as context."""
-    builder.build(checkout, GPU, "team/it:1", "python:3.12")
+    builder.build(checkout, GPU, "team/it:1", f"python:3.12@{DIGEST}")
     (words,) = recorder.commands
     command = " ".join(words)
     assert "--target serving-gpu --tag team/it:1" in command
-    assert "--build-arg BASE_IMAGE=python:3.12" in command
+    assert f"--build-arg BASE_IMAGE=python:3.12@{DIGEST} " in command
     assert "--label org.opencontainers.image.title=inferometer-serving-gpu" in command
     assert "--label org.opencontainers.image.version=7" in command
     assert words[-1] == "."
