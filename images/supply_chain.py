@@ -44,7 +44,15 @@ def audit(root: Path, names: list[str], service: str = VULNERABILITY_SERVICE) ->
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "requirements.txt"
             file.write_text(_exported(root, name, "--format", "requirements.txt"))
-            words = [_UV, "run", "--quiet", "--locked", "--isolated", "--only-group", "audit"]
+            words: list[str | Path] = [
+                _UV,
+                "run",
+                "--quiet",
+                "--locked",
+                "--isolated",
+                "--only-group",
+                "audit",
+            ]
             words += ["pip-audit", "--requirement", file, "--no-deps", "--disable-pip"]
             words += ["--vulnerability-service", "osv", "--osv-url", service]
             ended = subprocess.run(words, cwd=root, check=False)  # noqa: S603 - words of our own
@@ -63,7 +71,8 @@ def locked_packages(root: Path, name: str) -> tuple[str, tuple[str, ...]]:
 def _exported(root: Path, name: str, *words: str) -> str:
     group, omitted = locked_packages(root, name)
     left_out = [word for package in omitted for word in ("--no-emit-package", package)]
-    command = [_UV, "export", "--quiet", "--locked", "--only-group", group, *left_out, *words]
+    command: list[str | Path] = [_UV, "export", "--quiet", "--locked", "--only-group", group]
+    command += [*left_out, *words]
     return run(command, folder=root)
 
 
