@@ -13,7 +13,7 @@ import pytest
 from support.api_client import Object
 from support.cluster.control_plane import ControlPlane
 from support.fake_kubelet import FakeKubelet
-from support.fake_pod import Pod, ended, stamp
+from support.fake_pod import Pod, stamp
 from support.stage import Stage, a_stage
 
 _READY_SECONDS = 60
@@ -49,10 +49,10 @@ def _no_gpu(pod: Pod) -> None:
     pod.unschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
 
 
-def _crash_loop(pod: Pod) -> None:
+def _crashes(pod: Pod) -> None:
     pod.bind()
-    words = "back-off 10s restarting failed container"
-    pod.waiting("CrashLoopBackOff", words, restarts=2, last=ended(1, "Error", "no such shape"))
+    pod.start(ready=False)
+    pod.end(1, message="no such shape")
 
 
 def _never_ready(pod: Pod) -> None:
@@ -63,7 +63,7 @@ def _never_ready(pod: Pod) -> None:
 def _out_of_memory(pod: Pod) -> None:
     pod.bind()
     pod.start(ready=False)
-    pod.restarted(137, "OOMKilled")
+    pod.end(137, "OOMKilled")
 
 
 def _no_model(pod: Pod) -> None:
@@ -73,7 +73,7 @@ def _no_model(pod: Pod) -> None:
 
 def _refused(pod: Pod) -> None:
     pod.bind()
-    pod.end(2, message="The model has no input called x.", phase="Running")
+    pod.end(2, message="The model has no input called x.")
 
 
 def _evicted(pod: Pod) -> None:
@@ -100,9 +100,7 @@ _GPU = {"device": "GPU", "gpu": {"resource": "nvidia.com/gpu"}}
 _FAULTS = (
     _Fault("ImageNotPulled", _image, says="registry.test/serving:1"),
     _Fault("ImageNameInvalid", _image_name),
-    _Fault("Unschedulable", _no_node, says="untolerated taint"),
-    _Fault("GpuUnavailable", _no_gpu, spec=_GPU, says="nvidia.com/gpu"),
-    _Fault("CrashLoop", _crash_loop, says="no such shape"),
+    _Fault("ServerCrashed", _crashes, says="no such shape"),
     _Fault("ServerNotReady", _never_ready, condition="Failed"),
     _Fault("OutOfMemory", _out_of_memory, says="2Gi"),
     _Fault("ModelRefused", _no_model, says="zoo://classification/resnet50"),
@@ -110,6 +108,11 @@ _FAULTS = (
     _Fault("Evicted", _evicted, says="low on resource: memory"),
     _Fault("NodeLost", _node_lost),
 )
+_WAITS = (
+    _Fault("Unschedulable", _no_node, says="untolerated taint"),
+    _Fault("GpuUnavailable", _no_gpu, spec=_GPU, says="nvidia.com/gpu"),
+)
+"""What ends no run: it goes back to the queue."""
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +121,7 @@ def many(
 ) -> Iterator[Stage]:
     """Start a run for each fault of a server at once, and keep the conditions' history."""
     with a_stage(api_server, kubelet, tmp_path_factory.mktemp("many")) as stage:
-        by_run = {_named(fault): fault for fault in _FAULTS}
+        by_run = {_named(fault): fault for fault in (*_FAULTS, *_WAITS)}
 
         def play(pod: Pod) -> None:
             by_run[pod.run].script(pod)
@@ -126,10 +129,27 @@ def many(
         stage.play("server", play)
         stage.play("loadgen", stage.loads.follow)
         stage.keep_history()
-        stage.start_operator(maxConcurrentRuns=len(_FAULTS))
+        stage.start_operator(maxConcurrentRuns=len(by_run))
         for name, fault in by_run.items():
             stage.apply(name, server={"readyDeadlineSeconds": _READY_SECONDS, **fault.spec})
         yield stage
+
+
+@pytest.mark.parametrize("fault", _WAITS, ids=lambda fault: fault.reason)
+def test_a_run_without_nodes_waits_in_the_queue(many: Stage, fault: _Fault) -> None:
+    """It says why in the scheduler's words, and neither it nor its pods hold anything meanwhile."""
+    name = _named(fault)
+    accepted = many.wait("Accepted", "WaitingForNodes", name=name)
+    assert fault.says in accepted["message"]
+    many.wait_for(
+        lambda: "startTime" not in many.status(name),
+        lambda: f"its pods' end: {many.status(name)}\n{many.logs()}",
+    )
+    assert many.status(name)["phase"] == "Queued"
+    assert f"Job/{name}-server" not in many.children()
+    assert fault.reason in {each["reason"] for each in many.history[name]}
+    many.change(name, cancel=True)
+    many.finished(name)
 
 
 @pytest.mark.parametrize("fault", _FAULTS, ids=lambda fault: fault.reason)
@@ -175,7 +195,7 @@ def test_a_server_that_ends_under_load_ends_the_run(stage: Stage) -> None:
     stage.start_operator()
     stage.apply(scenarios=two)
     stage.wait("Measuring")
-    stage.pod("server").restarted(139, message="segmentation fault")
+    stage.pod("server").end(139, message="segmentation fault")
     reported = stage.wait("Failed", "ServerEnded")
     assert "segmentation fault" in reported["message"]
     status = stage.finished()
@@ -238,10 +258,14 @@ def test_a_run_that_this_version_cannot_do_is_refused_at_once(stage: Stage) -> N
     assert stage.children() == set()
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "Job", "ConfigMap"])
-def test_a_foreign_object_of_a_childs_name_is_left_alone(stage: Stage, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("Job", "a-run-server"), ("Job", "a-run-load"), ("ConfigMap", "a-run-load")],
+)
+def test_a_foreign_object_of_a_childs_name_is_left_alone(
+    stage: Stage, kind: str, name: str
+) -> None:
     """It is never adopted and never deleted; the run is Failed with NameClash."""
-    name = "a-run-server" if kind == "Deployment" else "a-run-load"
     before = stage.api.create(kind, stage.namespace, _foreign(kind, name))
     stage.start_operator()
     stage.apply()
@@ -256,21 +280,12 @@ def test_a_foreign_object_of_a_childs_name_is_left_alone(stage: Stage, kind: str
 
 
 def _foreign(kind: str, name: str) -> Object:
+    container = {"name": "c", "image": "registry.test/other:1"}
     template = {
         "metadata": {"labels": {"a": "b"}},
-        "spec": {
-            "restartPolicy": "Never" if kind == "Job" else "Always",
-            "containers": [{"name": "c", "image": "registry.test/other:1"}],
-        },
+        "spec": {"restartPolicy": "Never", "containers": [container]},
     }
     specs: dict[str, Object] = {
-        "Deployment": {
-            "spec": {
-                "replicas": 0,
-                "selector": {"matchLabels": {"a": "b"}},
-                "template": template,
-            }
-        },
         "Job": {"spec": {"suspend": True, "template": template}},
         "ConfigMap": {"data": {"plan.json": "{}"}},
     }
@@ -278,7 +293,7 @@ def _foreign(kind: str, name: str) -> Object:
 
 
 _QUOTA = {"kind": "ResourceQuota", "spec": {"hard": {"pods": "0"}}}
-_NO_DEPLOYMENTS = {"kind": "ResourceQuota", "spec": {"hard": {"count/deployments.apps": "0"}}}
+_NO_JOBS = {"kind": "ResourceQuota", "spec": {"hard": {"count/jobs.batch": "0"}}}
 _LIMITS = {
     "kind": "LimitRange",
     "spec": {"limits": [{"type": "Container", "max": {"cpu": "100m", "memory": "64Mi"}}]},
@@ -287,8 +302,8 @@ _LIMITS = {
 
 @pytest.mark.parametrize(
     ("barrier", "reason"),
-    [(_QUOTA, "QuotaExceeded"), (_NO_DEPLOYMENTS, "QuotaExceeded"), (_LIMITS, "LimitRangeRefused")],
-    ids=["pods", "deployments", "limits"],
+    [(_QUOTA, "QuotaExceeded"), (_NO_JOBS, "QuotaExceeded"), (_LIMITS, "LimitRangeRefused")],
+    ids=["pods", "jobs", "limits"],
 )
 def test_a_quota_or_limit_of_the_namespace_is_reported(
     stage: Stage, barrier: Object, reason: str
@@ -376,10 +391,10 @@ def test_a_silent_webhook_is_reported(stage: Stage) -> None:
                 "clientConfig": {"url": "https://127.0.0.1:1/"},
                 "rules": [
                     {
-                        "apiGroups": ["apps"],
+                        "apiGroups": ["batch"],
                         "apiVersions": ["v1"],
                         "operations": ["CREATE"],
-                        "resources": ["deployments"],
+                        "resources": ["jobs"],
                     }
                 ],
                 "namespaceSelector": {

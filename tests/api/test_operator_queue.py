@@ -17,7 +17,9 @@ def test_runs_wait_for_their_turn(stage: Stage) -> None:
     stage.wait("Accepted", "Queued", name="run-3")
     assert stage.status("run-3")["phase"] == "Queued"
     assert "Position 2 " in stage.condition("Accepted", "run-3")["message"]
-    assert {"Job/run-1-server"} == {each for each in stage.children() if each.startswith("Job/")}
+    assert {"Job/run-1-server", "Job/run-1-load"} == {
+        each for each in stage.children() if each.startswith("Job/")
+    }
     # One that leaves the queue leaves no gap.
     stage.api.delete("BenchmarkRun", stage.namespace, "run-2")
     first.end()

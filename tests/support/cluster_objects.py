@@ -66,9 +66,10 @@ def _job(run_name: str, component: str, made: int) -> Object:
     return {"controller": True, "kind": "Job", "name": name, "uid": uid}
 
 
-def server_pod(run: Mapping[str, Any], number: int = 1, **status: Any) -> Object:
+def server_pod(run: Mapping[str, Any], number: int = 1, *, made: int = 1, **status: Any) -> Object:
     """Return a server pod that no node has yet."""
-    return a_pod(run, SERVER, name=f"{run['metadata']['name']}-server-{number}", **status)
+    name = f"{run['metadata']['name']}-server-{number}"
+    return a_pod(run, SERVER, name=name, made=made, **status)
 
 
 def condition(kind: str, value: str, at: datetime = EPOCH, **words: str) -> Object:

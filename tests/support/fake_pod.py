@@ -107,16 +107,13 @@ class Pod:
             ],
         )
 
-    def waiting(
-        self, reason: str, message: str = "", *, restarts: int = 0, last: Object | None = None
-    ) -> None:
-        """Let its container wait, and say why; `last` is how it ended before."""
+    def waiting(self, reason: str, message: str = "") -> None:
+        """Let its container wait, and say why."""
         state = {"waiting": {"reason": reason, "message": message}}
-        extra = {"restartCount": restarts, "lastState": last or {}}
         self.write(
             podIP=self.address,
             conditions=_conditions(ready=False),
-            containerStatuses=[{**_container(each, state), **extra} for each in self._containers()],
+            containerStatuses=[_container(each, state) for each in self._containers()],
         )
 
     def fetch_ended(self, code: int, message: str) -> None:
@@ -139,20 +136,6 @@ class Pod:
             conditions=_conditions(ready=False),
             containerStatuses=[
                 _container(each, ended(code, why, message)) for each in self._containers()
-            ],
-        )
-
-    def restarted(self, code: int, reason: str = "Error", message: str = "") -> None:
-        """Let its container run again after it has ended so."""
-        now = stamp()
-        again = {"restartCount": 1, "lastState": ended(code, reason, message)}
-        self.write(
-            phase="Running",
-            podIP=self.address,
-            conditions=_conditions(ready=True),
-            containerStatuses=[
-                {**_container(each, {"running": {"startedAt": now}}, ready=True), **again}
-                for each in self._containers()
             ],
         )
 

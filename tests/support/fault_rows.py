@@ -105,20 +105,34 @@ def _deleted_server(code: int, *, evicted: bool = False) -> PretendCluster:
     return changed_pod(measuring(), SERVER, change)
 
 
-_NODE_HAS_NO_CPU = "0/1 nodes are available: 1 Insufficient cpu."
+def _no_cpu(pod: Object) -> Object:
+    return unschedulable(pod, "0/1 nodes are available: 1 Insufficient cpu.")
+
+
+def _no_gpu(pod: Object) -> Object:
+    return unschedulable(pod, "0/1 nodes: 1 Insufficient nvidia.com/gpu.")
+
+
 _PULL = 'rpc error: code = NotFound desc = failed to pull "r/serving:1": not found'
 
 FAULT_ROWS: list[Row] = [
     *_pod_rows("ImageNotPulled", waits("ErrImagePull", _PULL), "r/serving:1", "not found"),
     *_pod_rows("ImageNameInvalid", waits("InvalidImageName", "no such format"), "r/serving:1"),
-    *_pod_rows("Unschedulable", lambda pod: unschedulable(pod, _NODE_HAS_NO_CPU), "cpu 1", "1 Ins"),
-    *_rows(
+    Row(_SERVER, "Unschedulable", lambda: with_server(_no_cpu), ("cpu 1", "1 Insufficient cpu")),
+    Row(_LOAD, "Unschedulable", lambda: with_load(_no_cpu), ("cpu 1", "1 Insufficient cpu")),
+    Row(
+        _SERVER,
         "GpuUnavailable",
-        lambda: with_server(
-            lambda pod: unschedulable(pod, "0/1 nodes: 1 Insufficient nvidia.com/gpu."), _GPU
-        ),
-        None,
+        lambda: with_server(_no_gpu, _GPU),
         ("1 nvidia.com/gpu", "Insufficient nvidia.com/gpu", "spec.server.gpu.resource"),
+    ),
+    *(
+        Row(("Accepted", "True"), "WaitingForNodes", course, (says, "1 attempt"))
+        for course, says in (
+            (lambda: with_server(_no_cpu).later(30), "1 Insufficient cpu"),
+            (lambda: with_server(_no_gpu, _GPU).later(30), "1 Insufficient nvidia.com/gpu"),
+            (lambda: with_load(_no_cpu).later(30), "1 Insufficient cpu"),
+        )
     ),
     *_pod_rows(
         "VolumeNotBound",

@@ -25,11 +25,13 @@ _PLURALS = {
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
 SETTINGS: dict[str, Any] = {
+    # No scheduler keeps the runs of these tests apart: they take turns unless a test says more.
+    "maxConcurrentRuns": 1,
     "images": {
         "serving": "registry.test/serving:1",
         "servingGpu": "registry.test/serving-gpu:1",
         "loadgen": "registry.test/loadgen:1",
-    }
+    },
 }
 
 

@@ -6,7 +6,7 @@ scheduler, kubelet and load generator.
 
 import functools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +22,7 @@ from inferometer_api.plan.cluster_objects import (
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome, ResultDocument
+from inferometer_api.timestamps import format_time
 from inferometer_operator.reconcile.make_plan import make_plan
 from inferometer_operator.reconcile.observed import (
     ChildRole,
@@ -109,7 +110,7 @@ class PretendCluster(PretendApi):
         there = [self.run, *filter(None, children.values()), *self.pods.values()]
         self.sightings = sight(self.sightings, there, self.now)
         return Observed(
-            queue_position=self.turn,
+            queue_position=self._position(),
             children=children,
             sightings=self.sightings,
             pods=tuple(self.pods.values()),
@@ -123,6 +124,11 @@ class PretendCluster(PretendApi):
             report=self.report,
             downloaded=self.collected,
         )
+
+    def _position(self) -> QueuePosition:
+        """Return the run's turn: none before its retry time, if it found no nodes."""
+        pauses = "retryTime" in self.status().get("waitingForNodes", {})
+        return replace(self.turn, admitted=False) if pauses else self.turn
 
     def decided(self) -> Plan:
         """Return what is decided now."""
@@ -198,7 +204,9 @@ class PretendCluster(PretendApi):
     def pod(self, component: str) -> Object:
         """Return a pod that the controller of a child makes now; no node has it yet."""
         made = self.made[self.server if component == SERVER else self.load]
-        return a_pod(self.run, component, made=made)
+        pod = a_pod(self.run, component, made=made)
+        pod["metadata"]["creationTimestamp"] = format_time(self.now)
+        return pod
 
     def restart_operator(self) -> None:
         """Forget all that only a process knows."""
@@ -211,7 +219,8 @@ class PretendCluster(PretendApi):
     def schedule(self, replicas: int = 1) -> "PretendCluster":
         """Give the server's pods nodes and addresses."""
         for number in range(1, replicas + 1):
-            pod = bound(server_pod(self.run, number), f"node{number}", f"10.88.0.{number}")
+            made = server_pod(self.run, number, made=self.made[self.server])
+            pod = bound(made, f"node{number}", f"10.88.0.{number}")
             self.pods[pod["metadata"]["name"]] = pod
         return self.settle()
 

@@ -76,8 +76,8 @@ class Settings(Document):
 
     namespace: str | None = None
     """The one namespace to serve; absent: every namespace."""
-    max_concurrent_runs: Annotated[int, Field(ge=1, le=1000), Integral] = 1
-    """Runs at a time. Benchmarks on one node disturb each other, so the others are queued."""
+    max_concurrent_runs: Annotated[int, Field(ge=1, le=1000), Integral] = 4
+    """Runs at a time. Each has nodes of its own: the scheduler puts no two runs on one node."""
     images: Images
     gpu: GpuPods = Field(default_factory=GpuPods)
     load: LoadPods = Field(default_factory=LoadPods)

@@ -127,7 +127,7 @@ def test_pod_0_reports_for_a_fleet() -> None:
     assert "Service/fleet-a-run" not in cluster.children
 
 
-def test_a_worker_without_a_node_is_reported_and_ends_the_run() -> None:
+def test_a_worker_without_a_node_is_reported() -> None:
     """While pod 0 waits for its workers the run says why one does not come."""
     cluster = a_fleet().start_load()
     worker = cluster.make_worker(1)
@@ -136,7 +136,6 @@ def test_a_worker_without_a_node_is_reported_and_ends_the_run() -> None:
     ]
     assert cluster.settle().says("Measuring") == ("False", "Unschedulable")
     assert "the worker's pod" in cluster.message("Measuring")
-    assert cluster.later(301).says("Failed") == ("True", "Unschedulable")
 
 
 @pytest.mark.parametrize("cleanup", ["suspend", "give up"])

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from inferometer_operator.settings import MetricsSettings
 from support.manifests import FULL, IMAGES, OWNER, PLAIN, after, load_pod, read, server_pod
 from support.pod_security import containers, violations
 from support.run_table import VALID
-from support.runs import a_run
+from support.runs import Run, a_run
 
 
 def every_object() -> list[Manifest]:
@@ -130,6 +131,33 @@ def test_kubernetes_ends_the_pods_of_a_run_without_an_operator() -> None:
     run = a_run(activeDeadlineSeconds=120)
     for make in (server_job, load_job):
         assert make(read(run), OWNER, PLAIN)["spec"]["activeDeadlineSeconds"] == 720
+
+
+@pytest.mark.parametrize("pod_of", [server_pod, load_pod])
+def test_no_pod_shares_a_node_with_another_run(pod_of: Callable[[Run], Manifest]) -> None:
+    """Its node has no pod of another run, of any namespace; other pods may be there."""
+    affinity = pod_of(a_run())["affinity"]["podAntiAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    assert term["namespaceSelector"] == {}
+    for component in ("server", "loadgen"):
+        assert _matches(term["labelSelector"], labels("other", "another-uid", component))
+        assert not _matches(term["labelSelector"], labels("a-run", OWNER.uid, component))
+    assert not _matches(term["labelSelector"], {"app.kubernetes.io/component": "server"})
+    assert not _matches(term["labelSelector"], {})
+
+
+def _matches(selector: Manifest, found: dict[str, str]) -> bool:
+    """Return whether a selector matches labels, as Kubernetes defines it."""
+    assert selector.keys() == {"matchExpressions"}
+    return all(
+        {
+            "In": found.get(each["key"]) in each.get("values", ()),
+            "NotIn": found.get(each["key"]) not in each.get("values", ()),
+            "Exists": each["key"] in found,
+        }[each["operator"]]
+        for each in selector["matchExpressions"]
+    )
 
 
 def test_server_pods_are_guaranteed() -> None:
@@ -239,7 +267,7 @@ def test_the_load_keeps_away_from_the_server() -> None:
         "app.kubernetes.io/component": "server",
     }
     on_claim = a_run(load={"inputs": {"file": {"uri": "pvc://c/i.npz"}}})
-    assert "affinity" not in load_pod(on_claim)
+    assert len(load_pod(on_claim)["affinity"]["podAntiAffinity"]) == 1
 
 
 def test_the_load_generator_finds_its_plan() -> None:

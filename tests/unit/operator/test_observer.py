@@ -186,6 +186,22 @@ def test_pods_of_which_only_their_job_knows_are_looked_for() -> None:
     assert watched.connection.paths.count(pods) == 1
 
 
+@pytest.mark.parametrize(("component", "reads"), [(LOADGEN, 1), (SERVER, 0)])
+def test_a_load_pod_without_a_node_is_read_again(component: str, reads: int) -> None:
+    """It may run meanwhile, if the watch is late: its run must not be taken back then."""
+    unplaced = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
+    pod = _owned("p", component, "Job", "job", status=unplaced)
+    newer = _pod("p", component, _RUNS)
+    newer["metadata"] = {**pod["metadata"], "resourceVersion": "2"}
+    connection = _Connection({"pods": {"items": [newer]}})
+    reader = Reader(connection)
+    reader.children.put("Pod", pod)
+    observer = Observer(reader, LoadgenClient.__new__(LoadgenClient), _SETTINGS, lambda: 0.0)
+    observed = asyncio.run(observer.observe(_RUN, _ADMITTED, RunMemory(due=1.0)))
+    assert sum(path.endswith("/pods") for path in connection.paths) == reads
+    assert observed.pods == ((newer,) if reads else (pod,))
+
+
 def test_what_a_queued_run_names_is_read_once() -> None:
     """Not at each change of its position, but again when it changes and when it may begin."""
     secret = {"metadata": {"labels": {"inferometer.dev/allow-use": "true"}}}

@@ -72,6 +72,16 @@ _FINISHED = {"type": "Finished", "status": "True"}
         (_begun("begun"), "admitted"),
         (_begun("ending", {"type": "Finished", "status": "False"}), "admitted"),
         (_begun("finished", _FINISHED), "inactive"),
+        (_run("no nodes", status={"waitingForNodes": {"retryTime": "1"}}), "backing-off"),
+        (_run("may retry", status={"waitingForNodes": {"attempts": 1}}), "waiting"),
+        (
+            _run("held", spec={"suspend": True}, status={"waitingForNodes": {"retryTime": "1"}}),
+            "inactive",
+        ),
+        (
+            _run("back", status={"startTime": "0", "waitingForNodes": {"retryTime": "1"}}),
+            "admitted",
+        ),
         (_run("refused", status={"conditions": [_FINISHED]}), "inactive"),
     ],
 )
@@ -297,6 +307,45 @@ def test_a_position_is_written_at_most_twice_a_minute() -> None:
     played.calls = []
     played.queue.wake_moved()
     assert played.calls == [("r7", 0.0)]
+
+
+def _pausing(name: str, created: str = "1") -> dict[str, Any]:
+    return _run(name, created, status={"waitingForNodes": {"attempts": 1, "retryTime": "9"}})
+
+
+def test_a_run_that_found_no_nodes_frees_its_slot() -> None:
+    """The next run begins, and the one that pauses takes no position of the others."""
+    played = _Woken()
+    played.add(_begun("a"), _run("b", "2"), _run("c", "3"))
+    played.queue.update(_pausing("a", "0"))
+    assert played.woken() == ["b", "c"]
+    assert played.queue.position("b").admitted
+    assert played.queue.position("c") == QueuePosition(admitted=False, position=1, ahead="ns/b")
+    assert played.queue.position("a") == QueuePosition(admitted=False)
+    # After its pause it queues by its age.
+    played.queue.update(_run("a", "0", status={"waitingForNodes": {"attempts": 1}}))
+    assert played.queue.position("a") == QueuePosition(admitted=False, position=1, ahead="ns/b")
+
+
+def test_the_end_of_a_run_wakes_the_first_that_pauses() -> None:
+    """One alone, because the nodes of one run are free; and not one that only gave up its turn."""
+    played = _Woken(slots=3)
+    played.add(_begun("a"), _begun("b"), _begun("c"))
+    for name, created in (("x", "3"), ("y", "2")):
+        played.queue.update(_pausing(name, created))
+    played.queue.update(_pausing("c"))
+    assert played.calls == []
+    played.queue.remove("a")
+    assert played.calls == [("c", 0.0)]
+    played.queue.update(_pausing("c"))
+    assert played.queue.position("c").nodes_freed
+    assert not played.queue.position("y").nodes_freed
+    played.queue.update(_begun("b", _FINISHED))
+    assert played.calls == [("c", 0.0), ("y", 0.0)]
+    # A run that finds no nodes again pauses again.
+    played.queue.update(_begun("c"))
+    played.queue.update(_pausing("c"))
+    assert not played.queue.position("c").nodes_freed
 
 
 def test_the_order_is_found_once_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:

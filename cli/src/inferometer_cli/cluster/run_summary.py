@@ -19,7 +19,6 @@ from inferometer_results.headline import Headline
 
 REFUSED_REASONS: frozenset[ReasonName] = frozenset(
     {
-        "GpuUnavailable",
         "InputRefused",
         "InvalidPlan",
         "ModelRefused",

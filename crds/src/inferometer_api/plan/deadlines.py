@@ -8,6 +8,10 @@ NODE_LOST_SECONDS = 60
 JOB_MARGIN_SECONDS = 600
 """How much longer than activeDeadlineSeconds the Jobs of a run may live: the operator ends them
 first, and without an operator Kubernetes does."""
+UNSCHEDULED_SECONDS = 30
+"""For the scheduler to find a node for each pod, before the run goes back to the queue."""
+NODE_RETRY_SECONDS, LONGEST_NODE_RETRY_SECONDS = 30, 300
+"""The first pause of a run that found no nodes; it doubles with each attempt. And the longest."""
 STOP_SECONDS = 30
 """For a load generator to stop and hand over its measurements."""
 GONE_SECONDS = 60

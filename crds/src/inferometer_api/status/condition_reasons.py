@@ -8,6 +8,7 @@ from inferometer_api.status.run_status import ConditionType
 ReasonName = Literal[
     "Accepted",
     "Queued",
+    "WaitingForNodes",
     "Suspended",
     "Cancelled",
     "DeadlineExceeded",
@@ -15,6 +16,7 @@ ReasonName = Literal[
     "NotAvailable",
     "NotAllowed",
     "NotFound",
+    "CeilingExceeded",
     "ServerStarting",
     "Ready",
     "External",
@@ -88,6 +90,7 @@ FAILED: Place = ("Failed", "True")
 REFUSED: tuple[Place, ...] = (("Accepted", "False"), FAILED)
 EITHER: tuple[Place, ...] = (SERVER_WAITS, LOAD_WAITS, FAILED)
 SERVER: tuple[Place, ...] = (SERVER_WAITS, FAILED)
+WAITS_FOR_NODE: tuple[Place, ...] = (SERVER_WAITS, LOAD_WAITS)
 REFUSED_CHILD: tuple[Place, ...] = (*EITHER, ("Measuring", "Unknown"))
 """Measuring is Unknown if the API server rejects the Job itself."""
 COMPLETE: tuple[Place, ...] = (("Complete", "True"),)
@@ -118,6 +121,15 @@ _OF_STATES: dict[ReasonName, Reason] = {
         "The run waits in the queue. The message gives its position.",
         (("Accepted", "True"),),
         "Wait, or raise the operator's maxConcurrentRuns.",
+    ),
+    "WaitingForNodes": Reason(
+        "The scheduler found no nodes for the run's pods within 30 s. The operator deleted them, "
+        "and the next run has its turn. The run is tried again after a pause, which grows from "
+        "30 s to 5 min, or when another run ends. It waits as long as it takes: "
+        "spec.activeDeadlineSeconds counts anew from each attempt.",
+        (("Accepted", "True"),),
+        "Wait for other runs to leave their nodes, free capacity or add nodes. If no node can ever "
+        "take the pods, delete the run and correct spec.server.",
     ),
     "Suspended": Reason(
         "spec.suspend is true. It holds a run that has not started to measure, and fails a "
@@ -156,6 +168,11 @@ _OF_STATES: dict[ReasonName, Reason] = {
         "The spec names an object that does not exist in the run's namespace.",
         REFUSED,
         "Create the object, then create a new run.",
+    ),
+    "CeilingExceeded": Reason(
+        "The spec is beyond a ceiling that the operator's admin has set for every run.",
+        REFUSED,
+        "Lower the field and create a new run, or have the ceiling raised.",
     ),
     "ServerStarting": Reason(
         "The server's pods are being created, scheduled and started.",
@@ -269,16 +286,19 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         "Correct the operator's image settings.",
     ),
     "Unschedulable": Reason(
-        "No node can take a pod. The message quotes the scheduler.",
-        EITHER,
-        "Lower spec.server.resources, correct spec.server.placement, or free capacity.",
+        "No node can take a pod now. The message quotes the scheduler. After 30 s the run goes "
+        "back to the queue with the reason WaitingForNodes.",
+        WAITS_FOR_NODE,
+        "Wait for other runs to leave their nodes, free capacity, or correct "
+        "spec.server.resources or spec.server.placement in a new run.",
         is_transient=True,
     ),
     "GpuUnavailable": Reason(
-        "No node has a free GPU of the requested resource.",
-        SERVER,
-        "Set spec.server.gpu.resource to a resource that nodes offer (see kubectl describe "
-        "nodes), wait until a GPU is free, or use device CPU.",
+        "No node has a free GPU of the requested resource now. After 30 s the run goes back to the "
+        "queue with the reason WaitingForNodes.",
+        (SERVER_WAITS,),
+        "Wait until a GPU is free. If no node offers the resource (see kubectl describe nodes), "
+        "set another spec.server.gpu.resource, or device CPU, in a new run.",
         is_transient=True,
     ),
     "VolumeNotBound": Reason(

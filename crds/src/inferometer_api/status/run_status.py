@@ -160,6 +160,19 @@ class ResultReference(Document):
     """Size of the document, in bytes."""
 
 
+class NodeWait(Document):
+    """What a run that found no nodes for its pods has tried."""
+
+    attempts: Count
+    """How often the pods found no nodes, and were deleted."""
+
+    since: Timestamp
+    """When the first attempt began."""
+
+    retry_time: Timestamp | None = None
+    """When the operator tries again, at the latest. Absent once the run may take its next turn."""
+
+
 class RunStatus(Document):
     """The state and the figures of the run. Written by the operator."""
 
@@ -178,7 +191,11 @@ class RunStatus(Document):
     """Namespace and name of the Lease of the operator that carries the run out: NAMESPACE/NAME."""
 
     start_time: Timestamp | None = None
-    """When the run left the queue and its first object was created."""
+    """When the run left the queue and its first object was created. Removed when the run goes \
+back to the queue (suspended, or no nodes found); spec.activeDeadlineSeconds then counts anew."""
+
+    waiting_for_nodes: NodeWait | None = None
+    """Attempts that found no nodes. Absent if the first one did."""
 
     completion_time: Timestamp | None = None
     """When the run was over."""

@@ -19,6 +19,7 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.pod_spec import (
+    HOST,
     PYTHON,
     SCRAPED_PORT,
     container,
@@ -40,7 +41,6 @@ _INPUTS_FOLDER = "/inputs"
 _PLAN_FOLDER = "/etc/inferometer"
 _CREDENTIALS_FOLDER = "/etc/inferometer-credentials"
 _PLAN_VOLUME, _INPUTS_VOLUME = "plan", "inputs"
-_HOST = "kubernetes.io/hostname"
 _READABLE = 0o440
 """Readable by the pod's user and group."""
 _GRACE_SECONDS = 30
@@ -109,7 +109,7 @@ def _pods_of(run: BenchmarkRun) -> Manifest:
 
 
 def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
-    spec = pod_spec(settings, grace_seconds=_GRACE_SECONDS)
+    spec = pod_spec(settings, owner, grace_seconds=_GRACE_SECONDS)
     loader = _container(run, settings)
     plan = {"name": load_name(owner.name), "items": [{"key": PLAN_FILE, "path": PLAN_FILE}]}
     spec["volumes"].append({"name": _PLAN_VOLUME, "configMap": plan})
@@ -134,7 +134,7 @@ def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
     spec["containers"] = [loader]
     if not any(uri.startswith("pvc://") for uri in data):
         # A claim may be bound to one node, which is then the server's too.
-        spec["affinity"] = _apart_from_the_server(owner)
+        spec["affinity"]["podAntiAffinity"] |= _apart_from_the_server(owner)
     if fleet_pods(run) > 1:
         spec["subdomain"] = fleet_name(owner.name)
         spec["topologySpreadConstraints"] = [_spread(owner)]
@@ -180,9 +180,9 @@ def _resources(settings: Settings) -> Manifest:
 def _apart_from_the_server(owner: Owner) -> Manifest:
     """Return a preference for another node than the server's."""
     identity = {RUN_UID_LABEL: owner.uid, COMPONENT_LABEL: SERVER}
-    term = {"labelSelector": {"matchLabels": identity}, "topologyKey": _HOST}
+    term = {"labelSelector": {"matchLabels": identity}, "topologyKey": HOST}
     wish = {"weight": 100, "podAffinityTerm": term}
-    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}
 
 
 def _spread(owner: Owner) -> Manifest:
@@ -193,7 +193,7 @@ def _spread(owner: Owner) -> Manifest:
     }
     return {
         "maxSkew": 1,
-        "topologyKey": _HOST,
+        "topologyKey": HOST,
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": workers,
     }

@@ -5,13 +5,16 @@ They hold no credentials of the API, and write only to folders that end with the
 
 from collections.abc import Sequence
 
+from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, LOADGEN, RUN_UID_LABEL, SERVER
 from inferometer_api.plan.deadlines import JOB_MARGIN_SECONDS
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_operator.manifests.owner import Manifest
+from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.settings import Images, Settings
 
 USER_ID = 10001
 PYTHON = "python3"
+HOST = "kubernetes.io/hostname"
+"""The label whose value differs from node to node."""
 SCRAPED_PORT = "http"
 """The name of the port with the metrics, on servers and load generators alike."""
 _TEMPORARY = "tmp"
@@ -47,10 +50,11 @@ def container(
     }
 
 
-def pod_spec(settings: Settings, *, grace_seconds: int) -> Manifest:
+def pod_spec(settings: Settings, owner: Owner, *, grace_seconds: int) -> Manifest:
     """Return what is in the spec of every pod of a run; containers and volumes are added to it."""
     images = settings.images
     spec: Manifest = {
+        "affinity": {"podAntiAffinity": _apart_from_other_runs(owner)},
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "restartPolicy": "Never",
@@ -80,6 +84,23 @@ def pod_spec(settings: Settings, *, grace_seconds: int) -> Manifest:
     if settings.priority_class is not None:
         spec["priorityClassName"] = settings.priority_class
     return spec
+
+
+def _apart_from_other_runs(owner: Owner) -> Manifest:
+    """Return that no pod of another run may be on the node, whichever namespace it is in.
+
+    Pods of one run share nodes. Those that have ended do not count for the scheduler.
+    """
+    selector = {
+        "matchExpressions": [
+            {"key": COMPONENT_LABEL, "operator": "In", "values": [SERVER, LOADGEN]},
+            # NotIn alone would also match pods without the label.
+            {"key": RUN_UID_LABEL, "operator": "Exists"},
+            {"key": RUN_UID_LABEL, "operator": "NotIn", "values": [owner.uid]},
+        ]
+    }
+    term = {"labelSelector": selector, "namespaceSelector": {}, "topologyKey": HOST}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
 def job_deadline_seconds(run: BenchmarkRun) -> int:

@@ -65,16 +65,16 @@ def server_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
                     "labels": labels(owner.name, owner.uid, SERVER),
                     **scrape_annotations(launch.scraped_port, settings),
                 },
-                "spec": _pod(run, launch, settings),
+                "spec": _pod(run, owner, launch, settings),
             },
         },
     }
 
 
-def _pod(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Manifest:
+def _pod(run: BenchmarkRun, owner: Owner, launch: ServerLaunch, settings: Settings) -> Manifest:
     server, file = run.spec.server, run.spec.load.inputs.file
     places = addresses(run.spec.model.uri, None if file is None else file.uri)
-    spec = pod_spec(settings, grace_seconds=launch.stop_seconds)
+    spec = pod_spec(settings, owner, grace_seconds=launch.stop_seconds)
     spec["volumes"] += [
         {"name": _MODEL_VOLUME, "emptyDir": {"sizeLimit": settings.model_storage}},
         *volumes(places),

@@ -20,6 +20,7 @@ from inferometer_operator.reconcile.load_state import (
     load_state,
     plan_load_children,
 )
+from inferometer_operator.reconcile.node_wait import wait_for_nodes
 from inferometer_operator.reconcile.outcome import is_unknown, load_outcome, reason_of
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.progress import (
@@ -30,7 +31,7 @@ from inferometer_operator.reconcile.progress import (
 )
 from inferometer_operator.reconcile.result_state import result_state
 from inferometer_operator.reconcile.server_state import ServerProgress, server_state
-from inferometer_operator.reconcile.suspend import roll_back
+from inferometer_operator.reconcile.suspend import hold, roll_back
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
 
 _MAX_NODES = 16
@@ -46,12 +47,26 @@ def advance(context: ReconcileContext) -> Plan:
     if plan := _end_on_request(context, load, server):
         return plan
     for kind, found in _faults(server, load):
+        if found.lacks_node:
+            continue
         if found.ends or context.now >= _fault_deadline(context, kind, found):
             works = load.stage == "running" and context.draft.is_true(kind)
             return _fail_by(context, None if works and found is load.fault else kind, found)
-    if plan := _fail_if_too_late(context, load, server):
+    unplaced = next((found for _, found in _faults(server, load) if found.lacks_node), None)
+    if unplaced is not None and _gives_up_its_turn(context, unplaced):
+        return wait_for_nodes(context, unplaced)
+    if unplaced is None and (plan := _fail_if_too_late(context, load, server)):
         return plan
     return _go_on(context, load, server)
+
+
+def _gives_up_its_turn(context: ReconcileContext, unplaced: RunFault) -> bool:
+    """Return whether a run with a pod that has found no node for long goes back to the queue.
+
+    Nothing is measured twice: a load generator begins only once all pods of its run are there.
+    """
+    sent = context.draft.is_true("Measuring") or load_was_sent(context.observed.report)
+    return not sent and unplaced.until is not None and context.now >= unplaced.until
 
 
 def fail_if_too_old(context: ReconcileContext) -> Plan | None:
@@ -73,6 +88,7 @@ def _end_on_request(
     if plan := _cancelled(context):
         return plan
     if spec.suspend and not _load_may_be_sent(context, load, server):
+        hold(context)
         return roll_back(context)
     if spec.suspend:
         message = (

@@ -27,8 +27,10 @@ def run_events(before: RunStatus, after: RunStatus, scenarios: int) -> tuple[Eve
 
 
 def _events(before: RunStatus, after: RunStatus, scenarios: int) -> Iterator[Event]:
-    if before.start_time is None and after.start_time is not None:
+    if before.start_time is None and after.start_time and after.waiting_for_nodes is None:
         yield Event("Normal", "ServerStarting", "The run begins.")
+    if before.waiting_for_nodes is None and after.waiting_for_nodes is not None:
+        yield _first_wait(after)
     yield from _waits(before, after)
     for kind, reason, words in _BEGINS:
         if is_true(after, kind) and not is_true(before, kind):
@@ -37,6 +39,13 @@ def _events(before: RunStatus, after: RunStatus, scenarios: int) -> Iterator[Eve
         for each in after.scenarios[len(before.scenarios) :]:
             yield _scenario(each)
     yield from _ends(before, after)
+
+
+def _first_wait(after: RunStatus) -> Event:
+    """Return the one event of a run that waits for nodes, however often it is tried again."""
+    accepted = find_condition(after, "Accepted")
+    message = "" if accepted is None else accepted.message
+    return Event("Warning", "WaitingForNodes", message[:_LONGEST])
 
 
 def _waits(before: RunStatus, after: RunStatus) -> Iterator[Event]:
@@ -51,6 +60,9 @@ def _waits(before: RunStatus, after: RunStatus) -> Iterator[Event]:
 
 
 _QUIET = {
+    # What follows is WaitingForNodes, if it lasts.
+    "Unschedulable",
+    "GpuUnavailable",
     "ServerStarting",
     "External",
     "CleanedUp",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from inferometer_api.plan.deadlines import NODE_LOST_SECONDS
+from inferometer_api.plan.deadlines import NODE_LOST_SECONDS, UNSCHEDULED_SECONDS
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.context import ReconcileContext
@@ -28,6 +28,7 @@ _NOT_STARTED = {
 }
 _NODE_LOST = {"DeletionByTaintManager", "DeletionByPodGC"}
 _KILLED = "OOMKilled"
+_NO_NODE: frozenset[ReasonName] = frozenset({"Unschedulable", "GpuUnavailable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,11 @@ class RunFault:
     """Whether the run ends now. Otherwise it continues, and ends at a deadline."""
     until: datetime | None = None
     """When it ends the run, if that is not the ready deadline."""
+
+    @property
+    def lacks_node(self) -> bool:
+        """Whether the scheduler found no node: at `until` the run goes back to the queue."""
+        return self.reason in _NO_NODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,7 @@ def make_fault(reason: ReasonName, found: str, *, until: datetime | None = None)
 def pod_fault(context: ReconcileContext, pod: Json, request: PodRequest) -> RunFault | None:
     """Return the first fault that a pod shows, or None."""
     found = next((found for sign in _SIGNS if (found := sign(pod, request))), None)
-    return found or _node_silent(context, pod, request)
+    return found or _unschedulable(context, pod, request) or _node_silent(context, pod, request)
 
 
 def disruption_fault(pod: Json, request: PodRequest) -> RunFault | None:
@@ -107,7 +113,7 @@ def _refused_by_node(pod: Json, request: PodRequest) -> RunFault | None:
     )
 
 
-def _unschedulable(pod: Json, request: PodRequest) -> RunFault | None:
+def _unschedulable(context: ReconcileContext, pod: Json, request: PodRequest) -> RunFault | None:
     scheduled = pods.condition(pod, "PodScheduled")
     if scheduled.get("status") != "False" or pods.node(pod):
         return None
@@ -119,7 +125,11 @@ def _unschedulable(pod: Json, request: PodRequest) -> RunFault | None:
         return make_fault("VolumeNotBound", found)
     found = f"No node takes the {request.who}'s pod, {requests}{_quoted(words)}"
     lacking = request.gpu and f"insufficient {request.gpu}".lower() in lower
-    return make_fault("GpuUnavailable" if lacking else "Unschedulable", found)
+    return make_fault(
+        "GpuUnavailable" if lacking else "Unschedulable",
+        found,
+        until=add_seconds(context.since(pod, "created"), UNSCHEDULED_SECONDS),
+    )
 
 
 def _image(pod: Json, request: PodRequest) -> RunFault | None:
@@ -201,7 +211,6 @@ _SIGNS: tuple[Callable[[Json, PodRequest], RunFault | None], ...] = (
     disruption_fault,
     _fetching,
     _refused_by_node,
-    _unschedulable,
     _image,
     _not_started,
     _ended,

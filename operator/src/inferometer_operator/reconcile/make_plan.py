@@ -22,11 +22,12 @@ from inferometer_operator.reconcile.display import with_display
 from inferometer_operator.reconcile.events import run_events
 from inferometer_operator.reconcile.expiry import read_retention
 from inferometer_operator.reconcile.finish import fail, finish
+from inferometer_operator.reconcile.node_wait import back_off
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.reconcile.queue_position import report_queue_position
 from inferometer_operator.reconcile.status_size import fit_status
-from inferometer_operator.reconcile.suspend import hold, is_rolling_back, roll_back
+from inferometer_operator.reconcile.suspend import hold, roll_back
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
 from inferometer_operator.settings import Settings
 
@@ -61,9 +62,14 @@ def _continue(context: ReconcileContext) -> Plan:
         return finish(context)
     if context.status.start_time is None:
         return _begin(context)
-    if is_rolling_back(context):
-        return fail_if_too_old(context) or roll_back(context)
-    return advance(context)
+    accepted = context.draft.find("Accepted")
+    match None if accepted is None else accepted.reason:
+        case "Suspended":
+            return fail_if_too_old(context) or roll_back(context)
+        case "WaitingForNodes":
+            return roll_back(context)
+        case _:
+            return advance(context)
 
 
 def _begin(context: ReconcileContext) -> Plan:
@@ -84,12 +90,19 @@ def _begin(context: ReconcileContext) -> Plan:
     if spec.suspend:
         return hold(context)
     if not context.observed.queue_position.admitted:
-        report_queue_position(draft, context.observed.queue_position, context.now)
-        return Plan(context.status)
+        return _wait(context)
     draft.update(phase="Starting", start_time=format_time(context.now))
     message = "The spec is valid and allowed. The run begins."
     draft.set_conditions(ConditionUpdate("Accepted", "True", "Accepted", message))
     return advance(context)
+
+
+def _wait(context: ReconcileContext) -> Plan:
+    """Return the plan of a run that has no turn yet."""
+    if pausing := back_off(context):
+        return pausing
+    report_queue_position(context.draft, context.observed.queue_position, context.now)
+    return Plan(context.status)
 
 
 def _reject(

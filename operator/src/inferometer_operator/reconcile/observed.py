@@ -30,6 +30,8 @@ class QueuePosition:
     """1 for the next run, if it waits."""
     ahead: str = ""
     """NAMESPACE/NAME of a run ahead of it."""
+    nodes_freed: bool = False
+    """Whether another run has ended since this one found no nodes: it need not wait any longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,11 @@ _STEPS = (1, 2, 5)
 """Positions after the tenth are reported in bands that end at these, times a power of ten."""
 
 
+QueueState = Literal["waiting", "backing-off", "admitted", "inactive"]
+"""backing-off: it found no nodes and pauses; inactive: finished, suspended, or being deleted with
+nothing left to clean up."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueuedRun:
     """The facts about a run that decide its queue position."""
@@ -24,8 +29,7 @@ class QueuedRun:
     """Its creationTimestamp; text order is time order."""
     namespace: str
     name: str
-    state: Literal["waiting", "admitted", "inactive"]
-    """inactive: finished, suspended, or being deleted with nothing left to clean up."""
+    state: QueueState
     begun: str = ""
     """Its startTime, empty before it begins."""
 
@@ -81,7 +85,7 @@ def _age(run: QueuedRun) -> tuple[str, str, str]:
     return run.created, run.namespace, run.name
 
 
-def _state(run: Json) -> Literal["waiting", "admitted", "inactive"]:
+def _state(run: Json) -> QueueState:
     status = run.get("status") or {}
     conditions = status.get("conditions") or []
     finished: Json = next((each for each in conditions if each["type"] == "Finished"), {})
@@ -92,7 +96,9 @@ def _state(run: Json) -> Literal["waiting", "admitted", "inactive"]:
         return "admitted"
     spec = run.get("spec") or {}
     held = spec.get("suspend") or run["metadata"].get("deletionTimestamp")
-    return "inactive" if held else "waiting"
+    if held:
+        return "inactive"
+    return "backing-off" if (status.get("waitingForNodes") or {}).get("retryTime") else "waiting"
 
 
 def report_queue_position(draft: StatusDraft, queued: QueuePosition, now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""What happens to a run that is suspended before it measures."""
+"""What happens to a run that is suspended before it measures, and how any run is rolled back."""
 
 from inferometer_operator.reconcile.children import deletion_targets, run_children
 from inferometer_operator.reconcile.conditions import ConditionUpdate
@@ -20,23 +20,17 @@ def hold(context: ReconcileContext) -> Plan:
     return Plan(context.status)
 
 
-def is_rolling_back(context: ReconcileContext) -> bool:
-    """Return whether the run has begun and is being rolled back."""
-    accepted = context.draft.find("Accepted")
-    return accepted is not None and accepted.reason == "Suspended"
-
-
 def roll_back(context: ReconcileContext) -> Plan:
     """Return the plan that deletes a run's children before it measures, so that it can start again.
 
-    Once nothing is left, the status is that of a run that never began.
+    Once nothing is left, the status is that of a run that never began. The condition Accepted says
+    why; the caller sets it.
     """
-    hold(context)
     children = run_children(context.observed, context.uid)
     if children or any(not _is_lost(context, pod) for pod in own_pods(context)):
         return Plan(context.status, delete=deletion_targets(children), look_again_seconds=5.0)
     context.draft.remove_conditions("ServerReady", "Measuring")
-    context.draft.update(start_time=None)
+    context.draft.update(start_time=None, nodes=[])
     # The run may be resumed already, and no watch reports the operator's own status write.
     return Plan(context.status, look_again_seconds=0.1)
 

@@ -37,6 +37,7 @@ from inferometer_operator.reconcile.observed import (
 from inferometer_operator.reconcile.pods import (
     address,
     component,
+    condition,
     containers,
     has_started,
     is_live,
@@ -107,8 +108,9 @@ class Observer:
         metadata = run["metadata"]
         uid, namespace = metadata["uid"], metadata["namespace"]
         children, pods = await self._children(run), self.reader.list_pods(namespace, uid)
-        if not is_decided(status) and _lacks_pods(children, pods):
+        if not is_decided(status) and (_lacks_pods(children, pods) or _lacks_node(pods)):
             # The watch of Jobs may be ahead of that of pods, and a pod that is lost ends the run.
+            # A load pod that found no node ends the attempt: it must not measure meanwhile.
             await self.reader.refresh_pods(namespace, uid)
             pods = self.reader.list_pods(namespace, uid)
         known = (run, *(each for each in children.values() if each is not None), *pods)
@@ -248,6 +250,14 @@ def _lacks_pods(children: Mapping[ChildRole, Json | None], pods: tuple[Json, ...
         if job is not None and (job.get("status") or {}).keys() & {"failed", "succeeded"}
     )
     return any(of not in known for of in ended)
+
+
+def _lacks_node(pods: tuple[Json, ...]) -> bool:
+    """Return whether the scheduler is known to have found no node for a load pod."""
+    return any(
+        condition(pod, "PodScheduled").get("status") == "False" and not node(pod)
+        for pod in load_pods(pods)
+    )
 
 
 def _is_fleet(run: Json) -> bool:

@@ -59,6 +59,8 @@ class RunQueue:
         """UIDs of runs that were admitted and whose status does not show it yet."""
         self._deferred: set[str] = set()
         self._deactivated: set[str] = set()
+        self._nodes_freed: set[str] = set()
+        """UIDs of runs that back off and may try again now, because another run has ended."""
         self._reported: dict[str, _Reported] = {}
         self._order: list[QueuedRun] | None = None
         """The waiting runs in their order; None: it is to be found again."""
@@ -80,9 +82,10 @@ class RunQueue:
         if queued.state == "inactive" or queued.uid in self._deactivated:
             self._remove(queued.uid)
             return
-        if queued.state == "admitted":
+        changed = self._runs.get(queued.uid) != queued
+        if queued.state == "admitted" or (queued.state == "backing-off" and changed):
             self._clear(queued.uid)
-        if self._runs.get(queued.uid) != queued:
+        if changed:
             if queued.uid not in self._runs:
                 self._note_arrival()
             self._runs[queued.uid] = queued
@@ -98,6 +101,8 @@ class RunQueue:
         if uid in self._deferred:
             self._deferred.discard(uid)
             self._reorder()
+        if uid in self._runs and self._runs[uid].state == "backing-off":
+            return QueuePosition(admitted=False, nodes_freed=uid in self._nodes_freed)
         queued = self._position(uid)
         if not queued.admitted:
             report = self._reported.setdefault(uid, _Reported())
@@ -201,10 +206,25 @@ class RunQueue:
 
     def _remove(self, uid: str) -> None:
         self._clear(uid)
-        if self._runs.pop(uid, None) is not None:
+        run = self._runs.pop(uid, None)
+        if run is not None:
             self._reorder()
+        if run is not None and run.state == "admitted":
+            self._retry_first()
+
+    def _retry_first(self) -> None:
+        """Wake the first run that backs off: the nodes of another one are free."""
+        pausing = (
+            run
+            for run in self._runs.values()
+            if run.state == "backing-off" and run.uid not in self._nodes_freed
+        )
+        for run in queue_order(pausing, self._served)[:1]:
+            self._nodes_freed.add(run.uid)
+            self._wake(run.uid, 0.0)
 
     def _clear(self, uid: str) -> None:
         self._claims.discard(uid)
         self._reported.pop(uid, None)
         self._deferred.discard(uid)
+        self._nodes_freed.discard(uid)
