@@ -15,6 +15,16 @@ from support.chart import CHART, NAMESPACE, Json, helm, notes, of_kind, pod_spec
 from support.chart import rendered as rendered_anew
 
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+CEILINGS: Json = {
+    "activeDeadlineSeconds": 2592000,
+    "ttlSecondsAfterFinished": 2592000,
+    "replicas": 8,
+    "workers": 50,
+    "connections": 5000,
+    "cpu": 64,
+    "memory": "256Gi",
+    "gpus": 16,
+}
 MATRIX: dict[str, Json] = {
     "as it comes": {},
     "another namespace": {"watchNamespace": "measured"},
@@ -48,6 +58,7 @@ MATRIX: dict[str, Json] = {
             "servers": {"other": "mirror.example.com/other:5.0"},
         },
         "maxConcurrentRuns": 1000,
+        "ceilings": CEILINGS,
         "externalAllowList": ["models.example.com:8001", "*.example.org"],
         "modelStorage": "1Ti",
         "runPriorityClass": "measured",
@@ -167,6 +178,7 @@ def test_every_value_reaches_the_settings() -> None:
     assert settings.model_dump(by_alias=True, exclude_defaults=True) == {
         "namespace": NAMESPACE,
         "maxConcurrentRuns": 1000,
+        "ceilings": {**CEILINGS, "cpu": "64"},
         "images": {
             "serving": f"{registry}/inferometer-serving@{DIGEST}",
             "servingGpu": f"{registry}/inferometer-serving-gpu:2.0",

@@ -14,8 +14,9 @@ from inferometer_api.status.condition_reasons import Place, ReasonName
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import DownloadedResult, ObjectReference, QueuePosition
 from inferometer_operator.reconcile.status_size import least_status
+from inferometer_operator.settings import Ceilings, Settings
 from support.pretend_api import stored
-from support.pretend_cluster import PretendCluster
+from support.pretend_cluster import SETTINGS, PretendCluster
 from support.results import a_valid_result
 from support.runs import a_run, an_external_run
 
@@ -157,6 +158,10 @@ def _referring(labels: dict[str, str] | None) -> PretendCluster:
     return cluster.settle().later(6)
 
 
+def _bounded(workers: int) -> Settings:
+    return SETTINGS.model_copy(update={"ceilings": Ceilings(workers=workers)})
+
+
 def _external_ready() -> PretendCluster:
     cluster = external()
     cluster.service = {"spec": {"type": "ClusterIP"}}
@@ -224,6 +229,12 @@ PROGRESS_ROWS: list[Row] = [
     Row(_NOT_READY, "NotAllowed", _external_elsewhere, ("ExternalName",)),
     *_both("ServicePortNotFound", lambda: other_port(external()), "no TCP port 8000", "8001"),
     Row(_NOT_READY, "ServicePortNotFound", lambda: other_port(external().settle()), ("8001",)),
+    *_both(
+        "CeilingExceeded",
+        lambda: a_cluster({"load": {"workers": 3}}, settings=_bounded(2)).settle(),
+        "spec.load.workers: 3 ",
+        "ceiling of 2 ",
+    ),
     *_both("NotFound", lambda: _referring(None), "models does not exist"),
     Row(_NOT_READY, "ServerStarting", lambda: a_cluster().settle(), ("a-run-server",)),
     Row(("ServerReady", "True"), "Ready", serving),

@@ -7,6 +7,9 @@ missing from the values of a release that had none of it, where these are used a
 namespace: {{ . }}
 {{ end -}}
 maxConcurrentRuns: {{ .Values.maxConcurrentRuns }}
+{{- $ceilings := dict -}}
+{{- range $name, $most := .Values.ceilings | default dict }}{{ if $most }}{{ $_ := set $ceilings $name $most }}{{ end }}{{ end }}
+ceilings: {{ toJson $ceilings }}
 images:
   serving: {{ include "inferometer.image" (list . "serving") | quote }}
   servingGpu: {{ include "inferometer.image" (list . "servingGpu") | quote }}

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inferometer_api.document import Document, Integral, MemoryQuantity
+from inferometer_api.document import CpuQuantity, Document, Integral, MemoryQuantity
 from inferometer_api.spec.server import Resources, Toleration
 
 
@@ -71,6 +71,29 @@ class MetricsSettings(Document):
     """Whether server and load pods carry the annotations prometheus.io/scrape, port and path."""
 
 
+_AtMost = Annotated[int, Field(ge=1), Integral]
+
+
+class Ceilings(Document):
+    """The most that one run may ask for. Absent: as much as the API allows.
+
+    A run beyond a ceiling is refused with the field, its value and the ceiling.
+    """
+
+    active_deadline_seconds: _AtMost | None = None
+    ttl_seconds_after_finished: _AtMost | None = None
+    """Also holds for a run whose TTL is raised later."""
+    replicas: _AtMost | None = None
+    workers: _AtMost | None = None
+    connections: _AtMost | None = None
+    cpu: CpuQuantity | None = None
+    """CPUs that all server and load pods of the run request together."""
+    memory: MemoryQuantity | None = None
+    """Memory that they request together."""
+    gpus: Annotated[int, Field(ge=0), Integral] | None = None
+    """GPUs that all server pods of the run request together."""
+
+
 class Settings(Document):
     """The settings of the cluster's admin."""
 
@@ -78,6 +101,7 @@ class Settings(Document):
     """The one namespace to serve; absent: every namespace."""
     max_concurrent_runs: Annotated[int, Field(ge=1, le=1000), Integral] = 4
     """Runs at a time. Each has nodes of its own: the scheduler puts no two runs on one node."""
+    ceilings: Ceilings = Field(default_factory=Ceilings)
     images: Images
     gpu: GpuPods = Field(default_factory=GpuPods)
     load: LoadPods = Field(default_factory=LoadPods)

@@ -15,6 +15,7 @@ from inferometer_api.spec.problems import Problem, describe_errors
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
+from inferometer_operator.reconcile.ceilings import beyond_ceilings
 from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import run_references
@@ -65,6 +66,8 @@ def find_rejection(context: ReconcileContext) -> Rejection | None:
     """Return why a valid run is rejected here, or None if it is accepted."""
     if sentences := list(unavailable(context.run, place="Cluster")):
         return _refusal("NotAvailable", sentences)
+    if sentences := list(beyond_ceilings(context.run, context.settings)):
+        return _refusal("CeilingExceeded", sentences)
     if sentences := [
         *_forbidden_secrets(context),
         *_forbidden_targets(context),

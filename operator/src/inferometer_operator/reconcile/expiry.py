@@ -6,18 +6,21 @@ from pydantic import ValidationError
 
 from inferometer_api.spec.run import Retention
 from inferometer_api.timestamps import parse_time
+from inferometer_operator.reconcile.ceilings import kept_seconds
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import add_seconds
+from inferometer_operator.settings import Settings
 
 
-def expires_at(run: Json) -> datetime | None:
+def expires_at(run: Json, settings: Settings) -> datetime | None:
     """Return when a finished run is to be deleted, or None if it is not finished."""
     if not is_finished(run):
         return None
     ended = parse_time((run.get("status") or {}).get("completionTime"))
     # Without the time a plan is due, which finds one.
     ended = ended or datetime.min.replace(tzinfo=UTC)
-    return add_seconds(ended, read_retention(run).ttl_seconds_after_finished)
+    ttl_seconds = read_retention(run).ttl_seconds_after_finished
+    return add_seconds(ended, kept_seconds(ttl_seconds, settings))
 
 
 def is_finished(run: Json) -> bool:

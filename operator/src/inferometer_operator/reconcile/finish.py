@@ -8,6 +8,7 @@ from inferometer_api.results.result import Outcome, OutcomeState
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile import pods
+from inferometer_operator.reconcile.ceilings import kept_seconds
 from inferometer_operator.reconcile.children import (
     KIND_WITH_PODS,
     Children,
@@ -218,7 +219,7 @@ def _report_finished(context: ReconcileContext) -> None:
 def _expire(context: ReconcileContext, plan: Plan) -> Plan:
     """Return the plan, which also deletes the run once its TTL is over."""
     ttl_seconds = context.run.spec.retention.ttl_seconds_after_finished
-    due = add_seconds(_completed_at(context), ttl_seconds)
+    due = add_seconds(_completed_at(context), kept_seconds(ttl_seconds, context.settings))
     if context.now < due:
         return replace(plan, look_again_seconds=seconds_until(context.now, due))
     return replace(plan, delete=(DeletionTarget("BenchmarkRun", context.name, context.uid),))

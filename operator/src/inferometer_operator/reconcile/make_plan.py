@@ -8,6 +8,7 @@ from inferometer_api.spec.scenario import Scenario
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.acceptance import Rejection, find_rejection, parse_run
 from inferometer_operator.reconcile.advance import advance, fail_if_too_old
+from inferometer_operator.reconcile.ceilings import kept_seconds
 from inferometer_operator.reconcile.children import deletion_targets, run_children
 from inferometer_operator.reconcile.conditions import (
     ConditionUpdate,
@@ -48,7 +49,7 @@ def make_plan(run: Json, observed: Observed, settings: Settings, now: datetime, 
     draft = StatusDraft(before, now, generation_of(run))
     accepted = parse_run(run, begun=before.start_time is not None)
     if isinstance(accepted, Rejection):
-        plan = _reject(run, draft, accepted, observed, now)
+        plan = _reject(run, draft, accepted, observed, settings, now)
         scenarios: Sequence[Scenario] = ()
     else:
         plan = _continue(ReconcileContext(run, accepted, draft, observed, settings, now, token))
@@ -106,7 +107,12 @@ def _wait(context: ReconcileContext) -> Plan:
 
 
 def _reject(
-    run: Json, draft: StatusDraft, rejection: Rejection, observed: Observed, now: datetime
+    run: Json,
+    draft: StatusDraft,
+    rejection: Rejection,
+    observed: Observed,
+    settings: Settings,
+    now: datetime,
 ) -> Plan:
     """Return the plan of a run with an unreadable spec: it fails, and is deleted by its TTL.
 
@@ -124,7 +130,8 @@ def _reject(
         message = "" if cause is None else cause.message
         draft.set_conditions(ConditionUpdate("Finished", "True", "Failed", message))
     completed_at = parse_time(draft.status.completion_time) or now
-    due = add_seconds(completed_at, read_retention(run).ttl_seconds_after_finished)
+    ttl_seconds = read_retention(run).ttl_seconds_after_finished
+    due = add_seconds(completed_at, kept_seconds(ttl_seconds, settings))
     metadata = run["metadata"]
     if now >= due:
         gone = DeletionTarget("BenchmarkRun", str(metadata["name"]), str(metadata["uid"]))

@@ -82,7 +82,7 @@ class WorkerPool:
         if worker is not None:
             if worker.hear(run):
                 self._work.add(uid, _GATHER_SECONDS)
-        elif (due := expires_at(run)) is not None:
+        elif (due := expires_at(run, self._dependencies.settings)) is not None:
             self._leave(run)
             self._work.add(uid, seconds_until(self._dependencies.now(), due) or 0.0)
         else:
