@@ -1,4 +1,4 @@
-"""A real API server accepts every example, in a namespace that admits only restricted pods."""
+"""A real API server accepts every example, and an unchanged one a second time."""
 
 import json
 from pathlib import Path
@@ -13,6 +13,7 @@ FOLDER = Path(__file__).parents[2] / "examples"
 FILES = sorted(FOLDER.glob("*.yaml"))
 NESTED_FILES = sorted(FOLDER.glob("*/*.yaml"))
 """Objects that an example needs in a cluster."""
+_EVERY_FILE = [word for file in (*FILES, *NESTED_FILES) for word in ("-f", str(file))]
 
 
 def _name(path: Path) -> str:
@@ -48,3 +49,34 @@ def test_pods_of_an_example_are_restricted(
             "spec": template["spec"],
         }
         api_server.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
+
+
+def test_a_file_that_did_not_change_is_unchanged(
+    api_server: ControlPlane, api: Api, namespace: str
+) -> None:
+    """No default and no normalisation of the API server makes kubectl send a change."""
+    words = ("--namespace", namespace, "apply", *_EVERY_FILE)
+    made = api_server.kubectl(*words).splitlines()
+    assert made
+    assert [each.rpartition(" ")[2] for each in made] == ["created"] * len(made)
+    again = api_server.kubectl(*words).splitlines()
+    assert [each for each in again if not each.endswith(" unchanged")] == []
+
+
+def test_a_file_that_did_not_change_is_unchanged_on_the_server_side(
+    api_server: ControlPlane, api: Api, namespace: str
+) -> None:
+    """A second server-side apply writes no run, whose resourceVersion would tell."""
+    words = ("--namespace", namespace, "apply", "--server-side", "-o", "json", *_EVERY_FILE)
+    before, after = (_versions(api_server.kubectl(*words)) for _ in range(2))
+    assert len(before) == len(FILES)
+    assert before == after
+
+
+def _versions(listed: str) -> dict[str, str]:
+    return {
+        f"{each['kind']}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
+        for each in json.loads(listed)["items"]
+        # Controllers write the status of the others meanwhile.
+        if each["kind"] == "BenchmarkRun"
+    }

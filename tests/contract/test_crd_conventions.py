@@ -23,6 +23,7 @@ _UNITLESS = {
     # counts of what they are called, and names of numbers
     *("bytes", "clients", "connections", "count", "errors", "instances", "minQueries"),
     *("observedGeneration", "poolSize", "port", "queries", "repeat", "repeats", "replicas"),
+    *("totalErrors", "totalQueries"),
     *(
         "samples",
         "samplesPerQuery",

@@ -64,7 +64,10 @@ def test_names_and_columns_are_the_documented_ones() -> None:
     assert (spec["names"]["shortNames"], spec["names"]["categories"]) == (["bmr"], ["inferometer"])
     assert version["subresources"] == {"status": {}}
     columns = [column["name"] for column in version["additionalPrinterColumns"]]
-    assert columns == ["Phase", "Scenario", "Valid", "QPS", "P99", "J/Inf", "Age"]
+    usual = ["Phase", "Scenario", "Valid", "QPS", "P99", "J/Inf", "Age"]
+    assert columns == [*usual, "Node", "Model", "Runtime"]
+    priorities = [column.get("priority", 0) for column in version["additionalPrinterColumns"]]
+    assert priorities == [0] * len(usual) + [1] * 3
 
 
 def test_the_example_of_the_reference_is_a_valid_run() -> None:

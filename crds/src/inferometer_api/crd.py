@@ -87,7 +87,7 @@ def _root() -> dict[str, Any]:
             "apiVersion": {"description": _API_VERSION_HELP, "type": "string"},
             "kind": {"description": _KIND_HELP, "type": "string"},
             "metadata": {"type": "object"},
-            "spec": structural_schema(RunSpec, path="spec"),
+            "spec": structural_schema(RunSpec, path="spec", defaults_in_lists=False),
             "status": structural_schema(RunStatus, path="status"),
         },
         "required": ["spec"],

@@ -65,11 +65,16 @@ class NotStructuralError(ValueError):
         super().__init__(f"{path}: {fact}")
 
 
-def structural_schema(model: type[BaseModel], *, path: str) -> Schema:
+def structural_schema(
+    model: type[BaseModel], *, path: str, defaults_in_lists: bool = True
+) -> Schema:
     """Return the OpenAPI v3 schema of a model, as a CustomResourceDefinition takes it.
 
-    `path` is what the model is called in errors. Raises NotStructuralError on unions, tuples,
-    floats, Any, and on strings, lists, maps and integers without bounds or fields without help.
+    `path` is what the model is called in errors. Without `defaults_in_lists` the API server fills
+    in nothing within lists, and the help of a field says its default: `kubectl apply` compares a
+    list as a whole with the file, and would send it again each time. Raises NotStructuralError on
+    unions, tuples, floats, Any, and on strings, lists, maps and integers without bounds or fields
+    without help.
     """
     try:
         raw = json_schema(model)
@@ -77,7 +82,8 @@ def structural_schema(model: type[BaseModel], *, path: str) -> Schema:
         raise NotStructuralError(
             path, f"a type that JSON does not have: {error.message}"
         ) from error
-    return _Inliner(raw.get("$defs", {})).schema(raw, path)
+    found = _Inliner(raw.get("$defs", {})).schema(raw, path)
+    return found if defaults_in_lists else _without_defaults_in_lists(found)
 
 
 def json_schema(model: type[BaseModel]) -> Schema:
@@ -218,6 +224,22 @@ class _Inliner:
         if keys := node.get("x-kubernetes-list-map-keys"):
             found["x-kubernetes-list-map-keys"] = keys
         return found
+
+
+def _without_defaults_in_lists(node: Schema, *, in_list: bool = False) -> Schema:
+    found = dict(node)
+    if in_list and "default" in found:
+        default = found.pop("default")
+        if not isinstance(default, dict | list):
+            found["description"] = f"{found['description']} Default: {default}."
+    if "items" in found:
+        found["items"] = _without_defaults_in_lists(found["items"], in_list=True)
+    if "properties" in found:
+        found["properties"] = {
+            name: _without_defaults_in_lists(each, in_list=in_list)
+            for name, each in found["properties"].items()
+        }
+    return found
 
 
 def _description(node: Schema, path: str) -> Schema:

@@ -71,8 +71,11 @@ def _above_max_batch(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
 
 
 _KEEPS_BATCH_LIMIT = " && ".join(
-    f"(!has(s.{kind}) || s.{kind}."
-    f"{profile.keeps_batch_limit.replace('LIMIT', 'self.server.batching.maxBatchSize')})"
+    f"(!has(s.{kind}) || "
+    + profile.keeps_batch_limit.replace("MEMBER", f"s.{kind}").replace(
+        "LIMIT", "self.server.batching.maxBatchSize"
+    )
+    + ")"
     for kind, profile in PROFILES.items()
     if profile.keeps_batch_limit
 )
@@ -152,7 +155,8 @@ cannot be resumed."""
         ),
         Rule(
             cel="self.validity.rules != 'MLPerf' || self.scenarios.all(s, !has(s.server) || "
-            "(has(s.server.latencyBoundMicroseconds) && s.server.percentile.startsWith('P99')))",
+            "(has(s.server.latencyBoundMicroseconds) && (!has(s.server.percentile) || "
+            "s.server.percentile.startsWith('P99'))))",
             message="MLPerf's server scenario has a latency bound for its P99 (or P99.9): set "
             "latencyBoundMicroseconds, or rules Default",
             holds=lambda spec: not any(_not_mlperfs(spec)),

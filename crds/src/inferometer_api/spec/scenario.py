@@ -30,7 +30,7 @@ class LoadProfile(Document):
     """The member of a scenario that selects its kind and holds its settings."""
 
     keeps_batch_limit: ClassVar[str] = ""
-    """CEL below the member: whether `request_batch_sizes` are at most LIMIT. Empty: all are 1."""
+    """CEL: whether `request_batch_sizes` of MEMBER are at most LIMIT. Empty: all are 1."""
 
     fixed_warm_up: ClassVar[bool] = False
     """Whether its steps have a warm-up of their own, whatever `validity.warmUp` says."""
@@ -73,7 +73,7 @@ class Batch(LoadProfile):
     """Samples per query. Each size gets an equal share of both minimums, and at least 10 \
 queries."""
 
-    keeps_batch_limit = "batchSizes.all(b, b <= LIMIT)"
+    keeps_batch_limit = "MEMBER.batchSizes.all(b, b <= LIMIT)"
     constraints: ClassVar[tuple[Rule, ...]] = (same_order("batchSizes"),)
 
     @property
@@ -89,7 +89,7 @@ class MultiStream(LoadProfile):
     samples_per_query: _BatchSize = 8
     """Samples in each query."""
 
-    keeps_batch_limit = "samplesPerQuery <= LIMIT"
+    keeps_batch_limit = "(has(MEMBER.samplesPerQuery) ? MEMBER.samplesPerQuery : 8) <= LIMIT"
 
     @property
     @override
@@ -146,7 +146,7 @@ class Offline(LoadProfile):
     batch_size: _BatchSize = 1
     """Samples per request."""
 
-    keeps_batch_limit = "batchSize <= LIMIT"
+    keeps_batch_limit = "(!has(MEMBER.batchSize) || MEMBER.batchSize <= LIMIT)"
 
     @property
     @override

@@ -86,13 +86,13 @@ class Toleration(Document):
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="has(self.key) || self.operator == 'Exists'",
+            cel="has(self.key) || has(self.operator) && self.operator == 'Exists'",
             message="without a key the operator must be Exists",
             holds=lambda toleration: toleration.key is not None or toleration.operator == "Exists",
             field="operator",
         ),
         Rule(
-            cel="!has(self.value) || self.operator == 'Equal'",
+            cel="!has(self.value) || !has(self.operator) || self.operator == 'Equal'",
             message="value is only for operator Equal",
             holds=lambda toleration: toleration.value is None or toleration.operator == "Equal",
             field="value",
