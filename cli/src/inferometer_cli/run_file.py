@@ -31,15 +31,19 @@ SetOption = Annotated[
 
 
 def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
-    """Return the run in a file, with its defaults resolved, checked for this machine.
+    """Return the run in a file as `check_run` does."""
+    return check_run(parse_run_file(file, settings), source=str(file))
+
+
+def check_run(run: BenchmarkRun, *, source: str) -> BenchmarkRun:
+    """Return a run with its defaults resolved, checked for this machine; `source` names it.
 
     Warnings are printed; the result repeats them as notes. Raises `RefusedError` with every
     problem, one a line.
     """
-    run = parse_run_file(file, settings)
     if problems := unavailable(run, place="Local"):
         lines = "".join(f"\n  {problem}" for problem in problems)
-        raise RefusedError(f"{file} cannot be run here:{lines}")
+        raise RefusedError(f"{source} cannot be run here:{lines}")
     if is_launched(run.spec):
         check_installed(launch_of(run.spec).local)
     for warning in spec_warnings(run.spec):
@@ -58,8 +62,16 @@ def parse_run_file(file: Path, settings: Sequence[str] = ()) -> BenchmarkRun:
         raise RefusedError(f"Cannot read {file}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise RefusedError(f"{file} is not UTF-8 text. A BenchmarkRun is YAML or JSON.") from error
+    return parse_run_text(text, source=str(file), settings=settings)
+
+
+def parse_run_text(text: str, *, source: str, settings: Sequence[str] = ()) -> BenchmarkRun:
+    """Return the run in a text, wherever it is going to run; `source` names it in messages.
+
+    Raises `RefusedError` with every problem, one a line.
+    """
     try:
-        return parse_run(text, source=str(file), overrides=[_setting(s) for s in settings])
+        return parse_run(text, source=source, overrides=[_setting(s) for s in settings])
     except InvalidRunError as error:
         raise RefusedError(str(error)) from error
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+import yaml
 
 from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.exits import deferred_signals, exit_code_of
-from inferometer_cli.run_file import RunFile, SetOption, read_run_file
+from inferometer_cli.exits import RefusedError, deferred_signals, exit_code_of
+from inferometer_cli.quick_run import QuickOptions, compose_run, is_model
+from inferometer_cli.run_file import SetOption, check_run, parse_run_file, parse_run_text
 from inferometer_cli.terminal import (
     flushed_output,
     output_console,
@@ -23,6 +25,67 @@ if TYPE_CHECKING:
     from inferometer_cli.local.run import RunOptions
 
 
+_COMMAND_LINE, _STANDARD_INPUT = "The command line", "Standard input"
+_Target = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="FILE",
+        help="A BenchmarkRun in YAML or JSON, - for standard input; or a model: model.onnx, "
+        "zoo://TASK/NAME, https://...",
+        show_default=False,
+    ),
+]
+_UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="Without a file: measure this server. http://HOST:PORT or grpc://HOST:PORT (https://, "
+        "grpcs:// with TLS).",
+    ),
+]
+_ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="With --url: the server's name of the model."),
+]
+_QpsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--qps", metavar="RATE", help="Without a file: an open loop of this many queries a second."
+    ),
+]
+_P99Option = Annotated[
+    str | None,
+    typer.Option(
+        "--p99",
+        metavar="TIME",
+        help="The latency bound of the P99, such as 50ms. Without --qps: search for the highest "
+        "rate that keeps it.",
+    ),
+]
+_ClientsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--clients",
+        metavar="N,N,...",
+        help="Without a file: a closed loop of so many clients, one step each.",
+    ),
+]
+_SecondsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seconds",
+        min=1,
+        max=86_400,
+        metavar="N",
+        help="Without a file: how long to measure, or one probe of a search. [default: 60]",
+        show_default=False,
+    ),
+]
+_PrintYamlOption = Annotated[
+    bool,
+    typer.Option("--print-yaml", help="Print the run that is meant, and do not run it."),
+]
 _OutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -63,13 +126,20 @@ _JsonOption = Annotated[
 
 
 def run(  # noqa: PLR0913 - one argument for each option
-    file: RunFile,
+    target: _Target = None,
+    *,
+    url: _UrlOption = None,
+    model: _ModelOption = None,
+    qps: _QpsOption = None,
+    p99: _P99Option = None,
+    clients: _ClientsOption = None,
+    seconds: _SecondsOption = None,
     output: _OutputOption = None,
     set_: SetOption = None,
     agent: _AgentOption = None,
     prometheus_targets: _TargetsOption = None,
-    *,
     fleet_web: _FleetWebOption = False,
+    print_yaml: _PrintYamlOption = False,
     json: _JsonOption = False,
 ) -> None:
     """Start the server, drive the load, measure, judge and report, without a cluster.
@@ -77,7 +147,12 @@ def run(  # noqa: PLR0913 - one argument for each option
     Writes result.json and report.html and leaves nothing else behind. Progress goes to standard
     error.
     """
-    benchmark_run = read_run_file(file, set_ or [])
+    quick = QuickOptions(url, model, qps, p99, clients, seconds)
+    parsed, source, base = _parse(target, quick, set_ or [])
+    if print_yaml:
+        print_output(_as_yaml(parsed), end="")
+        return
+    benchmark_run = check_run(parsed, source=source)
     now = datetime.now(tz=UTC)
     directory = output or Path("results") / f"{benchmark_run.name}-{now:%Y%m%dT%H%M%SZ}"
     # Reports and tables are slow to import: not before the file is known to be valid.
@@ -87,12 +162,41 @@ def run(  # noqa: PLR0913 - one argument for each option
     check_directory(directory)
     with deferred_signals() as ending:
         options = _run_options(benchmark_run, agent, prometheus_targets, fleet_web=fleet_web)
-        document = measure(benchmark_run, file.parent.resolve(), ending, options)
+        document = measure(benchmark_run, base, ending, options)
         _keep_and_show(document, directory, json=json)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
         print_message("inferometer: Stopped after the last measurement; the result is complete.")
         raise typer.Exit(ending.exit_code)
     raise typer.Exit(exit_code_of(document))
+
+
+def _parse(
+    target: str | None, quick: QuickOptions, settings: list[str]
+) -> tuple[BenchmarkRun, str, Path]:
+    """Return the run that is meant, its name for messages, and the base of its paths."""
+    here = Path.cwd()
+    if target is None or is_model(target):
+        text = compose_run(target, quick)
+        return parse_run_text(text, source=_COMMAND_LINE, settings=settings), _COMMAND_LINE, here
+    if quick.is_given:
+        raise RefusedError(
+            f"{target} is a run file, which --url, --model, --qps, --p99, --clients and --seconds "
+            "replace. Omit them, or change the file's fields with --set."
+        )
+    if target == "-":
+        text = sys.stdin.read()
+        return (
+            parse_run_text(text, source=_STANDARD_INPUT, settings=settings),
+            _STANDARD_INPUT,
+            here,
+        )
+    file = Path(target)
+    return parse_run_file(file, settings), target, file.parent.resolve()
+
+
+def _as_yaml(run: BenchmarkRun) -> str:
+    fields = run.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
 
 
 def _run_options(

@@ -1,0 +1,132 @@
+"""Runs without a file: the BenchmarkRun that a model, a URL and a few options mean."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import yaml
+
+from inferometer_api.document import API_VERSION
+from inferometer_cli.exits import RefusedError
+
+_MODEL_SUFFIX = ".onnx"
+_MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
+_LONGEST_NAME = 63
+
+
+@dataclass(frozen=True, slots=True)
+class QuickOptions:
+    """What the command line says of a run without a file; None: not given."""
+
+    url: str | None = None
+    model: str | None = None
+    qps: str | None = None
+    p99: str | None = None
+    clients: str | None = None
+    seconds: int | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether any of them is given."""
+        return any(
+            each is not None
+            for each in (self.url, self.model, self.qps, self.p99, self.clients, self.seconds)
+        )
+
+
+def is_model(target: str) -> bool:
+    """Return whether a target of `inferometer run` is a model instead of a run file."""
+    return target.endswith(_MODEL_SUFFIX) or "://" in target
+
+
+def compose_run(target: str | None, options: QuickOptions) -> str:
+    """Return the run that a model or URL and its options mean, as YAML.
+
+    Raises RefusedError if they do not fit together.
+    """
+    what = _external(options) if target is None else _launched(target, options)
+    name = str(what["model"].get("name") or Path(unquote(str(what["model"]["uri"]))).stem)
+    validity: dict[str, Any] = {}
+    if options.seconds is not None and not _is_search(options):
+        # The queries that fit are enough: the verdict says which percentile they show.
+        validity = {"minDurationSeconds": options.seconds, "minQueries": 1}
+    spec = {**what, "scenarios": [_scenario(options)], "validity": validity}
+    run = {
+        "apiVersion": API_VERSION,
+        "kind": "BenchmarkRun",
+        "metadata": {"name": _dns_label(name)},
+        "spec": {key: value for key, value in spec.items() if value},
+    }
+    return yaml.safe_dump(run, sort_keys=False, allow_unicode=True)
+
+
+def _external(options: QuickOptions) -> dict[str, Any]:
+    if options.url is None:
+        raise RefusedError(
+            "Nothing to run. Give a run file, a model (model.onnx or zoo://TASK/NAME), or a "
+            "server's --url and the name of its --model."
+        )
+    if options.model is None:
+        raise RefusedError(f"--url needs --model: the name of the model that {options.url} serves.")
+    protocol = "GRPC" if options.url.startswith("grpc") else "HTTP"
+    return {
+        "model": {"name": options.model},
+        "server": {"runtime": "External", "external": {"url": options.url}},
+        "load": {"protocol": protocol},
+    }
+
+
+def _launched(target: str, options: QuickOptions) -> dict[str, Any]:
+    if options.url is not None or options.model is not None:
+        raise RefusedError(
+            f"--url and --model mean a server that already serves, but {target} is to be served. "
+            "Give one of both."
+        )
+    uri = target if "://" in target else f"file:{quote(str(Path(target).absolute()))}"
+    return {"model": {"uri": uri}}
+
+
+def _scenario(options: QuickOptions) -> dict[str, Any]:
+    if options.clients is not None:
+        if options.qps is not None or options.p99 is not None:
+            raise RefusedError(
+                "--clients is a closed loop, and --qps with --p99 an open one. Give one of both."
+            )
+        return {"name": "clients", "concurrency": {"clients": _numbers(options.clients)}}
+    if options.qps is not None:
+        bound = {} if options.p99 is None else {"latencyBoundMicroseconds": _us(options.p99)}
+        return {"name": "traffic", "server": {"targetQps": options.qps, **bound}}
+    if options.p99 is not None:
+        probe = {} if options.seconds is None else {"probe": {"maxSeconds": options.seconds}}
+        bound = {"latencyBoundMicroseconds": _us(options.p99)}
+        return {"name": "capacity", "findPeak": {**bound, **probe}}
+    return {"name": "latency", "singleStream": {}}
+
+
+def _is_search(options: QuickOptions) -> bool:
+    return options.p99 is not None and options.qps is None
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(each) for each in text.split(",")]
+    except ValueError as error:
+        raise RefusedError(
+            f'--clients expects numbers such as 1,2,4, but "{text}" was given.'
+        ) from error
+
+
+def _us(text: str) -> int:
+    """Return microseconds: 50000 for "50ms"."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise RefusedError(f'--p99 expects a time such as 50ms, 0.2s or 800us, but got "{text}".')
+    return round(float(found[1]) * _MICROSECONDS[found[2]])
+
+
+def _dns_label(name: str) -> str:
+    label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return label[:_LONGEST_NAME].strip("-") or "model"

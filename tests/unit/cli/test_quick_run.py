@@ -1,0 +1,134 @@
+"""A run without a file is the run file that its options mean."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from inferometer_cli.exits import ExitCode, RefusedError
+from inferometer_cli.quick_run import QuickOptions, compose_run
+from inferometer_cli.run_file import parse_run_text
+from support.command import Command
+
+_ZOO = "zoo://classification/resnet50"
+
+
+@pytest.fixture
+def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return what runs a command line in this process."""
+    return Command(monkeypatch, capsys)
+
+
+def spec(target: str | None, **options: str | int) -> dict[str, object]:
+    """Return the spec that a target and options mean, which must be valid."""
+    text = compose_run(target, QuickOptions(**options))  # type: ignore[arg-type]  # by name
+    parse_run_text(text, source="The command line")
+    found: dict[str, object] = yaml.safe_load(text)["spec"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "scenario"),
+    [
+        ({}, {"name": "latency", "singleStream": {}}),
+        ({"qps": "16.5"}, {"name": "traffic", "server": {"targetQps": "16.5"}}),
+        (
+            {"qps": "50", "p99": "50ms"},
+            {"name": "traffic", "server": {"targetQps": "50", "latencyBoundMicroseconds": 50_000}},
+        ),
+        (
+            {"p99": "0.2s", "seconds": 5},
+            {
+                "name": "capacity",
+                "findPeak": {"latencyBoundMicroseconds": 200_000, "probe": {"maxSeconds": 5}},
+            },
+        ),
+        ({"clients": "1,2,4"}, {"name": "clients", "concurrency": {"clients": [1, 2, 4]}}),
+    ],
+    ids=["nothing", "rate", "rate and bound", "bound", "clients"],
+)
+def test_the_options_choose_the_scenario(
+    options: dict[str, str | int], scenario: dict[str, object]
+) -> None:
+    """None: one query at a time; a rate: an open loop; a bound alone: a search."""
+    assert spec(_ZOO, **options) == {"model": {"uri": _ZOO}, "scenarios": [scenario]}
+
+
+@pytest.mark.parametrize(
+    ("url", "protocol"),
+    [
+        ("http://127.0.0.1:8000", "HTTP"),
+        ("https://h:1", "HTTP"),
+        ("grpc://h:1", "GRPC"),
+        ("grpcs://h:1", "GRPC"),
+    ],
+)
+def test_a_url_is_an_external_server_and_says_the_protocol(url: str, protocol: str) -> None:
+    """The name of the model is the server's."""
+    found = spec(None, url=url, model="Bert_Large.v2")
+    assert found["model"] == {"name": "Bert_Large.v2"}
+    assert found["server"] == {"runtime": "External", "external": {"url": url}}
+    assert found["load"] == {"protocol": protocol}
+
+
+def test_seconds_are_the_duration_of_a_measurement() -> None:
+    """The queries that fit into them are enough."""
+    assert spec(_ZOO, seconds=5)["validity"] == {"minDurationSeconds": 5, "minQueries": 1}
+
+
+def test_a_model_file_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its path becomes a URI, its name the run's."""
+    monkeypatch.chdir(tmp_path)
+    text = compose_run("My Modèle v2.onnx", QuickOptions())
+    run = parse_run_text(text, source="The command line")
+    assert run.name == "my-mod-le-v2"
+    assert run.spec.model.uri == f"file:{tmp_path}/My%20Mod%C3%A8le%20v2.onnx"
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "words"),
+    [
+        (None, {}, "Nothing to run"),
+        (None, {"model": "m"}, "Nothing to run"),
+        (None, {"url": "http://h:1"}, "--url needs --model"),
+        (_ZOO, {"url": "http://h:1", "model": "m"}, "Give one of both"),
+        (_ZOO, {"clients": "1", "qps": "5"}, "Give one of both"),
+        (_ZOO, {"clients": "one"}, '--clients expects numbers such as 1,2,4, but "one"'),
+        (_ZOO, {"p99": "50"}, "--p99 expects a time such as 50ms"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    target: str | None, options: dict[str, str], words: str
+) -> None:
+    """With what to give instead."""
+    with pytest.raises(RefusedError, match=words):
+        compose_run(target, QuickOptions(**options))  # type: ignore[arg-type]  # by name
+
+
+def test_the_run_that_is_meant_can_be_printed_and_read_again(
+    inferometer: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """--print-yaml runs nothing; its output is a run file, on standard input as well."""
+    monkeypatch.chdir(tmp_path)
+    words = ("run", _ZOO, "--qps", "5", "--print-yaml", "--set", "spec.server.threads=2")
+    printed = inferometer(*words)
+    assert printed.code == ExitCode.VALID
+    assert yaml.safe_load(printed.stdout)["spec"]["server"] == {"threads": 2}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(printed.stdout))
+    assert inferometer("run", "-", "--print-yaml").stdout == printed.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_beside_a_run_file_are_refused(inferometer: Command, tmp_path: Path) -> None:
+    """Its fields are changed with --set."""
+    file = tmp_path / "run.yaml"
+    file.write_text(compose_run(_ZOO, QuickOptions()))
+    refused = inferometer("run", str(file), "--qps", "5")
+    assert refused.code == ExitCode.REFUSED
+    assert "with --set" in refused.stderr
+    assert "--url needs" not in refused.stderr
+    mistaken = inferometer("run", "--qps", "-5", _ZOO)
+    assert mistaken.code == ExitCode.REFUSED
+    assert "The command line is not a valid BenchmarkRun" in mistaken.stderr
