@@ -45,6 +45,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "operator": (
         "tests/api/test_operator_suspended.py",
         "tests/api/test_operator_owners.py",
+        "tests/local/test_export_faults.py",
+        "tests/cluster/test_export.py",
         "tests/cluster/test_failures.py",
         "tests/cluster/test_chart_*.py",
         "tests/cluster/test_harness_*.py",
@@ -78,6 +80,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "operator/src/inferometer_operator/wiring/metrics.py": ("dashboards",),
     "serving/*": ("local", "packaging"),
     "fetch/*": ("local", "nodes"),
+    "fetch/src/inferometer_fetch/export*.py": ("operator",),
     "models/*": ("local",),
     "telemetry/*": ("local", "nodes", "dashboards"),
     "cli/*": ("local", "packaging"),

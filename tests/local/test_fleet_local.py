@@ -17,9 +17,10 @@ import numpy as np
 import psutil
 import pytest
 
-from inferometer_api.plan.launch import POD_INDEX_VARIABLE, load_command
+from inferometer_api.plan.launch import load_command
 from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet
 from inferometer_api.plan.reports import ListeningReport, ProgressReport, Report
+from inferometer_api.plan.result_folder import POD_INDEX_VARIABLE
 from inferometer_api.scenarios.step_setting import Steady
 from inferometer_loadgen.drive.prepare import schedules_of
 from inferometer_loadgen.schedule.arrivals import MeasuredArrivals, WindowLimits

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from inferometer_api.plan.cluster_objects import LOADGEN, SERVER, labels, load_name, server_name
+from inferometer_api.plan.cluster_objects import (
+    EXPORTER,
+    LOADGEN,
+    SERVER,
+    labels,
+    load_name,
+    server_name,
+)
 from inferometer_api.timestamps import format_time
 
 Object = dict[str, Any]
@@ -172,6 +179,13 @@ def ended(
     name = pod["spec"]["containers"][0]["name"]
     state = terminated(code, message, reason=reason, at=at)
     return with_container(pod, container(name, state), phase="Succeeded" if code == 0 else "Failed")
+
+
+def with_exporter(pod: Object, state: Object) -> Object:
+    """Return a load pod whose exporter is in a state; a kubelet sorts the containers by name."""
+    others = [each for each in pod["status"]["containerStatuses"] if each["name"] != EXPORTER]
+    phase = "Running" if "running" in state else pod["status"]["phase"]
+    return _with(pod, containerStatuses=[container(EXPORTER, state), *others], phase=phase)
 
 
 def evicted(pod: Object, message: str) -> Object:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL
+from inferometer_api.plan.exporting import ExportReport
 from inferometer_api.results.result import Finding, Outcome
 from inferometer_api.status.condition_reasons import Place, ReasonName
 from inferometer_operator.reconcile.conditions import read_status
@@ -131,6 +132,30 @@ def _given_up(reason: Any) -> Course:
         return cluster.end_load(143, document=DownloadedResult(None, "It is not there.", reason))
 
     return course
+
+
+EXPORT = {"retention": {"export": {"uri": "s3://kept/of/team", "credentialsSecret": "keys"}}}
+
+
+def exporting(spec: dict[str, Any] | None = None) -> PretendCluster:
+    """Return a cluster that measures a run whose result is to be exported."""
+    cluster = a_cluster({**EXPORT, **(spec or {})})
+    keys = ObjectReference(
+        "Secret", "keys", "spec.retention.export.credentialsSecret", use="export"
+    )
+    cluster.references[keys] = {"labels": {ALLOW_USE_LABEL: "export"}}
+    cluster.settings = cluster.settings.model_copy(update={"allow_secrets": True})
+    return cluster.settle().schedule().start_server().start_load().measure()
+
+
+def _not_exported() -> PretendCluster:
+    report = ExportReport(error="No such bucket.")
+    return over(exporting()).end_exporter(2, report)
+
+
+def _not_exported_of_a_failed_run() -> PretendCluster:
+    cluster = changed(exporting(), cancel=True).end_load(143, document=VALID)
+    return cluster.end_exporter(2, ExportReport(error="No such bucket."))
 
 
 def _not_kept_of_a_failed_run() -> PretendCluster:
@@ -271,6 +296,8 @@ PROGRESS_ROWS: list[Row] = [
         Row(_UNFINISHED, reason, _given_up(reason), ("It is not there.",))
         for reason in _LOST_REASONS
     ),
+    Row(_COMPLETE, "ExportFailed", _not_exported, ("No such bucket.", "a-run-result-0c9e8f3a-0")),
+    Row(_UNFINISHED, "ExportFailed", _not_exported_of_a_failed_run, ("No such bucket.",)),
     Row(_UNFINISHED, "ResultNotKept", _not_kept_of_a_failed_run, ("exceeded quota: things",)),
     Row(("Valid", "True"), "AllValid", complete),
     Row(("Valid", "True"), "AllValid", lambda: _cautioned("a", "b"), ("with 2 cautions.",)),

@@ -23,10 +23,22 @@ def store_binary() -> Path | str:
 
 
 @contextmanager
-def object_store(program: Path, folder: Path, *options: str) -> Iterator[int]:
-    """Run a store whose buckets are the folders in `folder`, and give its port on 127.0.0.1."""
+def object_store(program: Path, folder: Path, *options: str, port: int = 0) -> Iterator[int]:
+    """Run a store whose buckets are the folders in `folder`, and give its port on 127.0.0.1.
+
+    Port 0 is a free one.
+    """
     command: list[str | Path] = [program, "--access", ACCESS_KEY_ID, "--secret", SECRET_ACCESS_KEY]
-    command += ["--region", REGION, "--quiet", "--port", "127.0.0.1:0", *options, "posix", folder]
+    command += [
+        "--region",
+        REGION,
+        "--quiet",
+        "--port",
+        f"127.0.0.1:{port}",
+        *options,
+        "posix",
+        folder,
+    ]
     with (folder.parent / "store.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:

@@ -12,6 +12,7 @@ from typing import Any
 
 from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
+    EXPORTER,
     JOB_INDEX_LABEL,
     LOADGEN,
     RESULT,
@@ -19,6 +20,7 @@ from inferometer_api.plan.cluster_objects import (
     SERVER,
     fleet_name,
 )
+from inferometer_api.plan.exporting import ExportReport
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome, ResultDocument
@@ -42,8 +44,11 @@ from support.cluster_objects import (
     a_pod,
     bound,
     ended,
+    running,
     server_pod,
     started,
+    terminated,
+    with_exporter,
 )
 from support.pretend_api import PretendApi
 from support.results import a_result
@@ -76,6 +81,8 @@ class PretendCluster(PretendApi):
     """Whether anything makes the edges look again after the last step."""
     stops: int = 0
     sightings: Sightings | None = None
+    document_bytes: int = 0
+    """Size that the load generator reports for a document that its log does not hold."""
 
     @property
     def server(self) -> str:
@@ -277,10 +284,28 @@ class PretendCluster(PretendApi):
                 found = found.model_copy(update={"outcome": outcome_or_default})
             self.document = found
         if code in {0, 1, 2, 143}:
-            self.report = replace_outcome(self.report, outcome_or_default)
+            size = 1000 if isinstance(self.document, ResultDocument) else self.document_bytes
+            self.report = replace_outcome(self.report, outcome_or_default, size)
+        exports = self._has_exporter
         for name, pod in self._of(LOADGEN):
             self.pods[name] = ended(pod, code, at=self.others_now, **end)
+            if exports:
+                self.pods[name] = with_exporter(self.pods[name], running(self.others_now))
         return self.settle()
+
+    def end_exporter(self, code: int = 0, report: ExportReport | None = None) -> "PretendCluster":
+        """Let the exporter of the load pod end."""
+        message = "" if report is None else report.model_dump_json(exclude_defaults=True)
+        state = terminated(code, message, at=self.others_now)
+        for name, pod in self._of(LOADGEN):
+            self.pods[name] = with_exporter(pod, state)
+        return self.settle()
+
+    @property
+    def _has_exporter(self) -> bool:
+        job = self.children.get(self.load)
+        spec = {} if job is None else job["spec"]["template"]["spec"]
+        return any(each["name"] == EXPORTER for each in spec.get("containers", ()))
 
     def collect_garbage(self) -> "PretendCluster":
         """Let every pod go whose owner is gone."""
@@ -311,6 +336,9 @@ def _measured() -> ResultDocument:
     return a_result()
 
 
-def replace_outcome(report: LoadReport | None, outcome: Outcome) -> LoadReport:
+def replace_outcome(
+    report: LoadReport | None, outcome: Outcome, document_bytes: int = 0
+) -> LoadReport:
     """Return a report of a load generator that has ended."""
-    return (report or LoadReport()).model_copy(update={"progress": None, "outcome": outcome})
+    update = {"progress": None, "outcome": outcome, "document_bytes": document_bytes}
+    return (report or LoadReport()).model_copy(update=update)

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from inferometer_api.patterns import SERVER_URL
+from inferometer_api.patterns import EXPORT_URI, SERVER_URL
 from support.runs import Row, Run, a_run, a_scenario, an_external_run, with_value
 
 Schema = dict[str, Any]
@@ -49,6 +49,9 @@ _CARRIERS: dict[str, Run] = {
     "spec.load.inputs.random": a_run(load={"inputs": {"random": {}}}),
     "spec.load.tls.clientCertificateFile": a_run(load={"tls": _CERTIFICATE}),
     "spec.load.tls.clientKeyFile": a_run(load={"tls": _CERTIFICATE}),
+    "spec.retention.export": a_run(
+        retention={"export": {"uri": "s3://b/p", "credentialsSecret": "s"}}
+    ),
     "spec.scenarios[].server": a_scenario(server={"targetQps": 1}),
     "spec.scenarios[].batch": a_scenario(batch={"batchSizes": [1]}),
     "spec.scenarios[].multiStream": a_scenario(multiStream={}),
@@ -64,6 +67,8 @@ _CARRIERS: dict[str, Run] = {
 }
 """Valid runs in which a field, or what is below it, can stand."""
 
+_PREFIXES = {SERVER_URL: "http://h/", EXPORT_URI: "s3://"}
+"""Starts of the texts that a pattern takes."""
 _NEEDS_OTHER_FIELD = (("spec.server.runtime", "External"),)
 """Values that are valid only with another field; they have rows of their own."""
 
@@ -191,7 +196,7 @@ def _of_wrong_type(schema: Schema, path: str) -> Iterator[_Case]:
 def _text_maker(schema: Schema) -> Callable[[int], str]:
     """Return what makes a text of a length that the pattern takes."""
     pattern = schema.get("pattern", "")
-    prefix = "file:" if "file:" in pattern else "http://h/" if pattern == SERVER_URL else ""
+    prefix = "file:" if "file:" in pattern else _PREFIXES.get(pattern, "")
     if "/)?" in pattern and not prefix:
         # A qualified name: at most 253 characters before the slash and 63 behind it.
         return lambda length: f"{'a' * (length - 64)}/{'a' * 63}"

@@ -128,7 +128,11 @@ def _whole() -> Run:
         validity={"rules": "MLPerf", "warmUp": "Fixed", "warmUpSeconds": 0, "repeats": 3},
         telemetry={"power": "Disabled", "idleSeconds": 0},
         activeDeadlineSeconds=60,
-        retention={"cleanup": "Never", "ttlSecondsAfterFinished": 0},
+        retention={
+            "cleanup": "Never",
+            "ttlSecondsAfterFinished": 0,
+            "export": {"uri": "s3://kept/of/team", "credentialsSecret": "export-keys"},
+        },
         suspend=True,
         cancel=True,
     )
@@ -206,6 +210,21 @@ BROKEN_RULES = (
     ),
     Row(
         "a Secret for file:", a_run(model={"uri": "file:m", "credentialsSecret": "s"}), "spec.model"
+    ),
+    Row(
+        "an export without keys",
+        a_run(retention={"export": {"uri": "s3://kept/of/team"}}),
+        "spec.retention.export",
+    ),
+    Row(
+        "an export to a claim with keys",
+        a_run(retention={"export": {"uri": "pvc://kept/a", "credentialsSecret": "s"}}),
+        "spec.retention.export",
+    ),
+    Row(
+        "an export to a site",
+        a_run(retention={"export": {"uri": "https://h/a", "credentialsSecret": "s"}}),
+        "spec.retention.export.uri",
     ),
     Row("name without External", a_run(model={"name": "m"}), "spec"),
     Row("External without name", an_external_run(model={"uri": "zoo://a/b"}), "spec"),
@@ -434,7 +453,32 @@ def _update(name: str, place: tuple[str | int, ...], value: Any, path: str | Non
     return Row(f"update: {name}", with_value(_STEPS, ("spec", *place), value), path, before=_STEPS)
 
 
+_EXPORTED = with_value(_STEPS, ("spec", "retention"), {"export": {"uri": "pvc://kept/a"}})
+
 UPDATES = (
+    _update(
+        "an export that is added",
+        ("retention",),
+        {"export": {"uri": "pvc://kept/a"}},
+        "spec.retention.export",
+    ),
+    Row(
+        "update: export",
+        with_value(_EXPORTED, ("spec", "retention", "export", "uri"), "pvc://kept/b"),
+        "spec.retention.export",
+        before=_EXPORTED,
+    ),
+    Row(
+        "update: an export that is removed",
+        with_value(_EXPORTED, ("spec", "retention"), {}),
+        "spec.retention.export",
+        before=_EXPORTED,
+    ),
+    Row(
+        "update: what surrounds an export",
+        with_value(_EXPORTED, ("spec", "retention", "cleanup"), "Never"),
+        before=_EXPORTED,
+    ),
     _update("suspend", ("suspend",), value=True),
     _update("cancel", ("cancel",), value=True),
     _update("retention", ("retention",), {"cleanup": "Never"}),

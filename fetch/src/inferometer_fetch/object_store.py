@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import obstore
 from obstore.exceptions import BaseError
@@ -22,6 +22,8 @@ _REQUIRED = ("accessKeyId", "secretAccessKey")
 _CONNECT = timedelta(seconds=10)
 _STALL = timedelta(seconds=30)
 _WHOLE = timedelta(days=1)
+_PART_BYTES, _PARTS_AT_ONCE = 8 << 20, 2
+"""At most 80 GiB in 10,000 parts; memory for two of them."""
 _CERTIFICATE_FAULT = re.compile(r"InvalidCertificate\((?:\s*Other\(\s*OtherError\()?\s*(\w+)")
 _CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
 """The operating system's message, deep in the library's text of a fault."""
@@ -48,14 +50,27 @@ class Store:
         return self.endpoint or f"Amazon S3 in {self.region}"
 
 
-def store_from(what: str, environment: Mapping[str, str]) -> Store:
-    """Return the store in the environment variables of a process; raise ModelRefusedError."""
+class StoreError(Exception):
+    """A store did not take or give an object; the message is what it reported."""
+
+    def __init__(self, message: str, *, is_transient: bool) -> None:
+        super().__init__(message)
+        self.is_transient = is_transient
+
+
+def store_from(
+    what: str, environment: Mapping[str, str], *, field: str = "spec.model.credentialsSecret"
+) -> Store:
+    """Return the store in the environment variables of a process; raise ModelRefusedError.
+
+    `field` is the field of the spec that names the Secret with the keys.
+    """
     keys = {key: environment.get(name, "").strip() for key, name in STORE_VARIABLES.items()}
     missing = [key for key in _REQUIRED if not keys[key]]
     if missing:
         raise ModelRefusedError(
             f"The {what} needs the keys of its store, but {' and '.join(missing)} are missing: "
-            "set spec.model.credentialsSecret to a Secret with accessKeyId, secretAccessKey and, "
+            f"set {field} to a Secret with accessKeyId, secretAccessKey and, "
             "for a store other than Amazon's, endpoint."
         )
     endpoint = keys["endpoint"].rstrip("/")
@@ -97,7 +112,29 @@ def object_stream(what: str, store: Store, bucket: str, key: str) -> Callable[[]
     return stream
 
 
-def _opened(store: Store, bucket: str) -> S3Store:
+def put_object(store: Store, bucket: str, key: str, file: BinaryIO) -> None:
+    """Write a file as an object, in parts if it is large; raise StoreError.
+
+    An object that is there already is replaced. The store checks the SHA-256 of what it receives.
+    """
+    try:
+        obstore.put(
+            _opened(store, bucket, checksum=True),
+            key,
+            file,
+            chunk_size=_PART_BYTES,
+            max_concurrency=_PARTS_AT_ONCE,
+        )
+    except (BaseError, ValueError, OSError) as error:
+        status = _status(error)
+        is_refused = status is not None and _is_final(status)
+        raise StoreError(
+            f"{store} reports: {_reason(error)}",
+            is_transient=not (is_refused or isinstance(error, FileNotFoundError | ValueError)),
+        ) from error
+
+
+def _opened(store: Store, bucket: str, *, checksum: bool = False) -> S3Store:
     config: S3Config = {
         "access_key_id": store.access_key_id,
         "secret_access_key": store.secret_access_key,
@@ -105,6 +142,8 @@ def _opened(store: Store, bucket: str) -> S3Store:
         # Buckets in the path: few stores except Amazon's have a host name for each bucket.
         "virtual_hosted_style_request": False,
     }
+    if checksum:
+        config["checksum_algorithm"] = "SHA256"
     if store.session_token:
         config["session_token"] = store.session_token
     if store.endpoint:
@@ -123,7 +162,7 @@ def _opened(store: Store, bucket: str) -> S3Store:
 
 def _fault(what: str, store: Store, error: Exception) -> Exception:
     text = str(error)
-    status = re.search(r"status code: (\d+)", text)
+    status = _status(error)
     certificate = _CERTIFICATE_FAULT.search(text)
     if certificate is not None and status is None:
         return ModelRefusedError(
@@ -135,15 +174,21 @@ def _fault(what: str, store: Store, error: Exception) -> Exception:
             f"The {what} cannot be fetched: the host of {store} is unknown. Correct the "
             "Secret's key endpoint."
         )
-    stays = isinstance(error, ValueError) or (
-        status is not None and status[1].startswith("4") and status[1] not in _PASSING_STATUSES
-    )
-    if stays:
+    if isinstance(error, ValueError) or (status is not None and _is_final(status)):
         return ModelRefusedError(
             f"The {what} cannot be fetched. {store} reports: {_reason(error)}. "
             "Check accessKeyId, secretAccessKey and region in the Secret, and their permissions."
         )
     return TransientError(f"{store}: {_reason(error)}")
+
+
+def _status(error: Exception) -> str | None:
+    found = re.search(r"status code: (\d+)", str(error))
+    return None if found is None else found[1]
+
+
+def _is_final(status: str) -> bool:
+    return status.startswith("4") and status not in _PASSING_STATUSES
 
 
 def _reason(error: Exception) -> str:

@@ -9,12 +9,14 @@ from pathlib import Path
 import uvloop
 from pydantic import ValidationError
 
-from inferometer_api.plan.launch import POD_INDEX_VARIABLE, worker_command
+from inferometer_api.plan.launch import worker_command
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.reports import FinalReport
+from inferometer_api.plan.result_folder import POD_INDEX_VARIABLE
 from inferometer_api.results.result import Outcome
 from inferometer_loadgen.local import MetricsAddress, execute_locally
 from inferometer_loadgen.pod.execute import PodOutputs, execute_in_pod
+from inferometer_loadgen.pod.result_folder import hold_lock
 from inferometer_loadgen.reporting.report_writer import ReaderGoneError, ReportWriter
 from inferometer_loadgen.run.execution import exit_code
 
@@ -26,6 +28,8 @@ _LOOPBACK = "127.0.0.1"
 def main() -> int:
     """Read a plan, execute it, report the results and return the exit code."""
     arguments = _arguments()
+    if arguments.results is not None:
+        hold_lock(arguments.results)
     # Libraries that print must not corrupt the reports: their output goes to standard error.
     reports = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -39,7 +43,9 @@ def main() -> int:
         port = arguments.metrics_listen
         metrics_at = None if port is None else MetricsAddress(arguments.host or _LOOPBACK, port)
         return _report(plan, ReportWriter(reports), metrics_at)
-    outputs = PodOutputs(arguments.host, arguments.listen, reports, arguments.termination_log)
+    outputs = PodOutputs(
+        arguments.host, arguments.listen, reports, arguments.termination_log, arguments.results
+    )
     return exit_code(uvloop.run(execute_in_pod(plan, outputs)))
 
 
@@ -107,6 +113,12 @@ def _arguments() -> argparse.Namespace:
         default=_TERMINATION_LOG,
         help="an existing file that takes the summary at the end, with --listen "
         "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--results",
+        metavar="FOLDER",
+        type=Path,
+        help="a folder that takes the whole result for an exporter, with --listen",
     )
     return parser.parse_args()
 

@@ -14,7 +14,7 @@ from inferometer_api.results.result_transport import IncompleteError, compress
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.status.run_status import ResultReference
 from inferometer_cli.cluster import follow as following
-from inferometer_cli.cluster.api import Cluster
+from inferometer_cli.cluster.api import Cluster, NotThereError
 from inferometer_cli.cluster.cancellation import describe_cancellation
 from inferometer_cli.cluster.follow import line_of
 from inferometer_cli.cluster.results import download_result, whole_result
@@ -340,3 +340,28 @@ def test_a_gap_in_a_result_is_reported(
     names = ResultReference(config_maps=["r-0", "r-1"], sha256=SHA256)
     with pytest.raises(IncompleteError, match=sentence):
         whole_result(config_maps, names, "1-2")
+
+
+_EXPORTED = {"uri": "s3://kept/of/a-run-1/result.json", "sha256": SHA256, "bytes": 12}
+
+
+class _EmptyCluster(Cluster):
+    """A namespace without ConfigMaps."""
+
+    def __init__(self) -> None:
+        self.namespace = "bench"
+
+    @override
+    def read(self, *_: object, **__: object) -> dict[str, Any]:
+        raise NotThereError("Not found.")
+
+
+def test_a_result_that_is_only_exported_is_located() -> None:
+    """The ConfigMaps never held it, or are gone."""
+    status = a_complete_status(a_result())
+    only = _run({**status, "result": {"exported": _EXPORTED}})
+    with pytest.raises(RefusedError, match=rf"exported to {_EXPORTED['uri']} \(12 bytes, sha256 0"):
+        download_result(_EmptyCluster(), only)
+    both = _run({**status, "result": {"configMaps": ["r-0"], "exported": _EXPORTED}})
+    with pytest.raises(FailedError, match=f"whole result was exported to {_EXPORTED['uri']}"):
+        download_result(_EmptyCluster(), both)

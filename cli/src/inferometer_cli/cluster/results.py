@@ -9,7 +9,7 @@ from typing import Any
 from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
 from inferometer_api.results.result_transport import IncompleteError, decompress, join_parts
 from inferometer_api.spec.problems import as_sentence
-from inferometer_api.status.run_status import ResultReference
+from inferometer_api.status.run_status import ExportedResult, ResultReference
 from inferometer_cli.cluster.api import Cluster, NotThereError
 from inferometer_cli.cluster.run_summary import headline
 from inferometer_cli.cluster.runs import SeenRun
@@ -20,9 +20,12 @@ from inferometer_cli.program import program_name
 def download_result(cluster: Cluster, run: SeenRun) -> bytes:
     """Return the result document of a run, verified against its checksum.
 
-    Raises RefusedError if there is none (yet), and FailedError if a part of it is missing.
+    Raises RefusedError if there is none (yet) or it is only exported, and FailedError if a part of
+    it is missing.
     """
     reference = run.status.result
+    if reference is not None and not reference.config_maps and reference.exported is not None:
+        raise RefusedError(_only_exported(run, reference.exported))
     if reference is None or not reference.config_maps:
         raise RefusedError(_no_result(run))
     found: list[Mapping[str, Any] | None] = []
@@ -34,10 +37,12 @@ def download_result(cluster: Cluster, run: SeenRun) -> bytes:
     try:
         return whole_result(found, reference, run.uid)
     except IncompleteError as gap:
+        rest = "measure again for the rest."
+        if reference.exported is not None:
+            rest = f"the whole result was exported to {reference.exported.uri}."
         raise FailedError(
             f"The result of {run.namespace}/{run.name} is incomplete: {gap} The summary in "
-            f"`{program_name()} status {run.name} -n {run.namespace}` is still valid; measure "
-            "again for the rest."
+            f"`{program_name()} status {run.name} -n {run.namespace}` is still valid; {rest}"
         ) from gap
 
 
@@ -74,6 +79,14 @@ def _part(config_map: Mapping[str, Any] | None, name: str, uid: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
         raise IncompleteError(f"ConfigMap {name} is damaged: {error}.") from error
+
+
+def _only_exported(run: SeenRun, exported: ExportedResult) -> str:
+    return (
+        f"The result of {run.namespace}/{run.name} is not in the cluster: it was exported to "
+        f"{exported.uri} ({exported.bytes} bytes, sha256 {exported.sha256}). Copy it from there "
+        f"and show it with `{program_name()} report FILE`."
+    )
 
 
 def _no_result(run: SeenRun) -> str:

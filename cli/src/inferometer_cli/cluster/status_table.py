@@ -40,11 +40,14 @@ def show_run(cluster: Cluster, run: SeenRun) -> None:
         _print(["", *condition_lines(run), ""], console)
         print_figures(run.status.scenarios, verdict_line(run), console)
         _print(["", "events", *events], console)
-    if run.status.result is not None and run.status.result.config_maps:
+    result = run.status.result
+    if result is not None and result.config_maps:
         where = f"{run.name} -n {run.namespace}"
         print_message(
             f"\nresult  {program_name()} result {where}\nreport  {program_name()} report {where}"
         )
+    if result is not None and result.exported is not None:
+        print_message(f"\nexport  {printable(result.exported.uri)}")
 
 
 def _print(lines: Iterable[str], console: Console) -> None:

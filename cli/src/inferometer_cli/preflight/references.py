@@ -59,12 +59,12 @@ def _reference_check(
             return blocked("named", f"{which}, which does not exist; create it first")
         return unknown("named", f"{which}; whether it may be used: {found.why}")
     labels = found["metadata"].get("labels") or {}
-    if labels.get(ALLOW_USE_LABEL) != "true":
+    if labels.get(ALLOW_USE_LABEL) != reference.use:
         kind = reference.kind.lower()
         return blocked(
             "named",
             f"{which}, which lacks the label that permits it; run "
-            f"kubectl label {kind} {reference.name} {ALLOW_USE_LABEL}=true",
+            f"kubectl label {kind} {reference.name} {ALLOW_USE_LABEL}={reference.use}",
         )
     if reference.kind == "ConfigMap" and (key := _key(run, reference)) is not None:
         keys = {**(found.get("data") or {}), **(found.get("binaryData") or {})}

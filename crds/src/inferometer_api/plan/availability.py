@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from inferometer_api.plan.result_folder import export_address
 from inferometer_api.runtimes.descriptor import Place, RuntimeDescriptor
 from inferometer_api.runtimes.launched import UNAVAILABLE
 from inferometer_api.runtimes.table import RUNTIMES
@@ -99,6 +100,7 @@ def _cluster_addresses(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator
                 "spec.model.credentialsSecret: s3:// needs the keys of its store; name a Secret "
                 "with accessKeyId and secretAccessKey, labelled inferometer.dev/allow-use=true."
             )
+    yield from _export_address(spec)
     for path, data in spec.data_addresses:
         yield from _in_cluster(path, data, descriptor.data_schemes.cluster)
         if data.startswith("s3://") and spec.model.credentials_secret is None:
@@ -107,6 +109,15 @@ def _cluster_addresses(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator
                 "(spec.model.credentialsSecret), which are absent; use configmap://NAME/KEY, "
                 "pvc://CLAIM/PATH or https://..."
             )
+
+
+def _export_address(spec: RunSpec) -> Iterator[str]:
+    export = spec.retention.export
+    if export is not None:
+        try:
+            export_address(export.uri)
+        except AddressError as error:
+            yield f"spec.retention.export.uri: {error}"
 
 
 def _in_cluster(path: str, uri: str, schemes: tuple[str, ...]) -> Iterator[str]:

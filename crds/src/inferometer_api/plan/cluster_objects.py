@@ -14,6 +14,8 @@ RUN_LABEL = f"{GROUP}/run"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 SERVER, LOADGEN, RESULT = "server", "loadgen", "result"
 """Values of the component label of a run's pods and ConfigMaps."""
+EXPORTER = "exporter"
+"""The container of a load pod that exports the result."""
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "inferometer-operator"
 JOB_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
@@ -67,6 +69,11 @@ def result_name(run_name: str, run_uid: str, part: int) -> str:
     The UID keeps the names of other objects apart: a result that is measured must find room.
     """
     return f"{_stem(run_name)}-result-{run_uid[:8]}-{part}"
+
+
+def export_name(run_name: str, run_uid: str) -> str:
+    """Return the name of the folder with a run's exported result."""
+    return f"{_stem(run_name)}-{run_uid[:8]}"
 
 
 def labels(run_name: str, run_uid: str, component: str) -> dict[str, str]:

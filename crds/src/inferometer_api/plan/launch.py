@@ -136,12 +136,14 @@ def load_command(
     plan_path: str | None = None,
     port: int | None = None,
     metrics_port: int | None = None,
+    results: str | None = None,
 ) -> tuple[str, ...]:
     """Return the command line of a load generator.
 
     It reads a LoadPlan from standard input or from the file `plan_path`. Without `port` it reports
     on standard output, and serves its metrics at `metrics_port` of 127.0.0.1; port 0 is a free one,
-    which its first report names. With `port` (in a pod) it serves both there.
+    which its first report names. With `port` (in a pod) it serves both there, and writes the whole
+    result to the folder `results` for an exporter.
 
     A fleet (`LoadPlan.fleet`) has the same command. If `fleet.starts_workers`, the load generator
     starts Locust's master and all workers as its children. Otherwise every pod of an Indexed Job
@@ -157,11 +159,8 @@ def load_command(
         *_option("--plan", plan_path),
         *_option("--listen", port),
         *_option("--metrics-listen", metrics_port),
+        *_option("--results", results),
     )
-
-
-POD_INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-"""The environment variable with the index of a pod of an Indexed Job."""
 
 
 def fleet_pods(run: BenchmarkRun) -> int:

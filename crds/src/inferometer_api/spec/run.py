@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
+from inferometer_api import patterns
 from inferometer_api.document import DnsSubdomain, Document, Integer, Integral, NullsAbsent
 from inferometer_api.rules import Rule, Unique, Where, same_order
 from inferometer_api.spec import mlperf
@@ -31,6 +32,35 @@ the node has no energy source."""
 energy is estimated as the server's CPU seconds times this value. Absent: no estimate."""
 
 
+ExportUri = Annotated[
+    str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.EXPORT_URI)
+]
+
+
+class Export(Document):
+    """Where the result files are copied to."""
+
+    uri: ExportUri
+    """Folder to copy to: `s3://BUCKET/PREFIX`, or `pvc://CLAIM/PATH` on a claim labelled \
+inferometer.dev/allow-use=true. Each run gets a folder of its own there, RUN-UID."""
+
+    credentials_secret: DnsSubdomain | None = None
+    """Secret with the keys of the s3:// store: accessKeyId, secretAccessKey and, if needed, \
+endpoint, region, sessionToken, caCertificate. Required with s3://. It must carry the label \
+inferometer.dev/allow-use=export. The load generator does not see it."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.credentialsSecret) == self.uri.startsWith('s3://')",
+            message="set credentialsSecret with s3://, and only then",
+            holds=lambda export: (
+                (export.credentials_secret is not None) == export.uri.startswith("s3://")
+            ),
+            field="credentialsSecret",
+        ),
+    )
+
+
 class Retention(Document):
     """What is kept after the run."""
 
@@ -40,6 +70,11 @@ OnSuccess: only if the run did not fail. Never: not at all."""
 
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2**31 - 1), Integral] = 604_800
     """Seconds after its end when the run itself is deleted."""
+
+    export: Export | None = None
+    """Copies the whole result to a store or a claim before the load generator's pod is deleted. \
+Needed for results of more than 8 MiB, which are thinned otherwise. Immutable. Local runs ignore \
+it."""
 
 
 def _not_mlperfs(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
@@ -92,7 +127,7 @@ def _immutable(field: str) -> Rule:
 
 
 class RunSpec(Document):
-    """What to measure. Immutable except for suspend, cancel and retention."""
+    """What to measure. Immutable except for suspend, cancel and retention (without export)."""
 
     model: ModelSource
     """The model to measure."""
@@ -186,6 +221,13 @@ cannot be resumed."""
                 "activeDeadlineSeconds",
             ),
         ),
+        Rule(
+            cel="has(self.retention.export) == has(oldSelf.retention.export) && "
+            "(!has(self.retention.export) || self.retention.export == oldSelf.retention.export)",
+            message="retention.export is immutable: create a new BenchmarkRun",
+            holds=None,
+            field="retention.export",
+        ),
         same_order("scenarios", key="name"),
         Rule(
             cel="!oldSelf.cancel || self.cancel",
@@ -255,7 +297,7 @@ class BenchmarkRun(Document):
     """Standard object metadata: name, labels, annotations."""
 
     spec: RunSpec
-    """What to measure. Immutable except for suspend, cancel and retention."""
+    """What to measure. Immutable except for suspend, cancel and retention (without export)."""
 
     status: RunStatus | None = None
     """The state and the figures of the run. Written by the operator."""

@@ -32,6 +32,7 @@ ReasonName = Literal[
     "ResultTooLarge",
     "ResultLost",
     "ResultNotKept",
+    "ExportFailed",
     "AllValid",
     "Invalid",
     "NotComplete",
@@ -215,9 +216,9 @@ _OF_STATES: dict[ReasonName, Reason] = {
         COMPLETE,
     ),
     "ResultPending": Reason(
-        "The load generator has ended, but its result cannot be read or kept yet. The operator "
-        "retries as long as the load pod exists, until an hour after the run's deadline. The run "
-        "no longer counts towards maxConcurrentRuns.",
+        "The load generator has ended, but its result cannot be read or kept yet, or is being "
+        "exported. The operator retries as long as the load pod exists, until an hour after the "
+        "run's deadline. The run no longer counts towards maxConcurrentRuns.",
         (("Finished", "False"),),
         "Repair what the message names, or delete the run to give its result up.",
     ),
@@ -243,6 +244,13 @@ _OF_STATES: dict[ReasonName, Reason] = {
         LOST,
         "Make room in the namespace's quota for ConfigMaps, or delete the object that "
         "already has the name.",
+    ),
+    "ExportFailed": Reason(
+        "The result could not be exported to spec.retention.export. It is kept in ConfigMaps as "
+        "without an export.",
+        LOST,
+        "Download the result with `inferometer result`. Correct what the message names for the "
+        "next run.",
     ),
     "AllValid": Reason(
         "Every scenario is VALID.",

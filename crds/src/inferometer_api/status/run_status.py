@@ -147,17 +147,34 @@ there is one step, or if no step stands for the scenario."""
     """What the energy figures cover."""
 
 
+class ExportedResult(Document):
+    """Where the result was exported to (`retention.export`)."""
+
+    uri: Annotated[str, Field(max_length=2048)]
+    """Address of the exported result document. The other files of the run are next to it, and \
+files.json lists all with their checksums."""
+
+    sha256: Sha256
+    """SHA-256 of the exported document."""
+
+    bytes: Count = 0
+    """Size of the exported document, in bytes."""
+
+
 class ResultReference(Document):
     """Location of the result document."""
 
     config_maps: list[DnsSubdomain] = Field(default_factory=list, max_length=16)
-    """ConfigMaps with the parts of the document, in order."""
+    """ConfigMaps with the parts of the document, in order. Empty if it is only exported."""
 
     sha256: Sha256 | None = None
-    """SHA-256 of the document."""
+    """SHA-256 of the document in the ConfigMaps."""
 
     bytes: Count = 0
-    """Size of the document, in bytes."""
+    """Size of the document in the ConfigMaps, in bytes."""
+
+    exported: ExportedResult | None = None
+    """The copy in the store or on the claim of `retention.export`."""
 
 
 class NodeWait(Document):

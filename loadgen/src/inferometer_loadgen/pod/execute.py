@@ -14,6 +14,7 @@ from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_loadgen.pod.control_endpoint import ControlEndpoint
 from inferometer_loadgen.pod.report_collector import ReportCollector
 from inferometer_loadgen.pod.result_delivery import encode_result
+from inferometer_loadgen.pod.result_folder import write_result_folder
 from inferometer_loadgen.reporting.http_endpoint import HttpEndpoint
 from inferometer_loadgen.run.execution import TERMINATED, PlanExecution
 
@@ -28,6 +29,8 @@ class PodOutputs:
     log_descriptor: int
     """The file descriptor of the pod's log, which takes the encoded document."""
     termination_log: Path
+    results: Path | None = None
+    """The folder that an exporter copies; None: the result is not exported."""
 
 
 async def execute_in_pod(plan: LoadPlan | Outcome, outputs: PodOutputs) -> Outcome:
@@ -67,8 +70,11 @@ async def execute_in_pod(plan: LoadPlan | Outcome, outputs: PodOutputs) -> Outco
 
 
 def _write_result(document: ResultDocument, report: LoadReport, outputs: PodOutputs) -> None:
-    """Write the document to the log, then the summary, which says whether the log holds it."""
-    encoded = encode_result(document, report)
+    """Write the document to the log, then the summary, which says whether the log holds it.
+
+    The result folder gets the whole document, however large it is.
+    """
+    encoded = encode_result(document, report, is_exported=outputs.results is not None)
     summary = encoded.report
     if summary.document_missing_reason:
         _log(summary.document_missing_reason)
@@ -81,6 +87,11 @@ def _write_result(document: ResultDocument, report: LoadReport, outputs: PodOutp
         )
         _log(reason)
     _write_summary(summary, outputs.termination_log)
+    if outputs.results is not None:
+        try:
+            write_result_folder(document, outputs.results)
+        except OSError as error:
+            _log(f"The result could not be written to {outputs.results}: {error.strerror}.")
 
 
 def _write_lines(descriptor: int, lines: Iterable[str]) -> None:

@@ -17,6 +17,11 @@ from inferometer_api.results.result_transport import (
 _STRIDES = (4, 16, 64)
 """Factors that a series is thinned by, tried in this order, before all entries are left out."""
 
+_ADVICE = {
+    True: "The exported result holds all of them.",
+    False: "Set spec.retention.export to keep all of them.",
+}
+
 T = TypeVar("T")
 
 
@@ -30,7 +35,11 @@ class EncodedResult:
 
 
 def encode_result(
-    document: ResultDocument, report: LoadReport, *, limit_bytes: int = LOG_BYTES
+    document: ResultDocument,
+    report: LoadReport,
+    *,
+    is_exported: bool = False,
+    limit_bytes: int = LOG_BYTES,
 ) -> EncodedResult:
     """Encode a document, thin its series if it is too large, and add its checksum to `report`.
 
@@ -38,7 +47,7 @@ def encode_result(
     keeps everything else.
     """
     size, fault = 0, ""
-    for tried in _smaller_and_smaller(document):
+    for tried in _smaller_and_smaller(document, _ADVICE[is_exported]):
         written = tried.model_dump_json(exclude_none=True).encode()
         size = size or len(written)
         try:
@@ -53,20 +62,20 @@ def encode_result(
     return EncodedResult(omission_lines(undelivered), report.model_copy(update=facts))
 
 
-def _smaller_and_smaller(document: ResultDocument) -> Iterator[ResultDocument]:
+def _smaller_and_smaller(document: ResultDocument, advice: str) -> Iterator[ResultDocument]:
     yield document
     for stride in _STRIDES:
         yield _thinned(
             document,
             stride,
             f"The result was too large to be handed over: of the series of windows, usage and "
-            f"nodes one entry in {stride} is kept.",
+            f"nodes one entry in {stride} is kept. {advice}",
         )
     yield _thinned(
         document,
         None,
         "The result was too large to be handed over: the series of windows, usage and nodes are "
-        "left out.",
+        f"left out. {advice}",
     )
 
 

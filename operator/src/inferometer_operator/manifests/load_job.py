@@ -17,6 +17,11 @@ from inferometer_api.plan.launch import fetch_inputs_command, fleet_pods, load_c
 from inferometer_api.spec.address import INPUTS_FILE, trace_file
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.config_maps import PLAN_FILE
+from inferometer_operator.manifests.exporter import (
+    RESULTS_FOLDER,
+    add_exporter,
+    exporter_seconds,
+)
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.pod_spec import (
     HOST,
@@ -78,7 +83,7 @@ def load_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
         "kind": "Job",
         "metadata": child_metadata(owner, load_name(owner.name), LOADGEN),
         "spec": {
-            "activeDeadlineSeconds": job_deadline_seconds(run),
+            "activeDeadlineSeconds": job_deadline_seconds(run) + exporter_seconds(run),
             **_pods_of(run),
             # No pod replaces one that may still be measuring.
             "podReplacementPolicy": "Failed",
@@ -132,6 +137,7 @@ def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
         mount(loader, _INPUTS_VOLUME, _INPUTS_FOLDER, read_only=True)
         spec["initContainers"] = [fetcher]
     spec["containers"] = [loader]
+    add_exporter(spec, loader, run, owner, settings)
     if not any(uri.startswith("pvc://") for uri in data):
         # A claim may be bound to one node, which is then the server's too.
         spec["affinity"]["podAntiAffinity"] |= _apart_from_the_server(owner)
@@ -157,7 +163,12 @@ def _mount_credentials(run: BenchmarkRun, spec: Manifest, loader: Manifest) -> N
 
 def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
     images = settings.images
-    command = load_command(PYTHON, plan_path=f"{_PLAN_FOLDER}/{PLAN_FILE}", port=LOADGEN_PORT)
+    command = load_command(
+        PYTHON,
+        plan_path=f"{_PLAN_FOLDER}/{PLAN_FILE}",
+        port=LOADGEN_PORT,
+        results=None if run.spec.retention.export is None else RESULTS_FOLDER,
+    )
     loader = container(LOADGEN, images.loadgen, images, command, _resources(settings))
     loader["env"] += [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}

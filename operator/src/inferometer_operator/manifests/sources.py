@@ -59,16 +59,21 @@ def fetch_container(
     store. A key that the Secret lacks is left out, so that the fetcher can name it.
     """
     made = container(_FETCHER, image, settings.images, command, resources)
-    secret = run.spec.model.credentials_secret
-    if secret is not None:
-        made["env"] += [
-            {
-                "name": variable,
-                "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": True}},
-            }
-            for key, variable in STORE_VARIABLES.items()
-        ]
+    made["env"] += store_environment(run.spec.model.credentials_secret)
     return made
+
+
+def store_environment(secret: str | None) -> list[Manifest]:
+    """Return the environment variables with the keys of an s3:// store, as far as they exist."""
+    if secret is None:
+        return []
+    return [
+        {
+            "name": variable,
+            "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": True}},
+        }
+        for key, variable in STORE_VARIABLES.items()
+    ]
 
 
 def _volume(index: int, place: Address) -> Manifest:

@@ -152,10 +152,10 @@ def _matches(host: str, port: int, entry: str) -> bool:
 def _unlabelled(context: ReconcileContext) -> Iterator[str]:
     for each in run_references(context.run):
         found = context.observed.references.get(each)
-        if found is not None and (found.get("labels") or {}).get(ALLOW_USE_LABEL) != "true":
+        if found is not None and (found.get("labels") or {}).get(ALLOW_USE_LABEL) != each.use:
             yield (
                 f"{each.path}: the {each.kind} {each.name} does not carry the label "
-                f"{ALLOW_USE_LABEL}=true, which allows runs to use it."
+                f"{ALLOW_USE_LABEL}={each.use}, which allows runs to use it."
             )
 
 

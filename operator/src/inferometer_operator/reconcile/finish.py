@@ -6,6 +6,7 @@ from datetime import datetime
 from inferometer_api.plan.deadlines import FORCED_SECONDS, SERVER_KEPT_SECONDS, STOP_SECONDS
 from inferometer_api.results.result import Outcome, OutcomeState
 from inferometer_api.status.condition_reasons import ReasonName
+from inferometer_api.status.run_status import ResultReference
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.ceilings import kept_seconds
@@ -42,7 +43,7 @@ def fail(context: ReconcileContext, reason: ReasonName, message: str) -> Plan:
     """Return the plan that ends a run as Failed now, and what follows from it at once."""
     draft = context.draft
     draft.update(phase="Failed", completion_time=format_time(context.now))
-    awaited = not is_settled(context.status) and load_state(context).stage in {"running", "over"}
+    awaited = not is_settled(context) and load_state(context).stage in {"running", "over"}
     draft.set_conditions(
         ConditionUpdate("Failed", "True", reason, message),
         incomplete_condition(context.status, len(context.run.spec.scenarios), awaited=awaited),
@@ -72,7 +73,7 @@ def finish(context: ReconcileContext) -> Plan:
         _report_stopping(draft)
         look = seconds_until(context.now, stop_by)
         return Plan(context.status, stop=load.pod_name, look_again_seconds=min(5.0, look or 5.0))
-    if not is_settled(context.status) and (load.stage == "over" or is_awaited(context.status)):
+    if not is_settled(context) and (load.stage == "over" or is_awaited(context.status)):
         result = result_state(context, load, _outcome(context))
         if not result.done:
             return _await_result(context, result)
@@ -163,18 +164,26 @@ def _report_complete(context: ReconcileContext, result: ResultState) -> None:
     record_scenarios(draft, result)
     draft.update(result=result.reference)
     kept = result.reference
-    where = "" if kept is None else f" The result is in {', '.join(kept.config_maps)}."
+    where = "" if kept is None else _places(kept)
     which = "The scenario is" if scenarios == 1 else f"All {scenarios} scenarios are"
     message = f"{which} measured.{where}{_lost_note(result)}"
     reason: ReasonName = result.lost or "Measured"
     draft.set_conditions(ConditionUpdate("Complete", "True", reason, message))
-    if result.done:
+    if result.done or result.reference is not None:
         draft.set_conditions(valid_condition(context.status, scenarios))
+
+
+def _places(kept: ResultReference) -> str:
+    named = f" The result is in {', '.join(kept.config_maps)}." if kept.config_maps else ""
+    exported = kept.exported
+    return named if exported is None else f"{named} The result is exported to {exported.uri}."
 
 
 def _lost_note(result: ResultState) -> str:
     if result.lost is None:
         return ""
+    if result.lost == "ExportFailed":
+        return f" {result.message}"[:2048]
     return f" The result document is not kept ({result.lost}): {result.message}"[:2048]
 
 

@@ -36,12 +36,14 @@ class QueuePosition:
 
 @dataclass(frozen=True, slots=True)
 class ObjectReference:
-    """An object that the spec names; it needs the label inferometer.dev/allow-use=true."""
+    """An object that the spec names; it needs the label inferometer.dev/allow-use."""
 
     kind: Literal["Secret", "ConfigMap", "PersistentVolumeClaim"]
     name: str
     path: str
     """The field that names it: "spec.model.credentialsSecret"."""
+    use: str = "true"
+    """The value that its label must have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, JOB_INDEX_LABEL, LOADGEN, SERVER
+from inferometer_api.plan.cluster_objects import (
+    COMPONENT_LABEL,
+    EXPORTER,
+    JOB_INDEX_LABEL,
+    LOADGEN,
+    SERVER,
+)
 from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting
 from inferometer_operator.reconcile.observed import Json
 
@@ -97,15 +103,25 @@ def is_silent(pod: Json) -> bool:
 
 
 def containers(pod: Json) -> Iterator[tuple[Json, bool]]:
-    """Yield the status of each container, and whether it is an init container."""
+    """Yield the status of each container, and whether it is an init container.
+
+    The exporter is none of them: it neither measures nor starts or ends anything.
+    """
     for each in status(pod).get("initContainerStatuses") or ():
         yield each, True
     for each in status(pod).get("containerStatuses") or ():
-        yield each, False
+        if each.get("name") != EXPORTER:
+            yield each, False
+
+
+def exporter_container(pod: Json) -> Json:
+    """Return the status of a load pod's exporter, empty while there is none."""
+    found = status(pod).get("containerStatuses") or ()
+    return next((each for each in found if each.get("name") == EXPORTER), {})
 
 
 def main_container(pod: Json) -> Json:
-    """Return the status of a pod's one container, empty while there is none."""
+    """Return the status of the server or load generator of a pod, empty while there is none."""
     return next((each for each, is_init in containers(pod) if not is_init), {})
 
 

@@ -35,6 +35,10 @@ def _references(spec: RunSpec) -> tuple[ObjectReference, ...]:
         found += _secret("spec.load.tls.clientSecret", spec.load.tls.client_secret)
     if spec.load.inputs.file is not None:
         found += _in_address("spec.load.inputs.file.uri", spec.load.inputs.file.uri)
+    if (export := spec.retention.export) is not None:
+        found += _in_address("spec.retention.export.uri", export.uri.rstrip("/"))
+        path = "spec.retention.export.credentialsSecret"
+        found += _secret(path, export.credentials_secret, use="export")
     for index, scenario in enumerate(spec.scenarios):
         uri = scenario.profile.data_uri
         if uri is not None:
@@ -42,8 +46,8 @@ def _references(spec: RunSpec) -> tuple[ObjectReference, ...]:
     return tuple(found)
 
 
-def _secret(path: str, name: str | None) -> list[ObjectReference]:
-    return [] if name is None else [ObjectReference("Secret", name, path)]
+def _secret(path: str, name: str | None, use: str = "true") -> list[ObjectReference]:
+    return [] if name is None else [ObjectReference("Secret", name, path, use)]
 
 
 def _in_address(path: str, uri: str | None) -> list[ObjectReference]:

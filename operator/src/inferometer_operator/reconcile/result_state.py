@@ -1,7 +1,7 @@
 """State of an ended load generator's result: downloaded, completed, kept or lost."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from inferometer_api.plan.cluster_objects import RESULT_FILE
@@ -16,6 +16,7 @@ from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.child_faults import child_fault
 from inferometer_operator.reconcile.conditions import ConditionUpdate, find_condition
 from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting
+from inferometer_operator.reconcile.export_state import ExportState, export_state
 from inferometer_operator.reconcile.load_state import LoadState
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Plan
@@ -28,9 +29,9 @@ _SOON_SECONDS = 0.2
 _RETRIED_SECONDS = 10.0
 """The edges decide when to retry what was refused or could not be read."""
 _LOST: frozenset[str] = frozenset(
-    {"ResultIncomplete", "ResultTooLarge", "ResultLost", "ResultNotKept"}
+    {"ResultIncomplete", "ResultTooLarge", "ResultLost", "ResultNotKept", "ExportFailed"}
 )
-"""Reasons of a result that was given up."""
+"""Reasons of a result that was given up, or that is kept but not exported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class ResultState:
     """State of the result."""
 
     done: bool = True
-    """Whether it is kept or given up."""
+    """Whether it is kept or given up, and exported or its export given up."""
     waits: str = ""
-    """Why it is neither yet, if not only for a moment."""
+    """Why it is not yet, if not only for a moment."""
     download: str | None = None
     create: tuple[Manifest, ...] = ()
     delete: tuple[DeletionTarget, ...] = ()
@@ -50,13 +51,15 @@ class ResultState:
     """The measured scenarios, if the document is there."""
     lost: ReasonName | None = None
     message: str = ""
-    """Why the document is not kept."""
+    """Why the document is not kept, or not exported."""
 
     def plan(self, context: ReconcileContext) -> Plan:
         """Return what to do next, if it is not done."""
         if self.waits:
             until = format_time(_until(context))
             message = f"{self.waits} Retried until {until}. {REASONS['ResultPending'].remedy}"
+            if self.reference is not None:
+                context.draft.update(result=self.reference)
             context.draft.set_conditions(
                 ConditionUpdate("Finished", "False", "ResultPending", message)
             )
@@ -75,20 +78,71 @@ def is_awaited(status: RunStatus) -> bool:
     return finished is not None and finished.reason == "ResultPending"
 
 
-def is_settled(status: RunStatus) -> bool:
-    """Return whether the result of an ended load generator is kept or given up."""
-    named = (find_condition(status, "Complete"), find_condition(status, "Finished"))
-    return status.result is not None or any(
-        each is not None and each.reason in _LOST for each in named
+def is_collected(status: RunStatus) -> bool:
+    """Return whether the document of an ended load generator is kept or given up."""
+    return status.result is not None or _is_given_up(status)
+
+
+def is_settled(context: ReconcileContext) -> bool:
+    """Return whether the result is kept or given up, and exported or its export given up."""
+    result = context.status.result
+    is_there = result is not None and (
+        context.run.spec.retention.export is None or result.exported is not None
     )
+    return is_there or _is_given_up(context.status)
+
+
+def _is_given_up(status: RunStatus) -> bool:
+    named = (find_condition(status, "Complete"), find_condition(status, "Finished"))
+    return any(each is not None and each.reason in _LOST for each in named)
 
 
 def result_state(context: ReconcileContext, load: LoadState, outcome: Outcome) -> ResultState:
-    """Return the state of a load generator's result, and what to do to keep it.
+    """Return the state of a load generator's result, and what to do to keep and export it.
 
     `outcome` is how the run ended; it goes into the document. Faults are retried as long as the
     pod exists, until an hour after the run's deadline.
     """
+    kept = _kept_state(context, load, outcome)
+    export = export_state(context, load, _until(context))
+    if export is None or (kept.lost is not None and not _has_document(context)):
+        return kept
+    if not kept.done and not kept.waits:
+        return kept
+    return _with_export(kept, export)
+
+
+def _with_export(kept: ResultState, export: ExportState) -> ResultState:
+    """Return the state of a result that is exported too: one copy is enough to go on."""
+    if export.exported is not None:
+        reference = kept.reference or ResultReference()
+        reference = reference.model_copy(update={"exported": export.exported})
+        return ResultState(reference=reference, scenarios=kept.scenarios)
+    if kept.waits:
+        return kept
+    if not export.is_over:
+        return ResultState(
+            done=False,
+            waits=export.message,
+            look_again_seconds=_RETRIED_SECONDS,
+            reference=kept.reference,
+            scenarios=kept.scenarios,
+        )
+    if kept.lost is not None:
+        return replace(kept, message=f"{kept.message} {export.message}")
+    return replace(kept, lost="ExportFailed", message=export.message)
+
+
+def _has_document(context: ReconcileContext) -> bool:
+    """Return whether the load generator reported a document: a crashed one has none."""
+    report = context.observed.report
+    return report is not None and report.document_bytes > 0
+
+
+def _kept_state(context: ReconcileContext, load: LoadState, outcome: Outcome) -> ResultState:
+    if context.status.result is not None:
+        # Kept before, and not exported yet.
+        return ResultState(reference=context.status.result)
     collected = context.observed.downloaded
     if load.stage != "over":
         found = "The load generator's pod is gone, and its log with it."

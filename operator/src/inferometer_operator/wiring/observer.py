@@ -47,7 +47,7 @@ from inferometer_operator.reconcile.pods import (
 )
 from inferometer_operator.reconcile.progress import progress_under_load
 from inferometer_operator.reconcile.references import raw_references
-from inferometer_operator.reconcile.result_state import is_settled
+from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.reconcile.sightings import sight
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
@@ -118,7 +118,7 @@ class Observer:
         load = master_pod(load_pods(pods))
         finished = is_true(status, "Finished")
         to_plan = not finished and children.get("plan") is None and not (load and has_started(load))
-        to_keep = load is not None and ending(load) is not None and not is_settled(status)
+        to_keep = load is not None and ending(load) is not None and not is_collected(status)
         under_load = progress_under_load(memory.report) is not None
         return Observed(
             queue_position=position,

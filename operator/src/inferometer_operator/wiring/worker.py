@@ -22,7 +22,7 @@ from inferometer_operator.reconcile.conditions import is_true, read_status
 from inferometer_operator.reconcile.observed import Json, Observed
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.pods import master_pod
-from inferometer_operator.reconcile.result_state import is_settled
+from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.abort import aborted_status, delete_children
 from inferometer_operator.wiring.observer import (
@@ -403,7 +403,7 @@ class Worker:
         if plan.stop is not None:
             await self._request_stop(plan.stop, observed)
         status = read_status(run)
-        self._result.done = is_settled(status) or is_true(status, "Finished")
+        self._result.done = is_collected(status) or is_true(status, "Finished")
         # The new status may change the next plan, and the worker's own write is no event.
         return run, news or began != (status.start_time is not None)
 
