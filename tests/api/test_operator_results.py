@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.plan import cluster_objects
+from inferometer_api.plan.exporting import ExportReport
 from support.api_client import AnswerError, Object
 from support.cluster.control_plane import ControlPlane
 from support.fault_proxy import Fault, FaultProxy
@@ -90,6 +91,32 @@ def test_a_result_that_a_quota_refuses_is_kept_when_there_is_room(stage: Stage) 
     status = stage.finished()
     (name,) = status["result"]["configMaps"]
     assert stage.run()["metadata"]["uid"][:8] in name
+
+
+def test_a_result_is_exported_before_its_pod_goes(stage: Stage, proxy: FaultProxy) -> None:
+    """A log that cannot be read, and an operator that is killed meanwhile, change nothing."""
+    proxy.rule = _Refuse("broken", lambda _, path: path.endswith("/log"))
+    claim: Object = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "kept", "labels": {cluster_objects.ALLOW_USE_LABEL: "true"}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    stage.api.create("PersistentVolumeClaim", stage.namespace, claim)
+    operator = stage.start_operator(through=proxy)
+    stage.apply(retention={"export": {"uri": "pvc://kept/of/team"}})
+    stage.wait("Finished", "ResultPending", value="False")
+    operator.kill()
+    stage.start_operator(through=proxy)
+    assert "Job/a-run-load" in stage.children()
+    assert stage.condition("Finished")["reason"] == "ResultPending"
+    report = ExportReport(sha256="a" * 64, bytes=12)
+    stage.load().pod.end_exporter(0, report.model_dump_json())
+    result = stage.finished()["result"]
+    folder = cluster_objects.export_name("a-run", stage.run()["metadata"]["uid"])
+    assert result["exported"]["uri"] == f"pvc://kept/of/team/{folder}/result.json"
+    assert stage.condition("Complete")["reason"] == "Measured"
+    stage.wait_for(lambda: "Job/a-run-load" not in stage.children(), "the clean-up")
 
 
 def _no_more_config_maps(stage: Stage) -> None:

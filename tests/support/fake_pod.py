@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from inferometer_api.plan.cluster_objects import JOB_INDEX_LABEL
+from inferometer_api.plan.cluster_objects import EXPORTER, JOB_INDEX_LABEL
 from support.api_client import AnswerError, Api, Object, path_of
 
 _ADDRESSES = itertools.count(2)
@@ -128,15 +128,28 @@ class Pod:
     def end(
         self, code: int, reason: str = "", message: str = "", *, phase: str | None = None
     ) -> None:
-        """Let its container end for good."""
+        """Let its container end for good; an exporter goes on."""
         why = reason or ("Completed" if code == 0 else "Error")
+        state = ended(code, why, message)
+        running = EXPORTER in self._containers() and not self.deleted.is_set()
+        over = phase or ("Succeeded" if code == 0 else "Failed")
         self.write(
-            phase=phase or ("Succeeded" if code == 0 else "Failed"),
+            phase="Running" if running else over,
             podIP=self.address,
             conditions=_conditions(ready=False),
             containerStatuses=[
-                _container(each, ended(code, why, message)) for each in self._containers()
+                _container(each, {"running": {}} if running and each == EXPORTER else state)
+                for each in sorted(self._containers())
             ],
+        )
+
+    def end_exporter(self, code: int, message: str) -> None:
+        """Let its exporter end, after its load generator."""
+        state = ended(code, "Completed" if code == 0 else "Error", message)
+        others = [each for each in self._status["containerStatuses"] if each["name"] != EXPORTER]
+        self.write(
+            phase="Succeeded" if code == 0 else "Failed",
+            containerStatuses=[_container(EXPORTER, state), *others],
         )
 
     def evict(self, message: str) -> None:
