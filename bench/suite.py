@@ -17,6 +17,7 @@ from bench.case_client import CLIENT_CASES
 from bench.case_cluster import APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER
 from bench.case_fleet import FLEET_MASTER, FLEET_WORKERS
 from bench.case_judges import MLPERF_JUDGE, PERF_ANALYZER_JUDGE
+from bench.case_operator import OPERATOR_SCALE
 from bench.case_overhead import SERVER_OVERHEAD
 from bench.case_pace import MEMORY, PACE
 from bench.case_peak import PEAK
@@ -40,8 +41,8 @@ CASES: tuple[Case, ...] = (
     MLPERF_JUDGE,
     PERF_ANALYZER_JUDGE,
 )
-CLUSTER_CASES: tuple[Case, ...] = (APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER)
-"""Measured only on request: they start a cluster."""
+CLUSTER_CASES: tuple[Case, ...] = (APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER, OPERATOR_SCALE)
+"""Measured only on request: they start a cluster, or an API server."""
 PAGE = ROOT / "docs" / "performance.md"
 
 

@@ -131,10 +131,13 @@ class Api:
             if error.code != 404:
                 raise
 
-    def watch(self, kind: str, namespace: str | None) -> Iterator[tuple[str, Object]]:
+    def watch(
+        self, kind: str, namespace: str | None, labels: str = ""
+    ) -> Iterator[tuple[str, Object]]:
         """Yield what happens, and first what is there; ends when the connection does."""
         connection = self._connection()
-        query = urlencode({"watch": "true", "timeoutSeconds": "600"})
+        selected = {"labelSelector": labels} if labels else {}
+        query = urlencode({"watch": "true", "timeoutSeconds": "600", **selected})
         connection.request("GET", f"{path_of(kind, namespace)}?{query}", headers=self._headers())
         try:
             answer = connection.getresponse()
