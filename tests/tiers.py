@@ -50,6 +50,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/cluster/test_failures.py",
         "tests/cluster/test_chart_*.py",
         "tests/cluster/test_harness_*.py",
+        "tests/api/test_chart_upgrade.py",
     ),
     "nodes": (
         "tests/cluster/test_examples_cluster.py",
@@ -102,6 +103,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "bench/perf_analyzer.py": ("packaging",),
     "bench/processes.py": ("packaging",),
     "bench/install-tools": ("packaging",),
+    "tests/data/upgrade/*": ("operator",),
     "tests/install-tools": _OF_IMAGES,
     "tests/support/cluster/__main__.py": ("operator",),
     "tests/support/cluster/modules/*": _OF_IMAGES,
@@ -125,7 +127,8 @@ EXEMPT: dict[str, str] = {
     "docgen/*": "the gate checks that what it generates is fresh",
     "bench/*": "`make bench` runs it",
     "tests/contract/rules/*": "for the gate",
-    "tests/data/*": "for the gate",
+    "tests/data/results/*": "for the gate",
+    "tests/data/schemas/*": "for the gate",
     "tests/support/shifted_clock.c": "for the gate",
     "tests/mutants/*": "`make mutants` runs it",
 }

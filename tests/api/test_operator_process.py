@@ -142,6 +142,7 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
         named = {"metadata": {"name": name, "labels": labels}, **body}
         stage.api.create(kind, stage.namespace, named)
 
+    _make_older_server(stage)
     healed = threading.Event()
 
     def flapping(pod: Pod) -> None:
@@ -200,3 +201,26 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
     assert used <= granted
     assert granted - used <= _RARELY_USED
     assert kubectl("-n", stage.namespace, "get", "bmr")
+
+
+def _make_older_server(stage: Stage) -> None:
+    """Create a Deployment as an operator before server Jobs did, for a run that is held."""
+    owner = stage.apply("older", suspend=True)["metadata"]
+    labels = {
+        "app.kubernetes.io/managed-by": "inferometer-operator",
+        "inferometer.dev/run-uid": owner["uid"],
+    }
+    reference = {
+        "apiVersion": "inferometer.dev/v1alpha1", "kind": "BenchmarkRun", "controller": True,
+        "name": "older", "uid": owner["uid"],
+    }  # fmt: skip
+    pod = {"containers": [{"name": "server", "image": "registry.test/serving:1"}]}
+    body = {
+        "metadata": {"name": "older-server", "labels": labels, "ownerReferences": [reference]},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": "older"}},
+            "template": {"metadata": {"labels": {"app": "older"}}, "spec": pod},
+        },
+    }
+    stage.api.create("Deployment", stage.namespace, body)

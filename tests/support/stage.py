@@ -93,6 +93,10 @@ class Stage:
         self._operators.append(operator)
         return operator
 
+    def use_token(self, token: str) -> None:
+        """Start operators with this token, for example of an account that the chart made."""
+        self._token = token
+
     def operator_token(self, *, secrets: bool = False) -> str:
         """Return a token of the operator's account, whose rights are those that the chart grants.
 

@@ -4,13 +4,15 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from typing_extensions import override
 
 from inferometer_api.plan.cluster_objects import LOADGEN, MANAGER, RESULT, labels
 from inferometer_operator.cluster.connection import ApiConnection
+from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.cluster.writer import Writer
-from inferometer_operator.reconcile.orphans import orphans
-from inferometer_operator.wiring.sweep import sweep
+from inferometer_operator.reconcile.orphans import older_servers, orphans
+from inferometer_operator.wiring.sweep import delete_older_servers, sweep
 
 _OWNED: dict[str, Any] = {
     "ownerReferences": [{"controller": True, "kind": "BenchmarkRun", "uid": "gone"}]
@@ -92,3 +94,40 @@ def test_a_sweep_deletes_what_is_left_of_runs_that_do_not_exist() -> None:
     exists = _Connection(jobs, ["gone"])
     assert asyncio.run(sweep(exists, Writer(exists, "x"), None, ["gone"])) == set()
     assert exists.deleted == []
+
+
+def test_servers_of_an_older_version_are_deleted() -> None:
+    """Deployments that a run owns go; those that only have the labels, or are going, stay."""
+    own = _child("own-server", **_OWNED)
+    copied = _child("copied-server", **_MADE)
+    going = _child("going-server", **_OWNED)
+    going["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    assert [each.name for each in older_servers((own, copied, going))] == ["own-server"]
+
+
+@pytest.mark.parametrize("code", [403, 503])
+def test_the_deletion_of_older_servers_is_retried_unless_it_is_forbidden(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Rights that were granted by hand may lack it; another error passes."""
+    monkeypatch.setattr("inferometer_operator.wiring.sweep._SWEEP_SECONDS", 0)
+    refused = _Refused(code)
+    with capture_logs() as logs:
+        asyncio.run(delete_older_servers(refused, Writer(refused, "x"), "ns"))
+    assert refused.lists == (1 if code == 403 else 2)
+    assert [each["event"] for each in logs] == ["older_servers_not_deleted"]
+
+
+class _Refused(ApiConnection):
+    """Refuses the first list with a code, and answers the next with an empty one."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+        self.lists = 0
+
+    @override
+    async def request(self, method: str, path: str, **_more: Any) -> Any:
+        self.lists += 1
+        if self.lists == 1:
+            raise ApiError(self._code, "Refused", f"{method} {path}")
+        return {"items": None}

@@ -43,6 +43,12 @@ RUNS = (
         "the server and the load generator of a run",
     ),
     Right(
+        "apps",
+        "deployments",
+        ("delete", "list"),
+        "to delete servers that an operator before server Jobs has left",
+    ),
+    Right(
         "",
         "pods",
         ("list", "watch"),

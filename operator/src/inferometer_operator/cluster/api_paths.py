@@ -5,6 +5,7 @@ from inferometer_api.plan.cluster_objects import GROUP
 _KINDS = {
     "BenchmarkRun": (f"apis/{GROUP}/v1alpha1", "benchmarkruns"),
     "ConfigMap": ("api/v1", "configmaps"),
+    "Deployment": ("apis/apps/v1", "deployments"),
     "EndpointSlice": ("apis/discovery.k8s.io/v1", "endpointslices"),
     "Event": ("api/v1", "events"),
     "Job": ("apis/batch/v1", "jobs"),

@@ -30,6 +30,24 @@ def orphans(
     )
 
 
+def older_servers(found: Iterable[Json]) -> tuple[DeletionTarget, ...]:
+    """Return the Deployments to delete: servers of runs, as operators before server Jobs made them.
+
+    A run that was measured with one ends as if its server was deleted.
+    """
+    return tuple(
+        DeletionTarget("Deployment", str(each["metadata"]["name"]), str(each["metadata"]["uid"]))
+        for each in found
+        if _is_a_runs_own(each) and not is_deleting(each)
+    )
+
+
+def _is_a_runs_own(found: Json) -> bool:
+    owner = controller_of(found)
+    uid = (found["metadata"].get("labels") or {}).get(RUN_UID_LABEL)
+    return uid is not None and owner.get("kind") == "BenchmarkRun" and owner.get("uid") == uid
+
+
 def _is_left_behind(found: Json, run_uids: Collection[str]) -> bool:
     metadata = found["metadata"]
     labels = metadata.get("labels") or {}
@@ -37,7 +55,6 @@ def _is_left_behind(found: Json, run_uids: Collection[str]) -> bool:
     if uid is None or uid in run_uids or labels.get(COMPONENT_LABEL) == RESULT:
         return False
     if metadata.get("ownerReferences"):
-        owner = controller_of(found)
-        return owner.get("kind") == "BenchmarkRun" and owner.get("uid") == uid
+        return _is_a_runs_own(found)
     makers = {each.get("manager") for each in metadata.get("managedFields") or ()}
     return labels.get(MANAGED_BY_LABEL) == MANAGER and MANAGER in makers

@@ -20,7 +20,7 @@ class Event:
 class DeletionTarget:
     """An object to delete."""
 
-    kind: ChildKind | Literal["BenchmarkRun"]
+    kind: ChildKind | Literal["BenchmarkRun", "Deployment"]
     name: str
     uid: str
     """A precondition: another object of that name is never deleted."""

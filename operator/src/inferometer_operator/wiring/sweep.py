@@ -12,11 +12,12 @@ from inferometer_operator.cluster.connection import METADATA_LIST, ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.observed import ChildKind, Json
-from inferometer_operator.reconcile.orphans import orphans
+from inferometer_operator.reconcile.orphans import older_servers, orphans
 
 SWEPT_KINDS: tuple[ChildKind, ...] = ("Job", "ConfigMap", "Service")
 """In the order of deletion: the Jobs' pods may disturb other runs."""
 _SWEEP_SECONDS = 10.0
+_FORBIDDEN = 403
 _MAX_RUNS = 50
 """Runs of one sweep: their UIDs stand in the address of a request."""
 _log = structlog.get_logger()
@@ -33,6 +34,7 @@ async def keep_swept(
     `unknown` returns the UIDs of runs that have children, but are not known to exist. Those of
     which nothing is to be deleted are swept once: another author has copied their labels.
     """
+    await delete_older_servers(connection, writer, namespace)
     swept: set[str] = set()
     while True:
         uids = sorted(set(unknown()) - swept)[:_MAX_RUNS]
@@ -43,6 +45,28 @@ async def keep_swept(
             except (ApiError, UnreachableError) as error:
                 _log.warning("sweep_failed", error=str(error))
         await asyncio.sleep(_SWEEP_SECONDS)
+
+
+async def delete_older_servers(
+    connection: ApiConnection, writer: Writer, namespace: str | None
+) -> None:
+    """Delete the servers that an operator before server Jobs has left; retry until it is done."""
+    while True:
+        try:
+            labels = f"{MANAGED_BY_LABEL}={MANAGER}"
+            for each in await _list(connection, "Deployment", namespace, labels):
+                for target in older_servers((each,)):
+                    where = each["metadata"]["namespace"]
+                    _log.info("older_server_deleted", namespace=where, name=target.name)
+                    await writer.delete(where, target)
+        except (ApiError, UnreachableError) as error:
+            _log.warning("older_servers_not_deleted", error=str(error))
+            if isinstance(error, ApiError) and error.code == _FORBIDDEN:
+                # Rights that were granted by hand may lack this one.
+                return
+            await asyncio.sleep(_SWEEP_SECONDS)
+        else:
+            return
 
 
 async def sweep(

@@ -1,0 +1,158 @@
+"""An upgrade from the state before server Jobs, and back, loses no run and leaves nothing."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from docgen.files import CHECKOUT
+
+from inferometer_api.crd import NAME
+from support.api_client import AnswerError, Api, Object
+from support.chart import CHART, helm
+from support.cluster.control_plane import ControlPlane
+from support.fake_kubelet import FakeKubelet
+from support.stage import Stage, a_stage
+from support.waiting import wait_until
+
+BEFORE = CHECKOUT / "tests" / "data" / "upgrade"
+USER_ROLES = ("inferometer-admin", "inferometer-edit", "inferometer-view")
+RELEASE, ACCOUNT = "inferometer", "inferometer-operator"
+RUN_KINDS = "BenchmarkRun,Job,ConfigMap,Pod,Deployment"
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Run an API server of this module's own, whose definition is the older one at first."""
+    plane = ControlPlane(tmp_path_factory.mktemp("upgrade"))
+    yield plane
+    plane.stop()
+
+
+@pytest.fixture(scope="module")
+def node(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeKubelet]:
+    """Play one node of it."""
+    kubelet = FakeKubelet(plane, tmp_path_factory.mktemp("kubelet"))
+    yield kubelet
+    kubelet.close()
+
+
+@pytest.fixture
+def older(plane: ControlPlane, node: FakeKubelet, tmp_path: Path) -> Iterator[Stage]:
+    """Yield a namespace with the older chart, and with the objects that its operator had made."""
+    with a_stage(plane, node, tmp_path) as stage:
+        helm_succeeds(stage, "install", RELEASE, BEFORE / "chart.tgz")
+        plane.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
+        wait_until(lambda: serves_runs(stage.api), "The API for runs")
+        stage.play("loadgen", stage.loads.follow)
+        restore(stage)
+        yield stage
+        helm_succeeds(stage, "uninstall", RELEASE)
+        plane.kubectl("delete", "crd", NAME)
+        plane.kubectl("delete", "clusterrole", *USER_ROLES, "--ignore-not-found")
+
+
+def helm_succeeds(stage: Stage, *words: str | Path) -> None:
+    """Run a helm command on the stage's namespace."""
+    options = ("--namespace", stage.namespace)
+    done = helm(*words, *options, kubeconfig=stage.control_plane.kubeconfig)
+    assert done.returncode == 0, done.stderr
+
+
+def serves_runs(api: Api) -> bool:
+    """Return whether the API server knows BenchmarkRuns."""
+    try:
+        api.all("BenchmarkRun", None)
+    except AnswerError:
+        return False
+    return True
+
+
+def restore(stage: Stage) -> None:
+    """Create the recorded objects with the UIDs of this API server, as if made just now."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    text = (BEFORE / "objects.json").read_text(encoding="utf-8")
+    text = re.sub(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", now, text)
+    for recorded in json.loads(text):
+        uid = recorded["metadata"].pop("uid")
+        named = json.loads(json.dumps(recorded))
+        created = stage.api.create(recorded["kind"], stage.namespace, named)
+        if recorded["kind"] == "BenchmarkRun":
+            text = text.replace(uid, created["metadata"]["uid"])
+            status = {"status": recorded["status"]}
+            stage.api.merge(
+                "BenchmarkRun", stage.namespace, recorded["metadata"]["name"], status, "status"
+            )
+
+
+def upgrade(stage: Stage) -> None:
+    """Upgrade to the chart of this checkout, and start its operator with its own account."""
+    helm_succeeds(stage, "upgrade", RELEASE, CHART)
+    token = stage.control_plane.kubectl("create", "token", ACCOUNT, "-n", stage.namespace)
+    stage.use_token(token.strip())
+    stage.start_operator()
+
+
+def remains(stage: Stage, run: str) -> list[str]:
+    """Return KIND/NAME of each object of a run that is there."""
+    names = stage.control_plane.kubectl(
+        "get", RUN_KINDS, "-n", stage.namespace, "-l", f"inferometer.dev/run={run}", "-o", "name"
+    )
+    return sorted(names.split())
+
+
+def kept(stage: Stage) -> tuple[Object, list[str]]:
+    """Return the status of the kept run and the objects of its result."""
+    return stage.status("kept"), remains(stage, "kept")
+
+
+def default_retention(stage: Stage) -> int:
+    """Return the definition's default of a field whose default differs between the versions."""
+    (version,) = stage.control_plane.get("crd", NAME)["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    return int(spec["retention"]["default"]["ttlSecondsAfterFinished"])
+
+
+def test_an_upgrade_ends_what_was_measured_and_continues_what_was_queued(older: Stage) -> None:
+    """The kept run stays, the measured one ends with a reason, the queued one completes."""
+    before = kept(older)
+    older.pod("server")
+    older.load("measured")
+    assert default_retention(older) == 86400
+    upgrade(older)
+    assert default_retention(older) == 604800
+    older.finished("measured")
+    assert older.condition("Failed", "measured")["reason"] == "ServerDeleted"
+    older.wait_for(
+        lambda: remains(older, "measured") == [], lambda: f"{remains(older, 'measured')} to go"
+    )
+    load = older.load("queued")
+    for name in load.scenarios:
+        load.judge(name)
+    load.end()
+    older.finished("queued")
+    assert older.condition("Complete", "queued")["status"] == "True", older.status("queued")
+    assert kept(older) == before
+
+
+def test_a_rollback_keeps_runs_and_results_of_the_newer_version(older: Stage) -> None:
+    """After `helm rollback` the older definition shows what the newer operator has finished."""
+    older.load("measured")
+    upgrade(older)
+    load = older.load("queued")
+    for name in load.scenarios:
+        load.judge(name)
+    load.end()
+    status = older.finished("queued")
+    helm_succeeds(older, "rollback", RELEASE)
+    older.wait_for(lambda: default_retention(older) == 86400, "the older definition")
+    shown = older.status("queued")
+    assert shown["phase"] == "Complete"
+    assert shown["result"] == status["result"]
+    assert set(remains(older, "queued")) >= {
+        f"configmap/{name}" for name in status["result"]["configMaps"]
+    }
+    older.apply("after")
+    assert older.run("after")["spec"]["retention"]["ttlSecondsAfterFinished"] == 86400
