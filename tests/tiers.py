@@ -91,6 +91,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "helm/inferometer-agent/*": ("nodes", "dashboards"),
     "images/*": _OF_IMAGES,
     "Dockerfile": _OF_IMAGES,
+    "bootstrap.txt": _OF_IMAGES,
     ".dockerignore": _OF_IMAGES,
     "examples/*": ("local", "packaging", "nodes"),
     "pyproject.toml": ("packaging",),
