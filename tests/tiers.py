@@ -47,6 +47,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/api/test_operator_owners.py",
         "tests/local/test_export_faults.py",
         "tests/cluster/test_export.py",
+        "tests/api/test_operator_crash_points.py",
         "tests/cluster/test_failures.py",
         "tests/cluster/test_chart_*.py",
         "tests/cluster/test_harness_*.py",

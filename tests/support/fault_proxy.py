@@ -18,9 +18,9 @@ from typing_extensions import override
 from support.cluster.control_plane import ControlPlane
 from support.loopback_tls import certificate_file, server_context
 
-Fault = Literal["none", "busy", "broken", "conflict", "refused", "lost", "cut"]
+Fault = Literal["none", "busy", "broken", "conflict", "refused", "lost", "cut", "killed"]
 """busy: 429; broken: 500; conflict: 409; refused: 422; lost: done, but the answer never comes; cut:
-neither."""
+neither; killed: as lost, and the client is killed first."""
 Rule = Callable[[str, str], Fault]
 
 _ANSWERS: dict[Fault, tuple[int, str, dict[str, str]]] = {
@@ -55,6 +55,21 @@ class FirstWriteOf:
         return self._fault
 
 
+class KillAtWrite:
+    """A rule: the client is killed at its write of this number, whose answer it never gets."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._lock = threading.Lock()
+        self._writes = 0
+
+    def __call__(self, method: str, _: str) -> Fault:
+        """Return the fault of a request."""
+        with self._lock:
+            self._writes += method != "GET"
+            return "killed" if method != "GET" and self._writes == self._number else "none"
+
+
 class FaultProxy(ThreadingHTTPServer):
     """A proxy on loopback before an API server."""
 
@@ -63,6 +78,8 @@ class FaultProxy(ThreadingHTTPServer):
     def __init__(self, control_plane: ControlPlane, folder: Path) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.rule: Rule = no_fault
+        self.kill: Callable[[], None] = lambda: None
+        """Kills the client."""
         self._target = urlsplit(control_plane.url)
         self._tls = ssl.create_default_context(cafile=control_plane.authority)
         self.authority = certificate_file(folder).read_bytes()
@@ -95,11 +112,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault == "cut":
             self.close_connection = True
         else:
-            self._forward(body, lost=fault == "lost")
+            self._forward(body, lost=fault in {"lost", "killed"}, kills=fault == "killed")
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass  # noqa: N815 - the library's names
 
-    def _forward(self, body: bytes | None, *, lost: bool) -> None:
+    def _forward(self, body: bytes | None, *, lost: bool, kills: bool) -> None:
         forwarded_headers = {
             name: text for name, text in self.headers.items() if name.lower() not in _HOP
         }
@@ -109,6 +126,8 @@ class _Handler(BaseHTTPRequestHandler):
             answer = connection.getresponse()
             if lost:
                 answer.read()
+                if kills:
+                    self.server.kill()
                 self.close_connection = True
             else:
                 self._answer(answer)

@@ -99,6 +99,12 @@ def rule(right: Right) -> dict[str, Any]:
     }
 
 
+def settings_file(file: Path, namespace: str | None, **settings: Any) -> Path:
+    """Write the settings of an operator, and return the file."""
+    file.write_text(json.dumps({**SETTINGS, "namespace": namespace, **settings}))
+    return file
+
+
 class OperatorProcess:
     """One operator that serves one namespace, or all of them if it is None."""
 
@@ -112,8 +118,7 @@ class OperatorProcess:
         name: str = "operator",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        file = folder / f"{name}.settings.yaml"
-        file.write_text(json.dumps({**SETTINGS, "namespace": namespace, **(settings or {})}))
+        file = settings_file(folder / f"{name}.settings.yaml", namespace, **(settings or {}))
         self.log = folder / f"{name}.log"
         self._command = [
             *(sys.executable, "-m", "inferometer_operator"),

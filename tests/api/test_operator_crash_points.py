@@ -1,0 +1,69 @@
+"""Each kind of run ends right whichever write the operator dies after."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from support.cluster.control_plane import ControlPlane
+from support.crash_courses import COURSES, Course
+from support.crash_walk import CrashWalk
+from support.fake_kubelet import FakeKubelet
+from support.fault_proxy import FaultProxy
+from support.operator_forks import OperatorForks
+from support.stage import a_stage
+
+_AT_ONCE = 3
+_MOST_WRITES = 60
+
+
+@pytest.fixture
+def forks() -> Iterator[OperatorForks]:
+    """Prepare operators that start fast."""
+    forks = OperatorForks()
+    yield forks
+    forks.close()
+
+
+@pytest.mark.parametrize("course", COURSES, ids=lambda course: course.name)
+def test_an_operator_that_is_killed_after_any_write_is_replaced_without_harm(
+    api_server: ControlPlane,
+    kubelet: FakeKubelet,
+    forks: OperatorForks,
+    tmp_path: Path,
+    course: Course,
+) -> None:
+    """For every n: killed after the n-th write, another one ends the run; nothing is done twice."""
+
+    def crashed_after(number: int) -> bool:
+        (folder := tmp_path / str(number)).mkdir()
+        proxy = FaultProxy(api_server, folder)
+        try:
+            with a_stage(api_server, kubelet, folder) as stage:
+                return CrashWalk(stage, proxy, forks).crash_after(course, number)
+        finally:
+            proxy.close()
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for first in range(1, _MOST_WRITES, _AT_ONCE):
+            if not all(list(pool.map(crashed_after, range(first, first + _AT_ONCE)))):
+                return
+    raise AssertionError(f"A {course.name} run takes more than {_MOST_WRITES} writes.")
+
+
+@pytest.mark.parametrize("course", COURSES[1:], ids=lambda course: course.name)
+def test_an_operator_that_is_killed_after_every_write_ends_the_run_right(
+    api_server: ControlPlane,
+    kubelet: FakeKubelet,
+    forks: OperatorForks,
+    tmp_path: Path,
+    course: Course,
+) -> None:
+    """Each operator writes once; `make test` has the launched run."""
+    proxy = FaultProxy(api_server, tmp_path)
+    try:
+        with a_stage(api_server, kubelet, tmp_path) as stage:
+            assert CrashWalk(stage, proxy, forks).crash_after_every_write(course) >= 5
+    finally:
+        proxy.close()
