@@ -44,6 +44,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "operator": (
         "tests/api/test_operator_suspended.py",
+        "tests/api/test_operator_lease_faults.py",
         "tests/api/test_operator_owners.py",
         "tests/local/test_export_faults.py",
         "tests/cluster/test_export.py",

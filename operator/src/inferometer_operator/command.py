@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -33,7 +33,7 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"inferometer-operator: {error}\n")
         return REFUSED
     _configure_logging()
-    identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}"
+    instance, identity = _identity(os.environ)
     lease = None
     if not options.no_lease:
         namespace = options.lease_namespace or settings.namespace
@@ -43,7 +43,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 "--lease-namespace NAMESPACE, or --no-lease for a single operator.\n"
             )
             return REFUSED
-        lease = LeaseConfig(options.lease, namespace, identity, options.lease_seconds)
+        lease = LeaseConfig(options.lease, namespace, identity, options.lease_seconds, instance)
     config = OperatorConfig(
         settings=settings,
         kubeconfig=options.kubeconfig,
@@ -61,6 +61,17 @@ def main(words: Sequence[str] | None = None) -> int:
         _log.exception("operator_failed")
         return FAILED
     return 0
+
+
+def _identity(environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return what all starts of this container share, empty if that is unknown, and this start's.
+
+    A pod's name may be given again, and its first holder may still run on a lost node. Its UID
+    never is, and the kubelet never runs a container of a pod twice at once.
+    """
+    name, uid = environment.get("POD_NAME") or socket.gethostname(), environment.get("POD_UID")
+    instance = f"{name}_{uid}" if uid else ""
+    return instance, f"{instance or name}_{uuid4()}"
 
 
 def _configure_logging() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.lease import Lease, LeaseConfig, LeaseLostError
 from inferometer_operator.cluster.lease_thread import LeaseThread
+from inferometer_operator.cluster.server_clock import ServerClock
 from support.waiting import DEADLINE_SECONDS
 
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 _TERMS = LeaseConfig("lease", "ns", "me", seconds=0.15)
 
 
@@ -61,6 +64,7 @@ class _Connection(ApiConnection):
 
     def __init__(self, cluster: _Cluster) -> None:
         self.request = cluster.ask  # type: ignore[method-assign,assignment]  # a cluster in memory
+        self.clock = ServerClock(local=lambda: NOW)
 
     @override
     async def __aexit__(self, *_: object) -> None:
@@ -289,3 +293,72 @@ def test_the_lease_is_renewed_while_the_main_loop_is_busy() -> None:
     asyncio.run(busy())
     assert cluster.lease is not None
     assert cluster.lease["spec"]["holderIdentity"] == ""
+
+
+def test_times_in_the_lease_are_the_api_servers() -> None:
+    """Readers compare them with the API server's time."""
+    cluster = _Cluster()
+    asyncio.run(_lease(cluster, lambda: 0.0).acquire())
+    assert cluster.lease is not None
+    assert cluster.lease["spec"]["renewTime"].startswith("2026-01-31T12:00:0")
+
+
+def test_a_deleted_lease_is_created_again_by_its_holder() -> None:
+    """A standby that saw it held leaves that to the holder, for its whole duration."""
+    cluster = _Cluster()
+    now = [0.0]
+    terms = LeaseConfig("lease", "ns", "other", seconds=15.0)
+    holder = LeaseConfig("lease", "ns", "me", seconds=15.0)
+
+    async def deleted() -> None:
+        lease, standby = (_lease(cluster, lambda: now[0], each) for each in (holder, terms))
+        assert await lease.try_acquire()
+        assert not await standby.try_acquire()
+        cluster.lease = None
+        now[0] += 14.9
+        assert not await standby.try_acquire()
+        assert await lease.try_acquire()
+        cluster.lease = None
+        now[0] += 0.1
+        assert await standby.try_acquire()
+
+    asyncio.run(deleted())
+
+
+def test_a_write_of_a_third_client_costs_no_lease() -> None:
+    """A conflict does not say that another operator leads."""
+    cluster = _Cluster()
+    left = [0]
+
+    def annotate() -> None:
+        if cluster.asked[-1] == "PUT" and left[0] and cluster.lease is not None:
+            left[0] -= 1
+            cluster.lease["metadata"] = {"resourceVersion": f"third-{left[0]}"}
+
+    async def conflicts() -> None:
+        lease = _lease(cluster, lambda: 0.0)
+        await lease.acquire()
+        cluster.before_answer = annotate
+        left[0] = 2
+        assert await lease.try_acquire()
+        left[0] = 9
+        with pytest.raises(ApiError, match="changed"):
+            await lease.try_acquire()
+
+    asyncio.run(conflicts())
+
+
+def test_a_restarted_container_leads_again_at_once() -> None:
+    """The Lease of its last start is its own; that of a pod with the same name is not."""
+    cluster = _Cluster()
+    starts = [
+        LeaseConfig("lease", "ns", f"pod_{uid}_{number}", instance=f"pod_{uid}")
+        for number, uid in enumerate(("u1", "u1", "u2"))
+    ]
+
+    async def restarted() -> None:
+        assert await _lease(cluster, lambda: 0.0, starts[0]).try_acquire()
+        assert await _lease(cluster, lambda: 0.0, starts[1]).try_acquire()
+        assert not await _lease(cluster, lambda: 0.0, starts[2]).try_acquire()
+
+    asyncio.run(restarted())

@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -17,6 +16,7 @@ from inferometer_operator.cluster.api_paths import api_path
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 
+_CONFLICTS = 3
 _log = structlog.get_logger()
 
 
@@ -33,6 +33,9 @@ class LeaseConfig:
     identity: str
     seconds: float = 15.0
     """How long after its last renewal another operator takes it."""
+    instance: str = ""
+    """What begins the identities of this container before and after a restart, which never run at
+    the same time; empty: unknown."""
 
     @property
     def renew_every_seconds(self) -> float:
@@ -85,7 +88,7 @@ class Lease:
         """Wait until this operator holds the Lease."""
         while True:
             try:
-                if await self._try_acquire():
+                if await self.try_acquire():
                     _log.info(
                         "lease_acquired", lease=self._terms.name, identity=self._terms.identity
                     )
@@ -112,7 +115,7 @@ class Lease:
         else:
             try:
                 async with asyncio.timeout(max(left, 0.0)):
-                    if not await self._try_acquire():
+                    if not await self.try_acquire():
                         raise LeaseLostError(
                             f"Another operator holds the Lease {self._terms.name}."
                         )
@@ -136,14 +139,29 @@ class Lease:
         except (ApiError, UnreachableError) as error:
             _log.warning("lease_release_failed", error=str(error))
 
-    async def _try_acquire(self) -> bool:
-        """Take or renew the Lease if allowed; return whether this operator holds it."""
+    async def try_acquire(self) -> bool:
+        """Take or renew the Lease if allowed; return whether this operator holds it.
+
+        A conflict says only that someone wrote the Lease since it was read: it is read again.
+        """
+        for _ in range(_CONFLICTS):
+            try:
+                return await self._try_once()
+            except ApiError as error:
+                if error.code != 409:
+                    raise
+        return await self._try_once()
+
+    async def _try_once(self) -> bool:
         requested_at = self._clock()
         try:
             lease = await self._connection.request("GET", self._path)
         except ApiError as error:
             if error.code != 404:
                 raise
+            # Someone deleted it. Its holder still leads, and will create it again.
+            if self._seen is not None and self._held_by_another(self._seen):
+                return False
             return await self._create(requested_at)
         spec = lease.get("spec") or {}
         if spec != self._seen:
@@ -151,18 +169,15 @@ class Lease:
             self._seen, self._seen_at = spec, self._clock()
         if self._held_by_another(spec):
             return False
-        try:
-            self._seen = (await self._put(lease, self._terms.identity, self._terms.seconds))["spec"]
-        except ApiError as error:
-            if error.code == 409:  # another operator was faster
-                return False
-            raise
+        self._seen = (await self._put(lease, self._terms.identity, self._terms.seconds))["spec"]
         self._renewed_at = self._seen_at = requested_at
         return True
 
     def _held_by_another(self, spec: dict[str, Any]) -> bool:
         holder = spec.get("holderIdentity")
         if not holder or holder == self._terms.identity:
+            return False
+        if self._terms.instance and holder.startswith(f"{self._terms.instance}_"):
             return False
         held_for = float(spec.get("leaseDurationSeconds") or self._terms.seconds)
         return self._clock() - self._seen_at < held_for
@@ -174,14 +189,9 @@ class Lease:
             "metadata": {"name": self._terms.name, "namespace": self._terms.namespace},
             "spec": self._spec({}, self._terms.identity, self._terms.seconds),
         }
-        try:
-            made = await self._connection.request(
-                "POST", api_path("Lease", self._terms.namespace), body=body
-            )
-        except ApiError as error:
-            if error.code == 409:
-                return False
-            raise
+        made = await self._connection.request(
+            "POST", api_path("Lease", self._terms.namespace), body=body
+        )
         self._seen = made["spec"]
         self._renewed_at = self._seen_at = requested_at
         return True
@@ -192,7 +202,7 @@ class Lease:
         return await self._connection.request("PUT", self._path, body={**lease, "spec": spec})
 
     def _spec(self, before: dict[str, Any], holder: str, seconds: float) -> dict[str, Any]:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = self._connection.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         same = before.get("holderIdentity") == holder
         return {
             "holderIdentity": holder,
