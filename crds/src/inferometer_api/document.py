@@ -30,7 +30,7 @@ from inferometer_api import patterns
 from inferometer_api.rules import Fault, FaultsError, Rule
 
 API_VERSION = "inferometer.dev/v1alpha1"
-_READING = "reading"
+READING = "reading"
 """Validation context in which rules between fields and lists of words do not apply."""
 
 
@@ -61,7 +61,7 @@ def _known_or_read(value: Any, known: ValidatorFunctionWrapHandler, info: Valida
     try:
         return known(value)
     except ValidationError:
-        if info.context == _READING and isinstance(value, str):
+        if info.context == READING and isinstance(value, str):
             return value
         raise
 
@@ -91,16 +91,16 @@ class Document(BaseModel):
         version knows a list of words, also if it is none of them. Raises pydantic's
         ValidationError.
         """
-        return cls.model_validate(data, extra="ignore", context=_READING)
+        return cls.model_validate(data, extra="ignore", context=READING)
 
     @classmethod
-    def read_json(cls, text: str | bytes, *, keep_unknown: bool = False) -> Self:
+    def read_json(cls, text: str | bytes | bytearray, *, keep_unknown: bool = False) -> Self:
         """Return the document in a JSON text, which another program wrote; see `read`.
 
         With `keep_unknown`, the fields that this version does not know are in `model_extra`.
         """
         extra: Literal["allow", "ignore"] = "allow" if keep_unknown else "ignore"
-        return cls.model_validate_json(text, extra=extra, context=_READING)
+        return cls.model_validate_json(text, extra=extra, context=READING)
 
     @classmethod
     @override
@@ -111,7 +111,7 @@ class Document(BaseModel):
 
     @model_validator(mode="after")
     def _check_constraints(self, info: ValidationInfo) -> Self:
-        if info.context == _READING:
+        if info.context == READING:
             return self
         broken = tuple(
             fault

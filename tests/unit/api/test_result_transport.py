@@ -1,6 +1,9 @@
 """A result is transferred completely through the log of a pod, or is reported as incomplete."""
 
+import contextlib
 import string
+import tracemalloc
+from base64 import b64encode
 from collections.abc import Sequence
 
 import pytest
@@ -16,7 +19,9 @@ from inferometer_api.results.result_transport import (
     LOG_BYTES,
     PART_BYTES,
     IncompleteError,
+    LogDecoder,
     TooLargeError,
+    check_values,
     compress,
     decode_log,
     decompress,
@@ -49,6 +54,70 @@ def test_a_decoded_log_equals_the_encoded_document(
         lines.insert(at, line)
     assert decode_log(lines) == document
     assert decode_log(f"{line}\r\n" for line in lines) == document
+
+
+@given(st.binary(max_size=20_000), st.integers(1, 9_000))
+def test_a_log_may_arrive_in_pieces_of_any_size(document: bytes, size: int) -> None:
+    """Lines and marks that are cut between two pieces are put together."""
+    log = "\n".join(["noise", *encode_for_log(document), "noise"]).encode()
+    decoder = LogDecoder()
+    for at in range(0, len(log), size):
+        if not decoder.feed(log[at : at + size]):
+            break
+    assert decoder.finish() == document
+
+
+_BEGIN = f"inferometer-result begin lines=2 bytes=9 sha256={'0' * 64}\n".encode()
+_BOMB = encode_for_log(bytes(DOCUMENT_BYTES))
+_FLAT_BOMB = "\n".join(
+    [
+        f"inferometer-result begin lines=1 bytes={1 << 30} sha256={'0' * 64}",
+        f"inferometer-result 1 {b64encode(compress(bytes(1 << 22)) * 2).decode()}",
+    ]
+).encode()
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        b"\n",
+        b"x",
+        b"inferometer-result ",
+        b"\ninferometer-result",
+        b"\r\n",
+        _BEGIN,
+        "\n".join(_BOMB).encode(),
+        _BEGIN + "\n".join(_BOMB[1:]).encode(),
+        b"\ninferometer-result too-large ",
+        _FLAT_BOMB,
+    ],
+    ids=lambda unit: repr(unit[:24]),
+)
+def test_no_log_takes_more_memory_than_a_document(unit: bytes) -> None:
+    """24 MiB of newlines, one line of 24 MiB, a bomb of gzip: at most 16 MiB are held."""
+    piece = (unit * (1 + (64 << 10) // len(unit)))[: max(64 << 10, len(unit))]
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(IncompleteError, TooLargeError):
+            decoder = LogDecoder()
+            for _ in range((24 << 20) // len(piece)):
+                if not decoder.feed(piece):
+                    break
+            decoder.finish()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= 16 << 20
+
+
+def test_a_document_of_small_objects_is_not_handed_over() -> None:
+    """In memory it would take far more than its size."""
+    check_values(b'[{"a":1,"b":2}]')
+    for bomb in (b'{"a":1}' * 80_001, b"1," * 600_001):
+        with pytest.raises(TooLargeError, match="objects and"):
+            check_values(bomb)
+        with pytest.raises(TooLargeError, match="objects and"):
+            encode_for_log(bomb)
 
 
 @given(st.integers(0, 8))

@@ -1,15 +1,21 @@
 """A result is downloaded from a load pod's log, also if the log is incomplete at first."""
 
 import asyncio
+import tracemalloc
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
 from typing import Any, cast
 
 import pytest
 
-from inferometer_api.results.result_transport import encode_for_log, omission_lines
+from inferometer_api.results.result_transport import compress, encode_for_log, omission_lines
+from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import DownloadedResult
-from inferometer_operator.wiring.result_download import ResultDownload
+from inferometer_operator.wiring.result_download import ResultDownload, download_result
 from support.results import a_result
 
 _POD: dict[str, Any] = {
@@ -27,12 +33,13 @@ class _Log:
         self._answers = list(answers)
         self.requests = 0
 
-    async def read_log(self, *_: str) -> list[str]:
+    async def stream_log(self, *_: str) -> AsyncIterator[bytes]:
         self.requests += 1
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, Exception):
             raise answer
-        return list(answer)
+        for line in answer:
+            yield f"{line}\n".encode()
 
 
 class _Download:
@@ -112,6 +119,50 @@ def test_a_result_that_is_too_large_is_read_once() -> None:
     found = it.attempt()
     assert (found.reason, found.passing) == ("ResultTooLarge", False)
     assert not it.download.is_due
+
+
+class _EndlessLog:
+    """A connection to a kubelet that knows no limit: every log goes on for ever."""
+
+    def __init__(self, line: bytes) -> None:
+        self._line = line
+        self.bytes_read = 0
+
+    @asynccontextmanager
+    async def stream(self, *_: object, **__: object) -> AsyncIterator["_EndlessLog"]:
+        yield self
+
+    async def read(self, size: int) -> bytes:
+        assert 0 < size <= 64 << 10
+        self.bytes_read += size
+        return (self._line * (size // len(self._line) + 1))[:size]
+
+
+@pytest.mark.parametrize("line", [b"\n", b"x", b"a line\n"], ids=repr)
+def test_an_endless_log_is_read_to_a_bound(line: bytes) -> None:
+    """The operator reads 24 MiB and holds next to nothing of it."""
+    log = _EndlessLog(line)
+    reader = Reader(cast("ApiConnection", log))
+    tracemalloc.start()
+    try:
+        found = asyncio.run(download_result(reader, _POD))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found.document, found.reason) == (None, "ResultIncomplete")
+    assert log.bytes_read == 24 << 20
+    assert peak < 2 << 20
+
+
+def test_a_document_that_would_fill_the_memory_is_not_parsed() -> None:
+    """A log that a tenant wrote cannot end the operator."""
+    document = b'{"kind":"BenchmarkResult","a":[' + b'{"a":1},' * 90_000 + b"{}]}"
+    gz = b64encode(compress(document)).decode()
+    digest = sha256(document).hexdigest()
+    mark = "inferometer-result"
+    begin = f"{mark} begin lines=1 bytes={len(document)} sha256={digest}"
+    found = _Download(_Log([begin, f"{mark} 1 {gz}", f"{mark} end sha256={digest}"])).attempt()
+    assert (found.document, found.reason) == (None, "ResultTooLarge")
 
 
 def test_no_run_holds_a_result_while_it_waits() -> None:

@@ -9,7 +9,6 @@ import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 
 LOG_BYTES = 8 * 1024 * 1024
@@ -22,11 +21,19 @@ DOCUMENT_BYTES = 8 * 1024 * 1024
 """Largest document that is transferred: in memory a document takes 17 times its size, and the
 operator has 256 MiB."""
 
+_MOST_OBJECTS = 80_000
+_MOST_VALUES = 600_000
+"""Of JSON in a document. The largest documents of windows and samples have half as many; a document
+of small objects would take a hundred times its size in memory."""
+
 _PREFIX = "inferometer-result "
 _TOO_LARGE = "too-large "
 _CHUNK_BYTES = 6000  # a multiple of 3: base64 without padding, 8,000 characters
 _BEGIN = re.compile(r"begin lines=([0-9]{1,6}) bytes=([0-9]{1,9}) sha256=([0-9a-f]{64})")
 _LINE = re.compile(r"([1-9][0-9]{0,5}) ([A-Za-z0-9+/=]+)")
+_MARK = b"\n" + _PREFIX.encode()
+_STEP_BYTES = 64 * 1024
+"""How much is decompressed at once: a few bytes may stand for megabytes."""
 _GZIP = 31  # zlib's window bits for its largest window with gzip's head and checksum
 
 
@@ -41,8 +48,10 @@ class TooLargeError(ValueError):
 def encode_for_log(document: bytes, *, limit_bytes: int = LOG_BYTES) -> list[str]:
     """Return a document as lines of at most 8 KiB, without line ends, for `decode_log`.
 
-    Raises TooLargeError if they would take more than `limit_bytes`, line ends included.
+    Raises TooLargeError if they would take more than `limit_bytes`, line ends included, or if
+    `check_values` does.
     """
+    check_values(document)
     text = b64encode(compress(document)).decode("ascii")
     step = _CHUNK_BYTES // 3 * 4
     chunks = [text[at : at + step] for at in range(0, len(text), step)]
@@ -61,85 +70,139 @@ def encode_for_log(document: bytes, *, limit_bytes: int = LOG_BYTES) -> list[str
     return lines
 
 
+def check_values(document: bytes | bytearray) -> None:
+    """Raise TooLargeError if a JSON document would take too much memory in its reader."""
+    objects = document.count(b"{") - document.count(b"{}")
+    values = document.count(b",")
+    if objects > _MOST_OBJECTS or values > _MOST_VALUES:
+        raise TooLargeError(
+            f"The result document has {objects} objects and {values} values, and at most "
+            f"{_MOST_OBJECTS} and {_MOST_VALUES} can be handed over."
+        )
+
+
 def omission_lines(sentence: str) -> list[str]:
     """Return the lines that replace a document which is too large, and say why."""
     return [f"{_PREFIX}{_TOO_LARGE}{' '.join(sentence.split())}"]
 
 
-@dataclass(slots=True)
-class _Unpacking:
-    """The part of a document that was read from a log so far."""
+class LogDecoder:
+    """Decodes the document of `encode_for_log` while its log arrives, in pieces of any size.
 
-    lines: int
-    size: int
-    digest: str
-    chunks: list[bytes]
-
-
-def decode_log(lines: Iterable[str]) -> bytes:
-    """Return the document of `encode_for_log`, from a log that may have other lines in between.
-
-    Raises IncompleteError if a part of it is missing or modified, TooLargeError if it was omitted
-    because of its size.
+    The log may have other lines in between. They are dropped at once: of any log, this holds the
+    document, one of its lines, and little else.
     """
-    found: _Unpacking | None = None
-    for line in lines:
-        text = line.rstrip("\r\n")
-        if not text.startswith(_PREFIX):
-            continue
-        words = text.removeprefix(_PREFIX)
+
+    def __init__(self) -> None:
+        self._rest = b"\n"
+        self._begun: _Unpacking | None = None
+        self._document: bytearray | None = None
+
+    def feed(self, piece: bytes) -> bool:
+        """Take the next piece of the log; return whether more of it is needed.
+
+        Raises IncompleteError if a line of the document is missing or modified, TooLargeError if
+        the document was omitted because of its size.
+        """
+        text, at = self._rest + piece, 0
+        while self._document is None:
+            begin = text.find(_MARK, at)
+            if begin < 0:
+                # A mark may have begun in this piece.
+                self._rest = text[max(at, len(text) - len(_MARK) + 1) :]
+                return True
+            end = text.find(b"\n", begin + 1)
+            if end < 0 and len(text) - begin <= LINE_BYTES:
+                self._rest = text[begin:]
+                return True
+            # A longer line is none that was written: what is kept of it is garbled.
+            line = text[begin + len(_MARK) : begin + LINE_BYTES if end < 0 else end]
+            self._take(line[:LINE_BYTES].decode(errors="replace").rstrip("\r"))
+            at = len(text) if end < 0 else end
+        return False
+
+    def finish(self) -> bytearray:
+        """Return the document after the end of the log. Raises IncompleteError, TooLargeError."""
+        self.feed(b"\n")
+        if self._document is not None:
+            return self._document
+        if self._begun is None:
+            raise IncompleteError("The log holds no result document.")
+        raise IncompleteError(
+            f"The log ends after {self._begun.taken} of the {self._begun.lines} lines of the "
+            "result document."
+        )
+
+    def _take(self, words: str) -> None:
         if begin := _BEGIN.fullmatch(words):
-            found = _Unpacking(int(begin[1]), int(begin[2]), begin[3], [])
-        elif words.startswith(_TOO_LARGE) and found is None:
+            self._begun = _Unpacking(int(begin[1]), int(begin[2]), begin[3])
+        elif words.startswith(_TOO_LARGE) and self._begun is None:
             raise TooLargeError(words.removeprefix(_TOO_LARGE))
-        elif found is None:
+        elif self._begun is None:
             raise IncompleteError(
                 "The log holds the end of a result document, but not its start: the first lines "
                 "are lost."
             )
-        elif words == f"end sha256={found.digest}":
-            return _document(found)
+        elif words == f"end sha256={self._begun.digest}":
+            self._document = self._begun.finish()
         else:
-            found.chunks.append(_chunk(words, found))
-    if found is None:
-        raise IncompleteError("The log holds no result document.")
-    raise IncompleteError(
-        f"The log ends after {len(found.chunks)} of the {found.lines} lines of the result document."
-    )
+            self._begun.take(words)
 
 
-def _chunk(words: str, found: _Unpacking) -> bytes:
-    due = len(found.chunks) + 1
-    line = _LINE.fullmatch(words)
-    if line is None or int(line[1]) != due or due > found.lines:
-        raise IncompleteError(
-            f"Line {due} of the {found.lines} lines of the result document was due in the log, but "
-            f"{words[:40]!r} stands there."
-        )
-    try:
-        chunk = b64decode(line[2], validate=True)
-    except Base64Error:
-        chunk = b""
-    # Two spellings of the same bytes exist, of which one was written.
-    if b64encode(chunk).decode("ascii") != line[2]:
-        raise IncompleteError(
-            f"Line {due} of the {found.lines} lines of the result document is garbled in the log."
-        )
-    return chunk
+class _Unpacking:
+    """The part of a document that was read from a log so far."""
+
+    def __init__(self, lines: int, size: int, digest: str) -> None:
+        self.lines, self.size, self.digest = lines, size, digest
+        self.taken = 0
+        self._gzip = zlib.decompressobj(wbits=_GZIP)
+        self._document = bytearray()
+
+    def take(self, words: str) -> None:
+        """Take the next line. Raises IncompleteError."""
+        due = self.taken + 1
+        line = _LINE.fullmatch(words)
+        if line is None or int(line[1]) != due or due > self.lines:
+            raise IncompleteError(
+                f"Line {due} of the {self.lines} lines of the result document was due in the log, "
+                "but another one stands there."
+            )
+        try:
+            chunk = b64decode(line[2], validate=True)
+        except Base64Error:
+            chunk = b""
+        # Two spellings of the same bytes exist, of which one was written.
+        if b64encode(chunk).decode("ascii") != line[2]:
+            raise IncompleteError(
+                f"Line {due} of the {self.lines} lines of the result document is garbled in the "
+                "log."
+            )
+        self.taken = due
+        _decompress_into(self._document, self._gzip, chunk)
+
+    def finish(self) -> bytearray:
+        """Return the whole document. Raises IncompleteError."""
+        if self.taken != self.lines:
+            raise IncompleteError(
+                f"The log holds {self.taken} of the {self.lines} lines of the result document."
+            )
+        _check_end(self._gzip, "in the log")
+        document = self._document
+        if len(document) != self.size or sha256(document).hexdigest() != self.digest:
+            raise IncompleteError(
+                f"The result document in the log has {len(document)} bytes instead of "
+                f"{self.size}, or another checksum: it was modified in transfer."
+            )
+        return document
 
 
-def _document(found: _Unpacking) -> bytes:
-    if len(found.chunks) != found.lines:
-        raise IncompleteError(
-            f"The log holds {len(found.chunks)} of the {found.lines} lines of the result document."
-        )
-    document = decompress(b"".join(found.chunks))
-    if len(document) != found.size or sha256(document).hexdigest() != found.digest:
-        raise IncompleteError(
-            f"The result document in the log has {len(document)} bytes instead of "
-            f"{found.size}, or another checksum: it was modified in transfer."
-        )
-    return document
+def decode_log(lines: Iterable[str]) -> bytearray:
+    """Return the document in the lines of a log. See LogDecoder."""
+    decoder = LogDecoder()
+    for line in lines:
+        if not decoder.feed(line.encode() + b"\n"):
+            break
+    return decoder.finish()
 
 
 def compress(document: bytes) -> bytes:
@@ -148,19 +211,36 @@ def compress(document: bytes) -> bytes:
     return gzip.compress(document) + gzip.flush()
 
 
-def decompress(gz: bytes) -> bytes:
-    """Return what `compressed` was given; raises IncompleteError."""
-    gzip = zlib.decompressobj(wbits=_GZIP)
-    try:
-        document = gzip.decompress(gz, DOCUMENT_BYTES + 1)
-    except zlib.error as error:
-        raise IncompleteError(f"The result document cannot be decompressed: {error}.") from error
-    if not gzip.eof or gzip.unused_data or len(document) > DOCUMENT_BYTES:
-        raise IncompleteError(
-            f"The result document, compressed to {len(gz)} bytes, is cut, has something behind it, "
-            f"or is larger than {DOCUMENT_BYTES} bytes."
-        )
+def decompress(gz: bytes) -> bytearray:
+    """Return what `compress` was given; raises IncompleteError."""
+    gzip, document = zlib.decompressobj(wbits=_GZIP), bytearray()
+    for at in range(0, len(gz), _STEP_BYTES):
+        _decompress_into(document, gzip, gz[at : at + _STEP_BYTES])
+    _check_end(gzip, f"of {len(gz)} compressed bytes")
     return document
+
+
+def _decompress_into(document: bytearray, gzip: "zlib._Decompress", gz: bytes) -> None:
+    has_more = bool(gz)
+    while has_more:
+        if gzip.eof:
+            raise IncompleteError("The result document has something behind its end.")
+        try:
+            part = gzip.decompress(gz, _STEP_BYTES)
+        except zlib.error as error:
+            raise IncompleteError(
+                f"The result document cannot be decompressed: {error}."
+            ) from error
+        document += part
+        if len(document) > DOCUMENT_BYTES:
+            raise IncompleteError(f"The result document is larger than {DOCUMENT_BYTES} bytes.")
+        gz = gzip.unused_data or gzip.unconsumed_tail
+        has_more = bool(gz) or (len(part) == _STEP_BYTES and not gzip.eof)
+
+
+def _check_end(gzip: "zlib._Decompress", where: str) -> None:
+    if not gzip.eof:
+        raise IncompleteError(f"The result document {where} is cut.")
 
 
 def split_parts(gz: bytes) -> list[bytes]:

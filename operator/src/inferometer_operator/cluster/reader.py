@@ -5,6 +5,7 @@ now.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ from inferometer_operator.reconcile.observed import Json
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _LOG_LIMIT_BYTES = 24 << 20
 """More than a load generator may write: its document has at most 8 MiB."""
+_LOG_PIECE_BYTES = 64 << 10
 _LOG_SECONDS = 60.0
 _EVENT_LIMIT = 200
 """Bounds the memory that a namespace with many events may take at each read."""
@@ -111,11 +113,12 @@ class Reader:
         """Return the warnings about an object, newest last."""
         return await self._events(namespace, f"involvedObject.uid={uid},type=Warning")
 
-    async def read_log(self, namespace: str, pod: str, container: str) -> list[str]:
-        """Return the lines of a container's log.
+    async def stream_log(self, namespace: str, pod: str, container: str) -> AsyncIterator[bytes]:
+        """Yield a container's log in pieces as they arrive, 24 MiB at most.
 
         Raises ApiError if the API server cannot read it, UnreachableError if it does not end.
         """
+        rest = _LOG_LIMIT_BYTES
         try:
             async with (
                 asyncio.timeout(_LOG_SECONDS),
@@ -126,10 +129,12 @@ class Reader:
                     silence_seconds=_LOG_SECONDS,
                 ) as stream,
             ):
-                text = await stream.read()
+                # A kubelet that knows no limit sends more.
+                while rest > 0 and (piece := await stream.read(min(rest, _LOG_PIECE_BYTES))):
+                    rest -= len(piece)
+                    yield piece
         except (TimeoutError, aiohttp.ClientError) as error:
             raise UnreachableError(f"The log of pod {pod} did not end.") from error
-        return text.decode(errors="replace").splitlines()
 
     async def _events(self, namespace: str, fields: str) -> tuple[Json, ...]:
         answer = await self.connection.request(

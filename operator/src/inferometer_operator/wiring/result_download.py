@@ -9,10 +9,16 @@ import ctypes
 import gc
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from inferometer_api.results.reading import UnreadableResultError, read_result
-from inferometer_api.results.result_transport import IncompleteError, TooLargeError, decode_log
+from inferometer_api.results.result_transport import (
+    IncompleteError,
+    LogDecoder,
+    TooLargeError,
+    check_values,
+)
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import DownloadedResult, Json
@@ -113,26 +119,33 @@ async def download_result(reader: Reader, pod: Json) -> DownloadedResult:
     """Return the result in the log of an ended load pod, or why there is none."""
     metadata = pod["metadata"]
     container = pod["spec"]["containers"][0]["name"]
+    decoder = LogDecoder()
+    log = reader.stream_log(metadata["namespace"], metadata["name"], container)
     try:
-        lines = await reader.read_log(metadata["namespace"], metadata["name"], container)
+        # What is no part of a result is dropped as it arrives: a log may be long.
+        async with aclosing(log):
+            async for piece in log:
+                if not decoder.feed(piece):
+                    break
+        document = decoder.finish()
+        check_values(document)
     except (ApiError, UnreachableError) as error:
         # Whatever it is passes: a kubelet that starts does not know its pods yet.
         message = f"Cannot read the log of pod {metadata['name']}: {error}"
         return DownloadedResult(None, message, "ResultLost", passing=True)
-    # Several megabytes: parsed in a thread, so that the event loop continues.
-    found = await asyncio.to_thread(_parse_result, lines)
-    lines.clear()
-    return found
-
-
-def _parse_result(lines: list[str]) -> DownloadedResult:
-    try:
-        document = decode_log(lines)
-        return DownloadedResult(read_result(document, source="The result in the log").document)
-    except (IncompleteError, UnreadableResultError) as error:
+    except IncompleteError as error:
         return DownloadedResult(None, str(error))
     except TooLargeError as error:
         return DownloadedResult(None, str(error), "ResultTooLarge")
+    # Several megabytes: parsed in a thread, so that the event loop continues.
+    return await asyncio.to_thread(_parse_result, document)
+
+
+def _parse_result(document: bytearray) -> DownloadedResult:
+    try:
+        return DownloadedResult(read_result(document, source="The result in the log").document)
+    except UnreadableResultError as error:
+        return DownloadedResult(None, str(error))
 
 
 def _release_memory() -> None:

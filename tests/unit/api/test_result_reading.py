@@ -1,0 +1,35 @@
+"""A damaged result document costs its reader little, however large it is."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from inferometer_api.results.reading import UnreadableResultError, read_result
+from support.results import a_result
+
+_WHOLE = json.loads(a_result().model_dump_json(exclude_none=True))
+
+
+@pytest.mark.parametrize(
+    ("where", "damage"),
+    [
+        ("scenarios", [{}] * 20_000),
+        ("scenarios", [None] * 20_000),
+        ("environment", {**_WHOLE["environment"], "images": dict.fromkeys(map(str, range(5000)))}),
+    ],
+)
+def test_a_damaged_document_has_few_errors(where: str, damage: object) -> None:
+    """The errors of a list of 8 MiB took 15 GB, which ended the operator."""
+    with pytest.raises(UnreadableResultError, match=f"is damaged at {where}") as caught:
+        read_result(json.dumps(_WHOLE | {where: damage}), source="The result")
+    cause = caught.value.__cause__
+    assert isinstance(cause, ValidationError)
+    assert cause.error_count() <= 20
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
+def test_a_deeply_nested_text_is_no_result(text: str) -> None:
+    """The reader's stack is as bounded as its memory."""
+    with pytest.raises(UnreadableResultError, match="is not JSON"):
+        read_result(text, source="The result")
