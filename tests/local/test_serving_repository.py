@@ -31,7 +31,8 @@ FLAVOURS = {"http": over_http, "grpc": over_grpc}
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """Serve a model that copies its input."""
     path = tmp_path_factory.mktemp("copy") / "copy.onnx"
-    with serving(onnx_models.save(onnx_models.identity(), path)) as process:
+    model = onnx_models.save(onnx_models.identity(), path)
+    with serving(model, "--model-control-mode", "explicit") as process:
         yield process
 
 
@@ -174,6 +175,20 @@ def test_a_model_goes_once_what_is_being_read_for_it_is_put(tmp_path: Path) -> N
         return retired[0]
 
     assert not asyncio.run(loaded_while_reading())
+
+
+@pytest.mark.parametrize("flavour", list(FLAVOURS))
+def test_a_client_of_a_run_cannot_take_the_model_away(flavour: str, tmp_path: Path) -> None:
+    """By default a server refuses to load and unload, whatever the protocol, and serves on."""
+    path = onnx_models.save(onnx_models.identity(), tmp_path / "copy.onnx")
+    with serving(path) as server:
+        url = server.http_url if flavour == "http" else server.grpc_url
+        with FLAVOURS[flavour].InferenceServerClient(url) as client:
+            for call in (client.load_model, client.unload_model):
+                with pytest.raises(InferenceServerException, match="model-control-mode") as caught:
+                    call("copy")
+                assert caught.value.status() in {"403", "StatusCode.PERMISSION_DENIED"}
+            np.testing.assert_array_equal(_infer(client), np.ones((1, 4)))
 
 
 @pytest.mark.parametrize("call", ["load_model", "unload_model"])

@@ -11,6 +11,7 @@ class RefusalReason(Enum):
     """Why a request was not answered, whatever the protocol."""
 
     INVALID = "invalid"
+    FORBIDDEN = "forbidden"
     NOT_FOUND = "not found"
     TOO_LARGE = "too large"
     UNSUPPORTED = "unsupported"

@@ -8,6 +8,13 @@ from pathlib import Path
 from typing import Any
 
 
+class ModelControlMode(StrEnum):
+    """Whether clients may load and unload the model, in Triton's words."""
+
+    NONE = "none"
+    EXPLICIT = "explicit"
+
+
 class Device(StrEnum):
     """What a model runs on."""
 
@@ -36,6 +43,7 @@ class ServeOptions:
     warm_up_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     warm_up_inputs: Path | None = None
     drain_seconds: float = 30.0
+    model_control_mode: ModelControlMode = ModelControlMode.NONE
     run: str = ""
     """The run that the server was started for; empty where it was not."""
     run_namespace: str = ""
@@ -96,6 +104,13 @@ def _device(text: str) -> Device:
         return Device(text.upper())
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no device: CPU or GPU") from error
+
+
+def _control_mode(text: str) -> ModelControlMode:
+    try:
+        return ModelControlMode(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not none or explicit") from error
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -186,6 +201,13 @@ OPTIONS: tuple[Option, ...] = (
         30.0,
         "How long requests in flight may take to end after SIGTERM.",
         "SECONDS",
+    ),
+    Option(
+        "model_control_mode",
+        _control_mode,
+        ModelControlMode.NONE,
+        "Whether clients may load and unload the model: none or explicit.",
+        "MODE",
     ),
     Option("run", str, "", "The run that it serves: the label run of its metrics.", "NAME"),
     Option("run_namespace", str, "", "That run's namespace: the label run_namespace.", "NAME"),

@@ -17,7 +17,7 @@ from inferometer_serving.job_thread import JobThread
 from inferometer_serving.metadata import MODEL_VERSION
 from inferometer_serving.metrics import ServerMetrics
 from inferometer_serving.model.session import Interrupt
-from inferometer_serving.options import ServeOptions
+from inferometer_serving.options import ModelControlMode, ServeOptions
 from inferometer_serving.request_router import Counters, Loaded, RequestRouter, load_and_warm
 from inferometer_serving.statistics import Statistics
 
@@ -71,7 +71,7 @@ class ServerState:
 
         Raises RequestRefusedError if that cannot be.
         """
-        self._check_name(name)
+        self._check_control(name)
         if parameters:
             raise invalid(
                 f"The model was to be loaded with the parameters {', '.join(sorted(parameters))}: "
@@ -88,9 +88,10 @@ class ServerState:
     async def unload(self, name: str) -> None:
         """Serve the model no more, and return once its requests in flight are answered.
 
-        Raises RequestRefusedError for another model, and while the server loads or drains.
+        Raises RequestRefusedError for another model, while the server loads or drains, and if
+        clients may not.
         """
-        self._check_name(name)
+        self._check_control(name)
         if self.phase in (Phase.LOADING, Phase.DRAINING):
             raise self.unavailable()
         async with self._changes:
@@ -210,6 +211,15 @@ class ServerState:
         del leaving
         gc.unfreeze()
         gc.collect()
+
+    def _check_control(self, name: str) -> None:
+        self._check_name(name)
+        if self.options.model_control_mode is not ModelControlMode.EXPLICIT:
+            raise RequestRefusedError(
+                RefusalReason.FORBIDDEN,
+                "This server does not let clients load or unload its model, which may be measured "
+                "now: start it with --model-control-mode explicit for that.",
+            )
 
     def _check_name(self, name: str) -> None:
         if name != self.options.model_name:

@@ -228,6 +228,8 @@ def grpc_status(refusal: RefusalReason) -> grpc.StatusCode:
     match refusal:
         case RefusalReason.INVALID:
             return grpc.StatusCode.INVALID_ARGUMENT
+        case RefusalReason.FORBIDDEN:
+            return grpc.StatusCode.PERMISSION_DENIED
         case RefusalReason.NOT_FOUND:
             return grpc.StatusCode.NOT_FOUND
         case RefusalReason.TOO_LARGE:

@@ -19,6 +19,8 @@ def http_status(refusal: RefusalReason) -> HTTPStatus:
     match refusal:
         case RefusalReason.INVALID:
             return HTTPStatus.BAD_REQUEST
+        case RefusalReason.FORBIDDEN:
+            return HTTPStatus.FORBIDDEN
         case RefusalReason.NOT_FOUND:
             return HTTPStatus.NOT_FOUND
         case RefusalReason.TOO_LARGE:
