@@ -11,7 +11,7 @@ from functools import partial
 
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.fleet_workers import QUERIES_A_SECOND, a_second
+from bench.fleet_workers import QUERIES_A_SECOND, TOKEN, a_second
 from bench.model_files import TINY
 from bench.null_server import null_server, require_null_server
 from bench.paced import Rate, paced
@@ -60,7 +60,9 @@ def _sizes(place: Place) -> Figures:
 
 async def _measured(place: Place, size: int) -> Figures:
     """Let simulated workers report for some seconds and return the cost."""
-    planned = PlannedFleet(starts_workers=False, ready_deadline_seconds=int(_MOST_SECONDS))
+    planned = PlannedFleet(
+        starts_workers=False, token=TOKEN, ready_deadline_seconds=int(_MOST_SECONDS)
+    )
     async with Fleet.start(planned, size) as fleet:
         carrier = _locust_carrier(fleet)
         command = [sys.executable, "-m", "bench.fleet_workers", str(carrier.port), str(size)]

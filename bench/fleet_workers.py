@@ -15,6 +15,7 @@ import zmq
 from numpy.random import default_rng
 
 from inferometer_loadgen.fleet.clock_sync import own_clock
+from inferometer_loadgen.fleet.curve_keys import secure_client
 from inferometer_loadgen.fleet.deltas import DeltaReader
 from inferometer_loadgen.fleet.messages import (
     ORDERS,
@@ -40,6 +41,8 @@ from inferometer_loadgen.fleet.messages import (
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.schedule.steps import End
 
+TOKEN = "simulated"  # noqa: S105 - of a fleet on loopback
+"""The fleet's."""
 QUERIES_A_SECOND = 500
 """Of each worker."""
 _SECOND_NS = 1_000_000_000
@@ -79,6 +82,7 @@ class _Worker:
         self._begun_ns = 0
         self.socket.setsockopt(zmq.IDENTITY, self._name.encode())
         self.socket.setsockopt(zmq.LINGER, 0)
+        secure_client(self.socket, TOKEN)
         self.socket.connect(f"tcp://127.0.0.1:{port}")
         self._send("client_ready", _LOCUST_VERSION)
         self._send_message(Hello(own_clock() if index else ClockIdentity("", ""), ""))

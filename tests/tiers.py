@@ -20,6 +20,7 @@ PARALLEL = (
     "tests/api/*",
     "tests/local/test_wire_*.py",
     "tests/local/test_serving_*.py",
+    "tests/local/test_fleet_port.py",
 )
 """The gate's tests that run on all cores at once."""
 SERIAL = ("tests/local/test_smoke.py", "tests/cluster/test_smoke.py")

@@ -129,7 +129,6 @@ def test_a_wrong_start_is_refused_with_a_message(
 
 def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
     """The audit log has no verb that is not listed, and none was denied."""
-    labels = {"inferometer.dev/allow-use": "true"}
     kubectl = stage.control_plane.kubectl
     claim = {
         "spec": {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -137,8 +136,9 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
     for kind, name, body in (
         ("PersistentVolumeClaim", "models", claim),
         ("Secret", "headers", {}),
-        ("Service", "mine", {"spec": {"ports": [{"port": 80}]}}),
+        ("Service", "mine", {"spec": {"selector": {"app": "mine"}, "ports": [{"port": 80}]}}),
     ):
+        labels = {"inferometer.dev/allow-use": "headers" if kind == "Secret" else "true"}
         named = {"metadata": {"name": name, "labels": labels}, **body}
         stage.api.create(kind, stage.namespace, named)
 

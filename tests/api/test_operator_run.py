@@ -113,7 +113,8 @@ def test_what_is_never_cleaned_up_is_left_until_the_run_is_deleted(stage: Stage)
 
 def test_a_run_against_a_service_starts_no_server(stage: Stage) -> None:
     """An External server is measured where it is."""
-    service = {"metadata": {"name": "mine"}, "spec": {"ports": [{"port": 8001}]}}
+    spec = {"selector": {"app": "mine"}, "ports": [{"port": 8001}]}
+    service = {"metadata": {"name": "mine"}, "spec": spec}
     stage.api.create("Service", stage.namespace, service)
     stage.start_operator()
     stage.apply(

@@ -93,7 +93,8 @@ def test_an_external_servers_agents_are_found_by_its_pods(stage: Stage, agents: 
     stage.start_operator(agent={"namespace": agents})
     grant_agents(stage.api, agents, stage.namespace)
     write_slice(stage, agents, AGENT, endpoint("node7", "10.1.0.7"))
-    service = {"metadata": {"name": "theirs"}, "spec": {"ports": [{"port": 80}]}}
+    spec = {"selector": {"app": "theirs"}, "ports": [{"port": 80}]}
+    service = {"metadata": {"name": "theirs"}, "spec": spec}
     stage.api.create("Service", stage.namespace, service)
     uid = a_pod_on(stage, "node7")
     pod = {"namespace": stage.namespace, "name": "one", "uid": uid}

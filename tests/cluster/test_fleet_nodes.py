@@ -144,8 +144,13 @@ def _provide(cluster: Cluster, namespace: str, folder: Path) -> None:
     cluster.kubectl("create", "secret", "tls", "client", *pair, *here)
     authority = f"--from-file=ca.crt={client.authority}"
     cluster.kubectl("create", "secret", "generic", "authority", authority, *here)
-    for what in ("secret/token", "secret/client", "secret/authority", "configmap/times"):
-        cluster.kubectl("label", what, f"{ALLOW_USE_LABEL}=true", *here)
+    for what, use in (
+        ("secret/token", "headers"),
+        ("secret/client", "tls"),
+        ("secret/authority", "tls"),
+        ("configmap/times", "true"),
+    ):
+        cluster.kubectl("label", what, f"{ALLOW_USE_LABEL}={use}", *here)
 
 
 def _measured_as_one(cluster: Cluster, namespace: str, master: str) -> None:

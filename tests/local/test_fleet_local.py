@@ -284,7 +284,7 @@ def test_a_killed_session_leaves_no_process(oracle: OracleProcess) -> None:
 def _pod_fleet(**facts: Any) -> PlannedFleet:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    return PlannedFleet(port=port, starts_workers=False, **facts)
+    return PlannedFleet(port=port, starts_workers=False, token="a-token", **facts)  # noqa: S106
 
 
 @contextmanager

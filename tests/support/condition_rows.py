@@ -189,7 +189,7 @@ def _bounded(workers: int) -> Settings:
 
 def _external_ready() -> PretendCluster:
     cluster = external()
-    cluster.service = {"spec": {"type": "ClusterIP"}}
+    cluster.service = {"spec": {"selector": {"app": "theirs"}}}
     return cluster.settle().start_load()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import uvloop
 from pydantic import ValidationError
 
-from inferometer_api.plan.launch import worker_command
+from inferometer_api.plan.launch import FLEET_TOKEN_VARIABLE, worker_command
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.reports import FinalReport
 from inferometer_api.plan.result_folder import POD_INDEX_VARIABLE
@@ -61,6 +61,7 @@ def _become_worker(plan: LoadPlan) -> None:
         index=int(index) - 1,
         has_parent=False,
     )
+    os.environ[FLEET_TOKEN_VARIABLE] = fleet.token
     # Locust patches the standard library for gevent, and must be the first that is imported.
     os.execv(command[0], command)  # noqa: S606 - our own command, and no shell
 

@@ -206,6 +206,7 @@ def test_a_name_is_no_option() -> None:
     shapes = {"--host=0.0.0.0": [1, 8]}
     run = read(a_run(load={"inputs": {"random": {"shapes": shapes}}}))
     parser = argparse.ArgumentParser()
+    parser.add_argument("--model")
     add_options(parser)
     command = server_command(
         run, ServerStart(layout=FetchedLayout(model_file="m.onnx"), python="py")

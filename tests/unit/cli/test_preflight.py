@@ -516,10 +516,13 @@ def test_the_key_of_a_trace_must_exist() -> None:
 def test_secrets_need_the_operators_permission() -> None:
     """Naming a Secret blocks the run if the operator does not allow Secrets."""
     run = _run(model={"uri": "s3://b/m.onnx", "credentialsSecret": "keys"})
-    named = dict.fromkeys(run_references(run), _object())
+    named = dict.fromkeys(run_references(run), _object("s3"))
     _only(reference_checks(run, Named(named, settings=ASSUMED)), "blocked", "allowSecrets is false")
     allowing = ASSUMED.model_copy(update={"allow_secrets": True})
     _only(reference_checks(run, Named(named, settings=allowing)), "ok")
+    named = dict.fromkeys(run_references(run), _object("headers"))
+    command = "kubectl label secret keys inferometer.dev/allow-use=s3 --overwrite"
+    _only(reference_checks(run, Named(named, settings=allowing)), "blocked", command)
 
 
 def _external(**external: Any) -> BenchmarkRun:
@@ -530,9 +533,18 @@ def _external(**external: Any) -> BenchmarkRun:
 @pytest.mark.parametrize(
     ("service", "state", "words"),
     [
-        ({"spec": {"ports": [{"port": 8000}]}}, "ok", "exists and has port 8000"),
+        (
+            {"spec": {"ports": [{"port": 8000}], "selector": {"app": "a"}}},
+            "ok",
+            "exists and has port 8000",
+        ),
+        ({"spec": {"ports": [{"port": 8000}]}}, "unknown", "has no selector"),
         ({"spec": {"ports": [{"port": 80}]}}, "blocked", "has no TCP port 8000; it has 80"),
-        ({"spec": {"ports": [], "clusterIP": "None"}}, "ok", "its pods must have port 8000"),
+        (
+            {"spec": {"ports": [], "clusterIP": "None", "selector": {"app": "a"}}},
+            "ok",
+            "its pods must have port 8000",
+        ),
         ({"spec": {"type": "ExternalName"}}, "blocked", "ExternalName"),
         (ABSENT, "blocked", "does not exist"),
         (FORBIDDEN, "unknown", "whether it exists"),

@@ -1,11 +1,12 @@
 """A run is carried out only if it is valid, available and allowed."""
 
 import copy
+from typing import Any
 
 import pytest
 
 from inferometer_operator.reconcile.acceptance import Rejection, is_allowed_url, parse_run
-from inferometer_operator.reconcile.observed import ObjectReference
+from inferometer_operator.reconcile.observed import EndpointList, ObjectReference
 from inferometer_operator.reconcile.references import raw_references
 from inferometer_operator.settings import Settings
 from support.condition_rows import a_cluster, complete, external, measuring
@@ -15,8 +16,9 @@ from support.run_table import BROKEN_RULES, VALID
 from support.runs import a_run, an_external_run
 
 S3 = {"uri": "s3://bucket/resnet50.onnx", "credentialsSecret": "keys"}
-SECRET = ObjectReference("Secret", "keys", "spec.model.credentialsSecret")
+SECRET = ObjectReference("Secret", "keys", "spec.model.credentialsSecret", "s3")
 LABEL = {"inferometer.dev/allow-use": "true"}
+FOR_S3 = {"inferometer.dev/allow-use": "s3"}
 
 
 def test_a_spec_is_judged_by_the_model_of_the_api() -> None:
@@ -76,22 +78,38 @@ def test_a_finished_unreadable_run_keeps_its_outcome() -> None:
 
 def test_secrets_are_for_operators_that_allow_them() -> None:
     """Without the setting no run may name one, whatever label it carries."""
-    refused = a_cluster({"model": S3}, references={SECRET: {"labels": LABEL}}).settle()
+    refused = a_cluster({"model": S3}, references={SECRET: {"labels": FOR_S3}}).settle()
     assert refused.says("Accepted") == ("False", "NotAllowed")
     assert "allowSecrets" in refused.message("Accepted")
     settings = SETTINGS.model_copy(update={"allow_secrets": True})
-    taken = a_cluster({"model": S3}, references={SECRET: {"labels": LABEL}}, settings=settings)
+    taken = a_cluster({"model": S3}, references={SECRET: {"labels": FOR_S3}}, settings=settings)
     assert taken.settle().says("Accepted") == ("True", "Accepted")
 
 
-@pytest.mark.parametrize("labels", [{}, None, {"inferometer.dev/allow-use": "false"}])
+@pytest.mark.parametrize(
+    "labels",
+    [{}, None, *({"inferometer.dev/allow-use": use} for use in ("false", "true", "headers"))],
+)
 def test_only_what_carries_the_label_may_be_named(labels: dict[str, str] | None) -> None:
-    """Its value must be "true"; an object without any labels is refused too."""
+    """Its value must be the purpose; an object without any labels is refused too."""
     settings = SETTINGS.model_copy(update={"allow_secrets": True})
     found = {} if labels is None else {"labels": labels}
     cluster = a_cluster({"model": S3}, references={SECRET: found}, settings=settings).settle()
     assert cluster.says("Accepted") == ("False", "NotAllowed")
     assert "spec.model.credentialsSecret" in cluster.message("Accepted")
+
+
+def test_keys_of_a_store_cannot_be_sent_as_headers() -> None:
+    """The author of a run chooses the server, which would read them."""
+    settings = SETTINGS.model_copy(update={"allow_secrets": True})
+    run: dict[str, Any] = {"model": S3, "load": {"headersSecret": "keys"}}
+    references = {each: {"labels": FOR_S3} for each in raw_references(stored(a_run(**run)))}
+    cluster = a_cluster(run, references=references, settings=settings).settle()
+    assert cluster.says("Accepted") == ("False", "NotAllowed")
+    message = cluster.message("Accepted")
+    assert "spec.load.headersSecret: the Secret keys does not carry" in message
+    assert "allow-use=headers" in message
+    assert "allow-use=s3" not in message
 
 
 def test_a_reference_that_was_not_read_counts_as_missing() -> None:
@@ -126,9 +144,9 @@ def test_every_object_that_a_run_names_is_a_reference() -> None:
     )
     assert set(raw_references(run)) == {
         SECRET,
-        ObjectReference("Secret", "headers", "spec.load.headersSecret"),
-        ObjectReference("Secret", "ca", "spec.load.tls.caSecret"),
-        ObjectReference("Secret", "client", "spec.load.tls.clientSecret"),
+        ObjectReference("Secret", "headers", "spec.load.headersSecret", "headers"),
+        ObjectReference("Secret", "ca", "spec.load.tls.caSecret", "tls"),
+        ObjectReference("Secret", "client", "spec.load.tls.clientSecret", "tls"),
         ObjectReference("ConfigMap", "data", "spec.load.inputs.file.uri"),
         ObjectReference("PersistentVolumeClaim", "traces", "spec.scenarios[0].trace.uri"),
     }
@@ -143,6 +161,44 @@ def test_a_service_that_leads_anywhere_is_refused(kind: str) -> None:
     cluster.service = {"spec": {"type": kind, "externalName": "metadata.internal"}}
     assert cluster.settle().says("Accepted") == ("False", "NotAllowed")
     assert "ExternalName" in cluster.message("Accepted")
+
+
+_OWN = {"kind": "Pod", "namespace": "team", "name": "mine", "uid": "u"}
+_NO_SELECTOR = {"spec": {"ports": [{"port": 8000}]}}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "words"),
+    [
+        ({"addresses": ["10.0.0.1"]}, "10.0.0.1 in its EndpointSlices is no pod of the namespace"),
+        ({"addresses": ["10.0.0.1"], "targetRef": {**_OWN, "kind": "Node"}}, "is no pod"),
+        ({"addresses": ["10.0.0.1"], "targetRef": {**_OWN, "namespace": "other"}}, "is no pod"),
+        ({"addresses": ["10.0.0.1"], "targetRef": {**_OWN, "uid": "invented"}}, "is no pod"),
+        ({"addresses": ["10.0.0.1"], "targetRef": _OWN}, ""),
+        (None, "no EndpointSlices that name pods"),
+    ],
+)
+def test_a_service_without_a_selector_must_lead_to_pods_of_its_namespace(
+    endpoint: dict[str, Any] | None, words: str
+) -> None:
+    """Of default/kubernetes it is the API server, of others any host."""
+    cluster = external()
+    cluster.service = _NO_SELECTOR
+    found = [] if endpoint is None else [{"nodeName": "n", **endpoint}]
+    slices = ({"addressType": "IPv4", "endpoints": found},)
+    cluster.behind_service = EndpointList(slices, pods=frozenset({("n", "u")}))
+    cluster.settle()
+    assert cluster.says("Accepted") == (("False", "NotAllowed") if words else ("True", "Accepted"))
+    assert words in cluster.message("Accepted")
+
+
+@pytest.mark.parametrize("backends", [None, EndpointList(refusal="endpointslices is forbidden")])
+def test_a_service_whose_slices_are_unknown_is_refused(backends: EndpointList | None) -> None:
+    """An operator that may not look lets nothing pass."""
+    cluster = external()
+    cluster.service, cluster.behind_service = _NO_SELECTOR, backends
+    assert cluster.settle().says("Accepted") == ("False", "NotAllowed")
+    assert "EndpointSlices" in cluster.message("Accepted")
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def behind(*endpoints: Object, pods: Iterable[tuple[str, str]] = ()) -> PretendC
     """Return a cluster whose External server's Service has these endpoints, and these its pods."""
     cluster = external()
     cluster.settings = SETTLED
-    cluster.service = {"spec": {"type": "ClusterIP"}}
+    cluster.service = {"spec": {"selector": {"app": "theirs"}}}
     cluster.agents = EndpointList(
         (list_agents(*(endpoint(f"node{n}", f"10.1.0.{n}") for n in (1, 2, 3))),)
     )
@@ -304,7 +304,7 @@ def test_a_service_whose_pods_cannot_be_listed_is_reported() -> None:
     """With the API server's words."""
     cluster = external()
     cluster.settings = SETTLED
-    cluster.service = {"spec": {"type": "ClusterIP"}}
+    cluster.service = {"spec": {"selector": {"app": "theirs"}}}
     cluster.behind_service = EndpointList(refusal="endpointslices is forbidden")
     reason = plan_of(cluster.settle()).energy_unavailable_reason
     assert reason.endswith("theirs could not be listed: endpointslices is forbidden")

@@ -124,7 +124,7 @@ def test_nothing_is_listed_where_no_agents_are_settled() -> None:
     assert connection.requests == []
 
 
-@pytest.mark.parametrize("service", [None, {"spec": {"type": "ClusterIP"}}])
+@pytest.mark.parametrize("service", [None, {"spec": {"selector": {"app": "a"}}}])
 @pytest.mark.parametrize("run", [EXTERNAL, {**begun(EXTERNAL)}], ids=["begins", "has begun"])
 def test_an_external_servers_pods_are_listed_with_the_agents(
     run: Object, service: Object | None

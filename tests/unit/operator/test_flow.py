@@ -115,7 +115,7 @@ def test_a_job_that_is_over_makes_no_pod(condition: str, state: str, is_lost: bo
 def test_an_external_server_needs_no_deployment() -> None:
     """The Service's own name stands in the plan, and the run is Ready once load is sent."""
     cluster = external()
-    cluster.service = {"spec": {"type": "ClusterIP"}}
+    cluster.service = {"spec": {"selector": {"app": "theirs"}}}
     cluster.settle().start_load()
     plan = json.loads(cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"])
     assert [each["url"] for each in plan["servers"]] == ["http://theirs.team.svc:8000"]

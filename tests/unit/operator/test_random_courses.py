@@ -119,7 +119,7 @@ def _quota(cluster: PretendCluster) -> None:
 
 
 def _service(cluster: PretendCluster) -> None:
-    cluster.service = {"spec": {"type": "ClusterIP"}}
+    cluster.service = {"spec": {"selector": {"app": "theirs"}}}
 
 
 def _unscheduled(pod: Object) -> Object:

@@ -57,7 +57,7 @@ def whole_result(
         _part(config_map, name, uid)
         for config_map, name in zip(config_maps, reference.config_maps, strict=True)
     ]
-    document = decompress(join_parts(parts))
+    document = bytes(decompress(join_parts(parts)))
     digest = hashlib.sha256(document).hexdigest()
     if reference.sha256 is not None and digest != reference.sha256:
         raise IncompleteError(

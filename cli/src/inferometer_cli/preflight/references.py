@@ -59,12 +59,14 @@ def _reference_check(
             return blocked("named", f"{which}, which does not exist; create it first")
         return unknown("named", f"{which}; whether it may be used: {found.why}")
     labels = found["metadata"].get("labels") or {}
-    if labels.get(ALLOW_USE_LABEL) != reference.use:
+    label = labels.get(ALLOW_USE_LABEL)
+    if label != reference.use:
         kind = reference.kind.lower()
+        replacing = "" if label is None else " --overwrite"
         return blocked(
             "named",
             f"{which}, which lacks the label that permits it; run "
-            f"kubectl label {kind} {reference.name} {ALLOW_USE_LABEL}={reference.use}",
+            f"kubectl label {kind} {reference.name} {ALLOW_USE_LABEL}={reference.use}{replacing}",
         )
     if reference.kind == "ConfigMap" and (key := _key(run, reference)) is not None:
         keys = {**(found.get("data") or {}), **(found.get("binaryData") or {})}
@@ -109,6 +111,11 @@ def _service_check(name: str, port: int, found: Json | Unread) -> Check:
         )
     if missing := missing_port(found, port):
         return blocked("named", f"{which}. {missing.rstrip('.')}")
+    if not spec.get("selector"):
+        return unknown(
+            "named",
+            f"{which}, which has no selector; whether its EndpointSlices name its pods",
+        )
     if spec.get("clusterIP") == "None":
         return ok("named", f"{which}, which exists and is headless: its pods must have port {port}")
     return ok("named", f"{which}, which exists and has port {port}")

@@ -98,7 +98,7 @@ def _cluster_addresses(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator
         if uri.startswith("s3://") and spec.model.credentials_secret is None:
             yield (
                 "spec.model.credentialsSecret: s3:// needs the keys of its store; name a Secret "
-                "with accessKeyId and secretAccessKey, labelled inferometer.dev/allow-use=true."
+                "with accessKeyId and secretAccessKey, labelled inferometer.dev/allow-use=s3."
             )
     yield from _export_address(spec)
     for path, data in spec.data_addresses:

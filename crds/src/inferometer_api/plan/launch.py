@@ -163,6 +163,10 @@ def load_command(
     )
 
 
+FLEET_TOKEN_VARIABLE = "INFEROMETER_FLEET_TOKEN"  # noqa: S105 - its name
+"""The environment variable with the fleet's token, for its master and workers."""
+
+
 def fleet_pods(run: BenchmarkRun) -> int:
     """Return how many pods drive the load of a resolved run: a fleet's workers and their master."""
     workers = run.spec.load.workers
@@ -174,10 +178,11 @@ def worker_command(
 ) -> tuple[str, ...]:
     """Return the command line of one worker of a fleet, the `index`-th from 0.
 
-    Locust's master, at `host` and `port`, sends it the plan. With `has_parent` it exits as soon as
-    its standard input is closed, so that it never outlives its parent. It hosts one measuring
-    process. Exit codes: 0 the master reported the end of the run; 1 it lost its master (no
-    heartbeat for 10 s) or its measuring process; 143 SIGTERM.
+    Locust's master, at `host` and `port`, sends it the plan. FLEET_TOKEN_VARIABLE must hold
+    the fleet's token. With `has_parent` it exits as soon as its standard input is closed, so that
+    it never outlives its parent. It hosts one measuring process. Exit codes: 0 the master reported
+    the end of the run; 1 it lost its master (no heartbeat for 10 s) or its measuring process; 143
+    SIGTERM.
     """
     return (
         python,

@@ -46,6 +46,9 @@ listens on loopback only; otherwise on every address."""
     """Port of Locust's web page; 0 selects a free one. Absent: no web page."""
     starts_workers: bool = True
     """Whether the master starts its workers on this machine; otherwise they are pods."""
+    token: str = ""
+    """Secret of the fleet: its messages are encrypted with keys that come from it. Empty: the \
+master makes one for the workers that it starts."""
     ready_deadline_seconds: Integer = 120
     """Seconds for the workers to connect."""
 

@@ -63,11 +63,11 @@ class Tls(Document):
 
     ca_secret: DnsSubdomain | None = None
     """Secret whose ca.crt signed the server's certificate. It must carry the label \
-inferometer.dev/allow-use=true."""
+inferometer.dev/allow-use=tls."""
 
     client_secret: DnsSubdomain | None = None
     """Secret with tls.crt and tls.key of the client. It must carry the label \
-inferometer.dev/allow-use=true."""
+inferometer.dev/allow-use=tls."""
 
     server_name: _Host | None = None
     """Name that the server's certificate must contain. Absent: the host of the connection."""
@@ -130,7 +130,7 @@ https:// or grpcs://; a url selects TLS by its scheme."""
 
     headers_secret: DnsSubdomain | None = None
     """Secret whose entries are sent as headers (metadata with GRPC) of each request. It must \
-carry the label inferometer.dev/allow-use=true."""
+carry the label inferometer.dev/allow-use=headers."""
 
     headers_file: FilePath | None = None
     """Local runs: file of `Name: value` lines, sent as headers of each request."""

@@ -35,7 +35,7 @@ https://."""
     credentials_secret: DnsSubdomain | None = None
     """Secret with the keys of an s3:// store: accessKeyId, secretAccessKey and, if needed, \
 endpoint, region, sessionToken, caCertificate. It must carry the label \
-inferometer.dev/allow-use=true."""
+inferometer.dev/allow-use=s3."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """Name of the model in an External server. Only with runtime External."""

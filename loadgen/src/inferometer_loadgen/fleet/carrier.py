@@ -2,11 +2,15 @@
 
 import asyncio
 import contextlib
+import os
+import secrets
 import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from inferometer_api.plan.launch import worker_command
+from pydantic import ValidationError
+
+from inferometer_api.plan.launch import FLEET_TOKEN_VARIABLE, worker_command
 from inferometer_api.plan.load_plan import PlannedFleet
 from inferometer_loadgen.fleet.answers import WorkerLostError
 from inferometer_loadgen.fleet.bridge_protocol import (
@@ -17,6 +21,7 @@ from inferometer_loadgen.fleet.bridge_protocol import (
     SendOrder,
     ShowSecond,
     ToMaster,
+    WorkerLost,
 )
 from inferometer_loadgen.fleet.messages import (
     LONGEST_LINE_BYTES,
@@ -66,6 +71,7 @@ class LocustCarrier:
     def __init__(self, planned: PlannedFleet, workers: Sequence[int]) -> None:
         self._planned = planned
         self._workers = workers
+        self._token = planned.token or secrets.token_hex(16)
         self.port = 0
         """Port of the master, once it is open."""
         self.web_port: int | None = None
@@ -88,6 +94,7 @@ class LocustCarrier:
             *("--bind-host", bind_host(planned)),
             *("--port", str(planned.port)),
             *web,
+            token=self._token,
             has_output=True,
         )
         ready = await self._wait_for_master(self._master)
@@ -96,7 +103,9 @@ class LocustCarrier:
             command = worker_command(
                 sys.executable, host=planned.host, port=ready.port, index=index
             )
-            self._processes.append(await _start_process(*command, has_output=False))
+            self._processes.append(
+                await _start_process(*command, token=self._token, has_output=False)
+            )
 
     def send(self, order: Order, workers: Sequence[int]) -> None:
         """Send an order to some workers."""
@@ -111,12 +120,12 @@ class LocustCarrier:
         for worker, process in enumerate(self._processes):
             self._watches.append(asyncio.create_task(_watch(worker, process, listener)))
         for line in self._early_lines:
-            _dispatch(line, listener)
+            self._dispatch(line, listener)
         master = self._master
         if master is None or master.stdout is None:
             return
         while line := await master.stdout.readline():
-            _dispatch(line, listener)
+            self._dispatch(line, listener)
         loss_reason = _master_ended(await master.wait())
         for worker in self._workers:
             listener.on_lost(worker, loss_reason)
@@ -158,6 +167,18 @@ class LocustCarrier:
             "for the cause."
         )
 
+    def _dispatch(self, line: bytes, listener: WorkerListener) -> None:
+        """Pass one line of the master to the listener: a worker's message, or a loss."""
+        if not line.startswith(b"{"):
+            number, _, text = line.partition(b" ")
+            worker, message = int(number), _read_message(text)
+            if message is not None and worker in self._workers:
+                listener.on_message(worker, message)
+            return
+        report = FROM_MASTER.validate_json(line)
+        if isinstance(report, WorkerLost) and report.worker in self._workers:
+            listener.on_lost(report.worker, report.loss_reason)
+
     def _write(self, message: ToMaster) -> None:
         """Send a message to the master; `receive` reports a master that has ended."""
         pipe = None if self._master is None else self._master.stdin
@@ -172,15 +193,14 @@ def bind_host(planned: PlannedFleet) -> str:
     return planned.host if is_here else _EVERY_ADDRESS
 
 
-def _dispatch(line: bytes, listener: WorkerListener) -> None:
-    """Pass one line of the master to the listener: a worker's message, or a loss."""
-    if not line.startswith(b"{"):
-        number, _, message = line.partition(b" ")
-        listener.on_message(int(number), WORKER_MESSAGES.validate_json(message))
-        return
-    report = FROM_MASTER.validate_json(line)
-    if not isinstance(report, MasterReady):
-        listener.on_lost(report.worker, report.loss_reason)
+def _read_message(text: bytes) -> WorkerMessage | None:
+    """Return a worker's message, None if it is none."""
+    try:
+        return WORKER_MESSAGES.validate_json(text)
+    except ValidationError as error:
+        count = error.error_count()
+        sys.stderr.write(f"A worker's message was ignored: it has {count} errors.\n")
+        return None
 
 
 async def _watch(
@@ -192,9 +212,11 @@ async def _watch(
     listener.on_lost(worker, f"its process ended ({_describe_exit(code)})")
 
 
-async def _start_process(*command: str, has_output: bool) -> asyncio.subprocess.Process:
+async def _start_process(*command: str, token: str, has_output: bool) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *command,
+        # Not an argument: every user of a machine can read those.
+        env={**os.environ, FLEET_TOKEN_VARIABLE: token},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE if has_output else asyncio.subprocess.DEVNULL,
         limit=LONGEST_LINE_BYTES,

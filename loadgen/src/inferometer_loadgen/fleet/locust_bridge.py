@@ -24,6 +24,7 @@ from locust.exception import RPCError
 from locust.rpc import Message
 from locust.runners import STATE_MISSING, MasterRunner, WorkerRunner
 
+from inferometer_api.plan.launch import FLEET_TOKEN_VARIABLE
 from inferometer_loadgen.fleet.bridge_protocol import (
     FROM_MASTER,
     LOST_TYPE,
@@ -39,6 +40,7 @@ from inferometer_loadgen.fleet.bridge_protocol import (
 )
 from inferometer_loadgen.fleet.locust_web import LocustWebPage
 from inferometer_loadgen.fleet.parent_process import end_with_parent
+from inferometer_loadgen.fleet.secure_sockets import secure_locust
 
 MASTER_LOST_AFTER_SECONDS = 10.0
 _CHECK_SECONDS = 0.5
@@ -86,6 +88,7 @@ def run_master() -> int:
     del sys.argv[1:]  # Locust's web page would parse them as its own
     output = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    secure_locust(os.environ.pop(FLEET_TOKEN_VARIABLE, ""))
     environment = Environment(events=events)
     runner = environment.create_master_runner(arguments.bind_host, arguments.port)
     master = LocustMaster(runner, LineWriter(output, lambda: os._exit(1)))
@@ -111,6 +114,8 @@ class LocustMaster:
         self._writer = writer
         self._names: dict[int, str] = {}
         self._lost: set[int] = set()
+        self._handle_by_locust = runner.handle_message
+        runner.handle_message = self._handle_message  # type: ignore[method-assign]  # it has no hook
         runner.register_message(MESSAGE_TYPE, self._on_message)
         runner.register_message(LOST_TYPE, self._on_lost)
         gevent.spawn(self._check_heartbeats)
@@ -139,13 +144,29 @@ class LocustMaster:
 
     def _on_message(self, environment: Environment, msg: Message) -> None:
         del environment
-        worker: int = msg.data["worker"]
-        self._names[worker] = msg.node_id
-        self._writer.write(b"%d %s" % (worker, msg.data["line"]))
+        worker, line = msg.data["worker"], msg.data["line"]
+        if self._is_known(worker, msg.node_id) and line.find(b"\n") == len(line) - 1:
+            self._writer.write(b"%d %s" % (worker, line))
 
     def _on_lost(self, environment: Environment, msg: Message) -> None:
         del environment
-        self._report_lost(msg.data["worker"], msg.data["loss_reason"])
+        worker = msg.data["worker"]
+        if self._is_known(worker, msg.node_id):
+            self._report_lost(worker, msg.data["loss_reason"])
+
+    def _handle_message(self, client_id: str, msg: Message) -> None:
+        """Let Locust handle a message; one that it cannot handle ends nothing."""
+        try:
+            self._handle_by_locust(client_id, msg)
+        except Exception as error:  # noqa: BLE001 - Locust would receive no more
+            sys.stderr.write(f"A message of type {msg.type!r} was ignored: {error!r}.\n")
+
+    def _is_known(self, worker: int, name: str) -> bool:
+        """Return whether a worker has this name: that of the first that claimed its number."""
+        known = self._names.setdefault(worker, name)
+        if known != name:
+            sys.stderr.write(f"{name} claims to be worker {worker}, which is {known}: ignored.\n")
+        return known == name
 
     def _check_heartbeats(self) -> None:
         """Report workers without a heartbeat for four seconds."""
@@ -180,6 +201,7 @@ def run_worker(words: list[str]) -> int:
         end_with_parent()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     runners.WORKER_LOG_REPORT_INTERVAL = -1  # standard error is enough
+    secure_locust(os.environ.pop(FLEET_TOKEN_VARIABLE, ""))
     process = _start_measuring()
     if arguments.has_parent:
         gevent.spawn(_end_with_input, process)

@@ -5,7 +5,7 @@ now.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,7 +113,7 @@ class Reader:
         """Return the warnings about an object, newest last."""
         return await self._events(namespace, f"involvedObject.uid={uid},type=Warning")
 
-    async def stream_log(self, namespace: str, pod: str, container: str) -> AsyncIterator[bytes]:
+    async def stream_log(self, namespace: str, pod: str, container: str) -> AsyncGenerator[bytes]:
         """Yield a container's log in pieces as they arrive, 24 MiB at most.
 
         Raises ApiError if the API server cannot read it, UnreachableError if it does not end.

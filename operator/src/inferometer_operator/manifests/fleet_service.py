@@ -1,5 +1,7 @@
 """The headless Service that gives the pods of a fleet their DNS names."""
 
+from hashlib import sha256
+
 from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
     FLEET_PORT,
@@ -38,8 +40,11 @@ def fleet_service(owner: Owner) -> Manifest:
     }
 
 
-def planned_fleet(run: BenchmarkRun, owner: Owner) -> PlannedFleet | None:
-    """Return where the workers of a resolved run find their master, or None without a fleet."""
+def planned_fleet(run: BenchmarkRun, owner: Owner, token: str) -> PlannedFleet | None:
+    """Return where the workers of a resolved run find their master, or None without a fleet.
+
+    The fleet's token comes from the run's, so that workers cannot end the run by it.
+    """
     if run.spec.load.workers == 1:
         return None
     # The DNS name that Job and Service give to the pod of index 0.
@@ -48,5 +53,6 @@ def planned_fleet(run: BenchmarkRun, owner: Owner) -> PlannedFleet | None:
         host=host,
         port=FLEET_PORT,
         starts_workers=False,
+        token=sha256(f"fleet {token}".encode()).hexdigest(),
         ready_deadline_seconds=run.spec.server.ready_deadline_seconds,
     )

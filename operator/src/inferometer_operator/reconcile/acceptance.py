@@ -17,9 +17,10 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile.ceilings import beyond_ceilings
 from inferometer_operator.reconcile.context import ReconcileContext
+from inferometer_operator.reconcile.external_service import misdirection
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import run_references
-from inferometer_operator.reconcile.server_state import is_external_name, missing_port
+from inferometer_operator.reconcile.server_state import missing_port
 from inferometer_operator.reconcile.times import add_seconds
 
 _METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
@@ -112,11 +113,12 @@ def _forbidden_targets(context: ReconcileContext) -> Iterator[str]:
             f"(its setting externalAllowList: {listed}); use a Service of the run's namespace "
             "instead."
         )
-    service = context.observed.service
-    if external.service is not None and is_external_name(service):
+    observed = context.observed
+    wrong = misdirection(observed.service, observed.behind_service, context.namespace)
+    if external.service is not None and wrong:
         yield (
-            f"spec.server.external.service: {external.service.name} is a Service of type "
-            "ExternalName, which may point to any host; use one with pods behind it."
+            f"spec.server.external.service: {external.service.name} is a Service {wrong}; use one "
+            "with a selector of pods."
         )
 
 

@@ -28,7 +28,8 @@ class ReconcileContext:
     settings: Settings
     now: datetime
     token: str
-    """The bearer token for POST /stop that a new plan gives to its load generator."""
+    """The bearer token for POST /stop that a new plan gives to its load generator. The fleet's
+    token comes from it."""
 
     @property
     def status(self) -> RunStatus:

@@ -152,7 +152,7 @@ def _plan(
         inputs_file=inputs_path(context.run),
         trace_files=trace_paths(context.run),
         credentials=credentials_of(context.run),
-        fleet=planned_fleet(context.run, context.owner),
+        fleet=planned_fleet(context.run, context.owner, context.token),
         agents=found.agents,
         unmetered=found.unmetered,
         run_id=context.uid,

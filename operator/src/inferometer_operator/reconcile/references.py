@@ -27,12 +27,12 @@ def run_references(run: BenchmarkRun) -> tuple[ObjectReference, ...]:
 def _references(spec: RunSpec) -> tuple[ObjectReference, ...]:
     found = [
         *_in_address("spec.model.uri", spec.model.uri),
-        *_secret("spec.model.credentialsSecret", spec.model.credentials_secret),
-        *_secret("spec.load.headersSecret", spec.load.headers_secret),
+        *_secret("spec.model.credentialsSecret", spec.model.credentials_secret, use="s3"),
+        *_secret("spec.load.headersSecret", spec.load.headers_secret, use="headers"),
     ]
     if spec.load.tls is not None:
-        found += _secret("spec.load.tls.caSecret", spec.load.tls.ca_secret)
-        found += _secret("spec.load.tls.clientSecret", spec.load.tls.client_secret)
+        found += _secret("spec.load.tls.caSecret", spec.load.tls.ca_secret, use="tls")
+        found += _secret("spec.load.tls.clientSecret", spec.load.tls.client_secret, use="tls")
     if spec.load.inputs.file is not None:
         found += _in_address("spec.load.inputs.file.uri", spec.load.inputs.file.uri)
     if (export := spec.retention.export) is not None:

@@ -19,6 +19,7 @@ from inferometer_operator.reconcile.child_faults import (
     pod_creation_fault,
 )
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
+from inferometer_operator.reconcile.external_service import misdirection
 from inferometer_operator.reconcile.faults import (
     PodRequest,
     RunFault,
@@ -60,11 +61,6 @@ def job_was_created(context: ReconcileContext) -> bool:
     return measuring is not None and measuring.status != "Unknown"
 
 
-def is_external_name(service: Json | None) -> bool:
-    """Return whether a Service has no pods behind it, but a host name of its author's choice."""
-    return service is not None and (service.get("spec") or {}).get("type") == "ExternalName"
-
-
 def missing_port(service: Json | None, port: int) -> str:
     """Return that a Service does not have a port, and which it has; empty if it may have it.
 
@@ -99,10 +95,12 @@ def _external(context: ReconcileContext) -> ServerProgress:
                 f"{context.namespace}",
             )
         )
-    if is_external_name(context.observed.service):
-        found = f"The Service {target.name} became one of type ExternalName"
+    observed = context.observed
+    wrong = misdirection(observed.service, observed.behind_service, context.namespace)
+    if wrong:
+        found = f"The Service {target.name} became one {wrong}"
         return ServerProgress(fault=make_fault("NotAllowed", found))
-    if found := missing_port(context.observed.service, target.port):
+    if found := missing_port(observed.service, target.port):
         return ServerProgress(fault=make_fault("ServicePortNotFound", found))
     host = f"{target.name}.{context.namespace}.svc"
     return ServerProgress(

@@ -26,8 +26,10 @@ from inferometer_operator.reconcile.conditions import (
     is_true,
     read_status,
 )
+from inferometer_operator.reconcile.external_service import selects_pods
 from inferometer_operator.reconcile.observed import (
     ChildRole,
+    EndpointList,
     Json,
     ObjectReference,
     Observed,
@@ -120,6 +122,7 @@ class Observer:
         to_plan = not finished and children.get("plan") is None and not (load and has_started(load))
         to_keep = load is not None and ending(load) is not None and not is_collected(status)
         under_load = progress_under_load(memory.report) is not None
+        service = None if finished or load else await self._service(run)
         return Observed(
             queue_position=position,
             children=children,
@@ -129,9 +132,9 @@ class Observer:
             events=()
             if finished or under_load
             else await self._warnings(namespace, children, pods, memory.warnings),
-            service=None if finished or load else await self._service(run),
+            service=service,
             agents=await list_agents(self.reader, self.settings, run, pods) if to_plan else None,
-            behind_service=await list_backends(self.reader, run) if to_plan else None,
+            behind_service=await self._backends(run, service, needed=to_plan),
             report=None if finished or load is None else await self._report(load, memory),
         )
 
@@ -149,7 +152,7 @@ class Observer:
             service=service,
             references=found,
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
-            behind_service=await list_backends(self.reader, run) if begins else None,
+            behind_service=await self._backends(run, service, needed=begins),
         )
 
     async def _references(
@@ -194,6 +197,13 @@ class Observer:
             return None
         found: Json | None = await self.reader.get("Service", run["metadata"]["namespace"], name)
         return found
+
+    async def _backends(
+        self, run: Json, service: Json | None, *, needed: bool
+    ) -> EndpointList | None:
+        """Return the endpoints of a Service: those without a selector decide if it may be used."""
+        by_slices = service is not None and not selects_pods(service)
+        return await list_backends(self.reader, run) if needed or by_slices else None
 
     async def _warnings(
         self,

@@ -223,7 +223,9 @@ async def not_here(_request: Message, context: Context) -> Message:
     )
 
 
-def grpc_status(refusal: RefusalReason) -> grpc.StatusCode:
+def grpc_status(  # noqa: PLR0911 - one for each
+    refusal: RefusalReason,
+) -> grpc.StatusCode:
     """Return the gRPC status code of a refusal."""
     match refusal:
         case RefusalReason.INVALID:

@@ -14,7 +14,7 @@ class HttpError(Exception):
         self.status = status
 
 
-def http_status(refusal: RefusalReason) -> HTTPStatus:
+def http_status(refusal: RefusalReason) -> HTTPStatus:  # noqa: PLR0911 - one for each
     """Return the HTTP status of a refusal."""
     match refusal:
         case RefusalReason.INVALID:
