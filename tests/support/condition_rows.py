@@ -196,7 +196,8 @@ def _external_ready() -> PretendCluster:
 def other_port(cluster: PretendCluster) -> PretendCluster:
     """Let the Service of an External server have other ports than the spec."""
     ports = [{"port": 8001, "name": "grpc"}, {"port": 8000, "protocol": "UDP"}]
-    cluster.service = {"metadata": {"name": "theirs"}, "spec": {"ports": ports}}
+    spec = {"ports": ports, "selector": {"app": "theirs"}}
+    cluster.service = {"metadata": {"name": "theirs"}, "spec": spec}
     return cluster.settle()
 
 

@@ -104,6 +104,10 @@ def _service_check(name: str, port: int, found: Json | Unread) -> Check:
         if found.absent:
             return blocked("named", f"{which}, which does not exist; create it first")
         return unknown("named", f"{which}; whether it exists: {found.why}")
+    return _usable_service_check(which, port, found)
+
+
+def _usable_service_check(which: str, port: int, found: Json) -> Check:
     spec = found.get("spec", {})
     if spec.get("type") == "ExternalName":
         return blocked(
