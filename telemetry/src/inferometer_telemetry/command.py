@@ -23,7 +23,7 @@ from inferometer_telemetry.metrics import NodeMetrics
 from inferometer_telemetry.options import Options, options
 from inferometer_telemetry.sampler import Clocks, Places, Sampler
 from inferometer_telemetry.sampling_loop import SamplingLoop
-from inferometer_telemetry.web import application
+from inferometer_telemetry.web import application, is_loopback
 
 _EXIT_DONE, _EXIT_REFUSED = 0, 2
 _END_SECONDS = 1.0
@@ -47,7 +47,9 @@ async def _serve(requested: Options) -> int:
     ProcessCollector(registry=registry)
     registry.register(NodeMetrics(sampler.scraped))
     runner = web.AppRunner(
-        application(sampler, watch, registry), access_log=None, shutdown_timeout=_END_SECONDS
+        application(sampler, watch, registry, takes_processes=is_loopback(requested.host)),
+        access_log=None,
+        shutdown_timeout=_END_SECONDS,
     )
     await runner.setup()
     try:

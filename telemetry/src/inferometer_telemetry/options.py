@@ -78,7 +78,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--no-rapl", action="store_true", help="no energy of packages and their memory")
     add("--no-nvml", action="store_true", help="no GPUs")
-    add("--no-cgroup", action="store_true", help="no pods; clients can still request processes")
+    add(
+        "--no-cgroup",
+        action="store_true",
+        help="no pods; on loopback clients can still request processes",
+    )
     add("--no-node", action="store_true", help="no CPUs, frequency, temperature and memory")
     return parser
 

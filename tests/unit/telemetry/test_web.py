@@ -1,9 +1,11 @@
 """Only valid targets are accepted, and Prometheus sees every known figure."""
 
+import asyncio
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,9 +22,11 @@ from inferometer_api.results.agent_sample import (
 )
 from inferometer_telemetry.metrics import NodeMetrics
 from inferometer_telemetry.options import options
-from inferometer_telemetry.sampler import Latest
+from inferometer_telemetry.request_rate import RequestRate
+from inferometer_telemetry.sampler import Clocks, Latest, Places, Sampler
+from inferometer_telemetry.sampling_loop import SamplingLoop
 from inferometer_telemetry.sources import Target
-from inferometer_telemetry.web import RefusedQueryError, targets
+from inferometer_telemetry.web import RefusedQueryError, application, is_loopback, targets
 
 UID = "0f9c2a6e-1f4b-4b7e-9a55-3d1c8e2b7a10"
 
@@ -61,6 +65,77 @@ def test_a_query_is_taken_or_refused(pod: str, process: str) -> None:
     """Every query is a target or a refusal."""
     with suppress(RefusedQueryError):
         assert len(targets([pod], [process])) == 2
+
+
+@pytest.mark.parametrize(
+    ("host", "alone"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("", False),
+        ("0.0.0.0", False),  # noqa: S104 - nothing listens
+        ("::", False),
+        ("10.0.0.1", False),
+    ],
+)
+def test_only_loopback_is_this_machine_alone(host: str, *, alone: bool) -> None:
+    """Elsewhere an agent reports no process by its number."""
+    assert is_loopback(host) == alone
+
+
+def test_the_rate_of_one_client_is_bounded_and_no_others() -> None:
+    """Two hundred targets at once, then a hundred a second; another address has its own."""
+    now_ns = 0
+    rate = RequestRate(lambda: now_ns)
+    assert [rate.wait_seconds("a", 63) for _ in range(3)] == [0, 0, 0]
+    assert rate.wait_seconds("a", 63) == pytest.approx(0.56)
+    assert rate.wait_seconds("b", 63) == 0
+    now_ns = 10**9
+    assert rate.wait_seconds("a", 63) == 0
+    served = 0
+    for each in range(10_000):
+        now_ns = 10**9 + each * 10**6
+        served += rate.wait_seconds("a", 0) == 0
+    assert served == pytest.approx(10 * 100 + 44, abs=2)
+
+
+def test_few_addresses_are_remembered() -> None:
+    """Any number of clients takes little memory, and a busy one is not forgotten."""
+    rate = RequestRate(lambda: 0)
+    for each in range(5000):
+        rate.wait_seconds(f"other-{each}", 0)
+        rate.wait_seconds("a", 0)
+    assert rate.wait_seconds("a", 0) > 0
+    assert len(rate._buckets) <= 1024
+
+
+async def _statuses(*queries: str, takes_processes: bool) -> list[int]:
+    clocks = Clocks(lambda: 10**9, lambda: 10**9, lambda: "i")
+    places = Places(sys=None, rapl=None, proc=Path("/proc"), cgroup=None)
+    sampler = Sampler(places, None, node="n", version="1", clocks=clocks)
+    pages = application(
+        sampler,
+        SamplingLoop(sampler, 1.0),
+        CollectorRegistry(),
+        takes_processes=takes_processes,
+    )
+    async with TestClient(TestServer(pages)) as client:
+        return [(await client.get(f"/v1/sample?{query}")).status for query in queries]
+
+
+def test_the_network_reads_no_process_by_its_number() -> None:
+    """Pods are answered; on loopback, as a local run's agent listens, processes are too."""
+    queries = (f"pod={UID}", "process=1", f"pod={UID}&process=1")
+    assert asyncio.run(_statuses(*queries, takes_processes=False)) == [200, 403, 403]
+    assert asyncio.run(_statuses(*queries, takes_processes=True)) == [200, 200, 200]
+
+
+def test_a_client_that_asks_too_often_is_refused() -> None:
+    """The agent reads no more for it."""
+    statuses = asyncio.run(_statuses(*[f"pod={UID}"] * 2000, takes_processes=False))
+    assert {200, 429} == set(statuses)
 
 
 def everything() -> Latest:
