@@ -28,7 +28,7 @@ def _external(tls: Members | None = None, **external: Any) -> Members:
 
 
 def _inputs(uri: str) -> Members:
-    return {"load": {"inputs": {"file": {"uri": uri}}}}
+    return {"load": {"inputs": {"file": {"uri": uri, "sha256": "0" * 64}}}}
 
 
 _CLIENT_FILES = {"clientCertificateFile": "c.crt", "clientKeyFile": "c.key"}

@@ -12,6 +12,7 @@ import pytest
 from typing_extensions import override
 
 from inferometer_fetch import transfer
+from inferometer_fetch.data_files import fetch_inputs, fetch_trace
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.model import fetch_model
 from inferometer_models.errors import ModelRefusedError
@@ -29,6 +30,7 @@ class _Host(BaseHTTPRequestHandler):
         "/moved.onnx": "/copy.onnx",
         "/insecure.onnx": "http://127.0.0.1:1/copy.onnx",
         "/local.onnx": "file:///etc/hostname",
+        "/hidden.onnx": "http://the-password.internal/",
     }
 
     def do_GET(self) -> None:
@@ -53,6 +55,11 @@ class _Host(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(MODEL) + 1))
             self.end_headers()
             self.wfile.write(MODEL)
+        elif self.path == "/odd.onnx":
+            self.send_response(418, "the-password")
+            self.end_headers()
+        elif self.path == "/ssh.onnx":
+            self.wfile.write(b"the-password\r\n\r\n")
         else:
             self.send_error(404)
 
@@ -84,6 +91,32 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.parametrize("path", ["odd.onnx", "ssh.onnx", "hidden.onnx", "copy.onnx"])
+def test_nothing_that_a_host_sends_is_quoted(host: str, tmp_path: Path, path: str) -> None:
+    """An author of a run could read what only pods reach: status lines, addresses, checksums."""
+    with pytest.raises((ModelRefusedError, FetchFailedError)) as caught:
+        _fetch(f"{host}/{path}", tmp_path, sha256="0" * 64)
+    assert "the-password" not in str(caught.value)
+    assert SHA256 not in str(caught.value)
+
+
+@pytest.mark.parametrize("sha256", [None, "0" * 64])
+def test_inputs_and_traces_need_their_checksum(
+    host: str, tmp_path: Path, sha256: str | None
+) -> None:
+    """Without it, or with another file at the address, nothing is kept."""
+    target = tmp_path / "file"
+    for fetch in (fetch_inputs, fetch_trace):
+        with pytest.raises(ModelRefusedError, match="sha256") as caught:
+            fetch(f"{host}/copy.onnx", target, sources=None, max_bytes=1 << 20, sha256=sha256)
+        assert SHA256 not in str(caught.value)
+        assert not target.exists()
+    fetched = fetch_trace(
+        f"{host}/copy.onnx", target, sources=None, max_bytes=1 << 20, sha256=SHA256
+    )
+    assert fetched.read_bytes() == MODEL
+
+
 def _fetch(uri: str, folder: Path, sha256: str = SHA256, max_bytes: int = 1 << 20) -> Path:
     fetched = folder / "fetched"
     return fetch_model(uri, fetched, relative_to=folder, sha256=sha256, max_bytes=max_bytes).path
@@ -102,7 +135,7 @@ def test_a_model_is_fetched(host: str, tmp_path: Path, path: str) -> None:
     [
         ("nope.onnx", "404"),
         ("insecure.onnx", "is not https"),
-        ("local.onnx", "not allowed"),
+        ("local.onnx", "is not https"),
     ],
 )
 def test_what_cannot_be_fetched_is_refused(

@@ -206,6 +206,16 @@ BROKEN_RULES = (
     Row("version without name", a_run(model={"uri": "zoo://a/b", "version": "1"}), "spec.model"),
     Row("https without sha256", a_run(model={"uri": "https://h/m"}), "spec.model"),
     Row(
+        "inputs from https without sha256",
+        a_run(load={"inputs": {"file": {"uri": "https://h/i.npz"}}}),
+        "spec.load.inputs.file",
+    ),
+    Row(
+        "a trace from https without sha256",
+        a_run(scenarios=[{"name": "a", "trace": {"uri": "https://h/t.csv"}}]),
+        "spec.scenarios[0].trace",
+    ),
+    Row(
         "sha256 of nothing", an_external_run(model={"name": "m", "sha256": "0" * 64}), "spec.model"
     ),
     Row(

@@ -94,7 +94,13 @@ def _fetch_trace(options: argparse.Namespace, name: str, uri: str, room: int) ->
     from inferometer_fetch.data_files import fetch_trace  # noqa: PLC0415 - seldom needed
 
     target = path_below(options.destination, trace_file(name))
-    return fetch_trace(uri, target, sources=options.sources, max_bytes=room)
+    return fetch_trace(
+        uri,
+        target,
+        sources=options.sources,
+        max_bytes=room,
+        sha256=dict(options.trace_sha256).get(name),
+    )
 
 
 def _fetch_model(options: argparse.Namespace) -> FetchedModel:
@@ -119,7 +125,13 @@ def _fetch_inputs(options: argparse.Namespace, model: FetchedModel | None, room:
             f"The model {options.uri} has external data called {INPUTS_FILE}, which is what the "
             "inputs file is called here: give the data another name."
         )
-    return fetch_inputs(options.inputs_uri, target, sources=options.sources, max_bytes=room)
+    return fetch_inputs(
+        options.inputs_uri,
+        target,
+        sources=options.sources,
+        max_bytes=room,
+        sha256=options.inputs_sha256,
+    )
 
 
 def _is_data_of(model: FetchedModel, target: Path) -> bool:
@@ -143,12 +155,23 @@ def _parser() -> argparse.ArgumentParser:
         f"written as {INPUTS_FILE}.",
     )
     parser.add_argument(
+        "--inputs-sha256", help="Checksum of the inputs file; needed with https://."
+    )
+    parser.add_argument(
         "--trace",
         action="append",
         default=[],
         metavar="SCENARIO=URI",
         type=_named,
         help="CSV file of a trace scenario; its address may have the schemes of --inputs-uri.",
+    )
+    parser.add_argument(
+        "--trace-sha256",
+        action="append",
+        default=[],
+        metavar="SCENARIO=HEX",
+        type=_named,
+        help="Checksum of the file of a trace scenario; needed with https://.",
     )
     parser.add_argument(
         "--write",

@@ -14,26 +14,31 @@ MAX_TRACE_BYTES = 128_000_000
 """The largest trace that the load generator accepts."""
 
 
-def fetch_trace(uri: str, target: Path, *, sources: Path | None, max_bytes: int) -> Path:
+def fetch_trace(
+    uri: str, target: Path, *, sources: Path | None, max_bytes: int, sha256: str | None = None
+) -> Path:
     """Fetch the CSV file at `uri` to the path `target`, and return that; see `fetch_inputs`.
 
     The load generator checks its content.
     """
     what = f"trace {uri}"
     most = min(max_bytes, MAX_TRACE_BYTES)
-    transfer_to_file(what, _stream(what, uri, sources), target, max_bytes=most)
+    _transfer(what, uri, target, sources, max_bytes=most, sha256=sha256)
     return target
 
 
-def fetch_inputs(uri: str, target: Path, *, sources: Path | None, max_bytes: int) -> Path:
+def fetch_inputs(
+    uri: str, target: Path, *, sources: Path | None, max_bytes: int, sha256: str | None = None
+) -> Path:
     """Fetch the .npz file at `uri` to the path `target`, and return that.
 
     Claims and ConfigMaps are below the folder `sources`. Raises ModelRefusedError if there is no
-    such file, it is larger than `max_bytes`, or it is not an .npz file; FetchFailedError if the
-    network fails; OSError if it cannot be written.
+    such file, it is larger than `max_bytes`, differs from `sha256`, or is not an .npz file, and if
+    it comes from https:// without `sha256`; FetchFailedError if the network fails; OSError if it
+    cannot be written.
     """
     what = f"inputs file {uri}"
-    transfer_to_file(what, _stream(what, uri, sources), target, max_bytes=max_bytes)
+    _transfer(what, uri, target, sources, max_bytes=max_bytes, sha256=sha256)
     if not _has_arrays(target):
         target.unlink()
         raise ModelRefusedError(
@@ -41,6 +46,28 @@ def fetch_inputs(uri: str, target: Path, *, sources: Path | None, max_bytes: int
             "for each input of the model."
         )
     return target
+
+
+def _transfer(
+    what: str,
+    uri: str,
+    target: Path,
+    sources: Path | None,
+    *,
+    max_bytes: int,
+    sha256: str | None,
+) -> None:
+    if sha256 is None and uri.startswith("https://"):
+        raise ModelRefusedError(
+            f"The {what} has no sha256: give the checksum of the file, so that it is identified."
+        )
+    found = transfer_to_file(what, _stream(what, uri, sources), target, max_bytes=max_bytes)
+    if sha256 is not None and found != sha256.lower():
+        target.unlink()
+        raise ModelRefusedError(
+            f"The {what} should have the sha256 {sha256}, but has another: it is another file. "
+            "Correct the checksum or the address."
+        )
 
 
 def _stream(what: str, uri: str, sources: Path | None) -> Callable[[], Iterable[bytes]]:

@@ -5,6 +5,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from http.client import HTTPException, HTTPMessage, InvalidURL
 from typing import IO
 
@@ -14,6 +15,7 @@ from inferometer_fetch.transfer import CHUNK_BYTES, TransientError
 from inferometer_models.errors import ModelRefusedError
 
 _STALL_SECONDS = 30.0
+_NOT_HTTPS = "it redirects to an address that is not https"
 _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -47,7 +49,7 @@ class _SecureRedirects(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         if not newurl.lower().startswith("https://"):
             fp.close()
-            raise _PermanentError(f"it redirects to {newurl}, which is not https")
+            raise _PermanentError(_NOT_HTTPS)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -62,8 +64,8 @@ def _open(what: str, uri: str) -> IO[bytes]:
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in _PASSING_STATUSES:
-            raise TransientError(str(error)) from error
-        raise _refused(what, error) from error  # its text includes the status
+            raise TransientError(_status(error.code)) from error
+        raise _refused(what, _status(error.code)) from error
     except (HTTPException, OSError, ValueError) as error:
         raise _fault(what, error) from error
     return response
@@ -76,8 +78,21 @@ def _read(what: str, response: IO[bytes]) -> bytes:
         raise _fault(what, error) from error
 
 
+def _status(code: int) -> str:
+    """Return a status in words of ours: the host's may be anything."""
+    if 300 <= code < 400:
+        return _NOT_HTTPS
+    try:
+        return f"HTTP {code} ({HTTPStatus(code).phrase})"
+    except ValueError:
+        return f"HTTP {code}"
+
+
 def _fault(what: str, error: Exception) -> Exception:
     reason = getattr(error, "reason", None) or error
+    if isinstance(reason, HTTPException) and not isinstance(reason, InvalidURL):
+        # Its text quotes what the host sent, which may be no web server.
+        return TransientError(f"the host does not speak HTTP ({type(reason).__name__})")
     if _stays(error) or _stays(reason):
         return _refused(what, reason)
     return TransientError(str(reason) or type(reason).__name__)

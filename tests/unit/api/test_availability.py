@@ -83,7 +83,7 @@ AVAILABLE_IN_A_CLUSTER: dict[str, Run] = {
     "a store": _set("model", to=_S3),
     "a MIG slice": _set("server", to={"device": "GPU", "gpu": {"resource": "n.com/mig-1g"}}),
     **{
-        f"inputs from {uri}": _set("load", "inputs", to={"file": {"uri": uri}})
+        f"inputs from {uri}": _set("load", "inputs", to={"file": {"uri": uri, "sha256": "0" * 64}})
         for uri in ("configmap://a/b.npz", "pvc://c/a/b.npz", "https://h/b.npz")
     },
     "inputs of the model's store": a_run(
@@ -135,7 +135,7 @@ UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
     ),
     *(
         (
-            _set("load", "inputs", to={"file": {"uri": f"{scheme}a/b"}}),
+            _set("load", "inputs", to={"file": {"uri": f"{scheme}a/b", "sha256": "0" * 64}}),
             f"spec.load.inputs.file.uri: a local run reads file: only, not {scheme};",
         )
         for scheme in ("configmap://", "https://", "pvc://", "s3://")

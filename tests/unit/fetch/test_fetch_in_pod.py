@@ -196,6 +196,29 @@ def test_a_pod_gets_both_files(
     assert report["sha256"] == hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.parametrize(
+    "location", ["/etc/passwd", "../../configmaps/samples/secret.bin", "linked.bin"]
+)
+def test_external_data_that_escapes_is_refused_and_not_quoted(
+    sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], location: str
+) -> None:
+    """By an absolute path, by "..", or by a link: code 2, and no byte of the other file."""
+    claim = sources / "claims" / "models"
+    secret = sources / "configmaps" / "samples" / "secret.bin"
+    secret.write_bytes(b"the-password-of-another")
+    onnx_models.write_with_external_data(claim, location)
+    (claim / "linked.bin").symlink_to(secret)
+    code, report, error = _main(
+        capsys,
+        *("--uri", "pvc://models/model.onnx", "--sources", str(sources)),
+        *("--destination", str(tmp_path / "m")),
+    )
+    assert (code, report) == (2, {})
+    assert "outside its own folder" in error
+    assert "the-password" not in error
+    assert "root:" not in error
+
+
 def test_a_pods_room_is_shared(
     sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,7 +96,7 @@ def hostile_runs(draw: st.DrawFn) -> Run:
     inputs = draw(
         st.one_of(
             st.just({"random": {"shapes": shapes}}),
-            st.builds(lambda uri: {"file": {"uri": uri}}, data),
+            st.builds(lambda uri: {"file": {"uri": uri, "sha256": "0" * 64}}, data),
         )
     )
     model: dict[str, Any] = {"uri": draw(uris), "sha256": "0" * 64}

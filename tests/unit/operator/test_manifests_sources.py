@@ -74,7 +74,7 @@ def test_traces_are_fetched_together_with_inputs() -> None:
     """A trace comes into the load pod alone, as a file by its scenario's name."""
     scenarios = [
         {"name": "replay", "trace": {"uri": "configmap://times/a.csv"}},
-        {"name": "again", "trace": {"uri": "https://host/b.csv"}},
+        {"name": "again", "trace": {"uri": "https://host/b.csv", "sha256": "a" * 64}},
     ]
     run = {**a_run()["spec"], "scenarios": scenarios}
     pod = load_pod({**a_run(), "spec": run})
@@ -85,6 +85,7 @@ def test_traces_are_fetched_together_with_inputs() -> None:
         "--trace=replay=configmap://times/a.csv",
         "--trace=again=https://host/b.csv",
     ]
+    assert f"--trace-sha256=again={'a' * 64}" in fetch["command"]
     assert mounts(loader) == {"/etc/inferometer": True, "/inputs": True}
     assert trace_paths(read({**a_run(), "spec": run})) == {
         "replay": "/inputs/trace-replay.csv",
@@ -112,9 +113,11 @@ def test_only_the_fetcher_is_given_keys() -> None:
 
 def test_a_key_cannot_be_requested_by_name() -> None:
     """Kubernetes puts variables into commands: what a run says is kept from being taken for one."""
-    inputs = {"file": {"uri": "https://host/$(INFEROMETER_S3_SECRET_ACCESS_KEY)"}}
+    uri = "https://host/$(INFEROMETER_S3_SECRET_ACCESS_KEY)"
+    inputs = {"file": {"uri": uri, "sha256": "b" * 64}}
     model = {"uri": "s3://bucket/m$.onnx", "credentialsSecret": "keys"}
     (fetch,) = server_pod(a_run(model=model, load={"inputs": inputs}))["initContainers"]
     assert after("--uri", fetch["command"]) == "s3://bucket/m$$.onnx"
+    assert after("--inputs-sha256", fetch["command"]) == "b" * 64
     inputs_uri = after("--inputs-uri", fetch["command"])
     assert inputs_uri == "https://host/$$(INFEROMETER_S3_SECRET_ACCESS_KEY)"

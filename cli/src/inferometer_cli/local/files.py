@@ -16,6 +16,7 @@ from inferometer_loadgen.validate import (
     open_shapes,
 )
 from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import sha256_of
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -26,7 +27,7 @@ def inputs_file(run: BenchmarkRun, base: Path) -> Path | None:
     A relative path starts in the folder `base`.
     """
     file = run.spec.load.inputs.file
-    return None if file is None else _existing("Inputs", file.uri, base)
+    return None if file is None else _existing("Inputs", file.uri, base, file.sha256)
 
 
 def trace_files(run: BenchmarkRun, base: Path) -> dict[str, Path]:
@@ -35,7 +36,9 @@ def trace_files(run: BenchmarkRun, base: Path) -> dict[str, Path]:
     Raises RefusedError.
     """
     files = {
-        scenario.name: _existing("Trace", scenario.profile.data_uri, base)
+        scenario.name: _existing(
+            "Trace", scenario.profile.data_uri, base, scenario.profile.data_sha256
+        )
         for scenario in run.spec.scenarios
         if scenario.profile.data_uri is not None
     }
@@ -82,7 +85,7 @@ def request_shapes(
         raise RefusedError(str(error)) from error
 
 
-def _existing(what: str, uri: str, base: Path) -> Path:
+def _existing(what: str, uri: str, base: Path, sha256: str | None) -> Path:
     try:
         path = local_path(uri, base)
     except ModelRefusedError as error:
@@ -90,6 +93,11 @@ def _existing(what: str, uri: str, base: Path) -> Path:
     if not path.is_file():
         raise RefusedError(
             f"{what} file not found: {path}. Paths are relative to the run file ({base})."
+        )
+    if sha256 is not None and (found := sha256_of(path)) != sha256:
+        raise RefusedError(
+            f"{what} file {path} should have the sha256 {sha256}, but has {found}: it is another "
+            "file. Correct the checksum or the path."
         )
     return path
 

@@ -69,6 +69,7 @@ def fetch_command(
         in_pod = (
             *("--max-model-bytes", str(pod.max_model_bytes)),
             *_option("--inputs-uri", None if file is None else file.uri),
+            *_option("--inputs-sha256", None if file is None else file.sha256),
             *_sources(pod),
         )
     return (
@@ -101,11 +102,18 @@ def fetch_inputs_command(
         for scenario in run.spec.scenarios
         if scenario.profile.data_uri is not None
     )
+    sums = (
+        f"--trace-sha256={scenario.name}={scenario.profile.data_sha256}"
+        for scenario in run.spec.scenarios
+        if scenario.profile.data_sha256 is not None
+    )
     return (
         python,
         *("-m", _FETCHER),
         *_option("--inputs-uri", None if file is None else file.uri),
+        *_option("--inputs-sha256", None if file is None else file.sha256),
         *traces,
+        *sums,
         *("--destination", destination),
         *_sources(pod),
     )

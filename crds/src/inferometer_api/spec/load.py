@@ -5,8 +5,16 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from inferometer_api import patterns
-from inferometer_api.document import DnsSubdomain, Document, FilePath, Integral, NullsAbsent
+from inferometer_api.document import (
+    DnsSubdomain,
+    Document,
+    FilePath,
+    Integral,
+    NullsAbsent,
+    Sha256,
+)
 from inferometer_api.rules import Rule, exactly_one, not_both
+from inferometer_api.spec.checksum import needs_checksum
 
 Protocol = Literal["HTTP", "GRPC"]
 
@@ -44,6 +52,14 @@ class FileInputs(Document):
 `file:PATH` in local runs, `configmap://NAME/KEY`, `pvc://CLAIM/PATH`, `https://...` or, with the \
 keys of the model's store, `s3://BUCKET/KEY`. ConfigMaps and claims must carry the label \
 inferometer.dev/allow-use=true."""
+
+    sha256: Sha256 | None = None
+    """SHA-256 of the file in 64 lower-case hexadecimal digits. Checked before use; required with \
+https://."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        needs_checksum("a file", lambda file: (file.uri, file.sha256)),
+    )
 
 
 class Inputs(Document):

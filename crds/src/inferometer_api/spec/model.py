@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from inferometer_api import patterns
 from inferometer_api.document import DnsSubdomain, Document, Sha256
 from inferometer_api.rules import Rule
+from inferometer_api.spec.checksum import needs_checksum
 
 ModelUri = Annotated[
     str,
@@ -68,15 +69,7 @@ inferometer.dev/allow-use=s3."""
             holds=lambda model: model.version is None or model.name is not None,
             field="version",
         ),
-        Rule(
-            cel="!has(self.uri) || !self.uri.startsWith('https://') || has(self.sha256)",
-            message="a model from https:// needs its sha256: the 64 hexadecimal digits that "
-            "sha256sum prints",
-            holds=lambda model: (
-                model.uri is None or not model.uri.startswith("https://") or bool(model.sha256)
-            ),
-            field="sha256",
-        ),
+        needs_checksum("a model", lambda model: (model.uri, model.sha256)),
         Rule(
             cel="!has(self.sha256) || has(self.uri)",
             message="sha256 is the checksum of uri, which is absent",

@@ -9,9 +9,10 @@ from pydantic.alias_generators import to_camel
 from typing_extensions import override
 
 from inferometer_api import patterns
-from inferometer_api.document import Decimal, DnsLabel, Document, Integral
+from inferometer_api.document import Decimal, DnsLabel, Document, Integral, Sha256
 from inferometer_api.rules import Rule, Unique, exactly_one, same_order
 from inferometer_api.spec import mlperf
+from inferometer_api.spec.checksum import needs_checksum
 
 UNKNOWN_KIND = "unknown"
 """The kind of a scenario that a newer version of Inferometer wrote."""
@@ -43,6 +44,11 @@ class LoadProfile(Document):
     @property
     def data_uri(self) -> str | None:
         """Where its data file comes from; None if it needs none."""
+        return None
+
+    @property
+    def data_sha256(self) -> str | None:
+        """The checksum of its data file, if it has one."""
         return None
 
 
@@ -196,14 +202,28 @@ class Trace(LoadProfile):
 `configmap://NAME/KEY`, `pvc://CLAIM/PATH`, `s3://BUCKET/KEY` or `https://...`. ConfigMaps and \
 claims must carry the label inferometer.dev/allow-use=true."""
 
+    sha256: Sha256 | None = None
+    """SHA-256 of the file in 64 lower-case hexadecimal digits. Checked before use; required with \
+https://."""
+
     time_scale: Decimal = "1"
     """Factor for the times: "0.5" replays twice as fast."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        needs_checksum("a trace", lambda trace: (trace.uri, trace.sha256)),
+    )
 
     @property
     @override
     def data_uri(self) -> str:
         """The address of the recorded arrival times."""
         return self.uri
+
+    @property
+    @override
+    def data_sha256(self) -> str | None:
+        """The checksum of the recorded arrival times."""
+        return self.sha256
 
 
 class Scenario(Document):

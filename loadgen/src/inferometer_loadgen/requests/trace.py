@@ -1,6 +1,7 @@
 """Reader of recorded traces: CSV files with one arrival time per line.
 
-Times are in seconds from the start of the window.
+Times are in seconds from the start of the window. Messages name lines and quote none: they stand in
+the status of a run, whose author may not be allowed to read the file.
 """
 
 import math
@@ -19,7 +20,6 @@ _LONGEST_SECONDS = 604_800
 _LATEST_SECONDS = 1_000_000_000
 """Before its time scale; every time below it fits into 64 bits of nanoseconds."""
 _NS = 1_000_000_000
-_SHOWN = 40
 
 
 class TraceRefusedError(InputRefusedError):
@@ -113,19 +113,19 @@ def _times(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[int]:
             seconds = math.nan
         if not math.isfinite(seconds):
             message = (
-                f"Line {number} of the trace {path} is {text[:_SHOWN]!r}, which is not a number of "
+                f"Line {number} of the trace {path} is not a number of "
                 f"seconds; a trace has one arrival time a line, without a heading."
             )
             raise TraceRefusedError(message)
         if seconds < 0:
             message = (
-                f"Line {number} of the trace {path} is {text[:_SHOWN]}, but times count from the "
+                f"Line {number} of the trace {path} is below 0, but times count from the "
                 f"start of the window in seconds: subtract the first time from all."
             )
             raise TraceRefusedError(message)
         if seconds >= _LATEST_SECONDS:
             message = (
-                f"Line {number} of the trace {path} is {text[:_SHOWN]}, but a time is below "
+                f"Line {number} of the trace {path} is too late: a time is below "
                 f"{_LATEST_SECONDS:,} s from the start of the window. If the times are times of "
                 f"day, subtract the first from all. If they are not seconds, convert them."
             )
@@ -133,8 +133,7 @@ def _times(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[int]:
         time_ns = round(seconds * _NS)
         if time_ns < last_ns:
             message = (
-                f"Line {number} of the trace {path} is {text[:_SHOWN]}, which is before the line "
-                f"above it; sort the times."
+                f"Line {number} of the trace {path} is before the line above it; sort the times."
             )
             raise TraceRefusedError(message)
         last_ns = time_ns

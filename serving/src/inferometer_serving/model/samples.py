@@ -23,9 +23,9 @@ def array_shapes(path: Path) -> dict[str, Shape]:
                 if name.endswith(".npy")
             }
     except (OSError, ValueError, zipfile.BadZipFile) as error:
+        # Not in numpy's words, which quote the file.
         raise ModelRefusedError(
-            f"The inputs file {path} cannot be read as a .npz file ({error}): save it with "
-            "numpy.savez."
+            f"The inputs file {path} cannot be read as a .npz file: save it with numpy.savez."
         ) from error
 
 
