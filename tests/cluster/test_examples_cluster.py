@@ -41,8 +41,6 @@ TINY_LOAD = {"load": {"resources": {"cpu": "100m", "memory": "512Mi"}}}
 """Small requests, so that a fleet and its server fit on a small node."""
 OVERLOADED = "05-overloaded"
 GPU = "08-resnet50-gpu"
-BUSYBOX = re.compile(r"busybox:[0-9.]+")
-SERVING = "inferometer-serving:0.1.0"
 
 
 def _ids(value: object) -> str:
@@ -93,10 +91,10 @@ def _run(file: Path, protocol: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def namespace(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def namespace(cluster: Cluster) -> Iterator[str]:
     """Install an operator and the examples' prerequisites, and create every example."""
     with operator_installed(cluster, "examples", TINY_LOAD) as name:
-        _provide(cluster, name, tmp_path_factory.mktemp("volume"))
+        _provide(cluster, name)
         for file, protocol in CASES:
             _create(cluster, name, _run(file, protocol))
         yield name
@@ -106,29 +104,16 @@ def _create(cluster: Cluster, namespace: str, thing: dict[str, Any]) -> None:
     cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=json.dumps(thing))
 
 
-def _provide(cluster: Cluster, namespace: str, volume: Path) -> None:
-    """Follow the comments of examples 06 and 07; a folder serves as the cluster's storage."""
+def _provide(cluster: Cluster, namespace: str) -> None:
+    """Follow the comments of examples 06 and 07, with the storage of `make cluster-up`."""
+    cluster.provide_storage()
     here = ("--namespace", namespace)
     cluster.kubectl("apply", *here, "-f", str(FOLDER / "06-external-service" / "server.yaml"))
-    # Pods write as a user of their own, and kubelets change no owner of such a folder.
-    volume.chmod(0o777)
-    for above in volume.parents:
-        if above.is_relative_to("/tmp") and above != Path("/tmp"):  # noqa: S108 - where pytest is
-            above.chmod(0o755)
-    spec = {
-        "capacity": {"storage": "100Mi"},
-        "accessModes": ["ReadWriteOnce"],
-        "hostPath": {"path": str(volume)},
-        "claimRef": {"namespace": namespace, "name": "own-model"},
-    }
-    persistent = {"apiVersion": "v1", "kind": "PersistentVolume", "spec": spec}
-    _create(cluster, namespace, persistent | {"metadata": {"name": f"{namespace}-own-model"}})
     files = f"--from-file={FOLDER / '04-own-model'}"
     cluster.kubectl("create", "configmap", "own-model", files, *here)
     cluster.kubectl("label", "configmap", "own-model", "inferometer.dev/allow-use=true", *here)
-    claim = (FOLDER / "07-own-model-on-cluster" / "claim.yaml").read_text()
-    # The nodes of the tests have no other image than ours.
-    cluster.kubectl("apply", *here, "-f", "-", stdin=BUSYBOX.sub(SERVING, claim))
+    claim = FOLDER / "07-own-model-on-cluster" / "claim.yaml"
+    cluster.kubectl("apply", *here, "-f", str(claim))
     cluster.kubectl("wait", *here, "job/own-model", "--for=condition=Complete", "--timeout=120s")
     cluster.kubectl("rollout", "status", *here, "deployment/squeezenet", "--timeout=120s")
 

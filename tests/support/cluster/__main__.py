@@ -56,8 +56,10 @@ def _up(name: str, nodes: int, *, without_images: bool) -> int:
             return _REFUSED
         binaries.ensure(NODES)
         kubeconfig = background.up(name, nodes, [] if without_images else _images())
-    say(f"The cluster {name!r} is up. To use it:")
-    sys.stdout.write(f"export KUBECONFIG={kubeconfig}\n")
+    say(f"The cluster {name!r} is up. To use it, with its kubectl and helm:")
+    sys.stdout.write(
+        f"export KUBECONFIG={kubeconfig}\nexport PATH={binaries.path_folder()}:$PATH\n"
+    )
     return 0
 
 

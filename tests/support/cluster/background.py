@@ -56,6 +56,7 @@ def serve(name: str, nodes: int, archives: Sequence[Path]) -> NoReturn:
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     cluster = Cluster(name, nodes, archives)
     try:
+        cluster.provide_storage()
         sys.stdout.write(f"{_READY}\n")
         sys.stdout.flush()
         while True:

@@ -42,6 +42,19 @@ def ensure(names: Iterable[str]) -> dict[str, Path]:
     return {pin.name: _path(pin) for pin in pins}
 
 
+def path_folder() -> Path:
+    """Return a folder for a user's PATH, with kubectl and helm as they are pinned now."""
+    folder = cache_folder() / "path"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, program in ensure(("kubectl", "helm")).items():
+        link = folder / name
+        fresh = folder / f".{name}-{os.getpid()}"
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(program)
+        fresh.replace(link)
+    return folder
+
+
 def missing(names: Iterable[str]) -> list[str]:
     """Return which of these binaries have yet to be built."""
     return [name for name in names if not _path(PINS[name]).exists()]

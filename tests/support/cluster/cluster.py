@@ -9,7 +9,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from support.cluster import addresses, cgroups, configurations
+from support.cluster import addresses, cgroups, configurations, volumes
 from support.cluster.addresses import Wire
 from support.cluster.availability import why_no_nodes
 from support.cluster.binaries import ensure
@@ -78,6 +78,12 @@ class Cluster(ControlPlane):
         """Give every node the images of an OCI archive."""
         with ThreadPoolExecutor() as threads:
             list(threads.map(lambda node: node.import_image(archive), self.nodes.values()))
+
+    def provide_storage(self) -> None:
+        """Make a default StorageClass and some volumes on every node."""
+        for node in self.nodes.values():
+            volumes.make_folders(node.folder / "lib")
+        self.kubectl("create", "-f", "-", stdin=volumes.storage(self.nodes))
 
     def node_is_ready(self, name: str) -> bool:
         """Return whether the API server holds this node for Ready."""
