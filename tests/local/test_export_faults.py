@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.plan.exporting import ExportManifest
+from inferometer_api.plan.result_folder import POD_INDEX_VARIABLE
 from inferometer_api.results.result import ResultDocument
 from support.exporter import Exporter, LoadGenerator
 from support.fake_load import free_port
@@ -126,6 +127,14 @@ def test_sigterm_ends_retries(tmp_path: Path) -> None:
     exporter.terminate()
     assert exporter.wait() == 1
     assert "Connection refused" in exporter.report.error
+
+
+def test_the_pod_of_a_worker_exports_nothing(claim: Path, tmp_path: Path) -> None:
+    """Pod 0 of a fleet has the result."""
+    (tmp_path / "results").mkdir()
+    exporter = Exporter(tmp_path, ON_CLAIM, {POD_INDEX_VARIABLE: "1"})
+    assert exporter.wait() == 0
+    assert list(claim.iterdir()) == []
 
 
 def test_a_link_is_not_exported(claim: Path, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
-    EXPORTER,
     JOB_INDEX_LABEL,
     LOADGEN,
     RESULT,
@@ -303,9 +302,7 @@ class PretendCluster(PretendApi):
 
     @property
     def _has_exporter(self) -> bool:
-        job = self.children.get(self.load)
-        spec = {} if job is None else job["spec"]["template"]["spec"]
-        return any(each["name"] == EXPORTER for each in spec.get("containers", ()))
+        return "export" in (self.run["spec"].get("retention") or {})
 
     def collect_garbage(self) -> "PretendCluster":
         """Let every pod go whose owner is gone."""

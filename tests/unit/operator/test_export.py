@@ -203,3 +203,13 @@ def test_a_pod_that_is_gone_ends_the_export() -> None:
     cluster.later(1)
     assert cluster.says("Complete") == ("True", "ExportFailed")
     assert "the load pod is gone" in cluster.message("Complete")
+
+
+def test_an_exporter_that_does_not_start_is_reported() -> None:
+    """With the kubelet's reason."""
+    cluster = over(exporting())
+    pod = with_exporter(cluster.pods["a-run-loadgen-1"], waiting("ImagePullBackOff"))
+    pod["status"]["phase"] = "Running"
+    cluster.pods["a-run-loadgen-1"] = pod
+    cluster.later(10)
+    assert "its exporter waits (ImagePullBackOff)" in cluster.message("Finished")

@@ -159,3 +159,18 @@ def test_a_failed_load_generator_is_reported_while_its_result_is_awaited() -> No
     over(cluster)
     cluster.document = VALID
     assert cluster.later(60).status()["result"]
+
+
+def test_a_load_generator_that_does_not_stop_loses_its_result() -> None:
+    """The run says so before its pod is deleted."""
+    cluster = changed(measuring(), cancel=True)
+    cluster.later(29)
+    assert cluster.load in cluster.children
+    cluster.later(1)
+    assert cluster.load not in cluster.children
+    assert cluster.says("Failed") == ("True", "Cancelled")
+    assert "not kept (ResultLost): The load generator did not end within 30 s" in (
+        cluster.message("Failed")
+    )
+    assert cluster.says("Finished") == ("False", "ResultLost")
+    assert cluster.collect_garbage().says("Finished") == ("True", "Failed")

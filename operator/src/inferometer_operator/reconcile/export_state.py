@@ -37,10 +37,13 @@ def export_state(context: ReconcileContext, load: LoadState, until: datetime) ->
     unexported = f"The result is not exported to {folder}"
     if load.stage != "over" or load.pod is None:
         return ExportState(is_over=True, message=f"{unexported}: the load pod is gone.")
-    end = pods.last_end(pods.exporter_container(load.pod))
+    exporter = pods.exporter_container(load.pod)
+    end = pods.last_end(exporter)
     if end is None:
+        waiting = (exporter.get("state") or {}).get("waiting") or {}
+        why = f": its exporter waits ({waiting.get('reason')})" if waiting else ""
         look = f"kubectl logs {load.pod_name} -n {context.namespace} -c {EXPORTER}"
-        message = f"{unexported} yet. See `{look}`."
+        message = f"{unexported} yet{why}. See `{look}`."
         return ExportState(is_over=context.now >= until, message=message)
     report = _report(end)
     if end.code == 0 and report.sha256 is not None:

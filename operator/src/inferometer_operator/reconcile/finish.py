@@ -36,6 +36,10 @@ from inferometer_operator.reconcile.result_state import (
 )
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
 
+_UNSTOPPED = ResultState(
+    lost="ResultLost",
+    message=f"The load generator did not end within {STOP_SECONDS} s of the request to stop.",
+)
 _NOT_MEASURED_YET = {"LoadStarting", "Preparing"}
 
 
@@ -73,6 +77,8 @@ def finish(context: ReconcileContext) -> Plan:
         _report_stopping(draft)
         look = seconds_until(context.now, stop_by)
         return Plan(context.status, stop=load.pod_name, look_again_seconds=min(5.0, look or 5.0))
+    if not is_settled(context) and load.stage == "running":
+        _record_result(context, _UNSTOPPED)
     if not is_settled(context) and (load.stage == "over" or is_awaited(context.status)):
         result = result_state(context, load, _outcome(context))
         if not result.done:
