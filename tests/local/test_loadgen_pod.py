@@ -1,5 +1,7 @@
 """A load generator in a pod answers, ends and hands its result over."""
 
+import fcntl
+import hashlib
 import os
 import signal
 import socket
@@ -8,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from inferometer_api.plan.exporting import ExportManifest
 from inferometer_api.plan.load_plan import PlannedServer
+from inferometer_api.plan.result_folder import DOCUMENT_FILE, LOCK_FILE, MANIFEST_FILE
+from inferometer_api.results.result import ResultDocument
 from support.load_pods import RUN_ID, TOKEN, a_load_pod, measures
 from support.load_runs import a_plan
 from support.oracle_process import oracle_process
@@ -49,6 +54,27 @@ def test_a_run_is_handed_over(tmp_path: Path) -> None:
     assert "s1: measuring." in stages
     assert stages[-1] == "Complete (Measured)."
     assert len(stages) < 15
+
+
+def test_a_run_is_left_for_its_exporter(tmp_path: Path) -> None:
+    """The folder is locked as long as it measures, and then has the whole document."""
+    results = tmp_path / "results"
+    results.mkdir()
+    with oracle_process(delayed(0.002)) as oracle:
+        plan = a_plan(oracle.url("HTTP"), CLOSED, validity=LONG)
+        with a_load_pod(plan, tmp_path, results=results) as pod:
+            pod.until(measures)
+            with (results / LOCK_FILE).open("rb") as lock, pytest.raises(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            assert not (results / MANIFEST_FILE).exists()
+            assert pod.stop() == 202
+            handed = pod.ended()
+    with (results / LOCK_FILE).open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    text = (results / DOCUMENT_FILE).read_bytes()
+    assert ResultDocument.model_validate_json(text) == handed.document
+    (file,) = ExportManifest.model_validate_json((results / MANIFEST_FILE).read_text()).files
+    assert (file.name, file.sha256) == (DOCUMENT_FILE, hashlib.sha256(text).hexdigest())
 
 
 def test_progress_moves(tmp_path: Path) -> None:

@@ -108,16 +108,19 @@ def a_load_pod(
     *,
     token: str = TOKEN,
     port: int = 0,
+    results: Path | None = None,
 ) -> Iterator[LoadPod]:
     """Start a load generator as a pod does and wait until it listens.
 
     `plan` is None for a file that holds none, `port` other than 0 for one that is taken.
+    `results` is the folder for an exporter.
     """
     log = folder / "termination-log"
     log.touch()
     path = folder / "plan.json"
     path.write_text(json.dumps({}) if plan is None else _with_identity(plan, token))
     command = [*COMMAND, "--plan", str(path), "--host", "127.0.0.1", "--listen", str(port)]
+    command += [] if results is None else ["--results", str(results)]
     with subprocess.Popen(
         [*command, "--termination-log", str(log)],
         stdout=subprocess.PIPE,
