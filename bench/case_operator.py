@@ -95,7 +95,7 @@ def _turn(waiting: int, quiet_seconds: float) -> Figures:
         operator.close()
         stage.api.delete("Lease", stage.namespace, "inferometer-operator")
         delete_all(stage, prefix)
-        wait_for(lambda: not watched.runs, "The end of the runs")
+    wait_for(lambda: not watched.runs, "The end of the runs")
     return figures
 
 

@@ -23,7 +23,7 @@ import yaml
 from bench.processes import ROOT, BenchError
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
-from support.api_client import Api, Object, path_of
+from support.api_client import AnswerError, Api, Object, path_of
 from support.cluster.audit import Request, requests
 from support.cluster.control_plane import ControlPlane
 from support.fake_kubelet import FakeKubelet, ready_server
@@ -174,12 +174,16 @@ class WatchedRuns:
     def _watch(self) -> None:
         while True:
             # A refusal has no type: the API server may still prepare its cache.
-            with contextlib.suppress(KeyError, OSError):
+            with contextlib.suppress(KeyError, OSError, AnswerError):
                 self._take_in()
             time.sleep(0.1)
 
     def _take_in(self) -> None:
         labels = f"{_LABEL} in ({','.join(self.prefixes)})"
+        # What went while nothing was watched.
+        found = self.api.all("BenchmarkRun", self.namespace, labels)
+        for name in self.runs.keys() - {run["metadata"]["name"] for run in found}:
+            self.runs.pop(name, None)
         for kind, run in self.api.watch("BenchmarkRun", self.namespace, labels):
             name = run["metadata"]["name"]
             if kind == "DELETED":

@@ -11,6 +11,8 @@ from support.stage import Stage
 _KEPT, _QUEUED = 500, 50
 _FEW = 10
 _MOST_READS, _MOST_WRITES = 25, 22
+_CHANCE_READS = 3
+"""On a machine without CPU for seconds the operator reads Events, and pods that no watch showed."""
 _LEASE = ("--lease-seconds", "60")
 """A machine without CPU for seconds must not cost the Lease; it is renewed every 12 s."""
 
@@ -71,7 +73,7 @@ def test_what_a_run_costs_does_not_depend_on_the_queue(stage: Stage) -> None:
         assert reads <= _MOST_READS, costs
         assert writes <= _MOST_WRITES, costs
     (few_reads, few_writes), (reads, writes) = costs
-    assert reads <= 1.2 * few_reads, costs
+    assert reads <= 1.2 * few_reads + _CHANCE_READS, costs
     assert writes <= 1.2 * few_writes, costs
 
 
