@@ -4,7 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inferometer_api.results.result import OutcomeState, ResultDocument, Step
-from inferometer_api.results.verdict_sentences import scenario_count, valid_sentence
+from inferometer_api.results.verdict_sentences import (
+    invalid_sentence,
+    scenario_count,
+    valid_sentence,
+)
 from inferometer_results.findings import cautions_of
 
 Tone = Literal["good", "bad", "unfinished"]
@@ -25,15 +29,14 @@ def headline(document: ResultDocument) -> Headline:
     state = document.outcome.state
     if state != "Complete":
         return Headline(state.upper(), "unfinished", f"{_ended(state)} {_measured_part(document)}")
-    invalid = [result for result in document.scenarios if result.verdict.state == "INVALID"]
-    total = len(document.scenarios)
+    # A scenario counts once, whatever its repeats.
+    invalid = {each.name for each in document.scenarios if each.verdict.state == "INVALID"}
+    total = len({each.name for each in document.scenarios})
     if not total:
         return Headline("NOTHING MEASURED", "unfinished", "The run has no scenarios.")
     if invalid:
-        verb = "is" if len(invalid) == 1 else "are"
-        which = f"{len(invalid)} of {scenario_count(total)} {verb} invalid"
-        sentence = f"{which}; the reasons are below."
-        return Headline("INVALID", "bad", sentence)
+        which = invalid_sentence(len(invalid), total).rstrip(".")
+        return Headline("INVALID", "bad", f"{which}; the reasons are below.")
     return Headline("VALID", "good", valid_sentence(total, len(cautions_of(document))))
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_api.results.result import Outcome
+from inferometer_api.status.run_status import RunStatus, ScenarioSummary
+from inferometer_operator.reconcile.conditions import valid_condition
 from inferometer_operator.reconcile.pods import requests
 from inferometer_operator.reconcile.server_state import missing_port
 from support.cluster_objects import Object, unschedulable, warning
@@ -102,3 +104,32 @@ def test_a_load_generator_that_hands_nothing_over_has_measured_nothing() -> None
     assert cluster.says("Finished") == ("True", "Failed")
     assert cluster.message("Valid") == "The run did not complete; nothing was measured."
     assert a_cluster({"cancel": True}).settle().message("Valid").endswith("nothing was measured.")
+
+
+def _judged(*verdicts: tuple[str, int, list[str]]) -> str:
+    """Return the message of Valid for scenarios: name, repeat and reasons, INVALID if any."""
+    scenarios = [
+        ScenarioSummary(
+            name=name, repeat=repeat, verdict="INVALID" if reasons else "VALID", reasons=reasons
+        )
+        for name, repeat, reasons in verdicts
+    ]
+    names = {name for name, *_ in verdicts}
+    return valid_condition(RunStatus(scenarios=scenarios), len(names)).message
+
+
+def test_scenarios_are_counted_once_whatever_their_repeats() -> None:
+    """Of the repeats of a scenario, the first INVALID one gives the reasons."""
+    found = _judged(("a", 1, []), ("b", 1, []), ("a", 2, ["Late."]), ("a", 3, ["Later."]))
+    assert found == "1 of 2 scenarios is invalid. a: Late."
+    assert _judged(("a", 1, ["Late."]), ("a", 2, [])) == "The scenario is invalid. a: Late."
+    assert _judged(("a", 1, ["x."]), ("b", 1, [])) == "1 of 2 scenarios is invalid. a: x."
+    both = _judged(("a", 1, ["x."]), ("b", 1, ["y."]))
+    assert both == "Both scenarios are invalid. a: x. b: y."
+
+
+def test_reasons_are_whole_sentences() -> None:
+    """What does not fit is counted, and never cut in the middle of a word."""
+    long = "A sentence. " * 33
+    found = _judged(("a", 1, ["First.", long.strip(), "Third.", "Fourth."]))
+    assert found.endswith("First. (3 more in status.scenarios.)")

@@ -7,7 +7,11 @@ from typing import Any
 
 from rich.text import Text
 
-from inferometer_api.results.verdict_sentences import scenario_count, valid_sentence
+from inferometer_api.results.verdict_sentences import (
+    invalid_sentence,
+    scenario_count,
+    valid_sentence,
+)
 from inferometer_api.spec.problems import as_sentence
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import Condition, RunStatus
@@ -63,18 +67,18 @@ def exit_code_of(run: SeenRun) -> ExitCode:
 def headline(run: SeenRun) -> Headline:
     """Return the state or outcome of a run in the words of a local run."""
     scenarios = run.status.scenarios
-    total = len(run.spec.get("scenarios", ())) or len(scenarios)
+    names = {summary.name for summary in scenarios}
+    total = len(run.spec.get("scenarios", ())) or len(names)
     failed = run.condition("Failed")
     if failed is not None and failed.status == "True":
         word = "REFUSED" if exit_code_of(run) is ExitCode.REFUSED else "FAILED"
-        measured = f" {len(scenarios)} of {scenario_count(total)} measured." if scenarios else ""
+        measured = f" {len(names)} of {scenario_count(total)} measured." if names else ""
         return Headline(word, "unfinished", f"{_sentence(failed)}{measured}")
     if not run.holds("Complete"):
         return Headline(_phase(run.status).upper(), "unfinished", _going_on(run, total))
-    invalid = sum(summary.verdict == "INVALID" for summary in scenarios)
     if not run.holds("Valid"):
-        verb = "is" if invalid == 1 else "are"
-        return Headline("INVALID", "bad", f"{invalid} of {scenario_count(total)} {verb} invalid.")
+        invalid = {summary.name for summary in scenarios if summary.verdict == "INVALID"}
+        return Headline("INVALID", "bad", invalid_sentence(len(invalid), total))
     cautions = len({caution for summary in scenarios for caution in summary.cautions})
     return Headline("VALID", "good", valid_sentence(total, cautions))
 
@@ -170,7 +174,8 @@ def _going_on(run: SeenRun, total: int) -> str:
         case "Queued" | "Suspended" if accepted is not None:
             return _sentence(accepted)
         case "Measuring":
-            return f"{len(run.status.scenarios)} of {scenario_count(total)} measured."
+            measured = len({summary.name for summary in run.status.scenarios})
+            return f"{measured} of {scenario_count(total)} measured."
         case _:
             waits = (run.condition("ServerReady"), run.condition("Measuring"))
             held = [each for each in waits if each is not None and each.status != "True"]

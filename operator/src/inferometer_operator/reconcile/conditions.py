@@ -7,7 +7,11 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from inferometer_api.results.verdict_sentences import scenario_count, valid_sentence
+from inferometer_api.results.verdict_sentences import (
+    invalid_sentence,
+    scenario_count,
+    valid_sentence,
+)
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import Condition, ConditionType, RunStatus
 from inferometer_api.timestamps import format_time
@@ -111,17 +115,16 @@ def clip(message: str) -> str:
 
 def valid_condition(status: RunStatus, scenarios: int) -> ConditionUpdate:
     """Return the condition Valid of a complete run of so many scenarios."""
-    invalid = [each for each in status.scenarios if each.verdict == "INVALID"]
+    # Of the repeats of a scenario, the first INVALID one gives the reasons.
+    invalid = {each.name: each for each in reversed(status.scenarios) if each.verdict == "INVALID"}
     if invalid:
-        reasons = "; ".join(
-            f"{each.name}: {' '.join(each.reasons)[:_MAX_REASON_CHARACTERS] or 'see the result'}"
-            for each in invalid
+        reasons = " ".join(
+            f"{each.name}: {_shortened(each.reasons)}" for each in reversed(invalid.values())
         )
-        verb = "is" if len(invalid) == 1 else "are"
-        message = f"{len(invalid)} of {scenario_count(scenarios)} {verb} invalid. {reasons}"
+        message = f"{invalid_sentence(len(invalid), scenarios)} {reasons}"
         return ConditionUpdate("Valid", "False", "Invalid", message)
-    if len(status.scenarios) < scenarios:
-        message = f"The summary has {len(status.scenarios)} of {scenario_count(scenarios)}."
+    if (measured := _measured(status)) < scenarios:
+        message = f"The summary has {measured} of {scenario_count(scenarios)}."
         return ConditionUpdate("Valid", "False", "NotComplete", message)
     # A caution that several scenarios share counts once, as in the tables of the CLI.
     cautions = len({caution for each in status.scenarios for caution in each.cautions})
@@ -140,9 +143,28 @@ def incomplete_condition(
     elif not status.scenarios or scenarios is None:
         message = "The run did not complete; nothing was measured."
     else:
-        measured = f"{len(status.scenarios)} of {scenario_count(scenarios)}"
+        measured = f"{_measured(status)} of {scenario_count(scenarios)}"
         message = f"The run did not complete. The status keeps {measured}, measured until then."
     return ConditionUpdate("Valid", "False", "NotComplete", message)
+
+
+def _measured(status: RunStatus) -> int:
+    """Return how many scenarios were measured, whatever their repeats."""
+    return len({each.name for each in status.scenarios})
+
+
+def _shortened(reasons: list[str]) -> str:
+    """Return the first reasons as a whole, with the number of those left out."""
+    if not reasons:
+        return "see the result."
+    shown, left = reasons[:1], _MAX_REASON_CHARACTERS - len(reasons[0])
+    for reason in reasons[1:]:
+        left -= len(reason)
+        if left < 0:
+            break
+        shown.append(reason)
+    more = len(reasons) - len(shown)
+    return " ".join((*shown, *([f"({more} more in status.scenarios.)"] if more else [])))
 
 
 def read_status(run: Mapping[str, Any]) -> RunStatus:

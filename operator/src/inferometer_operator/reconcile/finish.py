@@ -5,6 +5,7 @@ from datetime import datetime
 
 from inferometer_api.plan.deadlines import FORCED_SECONDS, SERVER_KEPT_SECONDS, STOP_SECONDS
 from inferometer_api.results.result import Outcome, OutcomeState
+from inferometer_api.results.verdict_sentences import every_scenario
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import ResultReference
 from inferometer_api.timestamps import format_time, parse_time
@@ -171,8 +172,7 @@ def _report_complete(context: ReconcileContext, result: ResultState) -> None:
     draft.update(result=result.reference)
     kept = result.reference
     where = "" if kept is None else _places(kept)
-    which = "The scenario is" if scenarios == 1 else f"All {scenarios} scenarios are"
-    message = f"{which} measured.{where}{_lost_note(result)}"
+    message = f"{every_scenario(scenarios)} measured.{where}{_lost_note(result)}"
     reason: ReasonName = result.lost or "Measured"
     draft.set_conditions(ConditionUpdate("Complete", "True", reason, message))
     if result.done or result.reference is not None:
