@@ -27,6 +27,7 @@ def preflight(
 ) -> None:
     """Check what would prevent a run in a cluster, before it starts.
 
+    The checks cover the spec, the objects that it names, the operator, quotas, images and nodes.
     Each line is one check: ok, warning, blocked, or unknown. Nothing in the cluster is changed.
     Exits with 0 if nothing blocks the run, else with 2.
     """

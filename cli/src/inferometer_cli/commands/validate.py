@@ -15,7 +15,8 @@ def validate(file: RunFile, set_: SetOption = None) -> None:
     """Check that a file is a BenchmarkRun that can be run here, or report what is wrong.
 
     Models from the zoo or this machine are read, and the inputs are checked against them. Not
-    checked, because only a run can: models from https://, External servers, GPUs.
+    checked, because only a run can: models from https://, External servers, GPUs. For a run in a
+    cluster use `inferometer preflight`.
     """
     run = read_run_file(file, set_ or [])
     _check_files(run, file.absolute().parent)

@@ -49,12 +49,7 @@ class Condition(Document):
 
 
 class Display(Document):
-    """Columns of `kubectl get`, with the figures of one step.
-
-    While the run measures, they are those of the current scenario; afterwards those of the headline
-    scenario: the first findPeak, else the first concurrency, else the first scenario. In an INVALID
-    run only the INVALID scenarios count.
-    """
+    """Columns of `kubectl get`, with the figures of one step of one scenario."""
 
     scenario: _Shown | None = None
     """The scenario's name."""
@@ -86,7 +81,7 @@ class ScenarioSummary(Document):
     """The scenario's name."""
 
     repeat: Annotated[int, Field(ge=1, le=100), Integral] = 1
-    """Number of the repeat."""
+    """Which repeat of the scenario, counted from 1."""
 
     verdict: Literal["VALID", "INVALID"]
     """VALID if the figures can be trusted and the scenario met its requirements."""
@@ -224,7 +219,9 @@ back to the queue (suspended, or no nodes found); spec.activeDeadlineSeconds the
     """Nodes that the servers ran on, if known."""
 
     display: Display | None = None
-    """Figures for the columns of `kubectl get`."""
+    """Columns of `kubectl get`. While the run measures, they show the current scenario; \
+afterwards the headline scenario: the first findPeak, else the first concurrency, else the first \
+scenario. Of an INVALID run they show the headline of its INVALID scenarios."""
 
     scenarios: list[ScenarioSummary] = Field(default_factory=list, max_length=3200)
     """Figures and verdict of each measured scenario."""
