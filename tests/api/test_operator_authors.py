@@ -51,6 +51,7 @@ _REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "api": (_external(url="http://kubernetes.default.svc:443"), "NotAllowed"),
     "metadata": (_external(url="http://169.254.169.254"), "NotAllowed"),
     "external-name": (_external(service={"name": "elsewhere", "port": 80}), "NotAllowed"),
+    "no-selector": (_external(service={"name": "anywhere", "port": 443}), "NotAllowed"),
     "host-path": ({"model": {"uri": "file:/etc/passwd"}}, "NotAvailable"),
 }
 """What an author may not name, and with which reason it is refused."""
@@ -66,6 +67,7 @@ def test_what_is_not_for_runs_is_refused(stage: Stage, *, secrets: bool) -> None
         ("ConfigMap", "private", {"data": {"a.npz": "x"}}),
         ("Secret", "private", {"stringData": {"accessKeyId": "x"}}),
         ("Service", "elsewhere", {"spec": elsewhere}),
+        ("Service", "anywhere", {"spec": {"ports": [{"port": 443}]}}),
     ):
         stage.api.create(kind, stage.namespace, {"metadata": {"name": name}, **body})
     stage.start_operator(allowSecrets=secrets)

@@ -1,5 +1,6 @@
 """The local files of a run are checked before its server starts."""
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,26 @@ def test_a_missing_inputs_file_is_refused(tmp_path: Path) -> None:
     assert inputs_file(_run({"random": {}}), tmp_path) is None
 
 
+def test_the_checksum_of_a_file_is_compared(tmp_path: Path) -> None:
+    """Of inputs and traces alike, before anything starts."""
+    (tmp_path / "a.csv").write_text("0\n1.5\n")
+    right = sha256((tmp_path / "a.csv").read_bytes()).hexdigest()
+
+    def named(checksum: str) -> tuple[BenchmarkRun, BenchmarkRun]:
+        file = {"uri": "file:a.csv", "sha256": checksum}
+        traced = _run({"random": {}}, {"name": "replay", "trace": file})
+        return _run({"file": file}), _with(traced, validity=SMALL)
+
+    inputs, trace = named(right)
+    assert inputs_file(inputs, tmp_path) == tmp_path / "a.csv"
+    assert trace_files(trace, tmp_path) == {"replay": tmp_path / "a.csv"}
+    inputs, trace = named("0" * 64)
+    with pytest.raises(RefusedError, match="should have the sha256"):
+        inputs_file(inputs, tmp_path)
+    with pytest.raises(RefusedError, match="should have the sha256"):
+        trace_files(trace, tmp_path)
+
+
 def test_the_files_of_traces_are_found_and_read(tmp_path: Path) -> None:
     """Each trace is a file relative to the run file; one that cannot be replayed is refused."""
     replay = {"name": "replay", "trace": {"uri": "file:a.csv"}}
@@ -92,7 +113,7 @@ def test_the_files_of_traces_are_found_and_read(tmp_path: Path) -> None:
     found = trace_files(run, tmp_path)
     assert found == {"replay": tmp_path / "a.csv", "again": tmp_path / "b.csv"}
     (tmp_path / "b.csv").write_text("0\nlater\n")
-    with pytest.raises(RefusedError, match=r"Line 2 of the trace .* is 'later'"):
+    with pytest.raises(RefusedError, match=r"Line 2 of the trace .* is not a number"):
         trace_files(run, tmp_path)
     assert trace_files(_run({"random": {}}, SINGLE), tmp_path) == {}
 
