@@ -137,6 +137,7 @@ def test_an_external_server_has_no_agent_by_itself() -> None:
     [
         (200, b"hello", "not that of a compatible node agent"),
         (200, b'{"version": 2}', "not that of a compatible node agent"),
+        (403, b"", "reports no processes"),
         (404, b"", "status 404"),
         (302, b"", "not that of a compatible node agent"),
         (500, b"", "status 500"),

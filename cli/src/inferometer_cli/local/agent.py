@@ -21,6 +21,8 @@ from inferometer_cli.local.server import TargetServer, start_child, with_last_ou
 
 _START_SECONDS = 10.0
 """How long the agent may take to listen, while the server starts too."""
+_FORBIDDEN = 403
+"""The answer of an agent on a cluster's node to a query for a process."""
 _ANSWER_SECONDS = 5.0
 _MOST_BYTES = 2**20
 
@@ -144,7 +146,10 @@ async def _sample_at(url: str, process_id: int | None = None) -> AgentSample:
     except ValidationError:
         raise _no_agent_error(url, "the answer is not that of a compatible node agent") from None
     except aiohttp.ClientResponseError as error:
-        raise _no_agent_error(url, f"the answer has status {error.status}") from None
+        found = f"the answer has status {error.status}"
+        if error.status == _FORBIDDEN:
+            found = "it reports no processes, because it does not listen on loopback alone"
+        raise _no_agent_error(url, found) from None
     except TimeoutError:
         raise _no_agent_error(url, f"no answer within {_ANSWER_SECONDS:g} s") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
