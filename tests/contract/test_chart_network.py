@@ -1,7 +1,7 @@
 """The NetworkPolicies allow what a run needs, and nothing else.
 
-Judged by the API's own rules for policies, on the labels that pods really have. Whether a cluster
-enforces them is up to its network plugin, and not tested.
+Judged by the API's own rules for policies, on the labels that pods really have. A real policy
+engine enforces them in tests/cluster/test_chart_network_policies.py.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,9 @@ SERVER_PORTS = {
     for port in container["ports"]
 }
 """Names of a server pod's ports, by which a policy can select them."""
-CREATE: Json = {"networkPolicies": {"create": True, "runNamespaces": ["runs"]}}
+CREATE: Json = {
+    "networkPolicies": {"runNamespaces": ["runs"], "monitoringNamespaces": ["monitoring"]}
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +137,13 @@ def test_nothing_else_is_let_through(scene: tuple[list[Json], Pod, str]) -> None
     assert not allowed(policies, load, server, 22)
     assert not allowed(policies, operator, stranger, 8080)
     assert not allowed(policies, stranger, operator, 22)
+    assert not allowed(policies, stranger, operator, 8080)
 
 
 def test_prometheus_reads_metrics_where_it_is_named() -> None:
     """Pods of the namespaces named reach load and server pods where metrics are, others do not."""
     policies = of_kind(
-        rendered(
-            {"networkPolicies": {"create": True, "monitoringNamespaces": ["monitoring", "more"]}}
-        ),
+        rendered({"networkPolicies": {"monitoringNamespaces": ["monitoring", "more"]}}),
         "NetworkPolicy",
     )
     load, server = a_pod(NAMESPACE, LOADGEN), a_pod(NAMESPACE, SERVER)
@@ -159,3 +160,13 @@ def test_load_pods_reach_the_node_agents(scene: tuple[list[Json], Pod, str]) -> 
     policies, _, runs = scene
     agent = Pod("agents", {"app.kubernetes.io/name": "inferometer-agent"})
     assert allowed(policies, a_pod(runs, LOADGEN), agent, AGENT_PORT)
+
+
+def test_the_operators_metrics_are_for_named_namespaces_alone() -> None:
+    """They name runs of all namespaces, so that no pod reaches them unless an admin says so."""
+    objects = rendered()
+    (deployment,) = of_kind(objects, "Deployment")
+    operator = Pod(NAMESPACE, deployment["spec"]["template"]["metadata"]["labels"])
+    policies = of_kind(objects, "NetworkPolicy")
+    assert not allowed(policies, Pod("monitoring", {}), operator, 8080)
+    assert not allowed(policies, Pod(NAMESPACE, {}), operator, 8080)

@@ -40,10 +40,14 @@ MATRIX: dict[str, Json] = {
         "rbac": {"create": False},
         "serviceAccount": {"create": False, "name": "measurer"},
     },
-    "network": {"networkPolicies": {"create": True}, "metrics": {"service": {"create": True}}},
+    "no policies": {"networkPolicies": {"create": False}, "admissionPolicy": {"create": False}},
+    "network": {
+        "networkPolicies": {"monitoringNamespaces": ["a", "b"]},
+        "metrics": {"service": {"create": True}},
+    },
     "network, cluster": {
         "mode": "Cluster",
-        "networkPolicies": {"create": True, "runNamespaces": ["first", "second"]},
+        "networkPolicies": {"runNamespaces": ["first", "second"]},
         "metrics": {"service": {"create": True, "annotations": {"prometheus.io/scrape": "true"}}},
     },
     "every value": {
@@ -220,7 +224,7 @@ def test_a_change_of_settings_starts_the_operator_anew() -> None:
         return found
 
     assert template({"maxConcurrentRuns": 2}) != template({})
-    assert template({"networkPolicies": {"create": True}}) == template({})
+    assert template({"networkPolicies": {"create": False}}) == template({})
 
 
 @pytest.mark.parametrize("release", ["a", "inferometer-of-team-a", "r" * 53])

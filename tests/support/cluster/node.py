@@ -12,6 +12,7 @@ import psutil
 from support.cluster import addresses, cgroups, configurations
 from support.cluster.availability import cni_folder
 from support.cluster.configurations import CONTAINERD, NODE_HOME
+from support.cluster.control_plane import SERVICE_RANGE
 from support.cluster.disk import OWN_PLACES, lay, snapshotter
 from support.cluster.processes import Group, Process
 from support.cluster.switch import Switch, ip, network_of
@@ -114,6 +115,20 @@ class Node:
             "--conntrack-max-per-core=0",
             "--conntrack-tcp-timeout-established=0",
             "--conntrack-tcp-timeout-close-wait=0",
+        ])  # fmt: skip
+
+    def start_firewall(self, kube_router: Path, kubeconfig: str) -> None:
+        """Start a network policy engine; `kubeconfig` is the name of a file in its folder."""
+        self._start("kube-router", [
+            kube_router,
+            "--run-firewall=true",
+            "--run-router=false",
+            "--run-service-proxy=false",
+            f"--kubeconfig={NODE_HOME}/{kubeconfig}",
+            f"--hostname-override={self.name}",
+            f"--service-cluster-ip-range={SERVICE_RANGE}",
+            "--health-port=0",
+            "--metrics-port=0",
         ])  # fmt: skip
 
     def kill(self) -> None:

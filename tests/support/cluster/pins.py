@@ -68,6 +68,7 @@ def _prometheus(name: str, about_seconds: int) -> Pin:
     )
 
 
+_KUBE_ROUTER = "github.com/cloudnativelabs/kube-router/v2"
 _ALL = (
     _kubernetes("kubectl", 130),
     _kubernetes("kube-apiserver", 260),
@@ -81,6 +82,7 @@ _ALL = (
     Pin("coredns", "coredns", "github.com/coredns/coredns", 200),
     Pin("helm", "helm", "helm.sh/helm/v3/cmd/helm", 150, _HELM),
     Pin("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", 140),
+    Pin("kube-router", "kube-router", f"{_KUBE_ROUTER}/cmd/kube-router", 200),
     _prometheus("prometheus", 280),
     _prometheus("promtool", 15),
     Pin("kind", "kind", "sigs.k8s.io/kind", 30),
