@@ -96,6 +96,16 @@ def test_its_entry_point_starts(image: UnpackedImage) -> None:
     assert printed.startswith("usage: ")
 
 
+def test_its_modules_import_as_any_user(image: UnpackedImage, component: str) -> None:
+    """A user without a name, in group 0, as OpenShift assigns one, can run the program."""
+    user = "1000730000:0"
+    printed = image.run(*image.description["Entrypoint"], "--help", user=user)
+    assert printed.startswith("usage: ")
+    for each in {"serving": ("serving", "fetch")}.get(component, (component,)):
+        imported = image.run("python3", "-c", _IMPORT_ALL, f"inferometer_{each}", user=user)
+        assert json.loads(imported) == []
+
+
 @pytest.mark.parametrize("component", ["serving"], scope="module")
 def test_the_server_brings_the_zoo(image: UnpackedImage) -> None:
     """The fetcher writes a zoo model to the one writable folder, without a network."""

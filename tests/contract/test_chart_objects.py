@@ -50,6 +50,7 @@ MATRIX: dict[str, Json] = {
         "networkPolicies": {"runNamespaces": ["first", "second"]},
         "metrics": {"service": {"create": True, "annotations": {"prometheus.io/scrape": "true"}}},
     },
+    "users by policy": {"fixedUser": False},
     "every value": {
         "fullnameOverride": "measure",
         "images": {
@@ -148,7 +149,8 @@ def test_every_pod_is_restricted(case: str) -> None:
     for spec in specs:
         pod = spec["securityContext"]
         assert pod["runAsNonRoot"] is True
-        assert pod["runAsUser"] == 10001
+        fixed = None if case == "users by policy" else 10001
+        assert {pod.get(key) for key in ("runAsUser", "runAsGroup", "fsGroup")} == {fixed}
         assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
         assert {key for volume in spec.get("volumes", []) for key in volume} <= {
@@ -172,6 +174,7 @@ def test_the_settings_are_the_operators(case: str) -> None:
     assert settings.namespace == served.get(
         case, "measured" if case == "another namespace" else NAMESPACE
     )
+    assert settings.fixed_user is (case != "users by policy")
     assert settings.allow_secrets is case.startswith("secrets")
 
 

@@ -4,9 +4,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from inferometer_api.crd import NAME
 from support.chart import CHART, Json, helm
 from support.cluster.cluster import Cluster
 from support.cluster.namespaces import fresh_namespace
+from support.waiting import wait_until
 
 DEFINITION = CHART / "files" / "benchmarkruns.inferometer.dev.yaml"
 INSTALL_TIMEOUT = "240s"
@@ -19,7 +21,7 @@ def operator_installed(cluster: Cluster, prefix: str, values: Json | None = None
     The definition is applied apart from the chart, so that several releases may share a cluster.
     """
     cluster.kubectl("apply", "--server-side", "-f", str(DEFINITION))
-    cluster.kubectl("wait", "--for=condition=Established", "-f", str(DEFINITION), "--timeout=120s")
+    wait_until(lambda: _is_established(cluster), f"The definition {NAME}")
     with fresh_namespace(cluster, prefix) as namespace:
         # One replica is enough where no fail-over is tried, and leaves room on a small node.
         settled = {"crds": {"install": False}, "operator": {"replicas": 1}} | (values or {})
@@ -36,3 +38,9 @@ def operator_installed(cluster: Cluster, prefix: str, values: Json | None = None
         finally:
             words = ("uninstall", "inferometer", "--namespace", namespace, "--ignore-not-found")
             helm(*words, kubeconfig=cluster.kubeconfig)
+
+
+def _is_established(cluster: Cluster) -> bool:
+    """Return whether the definition is served; `kubectl wait` fails while it has no status."""
+    template = '{.status.conditions[?(@.type=="Established")].status}'
+    return cluster.kubectl("get", "crd", NAME, "-o", f"jsonpath={template}") == "True"

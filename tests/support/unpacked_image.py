@@ -12,7 +12,8 @@ mount -t proc proc "$0/proc"
 mount --rbind /dev "$0/dev"
 mount -t tmpfs -o mode=1777 tmpfs "$0/tmp"
 mount -o remount,bind,ro "$0"
-exec chroot --userspec=10001:10001 "$0" env --ignore-environment "$@"
+user=$1; shift
+exec chroot --userspec="$user" --groups="" "$0" env --ignore-environment "$@"
 """
 """With a read-only root, an empty /tmp, as another user, and with the image's environment alone."""
 
@@ -34,11 +35,11 @@ class UnpackedImage:
         for layer in manifest["layers"]:
             _untar(_blob(layout, layer), self.root)
 
-    def run(self, *words: str) -> str:
-        """Run a command in a read-only root as the pods' user; return what it prints."""
+    def run(self, *words: str, user: str = "10001:10001") -> str:
+        """Run a command in a read-only root as a user and group; return what it prints."""
         alone = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
         ended = subprocess.run(
-            [*alone, "sh", "-c", _RESTRICTED, self.root, *self.description["Env"], *words],
+            [*alone, "sh", "-c", _RESTRICTED, self.root, user, *self.description["Env"], *words],
             capture_output=True,
             text=True,
             check=False,

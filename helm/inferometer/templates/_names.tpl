@@ -80,8 +80,10 @@ readOnlyRootFilesystem: true
 
 {{- define "inferometer.podSecurity" -}}
 runAsNonRoot: true
+{{- if ne (toString .Values.fixedUser) "false" }}
 runAsUser: 10001
 runAsGroup: 10001
 fsGroup: 10001
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}

@@ -29,6 +29,7 @@ load:
 {{- with .Values.runPriorityClass }}
 priorityClass: {{ . | quote }}
 {{- end }}
+fixedUser: {{ ne (toString .Values.fixedUser) "false" }}
 externalAllowList: {{ toJson .Values.externalAllowList }}
 allowSecrets: {{ .Values.allowSecrets }}
 modelStorage: {{ .Values.modelStorage | quote }}

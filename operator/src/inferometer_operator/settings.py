@@ -107,6 +107,9 @@ class Settings(Document):
     load: LoadPods = Field(default_factory=LoadPods)
     priority_class: str | None = None
     """The priority class of server and load pods."""
+    fixed_user: bool = True
+    """Whether server and load pods run as user and group 10001; else the policy of their namespace
+    assigns a user, or the image does."""
     external_allow_list: list[str] = Field(default_factory=list)
     """Hosts of External servers in addition to Services of the run's namespace: "HOST:PORT", "HOST"
     for every port, "*.SUFFIX" for every name below it."""

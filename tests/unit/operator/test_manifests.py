@@ -22,7 +22,7 @@ from inferometer_operator.manifests.config_maps import plan_config_map, result_c
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.manifests.server_job import server_job
-from inferometer_operator.settings import MetricsSettings
+from inferometer_operator.settings import MetricsSettings, Settings
 from support.manifests import FULL, IMAGES, OWNER, PLAIN, after, load_pod, read, server_pod
 from support.pod_security import containers, violations
 from support.run_table import VALID
@@ -65,6 +65,21 @@ def test_every_pod_is_restricted() -> None:
         for each in containers(pod):
             assert each["securityContext"]["readOnlyRootFilesystem"] is True
             assert each["command"][0] == "python3"
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize("pod_of", [server_pod, load_pod])
+def test_a_policy_can_assign_the_user(
+    pod_of: Callable[[Run, Settings], Manifest], *, fixed: bool
+) -> None:
+    """Pods run as user 10001, or leave user and groups to their namespace; never as root."""
+    pod = pod_of(a_run(), PLAIN.model_copy(update={"fixed_user": fixed}))
+    names = ("fsGroup", "runAsGroup", "runAsUser")
+    contexts = [pod["securityContext"], *(each["securityContext"] for each in containers(pod))]
+    assert {context.get(name) for name in names for context in contexts} == (
+        {10001, None} if fixed else {None}
+    )
+    assert violations(pod) == ()
 
 
 def test_the_checker_reports_forbidden_privileges() -> None:

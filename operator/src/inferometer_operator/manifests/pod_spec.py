@@ -40,9 +40,7 @@ def container(
             "capabilities": {"drop": ["ALL"]},
             "privileged": False,
             "readOnlyRootFilesystem": True,
-            "runAsGroup": USER_ID,
             "runAsNonRoot": True,
-            "runAsUser": USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -60,12 +58,9 @@ def pod_spec(settings: Settings, owner: Owner, *, grace_seconds: int) -> Manifes
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": grace_seconds,
         "securityContext": {
-            "fsGroup": USER_ID,
             # A large volume is not walked through at each start.
             "fsGroupChangePolicy": "OnRootMismatch",
-            "runAsGroup": USER_ID,
             "runAsNonRoot": True,
-            "runAsUser": USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "tolerations": [
@@ -79,6 +74,9 @@ def pod_spec(settings: Settings, owner: Owner, *, grace_seconds: int) -> Manifes
         ],
         "volumes": [{"name": _TEMPORARY, "emptyDir": {"sizeLimit": "1Gi"}}],
     }
+    if settings.fixed_user:
+        user = dict.fromkeys(("fsGroup", "runAsGroup", "runAsUser"), USER_ID)
+        spec["securityContext"].update(user)
     if images.pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in images.pull_secrets]
     if settings.priority_class is not None:
