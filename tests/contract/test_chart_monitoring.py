@@ -205,3 +205,23 @@ def dashboards(values: Json) -> list[Json]:
     """Return the ConfigMaps of dashboards."""
     found = of_kind(rendered(values), "ConfigMap")
     return [each for each in found if "-dashboard-" in each["metadata"]["name"]]
+
+
+def test_the_token_of_the_metrics_reaches_operator_and_prometheus() -> None:
+    """The operator reads the file that the Secret is mounted as; the monitor sends its content."""
+    secret = {"name": "scrape", "key": "bearer"}
+    values = {"metrics": {"tokenSecret": secret, "serviceMonitor": {"create": True}}}
+    objects = rendered(values)
+    (deployment,) = of_kind(objects, "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    (volume,) = (each for each in pod["volumes"] if "secret" in each)
+    (mounted,) = (
+        each for each in pod["containers"][0]["volumeMounts"] if each["name"] == volume["name"]
+    )
+    (item,) = volume["secret"]["items"]
+    assert (volume["secret"]["secretName"], item["key"]) == ("scrape", "bearer")
+    settings = Settings.model_validate(yaml.safe_load(settings_text(objects)))
+    assert settings.metrics.token_file == f"{mounted['mountPath']}/{item['path']}"
+    (monitor,) = of_kind(objects, "ServiceMonitor")
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["authorization"] == {"credentials": secret}

@@ -95,7 +95,7 @@ MATRIX: dict[str, Json] = {
         },
         "serviceAccount": {"annotations": {"example.com/role": "none"}},
         "agent": {"namespace": "agents", "service": "watchers"},
-        "metrics": {"scrapeAnnotations": False},
+        "metrics": {"scrapeAnnotations": False, "tokenSecret": {"name": "scrape", "key": "k"}},
         "dashboards": {"create": True, "namespace": "grafana", "folder": "Benchmarks"},
         "test": {"timeoutSeconds": 3600, "resources": {"cpu": "1", "memory": "1Gi"}},
     },
@@ -157,6 +157,7 @@ def test_every_pod_is_restricted(case: str) -> None:
             "name",
             "configMap",
             "emptyDir",
+            *(("secret",) if case == "every value" else ()),
         }
         for container in spec["containers"]:
             own = container["securityContext"]
@@ -214,7 +215,10 @@ def test_every_value_reaches_the_settings() -> None:
         "externalAllowList": ["models.example.com:8001", "*.example.org"],
         "modelStorage": "1Ti",
         "agent": {"namespace": "agents", "service": "watchers"},
-        "metrics": {"scrapeAnnotations": False},
+        "metrics": {
+            "scrapeAnnotations": False,
+            "tokenFile": "/etc/inferometer-metrics/token",
+        },
     }
 
 

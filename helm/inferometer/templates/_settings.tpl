@@ -36,5 +36,6 @@ modelStorage: {{ .Values.modelStorage | quote }}
 {{- with (.Values.agent).namespace }}
 agent: {namespace: {{ . }}, service: {{ $.Values.agent.service }}}
 {{- end }}
-metrics: {scrapeAnnotations: {{ and .Values.metrics.scrapeAnnotations (not (.Values.metrics.podMonitor).create) | default false }}}
+metrics: {scrapeAnnotations: {{ and .Values.metrics.scrapeAnnotations (not (.Values.metrics.podMonitor).create) | default false }}
+  {{- if (.Values.metrics.tokenSecret).name }}, tokenFile: /etc/inferometer-metrics/token{{ end }}}
 {{- end -}}

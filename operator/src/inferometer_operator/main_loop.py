@@ -65,7 +65,7 @@ async def run_operator(config: OperatorConfig) -> None:
     stop = asyncio.Event()
     _set_on_signals(stop)
     async with (
-        _serve_health(state, config.health_port),
+        _serve_health(state, config),
         _lease_thread(config, state) as lease,
         ApiConnection(
             await configuration(config.kubeconfig),
@@ -199,8 +199,14 @@ def _dependencies(
 
 
 @contextlib.asynccontextmanager
-async def _serve_health(state: OperatorState, port: int) -> AsyncIterator[web.AppRunner]:
-    runner = await serve(state.health, exposition(state.stats), port)
+async def _serve_health(
+    state: OperatorState, config: OperatorConfig
+) -> AsyncIterator[web.AppRunner]:
+    file = config.settings.metrics.token_file
+    page = exposition(state.stats)
+    runner = await serve(
+        state.health, page, config.health_port, None if file is None else Path(file)
+    )
     _log.info("health_served", addresses=[list(each[:2]) for each in runner.addresses])
     try:
         yield runner

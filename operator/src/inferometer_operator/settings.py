@@ -65,10 +65,12 @@ class Agents(Document):
 
 
 class MetricsSettings(Document):
-    """How Prometheus finds the metrics of a run's pods."""
+    """How Prometheus finds and reads metrics."""
 
     scrape_annotations: bool = True
     """Whether server and load pods carry the annotations prometheus.io/scrape, port and path."""
+    token_file: str | None = None
+    """A file with the bearer token that the operator's own /metrics requires; absent: none."""
 
 
 _AtMost = Annotated[int, Field(ge=1), Integral]

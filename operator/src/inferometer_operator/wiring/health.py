@@ -1,8 +1,10 @@
 """Liveness and readiness of the operator, and the HTTP server for them."""
 
 import asyncio
+import hmac
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from aiohttp import web
@@ -61,8 +63,14 @@ class Health:
         return healthy, f"Leads; watches last heard: {text}."
 
 
-async def serve(health: Health, page: Callable[[], bytes], port: int) -> web.AppRunner:
-    """Serve /healthz, /readyz and /metrics on this port; the caller cleans up."""
+async def serve(
+    health: Health, page: Callable[[], bytes], port: int, token_file: Path | None = None
+) -> web.AppRunner:
+    """Serve /healthz, /readyz and /metrics on this port; the caller cleans up.
+
+    With a token file, /metrics requires its content as bearer token: metrics name the namespaces of
+    all runs.
+    """
 
     async def healthz(_: web.Request) -> web.Response:
         return _answer(*health.alive())
@@ -70,7 +78,9 @@ async def serve(health: Health, page: Callable[[], bytes], port: int) -> web.App
     async def readyz(_: web.Request) -> web.Response:
         return _answer(*health.ready())
 
-    async def metrics(_: web.Request) -> web.Response:
+    async def metrics(request: web.Request) -> web.Response:
+        if token_file is not None and not _bears(request, token_file):
+            return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
         return web.Response(body=page(), headers={"Content-Type": CONTENT_TYPE})
 
     application = web.Application()
@@ -82,6 +92,16 @@ async def serve(health: Health, page: Callable[[], bytes], port: int) -> web.App
     # The kubelet and Prometheus come from outside of the pod, by IPv4 or IPv6.
     await web.TCPSite(runner, None, port).start()
     return runner
+
+
+def _bears(request: web.Request, token_file: Path) -> bool:
+    """Return whether a request has the token; the file is read anew, since Secrets change."""
+    try:
+        token = token_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return False
+    given = request.headers.get("Authorization", "")
+    return bool(token) and hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
 
 
 def _answer(healthy: bool, text: str) -> web.Response:  # noqa: FBT001 - the first half of a verdict

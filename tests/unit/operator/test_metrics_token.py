@@ -1,0 +1,50 @@
+"""The operator's metrics are for clients that have the token, if there is one."""
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from inferometer_operator.wiring.health import Health, serve
+
+
+async def _statuses(token_file: Path | None, *sent: str | None) -> list[int]:
+    runner = await serve(Health(), lambda: b"metric 1\n", 0, token_file)
+    port = runner.addresses[0][1]
+    try:
+        async with aiohttp.ClientSession() as session:
+            found = []
+            for each in sent:
+                headers = {} if each is None else {"Authorization": each}
+                url = f"http://127.0.0.1:{port}/metrics"
+                async with session.get(url, headers=headers) as answer:
+                    found.append(answer.status)
+                    assert (await answer.read() == b"metric 1\n") is (answer.status == 200)
+            async with session.get(f"http://127.0.0.1:{port}/healthz") as answer:
+                assert answer.status == 200
+            return found
+    finally:
+        await runner.cleanup()
+
+
+def test_metrics_require_the_token_of_the_file(tmp_path: Path) -> None:
+    """Another token, another scheme and none are refused; probes need none."""
+    file = tmp_path / "token"
+    file.write_text("secret\n")
+    sent = ("Bearer secret", "Bearer secre", "Bearer ", "Basic secret", None)
+    assert asyncio.run(_statuses(file, *sent)) == [200, 401, 401, 401, 401]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff"], ids=["missing", "empty", "no text"])
+def test_a_file_without_a_token_opens_nothing(tmp_path: Path, content: bytes | None) -> None:
+    """A Secret that is missing or empty never means that no token is required."""
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    assert asyncio.run(_statuses(file, "Bearer ", "Bearer", None)) == [401, 401, 401]
+
+
+def test_metrics_are_open_without_a_file() -> None:
+    """NetworkPolicies restrict them then."""
+    assert asyncio.run(_statuses(None, None)) == [200]
