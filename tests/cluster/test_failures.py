@@ -8,7 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,10 @@ from inferometer_api.plan.cluster_objects import (
     SERVER,
     server_name,
 )
+from inferometer_api.status.condition_reasons import REASONS
 from support.cluster.cluster import Cluster
 from support.hostile import group_of
-from support.node_runs import condition, holds, make_run, status, wait_for
+from support.node_runs import condition, holds, make_run, status, wait_for, wait_for_reason
 from support.operator_installed import operator_installed
 from support.waiting import wait_until
 
@@ -56,25 +57,23 @@ def _model(uri: str, **fields: Any) -> dict[str, Any]:
     return {"model": {"uri": uri, **fields}}
 
 
-FAULTS = (
+UNPLACED = (
     Fault(
         "too-large",
         "Unschedulable",
         "Insufficient cpu",
-        _server(resources={"cpu": "640", "memory": "512Mi"}, readyDeadlineSeconds=15),
+        _server(resources={"cpu": "640", "memory": "512Mi"}),
     ),
     Fault(
         "no-such-label",
         "Unschedulable",
         "node affinity/selector",
-        _server(placement={"nodeSelector": {"disk": "fast"}}, readyDeadlineSeconds=15),
+        _server(placement={"nodeSelector": {"disk": "fast"}}),
     ),
-    Fault(
-        "no-gpu",
-        "GpuUnavailable",
-        "nvidia.com/gpu",
-        _server(device="GPU", readyDeadlineSeconds=15),
-    ),
+    Fault("no-gpu", "GpuUnavailable", "nvidia.com/gpu", _server(device="GPU")),
+)
+"""Runs that no node can take: they wait in the queue."""
+FAULTS = (
     Fault(
         "wrong-checksum",
         "ModelRefused",
@@ -133,18 +132,39 @@ def _operator(cluster: Cluster, prefix: str, **values: Any) -> Iterator[str]:
         yield namespace
 
 
+def _foreign_job() -> dict[str, Any]:
+    """Return a Job of another client that has the name of a run's server, and no pod."""
+    container = {"name": "c", "image": "inferometer-serving:0.1.0"}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": server_name("clash")},
+        "spec": {"suspend": True, "template": template},
+    }
+
+
 @pytest.fixture(scope="module")
 def namespace(cluster: Cluster) -> Iterator[str]:
     """Create every run that fails by itself, and the objects that make it fail."""
     with _operator(cluster, "failures") as name:
         here = ("--namespace", name)
-        words = ("--image=inferometer-serving:0.1.0", "--replicas=0")
-        cluster.kubectl("create", "deployment", server_name("clash"), *words, *here)
+        cluster.kubectl("create", *here, "-f", "-", stdin=json.dumps(_foreign_job()))
         cluster.kubectl("create", "configmap", "inputs", "--from-literal=present.npz=x", *here)
         cluster.kubectl("label", "configmap", "inputs", "inferometer.dev/allow-use=true", *here)
-        for fault in FAULTS:
+        for fault in (*UNPLACED, *FAULTS):
             make_run(cluster, name, fault.name, **fault.spec)
         yield name
+
+
+@pytest.mark.parametrize("fault", UNPLACED, ids=lambda fault: fault.name)
+def test_a_run_that_no_node_can_take_waits(cluster: Cluster, namespace: str, fault: Fault) -> None:
+    """It is queued with the scheduler's message, and can be deleted."""
+    wait_for_reason(cluster, namespace, fault.name, "Accepted", "WaitingForNodes")
+    message = condition(cluster, namespace, fault.name, "Accepted")["message"]
+    assert fault.message in message
+    assert REASONS["WaitingForNodes"].remedy in message
+    cluster.kubectl("delete", "benchmarkrun", fault.name, "--namespace", namespace)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
@@ -160,9 +180,9 @@ def test_a_run_that_cannot_succeed_reports_the_reason(
 
 
 def test_what_belongs_to_others_stays(cluster: Cluster, namespace: str) -> None:
-    """The Deployment whose name a run needed is neither adopted nor deleted."""
+    """The Job whose name a run needed is neither adopted nor deleted."""
     _finished(cluster, namespace, "clash")
-    words = ("get", "deployment", server_name("clash"), "--namespace", namespace, "-o", "json")
+    words = ("get", "job", server_name("clash"), "--namespace", namespace, "-o", "json")
     metadata = json.loads(cluster.kubectl(*words))["metadata"]
     assert "ownerReferences" not in metadata
     assert "deletionTimestamp" not in metadata
@@ -173,11 +193,12 @@ def test_a_taint_that_is_not_tolerated_is_reported(cluster: Cluster, namespace: 
     node = next(iter(cluster.nodes))
     cluster.kubectl("taint", "node", node, "team=other:NoSchedule")
     try:
-        make_run(cluster, namespace, "tainted", **_server(readyDeadlineSeconds=15))
+        make_run(cluster, namespace, "tainted", **_server())
         _reported(
             cluster, namespace, "tainted", "ServerReady", "Unschedulable", "untolerated taint"
         )
-        _finished(cluster, namespace, "tainted")
+        _reported(cluster, namespace, "tainted", "Accepted", "WaitingForNodes", "untolerated taint")
+        cluster.kubectl("delete", "benchmarkrun", "tainted", "--namespace", namespace)
     finally:
         cluster.kubectl("taint", "node", node, "team-")
 
@@ -261,26 +282,28 @@ STRIKES: tuple[tuple[str, Callable[[Cluster, str, str], None], set[str]], ...] =
 
 @pytest.fixture(scope="module")
 def measuring(cluster: Cluster) -> Iterator[str]:
-    """Create a long run for each fault that strikes a measurement."""
+    """Install the operator of the runs whose measurement a fault strikes."""
     with _operator(cluster, "struck") as name:
-        for run, _, _ in STRIKES:
-            make_run(
-                cluster,
-                name,
-                run,
-                **_server(),
-                scenarios=[
-                    {"name": "first", "singleStream": {}},
-                    {"name": "long", "server": {"targetQps": "0.1"}},
-                ],
-                validity={
-                    "warmUpSeconds": 0,
-                    "minDurationSeconds": 2,
-                    "minQueries": 20,
-                    "maxDurationSeconds": 300,
-                },
-            )
         yield name
+
+
+def _make_long_run(cluster: Cluster, namespace: str, run: str) -> None:
+    make_run(
+        cluster,
+        namespace,
+        run,
+        **_server(),
+        scenarios=[
+            {"name": "first", "singleStream": {}},
+            {"name": "long", "server": {"targetQps": "0.1"}},
+        ],
+        validity={
+            "warmUpSeconds": 0,
+            "minDurationSeconds": 2,
+            "minQueries": 20,
+            "maxDurationSeconds": 300,
+        },
+    )
 
 
 @pytest.mark.parametrize(("run", "strike", "reasons"), STRIKES, ids=[each[0] for each in STRIKES])
@@ -292,6 +315,7 @@ def test_a_run_that_is_struck_fails_and_keeps_its_figures(
     reasons: set[str],
 ) -> None:
     """The run fails with its reason, and its status keeps the scenarios measured before."""
+    _make_long_run(cluster, measuring, run)
     wait_for(cluster, measuring, run, "Measuring")
     wait_until(
         lambda: len(status(cluster, measuring, run).get("scenarios", [])) > 0,
@@ -346,41 +370,37 @@ LOST = {SERVER: {"ServerLost", "NodeLost"}, LOADGEN: {"NodeLost", "LoadPodLost"}
 """Possible reasons of a run by the component whose node died."""
 
 
-def test_a_lost_node_ends_the_run(two_nodes: Cluster) -> None:
+@pytest.mark.parametrize("dies", [SERVER, LOADGEN])
+def test_a_lost_node_ends_the_run(two_nodes: Cluster, dies: str) -> None:
     """If the node of the server or of the load dies, the run is Failed and Finished in time.
 
     A load generator misses its server within seconds. If the load generator is lost, the cluster
     takes 12 s to notice, and the operator waits 60 s more for the node to come back.
     """
     first, second = ({"nodeSelector": {"kubernetes.io/hostname": name}} for name in two_nodes.nodes)
-    operator = first | {"replicas": 1}
-    namespaces: dict[str, str] = {}
-    with ExitStack() as stack:
-        for dies, server, load in ((SERVER, second, first), (LOADGEN, first, second)):
-            installed = _operator(two_nodes, dies, operator=operator, load=TINY_LOAD | load)
-            namespaces[dies] = stack.enter_context(installed)
-            make_run(
-                two_nodes,
-                namespaces[dies],
-                "lost",
-                **_server(placement=server),
-                scenarios=[{"name": "long", "server": {"targetQps": 2}}],
-                validity={"minDurationSeconds": 250, "maxDurationSeconds": 300},
-            )
-        for namespace in namespaces.values():
-            wait_for(two_nodes, namespace, "lost", "Measuring")
+    server, load = (second, first) if dies == SERVER else (first, second)
+    values = {"operator": first | {"replicas": 1}, "load": TINY_LOAD | load}
+    with _operator(two_nodes, dies, **values) as namespace:
+        make_run(
+            two_nodes,
+            namespace,
+            "lost",
+            **_server(placement=server),
+            scenarios=[{"name": "long", "server": {"targetQps": 2}}],
+            validity={"minDurationSeconds": 250, "maxDurationSeconds": 300},
+        )
+        wait_for(two_nodes, namespace, "lost", "Measuring")
         two_nodes.kill_node(list(two_nodes.nodes)[1])
-        for dies, namespace in namespaces.items():
-            for kind, seconds in (("Failed", 12 + 60), ("Finished", 30 + 60)):
-                wait_until(
-                    partial(holds, two_nodes, namespace, "lost", kind),
-                    f"{kind} of a run whose {dies} is gone with its node",
-                    deadline_seconds=seconds + 2 * SOON_SECONDS,
-                    poll_seconds=0.5,
-                )
-            failed = condition(two_nodes, namespace, "lost", "Failed")
-            assert failed["reason"] in LOST[dies], failed
-            assert failed["message"]
+        for kind, seconds in (("Failed", 12 + 60), ("Finished", 30 + 60)):
+            wait_until(
+                partial(holds, two_nodes, namespace, "lost", kind),
+                f"{kind} of a run whose {dies} is gone with its node",
+                deadline_seconds=seconds + 2 * SOON_SECONDS,
+                poll_seconds=0.5,
+            )
+        failed = condition(two_nodes, namespace, "lost", "Failed")
+        assert failed["reason"] in LOST[dies], failed
+        assert failed["message"]
 
 
 def _pod(cluster: Cluster, namespace: str, run: str, component: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from inferometer_api.plan.cluster_objects import LOADGEN, load_name
 from inferometer_api.results.result import ResultDocument
 from support.chart import Json
 from support.cluster.cluster import Cluster
-from support.node_runs import condition, make_run, status, wait_for
+from support.node_runs import condition, make_run, status, wait_for, wait_for_reason
 from support.operator_installed import operator_installed
 from support.waiting import wait_until
 
@@ -65,15 +65,17 @@ def test_an_example_is_measured_and_its_result_fetched(
     assert all(step.counts.succeeded > 0 for each in result.scenarios for step in each.steps)
 
 
-def test_a_run_that_fits_no_node_fails_with_its_reason(cluster: Cluster, installed: str) -> None:
-    """A server that requests 640 CPUs is Unschedulable, in the scheduler's own words."""
-    server = {"resources": {"cpu": "640", "memory": "512Mi"}, "readyDeadlineSeconds": 60}
+def test_a_run_that_fits_no_node_waits_with_its_reason(cluster: Cluster, installed: str) -> None:
+    """A server that requests 640 CPUs is queued, in the scheduler's own words, until cancelled."""
+    server = {"resources": {"cpu": "640", "memory": "512Mi"}}
     make_run(cluster, installed, "too-large", server=server)
-    wait_for(cluster, installed, "too-large", "Failed")
+    wait_for_reason(cluster, installed, "too-large", "Accepted", "WaitingForNodes")
+    accepted = condition(cluster, installed, "too-large", "Accepted")
+    assert "Insufficient cpu" in accepted["message"]
+    cancel = json.dumps({"spec": {"cancel": True}})
+    words = ("patch", "benchmarkrun", "too-large", "--type=merge", "--patch", cancel)
+    cluster.kubectl(*words, "--namespace", installed)
     wait_for(cluster, installed, "too-large", "Finished")
-    failed = condition(cluster, installed, "too-large", "Failed")
-    assert failed["reason"] == "Unschedulable", failed
-    assert "Insufficient cpu" in failed["message"]
 
 
 def test_a_run_goes_on_when_its_operator_restarts(cluster: Cluster, installed: str) -> None:

@@ -44,6 +44,16 @@ def holds(cluster: Cluster, namespace: str, run: str, kind: str) -> bool:
     return bool(condition(cluster, namespace, run, kind).get("status") == "True")
 
 
+def wait_for_reason(cluster: Cluster, namespace: str, run: str, kind: str, reason: str) -> None:
+    """Wait until this condition of the run has a reason."""
+    wait_until(
+        lambda: condition(cluster, namespace, run, kind).get("reason") == reason,
+        f"{kind} of {run} with {reason}",
+        deadline_seconds=SLOW_SECONDS,
+        poll_seconds=0.5,
+    )
+
+
 def wait_for(cluster: Cluster, namespace: str, run: str, kind: str) -> None:
     """Wait until this condition of the run is True; AssertionError if the run ends without it."""
     wait_until(

@@ -26,10 +26,10 @@ from inferometer_cli.preflight.nodes import node_checks
 from inferometer_cli.preflight.operators import ASSUMED, Evidence, operator_checks, queue_check
 from inferometer_cli.preflight.pods import Pods, pods_of
 from inferometer_cli.preflight.quota import quota_checks
-from inferometer_cli.preflight.references import Named, reference_checks
+from inferometer_cli.preflight.references import Named, ceiling_checks, reference_checks
 from inferometer_cli.preflight.resource_amounts import amount, written
 from inferometer_operator.reconcile.references import run_references
-from inferometer_operator.settings import GpuPods, Settings
+from inferometer_operator.settings import Ceilings, GpuPods, Settings
 from support.runs import a_run
 
 NOW = datetime(2026, 3, 12, 14, 3, 51, tzinfo=UTC)
@@ -256,12 +256,13 @@ def test_an_operator_without_a_leader_is_a_warning() -> None:
 
 
 def test_earlier_runs_are_reported() -> None:
-    """An unfinished run delays others, by default one at a time."""
+    """As many unfinished runs as may run at a time delay the next one; by default four."""
     finished = {"conditions": [{"type": "Finished", "status": "True"}]}
     over = {"metadata": {"name": "a"}, "status": finished}
     going = {"metadata": {"name": "b"}}
     _only([queue_check([over], ASSUMED)], "ok")
-    _only([queue_check([over, going], ASSUMED)], "warning", "unfinished runs: b", "is queued")
+    _only([queue_check([over, *[going] * 3], ASSUMED)], "ok")
+    _only([queue_check([over, *[going] * 4], ASSUMED)], "warning", "unfinished runs: b", "queued")
     _only([queue_check(FORBIDDEN, ASSUMED)], "unknown")
 
 
@@ -556,6 +557,15 @@ def test_the_service_of_an_external_server_must_exist(service: Any, state: str, 
     if isinstance(service, dict):
         service["metadata"] = {"name": "my-server"}
     _only(reference_checks(run, Named({}, service, ASSUMED)), state, words)
+
+
+def test_a_run_beyond_a_ceiling_is_blocked() -> None:
+    """The message has the field, its value and the ceiling, as the operator's has."""
+    settings = ASSUMED.model_copy(update={"ceilings": Ceilings(workers=2)})
+    run = _run(load={"workers": 3})
+    _only(ceiling_checks(run, settings), "blocked", "spec.load.workers: 3 ", "ceiling of 2 ")
+    assert not list(ceiling_checks(run, ASSUMED))
+    assert not list(ceiling_checks(run, None))
 
 
 def test_an_external_address_must_be_allowed() -> None:

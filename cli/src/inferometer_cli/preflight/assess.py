@@ -28,7 +28,12 @@ from inferometer_cli.preflight.operators import (
 )
 from inferometer_cli.preflight.pods import Pods, pods_of
 from inferometer_cli.preflight.quota import quota_checks
-from inferometer_cli.preflight.references import Named, reference_checks, spec_checks
+from inferometer_cli.preflight.references import (
+    Named,
+    ceiling_checks,
+    reference_checks,
+    spec_checks,
+)
 from inferometer_cli.preflight.survey import (
     Survey,
     dry_run,
@@ -124,6 +129,7 @@ def run_checks(found: Survey, requested: RequestedRun, pods: Sequence[Pods]) -> 
     yield from spec_checks(requested.run)
     if requested.tried is not None:
         yield _creation_check(requested.tried)
+    yield from ceiling_checks(requested.run, requested.named.settings)
     yield from reference_checks(requested.run, requested.named)
     yield queue_check(found.runs, requested.named.settings or ASSUMED)
     if requested.named.settings is None:

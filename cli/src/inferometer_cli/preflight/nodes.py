@@ -44,7 +44,7 @@ def node_checks(
     elif (now := _placed(nodes, _free(whole, running), pods)) is None:
         yield warning(
             _ABOUT,
-            f"no room now for {_describe(pods)}; the run waits until readyDeadlineSeconds",
+            f"no room now for {_describe(pods)}; the run waits in the queue meanwhile",
         )
     else:
         placed = now

@@ -9,6 +9,7 @@ from inferometer_api.spec.address import AddressError, address
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, unknown
 from inferometer_operator.reconcile.acceptance import is_allowed_url
+from inferometer_operator.reconcile.ceilings import beyond_ceilings
 from inferometer_operator.reconcile.observed import ObjectReference
 from inferometer_operator.reconcile.server_state import missing_port
 from inferometer_operator.settings import Settings
@@ -32,6 +33,13 @@ def spec_checks(run: BenchmarkRun) -> Iterator[Check]:
     if not problems:
         names = ", ".join(f"{scenario.name} ({scenario.kind})" for scenario in run.spec.scenarios)
         yield ok("spec", f"this version supports {run.name}: {names}")
+
+
+def ceiling_checks(run: BenchmarkRun, settings: Settings | None) -> Iterator[Check]:
+    """Yield each ceiling of the operator's settings that the run is beyond."""
+    if settings is not None:
+        for sentence in beyond_ceilings(run, settings):
+            yield blocked("ceilings", sentence.rstrip("."))
 
 
 def reference_checks(run: BenchmarkRun, named: Named) -> Iterator[Check]:
