@@ -334,6 +334,8 @@ def test_the_end_of_a_run_wakes_the_first_that_pauses() -> None:
     for name, created in (("x", "3"), ("y", "2")):
         played.queue.update(_pausing(name, created))
     played.queue.update(_pausing("c"))
+    played.queue.update(_run("waits"))
+    played.queue.remove("waits")
     assert played.calls == []
     played.queue.remove("a")
     assert played.calls == [("c", 0.0)]
