@@ -211,4 +211,7 @@ def _check_faulty_run(stage: Stage, rule: FirstWriteOf, operator: OperatorProces
     _made_once(stage)
     assert {method for method, _ in rule.met} == {"POST", "PATCH", "DELETE"}
     assert operator.exit_code is None
-    stage.wait_for(lambda: all("result" in each for each in stage.children()), "the clean-up")
+    stage.wait_for(
+        lambda: all("result" in each for each in stage.children()),
+        lambda: f"the end of {stage.children()}: {stage.status()}\n{stage.logs()}",
+    )
