@@ -1,4 +1,4 @@
-"""The scheduler keeps runs apart: on one node they follow each other, also those of two operators."""
+"""The scheduler keeps runs apart: on one node they take turns, also those of two operators."""
 
 import threading
 from collections.abc import Iterator
