@@ -117,7 +117,7 @@ def test_a_run_beyond_a_ceiling_is_refused_while_others_run(
 ) -> None:
     """It needs no turn for that."""
     stage.play(LOADGEN, stage.loads.follow)
-    settings = {"load": {"resources": {"cpu": "1", "memory": "1Gi"}}, "ceilings": ceilings}
+    settings: Object = {"load": {"resources": {"cpu": "1", "memory": "1Gi"}}, "ceilings": ceilings}
     stage.start_operator(maxConcurrentRuns=1, **settings)
     if "cpu" not in ceilings:
         stage.apply("other")
