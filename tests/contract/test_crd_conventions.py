@@ -21,7 +21,7 @@ _QUANTITIES = re.compile(
 )
 _UNITLESS = {
     # counts of what they are called, and names of numbers
-    *("bytes", "clients", "connections", "count", "errors", "instances", "minQueries"),
+    *("attempts", "bytes", "clients", "connections", "count", "errors", "instances", "minQueries"),
     *("observedGeneration", "poolSize", "port", "queries", "repeat", "repeats", "replicas"),
     *("totalErrors", "totalQueries"),
     *(
