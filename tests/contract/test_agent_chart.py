@@ -288,6 +288,13 @@ def test_the_network_policy_lets_load_pods_and_prometheus_in() -> None:
     assert policy["spec"]["egress"] == []
 
 
+def test_other_pods_are_kept_out_by_default() -> None:
+    """Without a value of the admin's, only load pods reach the agents."""
+    (policy,) = of_kind(agents_anew({}), "NetworkPolicy")
+    (rule,) = policy["spec"]["ingress"]
+    assert len(rule["from"]) == 1
+
+
 @every_case
 def test_notes_name_what_was_made(case: str, tmp_path: Path) -> None:
     """NOTES wait for the DaemonSets that there are, and say what an operator still lacks."""
