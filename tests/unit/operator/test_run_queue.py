@@ -289,24 +289,24 @@ def test_positions_are_told_once_no_more_runs_come() -> None:
 def test_a_position_is_written_at_most_twice_a_minute() -> None:
     """However fast those ahead of it end; where it may begin, it begins."""
     played = _Woken()
-    runs = [_run(f"r{number}", str(number)) for number in range(8)]
+    runs = [_run(f"r{number}", str(number)) for number in range(10)]
     played.add(_begun("a"), *runs)
     told_at = []
-    for number in range(7):
+    for number in range(9):
         played.queue.remove("a" if number == 0 else f"r{number - 1}")
         played.queue.update(_begun(f"r{number}"))
         played.calls = []
         played.queue.wake_moved()
-        (after,) = [after for uid, after in played.calls if uid == "r7"]
+        (after,) = [after for uid, after in played.calls if uid == "r9"]
         if after == 0.0:
             told_at.append(played.now)
-            played.queue.position("r7")
+            played.queue.position("r9")
         played.now += 10.0
-    assert [at - told_at[0] for at in told_at] == [0.0, 10.0, 60.0]
-    played.queue.remove("r6")
+    assert [at - told_at[0] for at in told_at] == [0.0, 10.0, 80.0]
+    played.queue.remove("r8")
     played.calls = []
     played.queue.wake_moved()
-    assert played.calls == [("r7", 0.0)]
+    assert played.calls == [("r9", 0.0)]
 
 
 def _pausing(name: str, created: str = "1") -> dict[str, Any]:

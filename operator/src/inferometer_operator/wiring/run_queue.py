@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from inferometer_operator.reconcile.observed import Json, QueuePosition
 from inferometer_operator.reconcile.queue_position import (
     QueuedRun,
+    band,
     describe_position,
     queue_order,
     queued_run,
@@ -21,8 +22,9 @@ from inferometer_operator.reconcile.queue_position import (
 _QUIET_SECONDS, _LONGEST_QUIET_SECONDS = 2.0, 20.0
 """While runs arrive, positions change with each: they are reported once no more have come for so
 long, and after the longer time in any case."""
-_WRITES, _WRITES_SECONDS = 2, 60.0
-"""A waiting run's position is written at most so many times in so many seconds."""
+_WRITES, _WRITES_SECONDS = 2, 75.0
+"""A waiting run's position is written at most so many times in so many seconds: in a minute, though
+a write may take 15 s."""
 _NEVER = float("-inf")
 
 
@@ -31,6 +33,8 @@ class _Reported:
     """The position that a waiting run's status reports, and when the last ones were written."""
 
     text: str = ""
+    band: tuple[int, int] = (0, 0)
+    """The first and the last position that the text stands for."""
     times: list[float] = field(default_factory=list)
 
 
@@ -108,6 +112,7 @@ class RunQueue:
             report = self._reported.setdefault(uid, _Reported())
             if report.text != describe_position(queued):
                 report.text = describe_position(queued)
+                report.band = band(queued.position)
                 report.times = [*report.times, self._clock()][-_WRITES:]
         elif uid in self._runs and self._runs[uid].state == "waiting":
             self._claims.add(uid)
@@ -156,7 +161,13 @@ class RunQueue:
             self._arrived_at + _QUIET_SECONDS, self._arrivals_began_at + _LONGEST_QUIET_SECONDS
         )
         unquiet = False
+        self._found_order()
+        free = max(0, self._slots - len(self._holders))
         for uid, report in self._reported.items():
+            first, last = report.band
+            # Most of hundreds: a band of several positions names no run ahead.
+            if first < last and first <= self._places.get(uid, -1) + 1 - free <= last:
+                continue
             queued = self._position(uid)
             if queued.admitted:
                 self._wake(uid, 0.0)
