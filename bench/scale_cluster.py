@@ -53,27 +53,30 @@ def shared_stage() -> Stage:
     definition = yaml.safe_load(_DEFINITION.read_text(encoding="utf-8"))
     (version,) = definition["spec"]["versions"]
     subresources = version.pop("subresources")
-    _define(control_plane, definition)
+    _define(control_plane, definition, "benchmarkruns")
     kubelet = FakeKubelet(control_plane, folder)
     stack.callback(kubelet.close)
     stage = stack.enter_context(a_stage(control_plane, kubelet, folder))
     keep_runs_with_status(stage.api, stage.namespace, KEPT, _KEPT_BYTES)
     version["subresources"] = subresources
-    _define(control_plane, definition)
-    wait_for(lambda: _has_status(stage.api), "The subresource status of runs")
+    _define(control_plane, definition, "benchmarkruns/status")
     return stage
 
 
-def _define(control_plane: ControlPlane, definition: Object) -> None:
-    text = json.dumps(definition)
-    control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=text)
-    name = f"crd/{definition['metadata']['name']}"
-    control_plane.kubectl("wait", "--for=condition=Established", name)
+def _define(control_plane: ControlPlane, definition: Object, resource: str) -> None:
+    """Install the definition of runs, and wait until a resource of it is served."""
+    control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(definition))
+    with Api(control_plane) as api:
+        wait_for(lambda: _is_served(api, resource), f"The resource {resource}")
 
 
-def _has_status(api: Api) -> bool:
-    found = api.ask("GET", "/apis/inferometer.dev/v1alpha1")["resources"]
-    return any(each["name"] == "benchmarkruns/status" for each in found)
+def _is_served(api: Api, resource: str) -> bool:
+    try:
+        found = api.ask("GET", "/apis/inferometer.dev/v1alpha1")["resources"]
+        api.all("BenchmarkRun", "default")
+    except AnswerError:
+        return False
+    return any(each["name"] == resource for each in found)
 
 
 def wait_for(true: Callable[[], bool], what: str) -> None:
