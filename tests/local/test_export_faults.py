@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.plan.exporting import ExportManifest
+from inferometer_api.plan.exporting import ExportFile, ExportManifest
 from inferometer_api.plan.result_folder import POD_INDEX_VARIABLE
 from inferometer_api.results.result import ResultDocument
 from support.exporter import Exporter, LoadGenerator
@@ -161,6 +162,31 @@ def test_names_that_leave_the_folder_are_refused(claim: Path, tmp_path: Path) ->
     exporter = Exporter(tmp_path, ON_CLAIM)
     assert exporter.wait() == 1
     assert "list of result files cannot be read" in exporter.report.error
+
+
+def test_a_large_result_is_exported_in_parts(endpoint: str, bucket: Path, tmp_path: Path) -> None:
+    """The log takes 8 MiB at most, the store any size."""
+    results = tmp_path / "results"
+    _ended(results)
+    text = os.urandom(20 << 20)
+    (results / "result.json").write_bytes(text)
+    file = ExportFile(name="result.json", sha256=hashlib.sha256(text).hexdigest(), bytes=len(text))
+    (results / "files.json").write_text(ExportManifest(files=[file]).model_dump_json())
+    exporter = Exporter(tmp_path, TARGET, keys(endpoint))
+    assert exporter.wait() == 0, exporter.tail()
+    exported = bucket / "of" / "team" / "a-run-0c9e8f3a" / "result.json"
+    assert exported.read_bytes() == text
+    assert exporter.report.bytes == len(text)
+
+
+def test_a_file_that_is_not_the_listed_one_is_not_exported(claim: Path, tmp_path: Path) -> None:
+    """Its checksum tells."""
+    _ended(tmp_path / "results")
+    (tmp_path / "results" / "result.json").write_bytes(b"{}")
+    exporter = Exporter(tmp_path, ON_CLAIM)
+    assert exporter.wait() == 2
+    assert "another checksum" in exporter.report.error
+    assert not [each for each in claim.rglob("*") if each.is_file()]
 
 
 @contextmanager

@@ -97,9 +97,10 @@ def _to_folder(folder: Path) -> CopyFile:
                 os.fsync(target.fileno())
             partial.replace(folder / name)
         except OSError as error:
+            raise _file_error(error) from error
+        finally:
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)
-            raise _file_error(error) from error
 
     return copy
 
