@@ -180,7 +180,7 @@ def test_a_large_result_is_exported_in_parts(endpoint: str, bucket: Path, tmp_pa
 
 
 def test_a_file_that_is_not_the_listed_one_is_not_exported(claim: Path, tmp_path: Path) -> None:
-    """Its checksum tells."""
+    """Its checksum is compared with the list."""
     _ended(tmp_path / "results")
     (tmp_path / "results" / "result.json").write_bytes(b"{}")
     exporter = Exporter(tmp_path, ON_CLAIM)
