@@ -32,6 +32,7 @@ BROUGHT_BY = {
     "gevent": "locust",
     "onnxruntime-gpu": "onnxruntime",
     "pydantic-core": "pydantic",
+    "pyzmq": "locust",
 }
 """Names that come with another's, or stand for it."""
 
