@@ -47,6 +47,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/api/test_operator_suspended.py",
         "tests/api/test_operator_lease_faults.py",
         "tests/api/test_operator_owners.py",
+        "tests/api/test_operator_watches.py",
         "tests/local/test_export_faults.py",
         "tests/cluster/test_export.py",
         "tests/api/test_operator_crash_points.py",

@@ -4,6 +4,7 @@ It speaks TLS with the tests' own certificate. A rule says for each request whic
 """
 
 import http.client
+import itertools
 import json
 import ssl
 import threading
@@ -17,18 +18,24 @@ from typing_extensions import override
 
 from support.cluster.control_plane import ControlPlane
 from support.loopback_tls import certificate_file, server_context
+from support.watch_faults import NoWatchFault
 
-Fault = Literal["none", "busy", "broken", "conflict", "refused", "lost", "cut", "killed"]
-"""busy: 429; broken: 500; conflict: 409; refused: 422; lost: done, but the answer never comes; cut:
-neither; killed: as lost, and the client is killed first."""
+Fault = Literal[
+    "none", "busy", "broken", "full", "conflict", "refused", "lost", "cut", "killed", "hang"
+]
+"""busy: 429; broken: 500; full: 500, as of an etcd without space; conflict: 409; refused: 422;
+lost: done, but the answer never comes; cut: neither; killed: as lost, and the client is killed
+first; hang: nothing happens for a minute."""
 Rule = Callable[[str, str], Fault]
 
 _ANSWERS: dict[Fault, tuple[int, str, dict[str, str]]] = {
     "busy": (429, "TooManyRequests", {"Retry-After": "1"}),
     "broken": (500, "InternalError", {}),
+    "full": (500, "etcdserver: mvcc: database space exceeded", {}),
     "conflict": (409, "Conflict", {}),
     "refused": (422, "Invalid", {}),
 }
+_HANG_SECONDS = 60.0
 _HOP = frozenset({"connection", "transfer-encoding", "content-length", "host", "keep-alive"})
 
 
@@ -78,6 +85,11 @@ class FaultProxy(ThreadingHTTPServer):
     def __init__(self, control_plane: ControlPlane, folder: Path) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.rule: Rule = no_fault
+        self.watch = NoWatchFault()
+        """What happens to events."""
+        self.watches = itertools.count(1)
+        self.opened = 0
+        """How many watches were opened."""
         self.kill: Callable[[], None] = lambda: None
         """Kills the client."""
         self._target = urlsplit(control_plane.url)
@@ -109,7 +121,9 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.rule(self.command, self.path)
         if fault in _ANSWERS:
             self._refuse(*_ANSWERS[fault])
-        elif fault == "cut":
+        elif fault in {"cut", "hang"}:
+            if fault == "hang":
+                threading.Event().wait(_HANG_SECONDS)
             self.close_connection = True
         else:
             self._forward(body, lost=fault in {"lost", "killed"}, kills=fault == "killed")
@@ -143,10 +157,32 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        while chunk := answer.read1(65536):
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-            self.wfile.flush()
+        if "watch=true" in self.path:
+            self._watch(answer)
+        else:
+            while chunk := answer.read1(65536):
+                self._write(chunk)
         self.wfile.write(b"0\r\n\r\n")
+
+    def _watch(self, answer: http.client.HTTPResponse) -> None:
+        """Pass events on, as far as the faults of watches let them."""
+        self.server.opened = number = next(self.server.watches)
+        self.wfile.flush()
+        rest = b""
+        while chunk := answer.read1(65536):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                fault = self.server.watch
+                if not line or fault.is_deaf(number):
+                    continue
+                for each in fault.lines(line):
+                    self._write(each + b"\n")
+                if fault.ends:
+                    return
+
+    def _write(self, chunk: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+        self.wfile.flush()
 
     def _refuse(self, code: int, reason: str, headers: dict[str, str]) -> None:
         status = {"kind": "Status", "code": code, "reason": reason, "message": "a test's fault"}

@@ -176,10 +176,41 @@ def test_a_finished_run_costs_nothing_until_it_expires() -> None:
             await _rest()
             assert cluster.read == ["old"]
             # Its retention is cut.
-            short = {**kept, "spec": {**kept["spec"], "retention": {"ttlSecondsAfterFinished": 0}}}
+            short = {
+                **kept,
+                "metadata": {**kept["metadata"], "resourceVersion": "2"},
+                "spec": {**kept["spec"], "retention": {"ttlSecondsAfterFinished": 0}},
+            }
             cluster.stored["kept"] = short
             pool.run_changed("MODIFIED", short)
             await until(lambda: expired == ["old", "kept"], "the end of the other run")
+
+    asyncio.run(work())
+
+
+def test_an_old_event_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run that goes on, is finished or gone: no work, and no place in a queue."""
+    monkeypatch.setattr(worker_pool, "_GATHER_SECONDS", 0.0)
+
+    async def work() -> None:
+        cluster = _Cluster()
+        finished = a_finished_run("b")
+        finished["metadata"] |= {"resourceVersion": "7", "uid": "uid-b"}
+        async with _pool(cluster) as (pool, dependencies):
+            pool.run_changed(None, _waiting("a", "5"))
+            pool.run_changed(None, finished)
+            pool.run_changed(None, _waiting("c", "6"))
+            pool.runs_listed(frozenset({"uid-a", "uid-b", "uid-c"}))
+            await _rest()
+            pool.run_changed("DELETED", _waiting("c", "8"))
+            await _rest()
+            cluster.worked_on.clear()
+            phases = dict(dependencies.stats.phases)
+            for name, version in (("a", "4"), ("b", "3"), ("c", "6"), ("c", "9")):
+                pool.run_changed("ADDED", _waiting(name, version))
+            await _rest()
+            assert cluster.worked_on == []
+            assert dependencies.stats.phases == phases
 
     asyncio.run(work())
 

@@ -3,9 +3,12 @@
 The command line's only module that uses the Kubernetes client. Objects are plain JSON.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -67,11 +70,17 @@ class Cluster:
     def __init__(self, configuration: Configuration, namespace: str) -> None:
         self.host: str = configuration.host
         self.namespace = namespace
+        self._server_time: datetime | None = None
         # A user waits: report failures at once instead of retrying silently.
         configuration.retries = 0
         if not configuration.verify_ssl:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self._client = ApiClient(configuration)
+
+    @property
+    def now(self) -> datetime:
+        """The API server's time at its last answer; before that, this machine's."""
+        return self._server_time or datetime.now(tz=UTC)
 
     def read(
         self, path: str, query: Mapping[str, str] | None = None, *, metadata_only: bool = False
@@ -121,6 +130,7 @@ class Cluster:
                 body,
                 _request_timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
             )
+            self._hear_time(answer.headers.get("Date"))
             text: bytes = answer.read()  # type: ignore[no-untyped-call] # the client's own
         except (urllib3.exceptions.HTTPError, ApiException, OSError) as error:
             raise ClusterUnreachableError(
@@ -129,6 +139,10 @@ class Cluster:
                 "more."
             ) from error
         return self._parse(answer.status, text)
+
+    def _hear_time(self, date: str | None) -> None:
+        with contextlib.suppress(ValueError):
+            self._server_time = parsedate_to_datetime(date or "")
 
     def _parse(self, status: int, text: bytes) -> Json:
         try:

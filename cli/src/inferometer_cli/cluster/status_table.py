@@ -4,7 +4,7 @@ The columns are those of a local run, as far as the summary in the status has th
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from inferometer_api.status.run_status import ScenarioSummary
 from inferometer_cli.cluster.api import Cluster
+from inferometer_cli.cluster.operator_state import operator_lines
 from inferometer_cli.cluster.run_summary import (
     condition_lines,
     event_lines,
@@ -32,11 +33,12 @@ _Kind = Literal["reasons", "cautions"]
 
 def show_run(cluster: Cluster, run: SeenRun) -> None:
     """Print a run to standard output, and the commands to try next to standard error."""
-    now = datetime.now(tz=UTC)
+    operator = operator_lines(cluster, run)
+    now = cluster.now
     events = _events(cluster, run, now)
     console = output_console()
     with flushed_output():
-        _print(head_lines(run, now), console)
+        _print([*head_lines(run, now), *operator], console)
         _print(["", *condition_lines(run), ""], console)
         print_figures(run.status.scenarios, verdict_line(run), console)
         _print(["", "events", *events], console)

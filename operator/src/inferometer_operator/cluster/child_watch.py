@@ -22,7 +22,7 @@ from inferometer_operator.cluster.connection import (
     METADATA_ONLY,
     ApiConnection,
 )
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, UnreachableError, api_error
 from inferometer_operator.reconcile.observed import Json
 
 WATCH_SECONDS: Final = 290
@@ -156,12 +156,8 @@ class ChildWatch:
                 event: dict[str, Any] = json.loads(line)
                 found = event["object"]
                 if event["type"] == "ERROR":
-                    raise ApiError(
-                        int(found.get("code", 500)),
-                        str(found.get("reason", "")),
-                        str(found.get("message", "")),
-                        what=f"watch {self._path}",
-                    )
+                    code = int(found.get("code", 500))
+                    raise api_error(code, found, {}, what=f"watch {self._path}")
                 self._version = found["metadata"].get("resourceVersion", self._version)
                 if event["type"] != "BOOKMARK":
                     yield event["type"], found

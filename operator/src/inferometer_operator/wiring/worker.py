@@ -149,7 +149,7 @@ class Worker:
 
     def hear(self, run: Json) -> bool:
         """Take in an event of the run; return whether this worker did not know of it."""
-        if _version(run) <= max(_version(self._status.stored), _version(self._heard)):
+        if version(run) <= max(version(self._status.stored), version(self._heard)):
             return False
         self._heard = run
         self.wake()
@@ -317,7 +317,7 @@ class Worker:
         """Observe, plan and act until nothing is left to do at once."""
         if self._is_stale:
             run = await self._read()
-        elif _version(self._heard) > _version(self._status.stored):
+        elif version(self._heard) > version(self._status.stored):
             run = self._status.recall(self._heard)
         else:
             run = self._status.recalled()
@@ -436,5 +436,6 @@ class Worker:
         return min((pause for pause in pauses if pause is not None), default=None)
 
 
-def _version(run: Json) -> int:
+def version(run: Json) -> int:
+    """Return the resourceVersion of a run as a number: it grows with each change."""
     return int(run["metadata"].get("resourceVersion") or 0)

@@ -15,13 +15,14 @@ from inferometer_operator.wiring.observer import LOOK_SECONDS
 from inferometer_operator.wiring.run_queue import RunQueue
 from inferometer_operator.wiring.sweep import SWEPT_KINDS, keep_swept
 from inferometer_operator.wiring.work_queue import WorkQueue
-from inferometer_operator.wiring.worker import Dependencies, RunGoneError, Worker
+from inferometer_operator.wiring.worker import Dependencies, RunGoneError, Worker, version
 
 _TASKS = 16
 """Steps at a time: most of a step waits for the API server."""
 _GATHER_SECONDS = 0.05
 """Events come in bursts: one step handles them together."""
 _RETRY_SECONDS = 30.0
+_MAX_GONE = 1000
 _log = structlog.get_logger()
 
 
@@ -31,6 +32,7 @@ class _FinishedRun:
 
     namespace: str
     name: str
+    version: int
 
 
 class WorkerPool:
@@ -40,6 +42,8 @@ class WorkerPool:
         self._dependencies = dependencies
         self._workers: dict[str, Worker] = {}
         self._finished: dict[str, _FinishedRun] = {}
+        self._gone: dict[str, None] = {}
+        """UIDs of runs that no longer exist, in order: an older event may still come."""
         self._work = WorkQueue(self._is_urgent, dependencies.clock)
         self._moved = asyncio.Event()
         self._queue = RunQueue(
@@ -76,18 +80,25 @@ class WorkerPool:
         if kind == "DELETED":
             self._run_gone(uid)
             return
+        worker = self._workers.get(uid)
+        if self._is_stale(run) or (worker is not None and not worker.hear(run)):
+            return
         self._dependencies.stats.update_run(run)
         self._queue.update(run)
-        worker = self._workers.get(uid)
         if worker is not None:
-            if worker.hear(run):
-                self._work.add(uid, _GATHER_SECONDS)
+            self._work.add(uid, _GATHER_SECONDS)
         elif (due := expires_at(run, self._dependencies.settings)) is not None:
             self._leave(run)
             self._work.add(uid, seconds_until(self._dependencies.now(), due) or 0.0)
         else:
             self._workers[uid] = Worker(self._dependencies, self._queue, run)
             self._work.add(uid, _GATHER_SECONDS)
+
+    def _is_stale(self, run: Json) -> bool:
+        """Return whether a run that is finished or gone is heard of as it was before."""
+        uid = run["metadata"]["uid"]
+        finished = self._finished.get(uid)
+        return uid in self._gone or (finished is not None and version(run) <= finished.version)
 
     def runs_listed(self, uids: frozenset[str]) -> None:
         """Handle the end of a list of all runs: those that it lacks are gone."""
@@ -172,7 +183,9 @@ class WorkerPool:
         worker = self._workers.pop(metadata["uid"], None)
         if worker is not None:
             worker.drop()
-        self._finished[metadata["uid"]] = _FinishedRun(metadata["namespace"], metadata["name"])
+        self._finished[metadata["uid"]] = _FinishedRun(
+            metadata["namespace"], metadata["name"], version(run)
+        )
 
     def _run_gone(self, uid: str) -> None:
         worker = self._workers.get(uid)
@@ -187,6 +200,9 @@ class WorkerPool:
         if worker is not None:
             worker.drop()
         self._finished.pop(uid, None)
+        self._gone[uid] = None
+        if len(self._gone) > _MAX_GONE:
+            del self._gone[next(iter(self._gone))]
         self._work.discard(uid)
         self._queue.remove(uid)
         self._dependencies.ownership.forget(uid)
