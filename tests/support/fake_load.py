@@ -4,7 +4,10 @@ It answers /progress and /stop at its pod's own address, and hands over a result
 the document in the log, its summary as the termination message.
 """
 
+import contextlib
 import hashlib
+import itertools
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -33,10 +36,21 @@ from support.steps import Load, a_step
 Stage = Literal["WaitingForServer", "Preparing", "WarmUp", "Measuring", "Draining"]
 
 
+_PORTS = itertools.count(20_000 + os.getpid() % 10_000)
+
+
 def free_port() -> int:
-    """Return a port that is free now on every address of 127/8."""
-    with socket.create_server(("0.0.0.0", 0)) as taken:  # noqa: S104 - bound, and closed at once
-        return int(taken.getsockname()[1])
+    """Return a port that is free now on every address of 127/8.
+
+    The kernel gives none of these ports to a socket of its choice, such as an operator's.
+    """
+    for port in _PORTS:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_server(("0.0.0.0", port)),  # noqa: S104 - bound, and closed at once
+        ):
+            return port
+    raise AssertionError("There is always a next port.")
 
 
 class FakeLoad:
