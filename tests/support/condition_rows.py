@@ -13,9 +13,15 @@ from inferometer_api.plan.exporting import ExportReport
 from inferometer_api.results.result import Finding, Outcome
 from inferometer_api.status.condition_reasons import Place, ReasonName
 from inferometer_operator.reconcile.conditions import read_status
-from inferometer_operator.reconcile.observed import DownloadedResult, ObjectReference, QueuePosition
+from inferometer_operator.reconcile.observed import (
+    DownloadedResult,
+    KueueObjects,
+    ObjectReference,
+    QueuePosition,
+)
 from inferometer_operator.reconcile.status_size import least_status
 from inferometer_operator.settings import Ceilings, Settings
+from support.kueue_objects import QUEUED_RUN_LABELS, a_flavor, admitted, evicted, inadmissible
 from support.pretend_api import stored
 from support.pretend_cluster import SETTINGS, PretendCluster
 from support.results import a_valid_result
@@ -45,6 +51,14 @@ def a_cluster(spec: dict[str, Any] | None = None, **facts: Any) -> PretendCluste
     return PretendCluster(run=stored(a_run(**(spec or {}))), **facts)
 
 
+def for_kueue(spec: dict[str, Any] | None = None) -> PretendCluster:
+    """Return a cluster with Kueue and a run that it must admit."""
+    run = a_run(**(spec or {}))
+    run["metadata"]["labels"] = QUEUED_RUN_LABELS
+    flavors = {"default": a_flavor({"pool": "measured"})}
+    return PretendCluster(run=stored(run), kueue=KueueObjects(flavors)).settle()
+
+
 def external(**server: Any) -> PretendCluster:
     """Return a cluster with a run against a Service."""
     target = {"service": {"name": "theirs", "port": 8000}}
@@ -62,6 +76,7 @@ def measuring() -> PretendCluster:
     return serving().measure()
 
 
+PREEMPTED = evicted("Preempted", "Preempted to accommodate a workload")
 VALID = a_valid_result()
 """What a load generator finds where all is well."""
 
@@ -234,6 +249,20 @@ PROGRESS_ROWS: list[Row] = [
             turn=QueuePosition(admitted=False, position=2, ahead="team/other")
         ).settle(),
         ("Position 2", "team/other"),
+    ),
+    Row(_ACCEPTED, "AdmissionPending", for_kueue, ("a-run-workload",)),
+    Row(
+        _ACCEPTED,
+        "Inadmissible",
+        lambda: for_kueue().play_kueue(inadmissible("LocalQueue team-queue doesn't exist")),
+        ("LocalQueue team-queue doesn't exist. Create or start the queue",),
+    ),
+    Row(_ACCEPTED, "Admitted", lambda: for_kueue().play_kueue(admitted()), ("team-queue",)),
+    Row(
+        _FAILED,
+        "Preempted",
+        lambda: for_kueue().play_kueue(admitted()).play_kueue(PREEMPTED),
+        ("a-run-workload (Preempted): Preempted to accommodate a workload.", "Create a new run"),
     ),
     Row(_ACCEPTED, "Suspended", lambda: a_cluster({"suspend": True}).settle(), ("is suspended",)),
     Row(_FAILED, "Suspended", lambda: changed(measuring(), suspend=True), ("spec.suspend",)),

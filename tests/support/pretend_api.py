@@ -11,7 +11,7 @@ from typing import Any
 
 from inferometer_api.timestamps import format_time
 from inferometer_operator.reconcile.observed import CreateRefusal
-from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.reconcile.plan import Plan, WorkloadReport
 from support.cluster_objects import EPOCH, Object, owner_reference
 from support.runs import a_run
 
@@ -111,6 +111,17 @@ class PretendApi:
         if found is not None and found["metadata"]["uid"] == uid:
             self.writes.append(f"delete {kind}/{name}")
             del self.children[f"{kind}/{name}"]
+
+    def report_to_kueue(self, report: WorkloadReport) -> None:
+        """Write conditions of the run's Workload."""
+        held = self.children[f"Workload/{report.name}"]
+        assert held["metadata"]["uid"] == report.uid
+        status = held.get("status") or {}
+        for each in report.conditions:
+            self.writes.append(f"workload {each['type']}")
+            others = [one for one in status.get("conditions", ()) if one["type"] != each["type"]]
+            status = {**status, "conditions": [*others, each]}
+        held["status"] = status
 
     def _refuse(self, key: str, code: int, words: str, holder: Object | None = None) -> None:
         held = self.refused.get(key)

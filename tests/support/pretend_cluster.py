@@ -18,6 +18,7 @@ from inferometer_api.plan.cluster_objects import (
     RUN_UID_LABEL,
     SERVER,
     fleet_name,
+    workload_name,
 )
 from inferometer_api.plan.exporting import ExportReport
 from inferometer_api.plan.load_report import LoadReport
@@ -30,6 +31,7 @@ from inferometer_operator.reconcile.observed import (
     DownloadedResult,
     EndpointList,
     Json,
+    KueueObjects,
     ObjectReference,
     Observed,
     QueuePosition,
@@ -56,7 +58,7 @@ SETTINGS = Settings(
     images=Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
 )
 
-_WATCHED_WRITE = r"refused |(make|delete) Job/"
+_WATCHED_WRITE = r"refused |(make|delete) (Job|Workload)/|workload "
 """Writes whose news make the edges look again: ConfigMaps and a status of one's own do not."""
 
 
@@ -72,6 +74,7 @@ class PretendCluster(PretendApi):
     service: Json | None = None
     agents: EndpointList | None = None
     behind_service: EndpointList | None = None
+    kueue: KueueObjects | None = None
     report: LoadReport | None = None
     document: ResultDocument | DownloadedResult | None = None
     """What the load pod's log holds."""
@@ -94,6 +97,11 @@ class PretendCluster(PretendApi):
         return f"Job/{self.run['metadata']['name']}-load"
 
     @property
+    def workload(self) -> str:
+        """The key of the Workload."""
+        return f"Workload/{workload_name(self.run['metadata']['name'])}"
+
+    @property
     def jobs_made(self) -> int:
         """How often the load generator's Job was made."""
         return self.made[self.load]
@@ -112,6 +120,7 @@ class PretendCluster(PretendApi):
             "load": self.own(self.load),
             "plan": self.own(f"ConfigMap/{name}-load"),
             "fleet": self.own(f"Service/{fleet_name(name)}"),
+            "workload": self.own(self.workload),
         }
         there = [self.run, *filter(None, children.values()), *self.pods.values()]
         self.sightings = sight(self.sightings, there, self.now)
@@ -126,6 +135,7 @@ class PretendCluster(PretendApi):
             service=self.service,
             agents=self.agents,
             behind_service=self.behind_service,
+            kueue=self.kueue,
             refused=dict(self.refused),
             report=self.report,
             downloaded=self.collected,
@@ -147,6 +157,8 @@ class PretendCluster(PretendApi):
         self.write_status(plan)
         for child in plan.create:
             self.make(child)
+        if plan.workload is not None:
+            self.report_to_kueue(plan.workload)
         for target in plan.delete:
             self.delete(target.kind, target.name, target.uid)
         before_log = self.collected
@@ -219,6 +231,11 @@ class PretendCluster(PretendApi):
         self.collected = None
         self.refused = {}
         self.sightings = None
+
+    def play_kueue(self, status: Object) -> "PretendCluster":
+        """Let Kueue write the status of the run's Workload."""
+        self.children[self.workload]["status"] = status
+        return self.settle()
 
     # What scheduler, kubelet and load generator do.
 

@@ -96,6 +96,13 @@ class Ceilings(Document):
     """GPUs that all server pods of the run request together."""
 
 
+class Kueue(Document):
+    """How runs are admitted by Kueue."""
+
+    enabled: bool = False
+    """Whether runs with the label kueue.x-k8s.io/queue-name wait for Kueue to admit them."""
+
+
 class Settings(Document):
     """The settings of the cluster's admin."""
 
@@ -120,5 +127,6 @@ class Settings(Document):
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     allow_secrets: bool = False
     """Whether runs may name Secrets. The operator then may read their labels."""
+    kueue: Kueue = Field(default_factory=Kueue)
     model_storage: MemoryQuantity = "10Gi"
     """The most disk that a model may take on a node."""

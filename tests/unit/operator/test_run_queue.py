@@ -367,3 +367,12 @@ def test_the_order_is_found_once_after_a_change(monkeypatch: pytest.MonkeyPatch)
     queue.wake_moved()
     assert positions == list(range(1, 501))
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("reason", ["AdmissionPending", "Inadmissible"])
+def test_a_run_that_waits_for_kueue_has_no_position(reason: str) -> None:
+    """It takes neither slot nor place, and joins the queue once its condition is another one."""
+    waits = _run("a", status={"conditions": [{"type": "Accepted", "reason": reason}]})
+    assert queued_run(waits).state == "inactive"
+    joined = _run("a", status={"conditions": [{"type": "Accepted", "reason": "Queued"}]})
+    assert queued_run(joined).state == "waiting"

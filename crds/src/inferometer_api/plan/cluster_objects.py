@@ -16,6 +16,13 @@ SERVER, LOADGEN, RESULT = "server", "loadgen", "result"
 """Values of the component label of a run's pods and ConfigMaps."""
 EXPORTER = "exporter"
 """The container of a load pod that exports the result."""
+ADMISSION = "admission"
+"""Value of the component label of a run's Workload, by which Kueue admits it."""
+KUEUE_GROUP = "kueue.x-k8s.io"
+QUEUE_NAME_LABEL = f"{KUEUE_GROUP}/queue-name"
+"""On a run: the LocalQueue of Kueue that must admit it."""
+PRIORITY_CLASS_LABEL = f"{KUEUE_GROUP}/priority-class"
+"""On a run: its WorkloadPriorityClass of Kueue."""
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "inferometer-operator"
 JOB_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
@@ -74,6 +81,11 @@ def result_name(run_name: str, run_uid: str, part: int) -> str:
 def export_name(run_name: str, run_uid: str) -> str:
     """Return the name of the folder with a run's exported result."""
     return f"{_stem(run_name)}-{run_uid[:8]}"
+
+
+def workload_name(run_name: str) -> str:
+    """Return the name of the run's Workload, by which Kueue admits it."""
+    return f"{_stem(run_name)}-workload"
 
 
 def labels(run_name: str, run_uid: str, component: str) -> dict[str, str]:

@@ -9,6 +9,9 @@ ReasonName = Literal[
     "Accepted",
     "Queued",
     "WaitingForNodes",
+    "AdmissionPending",
+    "Inadmissible",
+    "Admitted",
     "Suspended",
     "Cancelled",
     "DeadlineExceeded",
@@ -62,6 +65,7 @@ ReasonName = Literal[
     "ServerDeleted",
     "OutOfMemory",
     "Evicted",
+    "Preempted",
     "PodRefused",
     "NodeLost",
     "LoadNotStarted",
@@ -131,6 +135,23 @@ _OF_STATES: dict[ReasonName, Reason] = {
         (("Accepted", "True"),),
         "Wait for other runs to leave their nodes, free capacity or add nodes. If no node can ever "
         "take the pods, delete the run and correct spec.server.",
+    ),
+    "AdmissionPending": Reason(
+        "The run has the label kueue.x-k8s.io/queue-name, and Kueue has not admitted it yet. The "
+        "message quotes Kueue.",
+        (("Accepted", "True"),),
+        "Wait, or raise the quota of the ClusterQueue.",
+    ),
+    "Inadmissible": Reason(
+        "Kueue cannot admit the run as things are: its LocalQueue or ClusterQueue does not exist "
+        "or is stopped, or its Workload is deactivated. The run waits.",
+        (("Accepted", "True"),),
+        "Create or start the queue that the message names. To use another one, create a new run "
+        "with its name in the label kueue.x-k8s.io/queue-name.",
+    ),
+    "Admitted": Reason(
+        "The spec is valid, Kueue has admitted the run, and the run proceeds.",
+        (("Accepted", "True"),),
     ),
     "Suspended": Reason(
         "spec.suspend is true. It holds a run that has not started to measure, and fails a "
@@ -415,6 +436,13 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         EITHER,
         "Create a new run on a node with free capacity. A priority class in the chart's "
         "values protects pods from preemption.",
+    ),
+    "Preempted": Reason(
+        "Kueue has evicted the run that it had admitted: for a run of a higher priority, because "
+        "its queue was stopped, or because its Workload was deactivated or deleted. Measurements "
+        "up to that point are kept.",
+        (FAILED,),
+        "Create a new run to measure again. A higher WorkloadPriorityClass protects it.",
     ),
     "PodRefused": Reason(
         "The node rejected a pod that was scheduled there.",

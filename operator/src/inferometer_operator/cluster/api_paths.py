@@ -1,6 +1,6 @@
 """Paths of the API server, by kind."""
 
-from inferometer_api.plan.cluster_objects import GROUP
+from inferometer_api.plan.cluster_objects import GROUP, KUEUE_GROUP
 
 _KINDS = {
     "BenchmarkRun": (f"apis/{GROUP}/v1alpha1", "benchmarkruns"),
@@ -12,8 +12,11 @@ _KINDS = {
     "Lease": ("apis/coordination.k8s.io/v1", "leases"),
     "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims"),
     "Pod": ("api/v1", "pods"),
+    "ResourceFlavor": (f"apis/{KUEUE_GROUP}/v1beta2", "resourceflavors"),
     "Secret": ("api/v1", "secrets"),
     "Service": ("api/v1", "services"),
+    "Workload": (f"apis/{KUEUE_GROUP}/v1beta2", "workloads"),
+    "WorkloadPriorityClass": (f"apis/{KUEUE_GROUP}/v1beta2", "workloadpriorityclasses"),
 }
 
 

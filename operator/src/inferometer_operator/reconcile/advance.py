@@ -33,6 +33,7 @@ from inferometer_operator.reconcile.result_state import result_state
 from inferometer_operator.reconcile.server_state import ServerProgress, server_state
 from inferometer_operator.reconcile.suspend import hold, roll_back
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
+from inferometer_operator.reconcile.workload_state import eviction_fault
 
 _MAX_NODES = 16
 """As many as the status has room for."""
@@ -46,6 +47,8 @@ def advance(context: ReconcileContext) -> Plan:
     merge_report(context.draft, context.observed.report, context.run.spec)
     if plan := _end_on_request(context, load, server):
         return plan
+    if evicted := eviction_fault(context):
+        return _fail_by(context, None, evicted)
     for kind, found in _faults(server, load):
         if found.lacks_node:
             continue

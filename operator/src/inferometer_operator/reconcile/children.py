@@ -3,14 +3,19 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from inferometer_api.plan.cluster_objects import fleet_name, load_name, server_name
+from inferometer_api.plan.cluster_objects import (
+    fleet_name,
+    load_name,
+    server_name,
+    workload_name,
+)
 from inferometer_operator.reconcile.context import controller_of, is_deleting
 from inferometer_operator.reconcile.observed import ChildKind, ChildRole, Json, Observed
 from inferometer_operator.reconcile.plan import DeletionTarget
 
 Children = tuple[tuple[ChildRole, Json], ...]
 """In the order of deletion: the load goes before its server, so that no request meets a server
-that ends."""
+that ends. The Workload goes last: its quota is for the pods."""
 KIND_WITH_PODS: ChildKind = "Job"
 """The kind of the children that are not gone before their pods are."""
 _KINDS: dict[ChildRole, ChildKind] = {
@@ -18,6 +23,7 @@ _KINDS: dict[ChildRole, ChildKind] = {
     "server": "Job",
     "plan": "ConfigMap",
     "fleet": "Service",
+    "workload": "Workload",
 }
 
 
@@ -37,6 +43,7 @@ def child_names(run_name: str) -> tuple[ChildName, ...]:
         "server": server_name(run_name),
         "plan": load_name(run_name),
         "fleet": fleet_name(run_name),
+        "workload": workload_name(run_name),
     }
     return tuple(ChildName(role, kind, names[role]) for role, kind in _KINDS.items())
 

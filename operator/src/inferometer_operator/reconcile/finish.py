@@ -208,6 +208,8 @@ def _clean_up(context: ReconcileContext, load: LoadState) -> Plan:
     has_pods = any(target.kind == KIND_WITH_PODS for target in targets)
     if context.now < forced and (has_pods or waits):
         look = seconds_until(context.now, *waits, forced)
+        # The quota of the Workload is for the pods.
+        targets = tuple(target for target in targets if target.kind != "Workload")
         return Plan(context.status, delete=targets, look_again_seconds=look)
     _report_finished(context)
     return _expire(context, Plan(context.status, delete=targets))

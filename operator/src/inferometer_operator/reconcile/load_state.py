@@ -15,6 +15,7 @@ from inferometer_operator.manifests.load_job import (
     trace_paths,
 )
 from inferometer_operator.manifests.owner import Manifest
+from inferometer_operator.manifests.workload import LOAD_PODS, add_to_pods
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.agent_assignment import AgentAssignment, assign_agents
 from inferometer_operator.reconcile.child_faults import (
@@ -35,6 +36,7 @@ from inferometer_operator.reconcile.server_state import (
     planned_pod_uids,
 )
 from inferometer_operator.reconcile.times import add_seconds
+from inferometer_operator.reconcile.workload_state import pod_additions
 
 Stage = Literal["absent", "starting", "running", "over", "lost"]
 _AGENT_SECONDS = 2.0
@@ -123,6 +125,9 @@ def plan_load_children(context: ReconcileContext, served: ServerProgress) -> Loa
         uid = str(held["metadata"]["uid"])
         gone = () if is_deleting(held) else (DeletionTarget("ConfigMap", context.load, uid),)
         return LoadChildren(delete=gone)
+    additions = pod_additions(context, LOAD_PODS)
+    if additions is None:
+        return LoadChildren(again=add_seconds(context.now, _AGENT_SECONDS))
     owner = context.owner
     plan: tuple[Manifest, ...] = ()
     if held is None:
@@ -132,7 +137,8 @@ def plan_load_children(context: ReconcileContext, served: ServerProgress) -> Loa
         plan = (plan_config_map(_plan(context, served.servers, found), owner),)
     # If the Job exists without its plan, its pod waits for the plan.
     fleet = (fleet_service(owner),) if context.run.spec.load.workers > 1 else ()
-    make = plan if seen else (*plan, *fleet, load_job(context.run, owner, context.settings))
+    job = add_to_pods(load_job(context.run, owner, context.settings), additions)
+    make = plan if seen else (*plan, *fleet, job)
     faults = (
         child_fault(context, child, refusal, "")
         for child, refusal in context.observed.refused.items()

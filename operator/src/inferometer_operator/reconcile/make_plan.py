@@ -7,6 +7,11 @@ from datetime import datetime
 from inferometer_api.spec.scenario import Scenario
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.acceptance import Rejection, find_rejection, parse_run
+from inferometer_operator.reconcile.admission import (
+    accepted_condition,
+    await_admission,
+    workload_report,
+)
 from inferometer_operator.reconcile.advance import advance, fail_if_too_old
 from inferometer_operator.reconcile.ceilings import kept_seconds
 from inferometer_operator.reconcile.children import deletion_targets, run_children
@@ -52,7 +57,9 @@ def make_plan(run: Json, observed: Observed, settings: Settings, now: datetime, 
         plan = _reject(run, draft, accepted, observed, settings, now)
         scenarios: Sequence[Scenario] = ()
     else:
-        plan = _continue(ReconcileContext(run, accepted, draft, observed, settings, now, token))
+        context = ReconcileContext(run, accepted, draft, observed, settings, now, token)
+        plan = _continue(context)
+        plan = replace(plan, workload=workload_report(context))
         scenarios = accepted.spec.scenarios
     status = fit_status(with_display(plan.status, scenarios))
     return replace(plan, status=status, events=run_events(before, status, len(scenarios)))
@@ -90,11 +97,16 @@ def _begin(context: ReconcileContext) -> Plan:
         return fail(context, "Cancelled", _CANCELLED)
     if spec.suspend:
         return hold(context)
+    return await_admission(context) or _start(context)
+
+
+def _start(context: ReconcileContext) -> Plan:
+    """Return the plan of a run that begins, or waits for its turn."""
+    draft = context.draft
     if not context.observed.queue_position.admitted:
         return _wait(context)
     draft.update(phase="Starting", start_time=format_time(context.now))
-    message = "The spec is valid and allowed. The run begins."
-    draft.set_conditions(ConditionUpdate("Accepted", "True", "Accepted", message))
+    draft.set_conditions(accepted_condition(context))
     return advance(context)
 
 

@@ -13,11 +13,11 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_operator.reconcile.result_packer import ResultPacker
 
 Json = Mapping[str, Any]
-ChildKind = Literal["Job", "ConfigMap", "Service"]
+ChildKind = Literal["Job", "ConfigMap", "Service", "Workload"]
 """Kinds of the objects that the operator creates for a run, except for its results."""
-ChildRole = Literal["load", "server", "plan", "fleet"]
-"""Roles of these objects: the Jobs of load and server, the load generator's plan, and the Service
-of a fleet."""
+ChildRole = Literal["load", "server", "plan", "fleet", "workload"]
+"""Roles of these objects: the Jobs of load and server, the load generator's plan, the Service of a
+fleet, and the Workload by which Kueue admits the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,17 @@ class EndpointList:
 
 
 @dataclass(frozen=True, slots=True)
+class KueueObjects:
+    """What is observed of Kueue, if the settings enable it and the cluster serves its API."""
+
+    flavors: Mapping[str, Json | None] = field(default_factory=dict)
+    """The ResourceFlavors that Kueue has assigned to the run, by name, read until its pods exist.
+    None: it does not exist, or cannot be read."""
+    priority_class: Json | None = None
+    """The WorkloadPriorityClass that the run's label names; read until its Workload exists."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """The observed state of one run. None: absent, or not read."""
 
@@ -129,6 +140,19 @@ class Observed:
     downloaded: DownloadedResult | None = None
     """The result of Plan.download, or why the last attempt failed. None: not tried yet, or dropped
     before a pause."""
+
+    kueue: KueueObjects | None = None
+    """None: Kueue is disabled or not installed."""
+
+    @property
+    def workload(self) -> Json | None:
+        """The Workload by which Kueue admits the run."""
+        return self.children.get("workload")
+
+    @property
+    def kueue_flavors(self) -> Mapping[str, Json | None]:
+        """The ResourceFlavors that Kueue has assigned to the run."""
+        return {} if self.kueue is None else self.kueue.flavors
 
     @property
     def server_job(self) -> Json | None:

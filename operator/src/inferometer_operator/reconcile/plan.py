@@ -27,13 +27,23 @@ class DeletionTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadReport:
+    """Conditions of the run's Workload that Kueue is to read."""
+
+    name: str
+    uid: str
+    conditions: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, in this order: status, creations, deletions, requests."""
+    """What to do now, in this order: status, creations, Workload, deletions, requests."""
 
     status: RunStatus
     """The whole new status; written only if it differs from the current one."""
     create: tuple[dict[str, Any], ...] = ()
     """Children that are absent and must exist."""
+    workload: WorkloadReport | None = None
     delete: tuple[DeletionTarget, ...] = ()
     events: tuple[Event, ...] = ()
     """Created once the status is written."""

@@ -10,14 +10,16 @@ from typing import Literal
 from inferometer_operator.reconcile.conditions import ConditionUpdate, StatusDraft
 from inferometer_operator.reconcile.observed import Json, QueuePosition
 
+ADMISSION_WAITS = frozenset({"AdmissionPending", "Inadmissible"})
+"""Reasons of the condition Accepted with which a run waits for Kueue. It has no position here."""
 _EXACT = 10
 _STEPS = (1, 2, 5)
 """Positions after the tenth are reported in bands that end at these, times a power of ten."""
 
 
 QueueState = Literal["waiting", "backing-off", "admitted", "inactive"]
-"""backing-off: it found no nodes and pauses; inactive: finished, suspended, or being deleted with
-nothing left to clean up."""
+"""backing-off: it found no nodes and pauses; inactive: finished, suspended, waiting for Kueue, or
+being deleted with nothing left to clean up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,9 @@ def _state(run: Json) -> QueueState:
         return "inactive"
     if status.get("startTime"):
         return "admitted"
+    accepted: Json = next((each for each in conditions if each["type"] == "Accepted"), {})
+    if accepted.get("reason") in ADMISSION_WAITS:
+        return "inactive"
     spec = run.get("spec") or {}
     held = spec.get("suspend") or run["metadata"].get("deletionTimestamp")
     if held:

@@ -10,6 +10,7 @@ from inferometer_api.spec.server import Server
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.manifests.server_job import server_job
+from inferometer_operator.manifests.workload import SERVER_PODS, add_to_pods
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.child_faults import (
     child_fault,
@@ -29,6 +30,7 @@ from inferometer_operator.reconcile.faults import (
 )
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.pods import load_pods, server_pods
+from inferometer_operator.reconcile.workload_state import pod_additions
 
 _SAY_MORE = {"OutOfMemory", "Evicted", "NodeLost", "PodRefused"}
 """Faults that explain the end of a server better than its exit code."""
@@ -119,8 +121,11 @@ def _launched(context: ReconcileContext) -> ServerProgress:
         fault = (
             None if refusal is None else child_fault(context, child, refusal, _requests(context))
         )
+        additions = pod_additions(context, SERVER_PODS)
+        if additions is None:
+            return ServerProgress(fault=fault)
         make = server_job(context.run, context.owner, context.settings)
-        return ServerProgress(fault=fault, create=(make,))
+        return ServerProgress(fault=fault, create=(add_to_pods(make, additions),))
     live = tuple(pod for pod in server_pods(context) if pods.is_live(pod))
     return ServerProgress(
         fault=_replaced(context) or _pods_fault(context) or _no_pods(context, job, live),

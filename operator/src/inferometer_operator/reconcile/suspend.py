@@ -17,7 +17,10 @@ def hold(context: ReconcileContext) -> Plan:
     """Return the plan of a suspended run that has not begun."""
     context.draft.update(phase="Suspended")
     context.draft.set_conditions(ConditionUpdate("Accepted", "True", "Suspended", _SUSPENDED))
-    return Plan(context.status)
+    # Before it begins, a run has no other child than its Workload.
+    return Plan(
+        context.status, delete=deletion_targets(run_children(context.observed, context.uid))
+    )
 
 
 def roll_back(context: ReconcileContext) -> Plan:
@@ -27,8 +30,13 @@ def roll_back(context: ReconcileContext) -> Plan:
     why; the caller sets it.
     """
     children = run_children(context.observed, context.uid)
-    if children or any(not _is_lost(context, pod) for pod in own_pods(context)):
-        return Plan(context.status, delete=deletion_targets(children), look_again_seconds=5.0)
+    with_pods = tuple(each for each in children if each[0] != "workload")
+    if with_pods or any(not _is_lost(context, pod) for pod in own_pods(context)):
+        return Plan(context.status, delete=deletion_targets(with_pods), look_again_seconds=5.0)
+    accepted = context.draft.find("Accepted")
+    if children and accepted is not None and accepted.reason != "WaitingForNodes":
+        # A run that is tried again keeps its quota; one that is suspended does not.
+        return Plan(context.status, delete=deletion_targets(children), look_again_seconds=0.1)
     context.draft.remove_conditions("ServerReady", "Measuring")
     context.draft.update(start_time=None, nodes=[])
     # The run may be resumed already, and no watch reports the operator's own status write.
