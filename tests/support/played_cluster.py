@@ -105,6 +105,9 @@ class PlayedCluster:
         """Make nothing."""
         return False
 
+    async def report_workload(self, *_: Any) -> None:
+        """Report nothing."""
+
     async def delete_targets(self, *_: Any) -> None:
         """Delete nothing."""
 

@@ -35,6 +35,7 @@ from inferometer_operator.wiring.worker_pool import WorkerPool
 
 _RUNS = "BenchmarkRun"
 _CHILDREN = ("Job", "Pod", "ConfigMap", "Service")
+_WORKLOADS = "Workload"
 _log = structlog.get_logger()
 
 
@@ -95,9 +96,9 @@ async def _lead(
         children = ChildStore()
         loadgen = LoadgenClient(session, config.loadgen_port, _write_check(lease))
         pool = WorkerPool(_dependencies(config, connection, loadgen, state.stats, children))
-        state.health.require_watches(_RUNS, *_CHILDREN)
+        state.health.require_watches(_RUNS, *_child_kinds(config.settings))
         working = asyncio.create_task(
-            _work(config.settings.namespace, connection, state.health, pool, children)
+            _work(config.settings, connection, state.health, pool, children)
         )
         renewing = [] if lease is None else [asyncio.create_task(lease.keep_renewed())]
         try:
@@ -135,8 +136,13 @@ def _write_check(lease: LeaseThread | None) -> Callable[[], None]:
     return (lambda: None) if lease is None else lease.check_held
 
 
+def _child_kinds(settings: Settings) -> tuple[str, ...]:
+    """Return the kinds of children to watch: without Kueue, the operator may not see Workloads."""
+    return (*_CHILDREN, _WORKLOADS) if settings.kueue.enabled else _CHILDREN
+
+
 async def _work(
-    namespace: str | None,
+    settings: Settings,
     connection: ApiConnection,
     health: Health,
     pool: WorkerPool,
@@ -147,12 +153,12 @@ async def _work(
         ChildWatch(
             connection,
             kind,
-            namespace,
+            settings.namespace,
             children,
             changed=pool.child_changed,
             on_event=functools.partial(health.record_watch, kind),
         )
-        for kind in _CHILDREN
+        for kind in _child_kinds(settings)
     ]
     async with asyncio.TaskGroup() as group:
         for watch in watches:
@@ -160,7 +166,7 @@ async def _work(
         group.create_task(
             watch_runs(
                 connection,
-                namespace,
+                settings.namespace,
                 changed=pool.run_changed,
                 listed=pool.runs_listed,
                 on_event=functools.partial(health.record_watch, _RUNS),

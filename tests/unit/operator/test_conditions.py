@@ -34,6 +34,7 @@ def _problems(row: Row, cluster: PretendCluster) -> Iterator[str]:
     # Whatever happened, as time passes the run is Finished, and after its TTL it is deleted.
     cluster.turn = type(cluster.turn)(admitted=True)
     cluster.run["spec"]["suspend"] = False
+    cluster.kueue = None
     cluster.pass_time()
     if not cluster.finished:
         yield f"never finished: {cluster.status()}"

@@ -46,6 +46,7 @@ def test_a_run_at_which_the_operator_always_fails_is_failed() -> None:
         ("Job", "a-server", "u-Job/a-server"),
         ("ConfigMap", "a-load", "u-ConfigMap/a-load"),
         ("Service", "fleet-a", "u-Service/fleet-a"),
+        ("Workload", "a-workload", "u-Workload/a-workload"),
     ]
 
 

@@ -78,6 +78,9 @@ class _Cluster:
         """Create nothing."""
         return False
 
+    async def report_workload(self, *_: Any) -> None:
+        """Report nothing."""
+
     async def delete_targets(self, *_: Any) -> None:
         """Delete nothing."""
 

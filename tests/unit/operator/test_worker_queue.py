@@ -151,7 +151,8 @@ def test_a_run_that_a_finalizer_holds_is_ended_and_its_turn_is_free() -> None:
     assert not queue.position("b").admitted
     worked(worker, lambda: queue.position("b").admitted)
     assert cluster.pods_left <= 0
-    assert [each[0] for each in cluster.removed] == ["Job", "Job", "ConfigMap", "Service"]
+    kinds = [each[0] for each in cluster.removed]
+    assert kinds == ["Job", "Job", "ConfigMap", "Service", "Workload"]
     assert cluster.written == []
 
 

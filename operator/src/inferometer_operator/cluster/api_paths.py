@@ -1,6 +1,6 @@
 """Paths of the API server, by kind."""
 
-from inferometer_api.plan.cluster_objects import GROUP, KUEUE_GROUP
+from inferometer_api.plan.cluster_objects import GROUP, KUEUE_API_VERSION
 
 _KINDS = {
     "BenchmarkRun": (f"apis/{GROUP}/v1alpha1", "benchmarkruns"),
@@ -12,11 +12,11 @@ _KINDS = {
     "Lease": ("apis/coordination.k8s.io/v1", "leases"),
     "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims"),
     "Pod": ("api/v1", "pods"),
-    "ResourceFlavor": (f"apis/{KUEUE_GROUP}/v1beta2", "resourceflavors"),
+    "ResourceFlavor": (f"apis/{KUEUE_API_VERSION}", "resourceflavors"),
     "Secret": ("api/v1", "secrets"),
     "Service": ("api/v1", "services"),
-    "Workload": (f"apis/{KUEUE_GROUP}/v1beta2", "workloads"),
-    "WorkloadPriorityClass": (f"apis/{KUEUE_GROUP}/v1beta2", "workloadpriorityclasses"),
+    "Workload": (f"apis/{KUEUE_API_VERSION}", "workloads"),
+    "WorkloadPriorityClass": (f"apis/{KUEUE_API_VERSION}", "workloadpriorityclasses"),
 }
 
 

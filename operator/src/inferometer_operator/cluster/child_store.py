@@ -26,6 +26,8 @@ class ChildStore:
     def __init__(self) -> None:
         self._objects: dict[Key, Json] = {}
         self._by_run: dict[str, set[Key]] = {}
+        self.unserved: set[str] = set()
+        """Kinds that are watched and whose API the cluster does not serve."""
         self._deleted: dict[str, float] = {}
         """The version at which each object went, by UID."""
 
@@ -47,7 +49,7 @@ class ChildStore:
                 return False
         if run_uid(found) and not _is_result(found):
             self._drop(key)
-            self._objects[key] = {**found, "metadata": _trimmed(metadata)}
+            self._objects[key] = {**_slim(kind, found), "metadata": _trimmed(metadata)}
             self._by_run.setdefault(run_uid(found), set()).add(key)
         elif held is not None:
             self._drop(key)
@@ -66,10 +68,13 @@ class ChildStore:
         self._drop(key)
         return True
 
-    def retain(self, kind: str, uids: Iterable[str], version: str) -> tuple[Json, ...]:
+    def retain(
+        self, kind: str, uids: Iterable[str], version: str | None = None
+    ) -> tuple[Json, ...]:
         """Forget the objects of a kind that a complete list lacks; return them.
 
-        `version` is the list's: what changed after it may have been created after it.
+        `version` is the list's: what changed after it may have been created after it. None:
+        nothing can have been.
         """
         listed = set(uids)
         gone = tuple(
@@ -77,7 +82,7 @@ class ChildStore:
             for key, held in self._objects.items()
             if key[0] == kind
             and held["metadata"].get("uid", "") not in listed
-            and _version(held) <= int(version)
+            and (version is None or _version(held) <= int(version))
         )
         for held in gone:
             self._drop(_key(kind, held))
@@ -133,6 +138,14 @@ def _is_same(one: Json, other: Json) -> bool:
     return _version(one) == _version(other) and one["metadata"].get("uid") == other["metadata"].get(
         "uid"
     )
+
+
+def _slim(kind: str, found: Json) -> Json:
+    """Return an object without its large part that no decision reads: a Workload's pods."""
+    if kind != "Workload":
+        return found
+    spec = {name: value for name, value in (found.get("spec") or {}).items() if name != "podSets"}
+    return {**found, "spec": spec}
 
 
 def _trimmed(metadata: Json) -> dict[str, Any]:

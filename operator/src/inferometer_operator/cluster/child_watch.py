@@ -34,6 +34,11 @@ PAGE: Final = 100
 """Objects in one answer of a list: reading them takes milliseconds, and the Lease must be renewed
 meanwhile."""
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+_OPTIONAL = frozenset({"Workload"})
+"""Kinds that the cluster may not serve."""
+_UNSERVED = 2
+"""Answers in a row that an optional kind is not served, before it counts as absent: an API server
+that starts may not serve it yet."""
 _MANAGED = f"{MANAGED_BY_LABEL}={MANAGER}"
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -86,6 +91,7 @@ class ChildWatch:
             try:
                 if self._version is None:
                     self._version = await self._list()
+                    self._store.unserved.discard(self._kind)
                     self.listed.set()
                 async for kind, found in self._events():
                     self._hear(kind, found)
@@ -96,12 +102,27 @@ class ChildWatch:
                 if isinstance(error, ApiError) and error.code == 410:
                     # Events were lost: all objects are listed again.
                     self._version = None
+                elif self._kind in _OPTIONAL and isinstance(error, ApiError) and error.code == 404:
+                    self._version = None
+                    self._note_unserved(failures)
                 else:
                     _log.warning("watch_broken", kind=self._kind, error=str(error))
                     retry_after = getattr(error, "retry_after_seconds", None) or 0.0
                 pause = _BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)]
                 failures += 1
                 await asyncio.sleep(max(pause, retry_after))
+
+    def _note_unserved(self, failures: int) -> None:
+        """Take in that the API server does not know the kind: none of it can exist."""
+        self._on_event()
+        if failures + 1 < _UNSERVED:
+            return
+        if self._kind not in self._store.unserved:
+            self._store.unserved.add(self._kind)
+            _log.warning("kind_not_served", kind=self._kind)
+        for gone in self._store.retain(self._kind, ()):
+            self._changed(ChildChange("DELETED", self._kind, run_uid(gone)))
+        self.listed.set()
 
     async def _list(self) -> str:
         """Put all that there is into the store, page by page; return the list's version.

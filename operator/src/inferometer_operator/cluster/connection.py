@@ -53,7 +53,7 @@ async def configuration(kubeconfig: Path | None) -> Configuration:
         ) from error
     # The caller decides on a retry, because it knows the purpose of the request.
     found.retries = None
-    # Each of the four watches and of the 16 steps of runs holds one; every further connection costs
+    # Each of the five watches and of the 16 steps of runs holds one; every further connection costs
     # a third of a megabyte.
     found.connection_pool_maxsize = 24
     return found

@@ -41,7 +41,7 @@ class Reader:
     children: ChildStore = field(default_factory=ChildStore)
     """Fed by the watches."""
 
-    async def get(self, kind: str, namespace: str, name: str, *, accept: str = JSON) -> Any:
+    async def get(self, kind: str, namespace: str | None, name: str, *, accept: str = JSON) -> Any:
         """Return an object, or None if there is none of that name."""
         try:
             return await self.connection.request(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from inferometer_api.plan.cluster_objects import MANAGER
+from inferometer_api.plan.cluster_objects import KUEUE_API_VERSION, MANAGER
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.api_paths import api_path
 from inferometer_operator.cluster.child_store import ChildStore
@@ -14,7 +14,7 @@ from inferometer_operator.cluster.connection import APPLY, ApiConnection
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.cluster.server_clock import local_time
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.plan import DeletionTarget, Event
+from inferometer_operator.reconcile.plan import DeletionTarget, Event, WorkloadReport
 
 _HEALING = frozenset({400, 403, 404, 409, 422, 500})
 """Errors at the creation of a child that a person must see: quota, admission, name clash, a webhook
@@ -60,6 +60,30 @@ class Writer:
             },
         )
         return written
+
+    async def apply_conditions(self, namespace: str, report: WorkloadReport) -> None:
+        """Write conditions of a run's Workload, unless it is gone."""
+        try:
+            written = await self.connection.request(
+                "PATCH",
+                api_path("Workload", namespace, report.name, "status"),
+                query={"fieldManager": MANAGER, "force": "true"},
+                content_type=APPLY,
+                body={
+                    "apiVersion": KUEUE_API_VERSION,
+                    "kind": "Workload",
+                    "metadata": {"name": report.name, "namespace": namespace, "uid": report.uid},
+                    "status": {"conditions": list(report.conditions)},
+                },
+            )
+        except ApiError as error:
+            # Another object of that name has another UID; apply would create one that is gone.
+            if error.code not in {404, 409}:
+                raise
+            gone = {"namespace": namespace, "name": report.name, "uid": report.uid}
+            self.children.remove("Workload", {"metadata": gone})
+        else:
+            self.children.put("Workload", written)
 
     async def create(self, child: dict[str, Any]) -> ApiError | None:
         """Create a child without overwriting; return the refusal, or None if it was created."""

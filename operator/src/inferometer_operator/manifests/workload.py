@@ -3,7 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from inferometer_api.plan.cluster_objects import ADMISSION, KUEUE_GROUP, workload_name
+from inferometer_api.plan.cluster_objects import (
+    ADMISSION,
+    KUEUE_API_VERSION,
+    KUEUE_GROUP,
+    workload_name,
+)
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.load_job import load_job
@@ -60,7 +65,7 @@ def workload(
             "name": priority.name,
         }
     return {
-        "apiVersion": f"{KUEUE_GROUP}/v1beta2",
+        "apiVersion": KUEUE_API_VERSION,
         "kind": "Workload",
         "metadata": child_metadata(owner, workload_name(owner.name), ADMISSION),
         "spec": spec,

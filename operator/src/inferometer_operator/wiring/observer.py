@@ -31,6 +31,7 @@ from inferometer_operator.reconcile.observed import (
     ChildRole,
     EndpointList,
     Json,
+    KueueObjects,
     ObjectReference,
     Observed,
     QueuePosition,
@@ -53,6 +54,7 @@ from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.reconcile.sightings import sight
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
+from inferometer_operator.wiring.kueue_reads import KueueMemory, is_queued, read_kueue
 
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
 LOOK_SECONDS = 5.0
@@ -88,6 +90,7 @@ class RunMemory:
     sightings: Sightings | None = None
     """Since when facts about the run's objects hold; None: not looked at yet."""
     warnings: _Warnings = field(default_factory=_Warnings)
+    kueue: KueueMemory = field(default_factory=KueueMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,23 +139,30 @@ class Observer:
             agents=await list_agents(self.reader, self.settings, run, pods) if to_plan else None,
             behind_service=await self._backends(run, service, needed=to_plan),
             report=None if finished or load is None else await self._report(load, memory),
+            kueue=await self._kueue(
+                run, children, memory.kueue, reads=not finished and children.get("load") is None
+            ),
         )
 
     async def _before_begin(
         self, run: Json, status: RunStatus, position: QueuePosition, memory: RunMemory
     ) -> Observed:
-        service, found = await asyncio.gather(
-            self._service(run), self._references(run, status, position, memory)
+        service, found, children = await asyncio.gather(
+            self._service(run),
+            self._references(run, status, position, memory),
+            self._children(run, "workload"),
         )
         # An External server exists already: the plan is made as soon as the run begins.
         begins = position.admitted and service is not None
         return Observed(
             queue_position=position,
+            children=children,
             sightings=memory.sightings or {},
             service=service,
             references=found,
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
             behind_service=await self._backends(run, service, needed=begins),
+            kueue=await self._kueue(run, children, memory.kueue, reads=True),
         )
 
     async def _references(
@@ -181,11 +191,27 @@ class Observer:
         memory.references, memory.generation = dict(zip(named, found, strict=True)), generation
         return memory.references
 
-    async def _children(self, run: Json) -> dict[ChildRole, Json | None]:
+    async def _kueue(
+        self,
+        run: Json,
+        children: Mapping[ChildRole, Json | None],
+        memory: KueueMemory,
+        *,
+        reads: bool,
+    ) -> KueueObjects | None:
+        """Return the objects of Kueue that the run needs; `reads`: until its pods are made."""
+        if not self.settings.kueue.enabled or "Workload" in self.reader.children.unserved:
+            return None
+        return await read_kueue(self.reader, run, children.get("workload"), memory, reads=reads)
+
+    async def _children(self, run: Json, *roles: ChildRole) -> dict[ChildRole, Json | None]:
         metadata = run["metadata"]
         namespace, uid = metadata["namespace"], metadata["uid"]
         names = child_names(metadata["name"])
-        wanted = [each for each in names if each.role != "fleet" or _is_fleet(run)]
+        absent = {"fleet" if not _is_fleet(run) else "", "" if is_queued(run) else "workload"}
+        wanted = [
+            each for each in names if each.role not in absent and (not roles or each.role in roles)
+        ]
         found = await asyncio.gather(
             *(self.reader.get_child(each.kind, namespace, each.name, uid) for each in wanted)
         )

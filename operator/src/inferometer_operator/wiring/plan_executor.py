@@ -134,6 +134,11 @@ class PlanExecutor:
             child["kind"], metadata["namespace"], metadata["name"]
         )
 
+    async def report_workload(self, run: Json, plan: Plan) -> None:
+        """Write the plan's conditions to the run's Workload."""
+        if plan.workload is not None:
+            await self.writer.apply_conditions(run["metadata"]["namespace"], plan.workload)
+
     async def delete_targets(self, run: Json, plan: Plan) -> None:
         """Delete the targets of the plan; the run itself only as the plan knew it.
 

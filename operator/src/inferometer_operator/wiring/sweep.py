@@ -14,8 +14,8 @@ from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.observed import ChildKind, Json
 from inferometer_operator.reconcile.orphans import older_servers, orphans
 
-SWEPT_KINDS: tuple[ChildKind, ...] = ("Job", "ConfigMap", "Service")
-"""In the order of deletion: the Jobs' pods may disturb other runs."""
+SWEPT_KINDS: tuple[ChildKind, ...] = ("Job", "ConfigMap", "Service", "Workload")
+"""In the order of deletion: the Jobs' pods may disturb other runs, and hold its quota."""
 _SWEEP_SECONDS = 10.0
 _FORBIDDEN = 403
 _MAX_RUNS = 50
@@ -79,6 +79,9 @@ async def sweep(
     labels = f"{MANAGED_BY_LABEL}={MANAGER},{RUN_UID_LABEL} in ({','.join(uids)})"
     left: dict[str, list[tuple[ChildKind, Json]]] = defaultdict(list)
     for kind in SWEPT_KINDS:
+        if kind == "Workload" and not writer.children.run_uids(kind):
+            # Kueue may be absent, or the operator may have no rights to its objects.
+            continue
         for each in await _list(connection, kind, namespace, labels):
             left[each["metadata"]["namespace"]].append((kind, each))
     deleted = set()

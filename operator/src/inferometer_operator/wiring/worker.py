@@ -357,6 +357,8 @@ class Worker:
         self._queue.release_claim(self.uid)
         self._result.done = True
         if read_status(run).start_time is None:
+            # It has no children, but for a Workload that may hold quota.
+            await delete_children(self._dependencies.reader, self._dependencies.writer, run)
             return None
         gone = await delete_children(self._dependencies.reader, self._dependencies.writer, run)
         now = self._dependencies.clock()
@@ -399,6 +401,7 @@ class Worker:
         if read_status(run).start_time is None:
             self._queue.release_claim(self.uid)
         news = await executor.create_children(run, plan, self._refusals)
+        await executor.report_workload(run, plan)
         await executor.delete_targets(run, plan)
         if plan.stop is not None:
             await self._request_stop(plan.stop, observed)

@@ -60,8 +60,8 @@ class WorkerPool:
         No run is admitted before all are known.
         """
         await self._listed.wait()
-        # What is left of a finished run may disturb the others.
-        for uid in self._dependencies.reader.children.run_uids(KIND_WITH_PODS, "Pod"):
+        # What is left of a finished run may disturb the others, or hold their quota.
+        for uid in self._dependencies.reader.children.run_uids(KIND_WITH_PODS, "Pod", "Workload"):
             if uid in self._finished:
                 self._work.add(uid)
         room = asyncio.Semaphore(_TASKS)

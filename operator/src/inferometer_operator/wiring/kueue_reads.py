@@ -1,0 +1,63 @@
+"""Reads of Kueue's cluster-wide objects, which no watch delivers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from inferometer_api.plan.cluster_objects import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.reconcile.observed import Json, KueueObjects
+from inferometer_operator.reconcile.workload_state import assigned_flavors
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class KueueMemory:
+    """The flavors that were found for a run, by name: they are read once."""
+
+    flavors: dict[str, Json] = field(default_factory=dict)
+
+
+def is_queued(run: Json) -> bool:
+    """Return whether a raw run names a queue of Kueue."""
+    return bool(_label(run, QUEUE_NAME_LABEL))
+
+
+async def read_kueue(
+    reader: Reader, run: Json, workload: Json | None, memory: KueueMemory, *, reads: bool
+) -> KueueObjects:
+    """Return the assigned flavors and, until there is a Workload, the priority class of a run."""
+    if not reads or not is_queued(run):
+        return KueueObjects(dict(memory.flavors))
+    wanted = _label(run, PRIORITY_CLASS_LABEL)
+    if workload is None:
+        memory.flavors.clear()
+        found = await _read(reader, "WorkloadPriorityClass", wanted) if wanted else None
+        return KueueObjects(priority_class=found)
+    flavors: dict[str, Json | None] = {}
+    for name in assigned_flavors(workload):
+        flavor = memory.flavors.get(name) or await _read(reader, "ResourceFlavor", name)
+        flavors[name] = flavor
+        if flavor is not None:
+            memory.flavors[name] = flavor
+    return KueueObjects(flavors)
+
+
+async def _read(reader: Reader, kind: str, name: str) -> Json | None:
+    """Return an object of the cluster, or None if it is absent or may not be read."""
+    try:
+        found: Json | None = await reader.get(kind, None, name)
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        _log.warning("kueue_object_not_readable", kind=kind, name=name, error=str(error))
+        return None
+    return found
+
+
+def _label(run: Json, name: str) -> str:
+    labels: Mapping[str, str] = run["metadata"].get("labels") or {}
+    return str(labels.get(name, ""))
