@@ -31,6 +31,8 @@ MATRIX: dict[str, Json] = {
     "cluster": {"mode": "Cluster"},
     "secrets": {"allowSecrets": True},
     "secrets, cluster": {"allowSecrets": True, "mode": "Cluster"},
+    "kueue": {"kueue": {"enabled": True}},
+    "kueue, cluster": {"kueue": {"enabled": True}, "mode": "Cluster"},
     "no rights of an admin": {
         "crds": {"install": False},
         "admissionPolicy": {"create": False},
@@ -171,11 +173,10 @@ def test_every_pod_is_restricted(case: str) -> None:
 def test_the_settings_are_the_operators(case: str) -> None:
     """The operator reads the settings that the chart writes."""
     settings = Settings.model_validate(yaml.safe_load(settings_text(rendered(case))))
-    served = {"cluster": None, "secrets, cluster": None, "network, cluster": None}
-    assert settings.namespace == served.get(
-        case, "measured" if case == "another namespace" else NAMESPACE
-    )
+    served = {"another namespace": "measured"}.get(case, NAMESPACE)
+    assert settings.namespace == (None if case.endswith("cluster") else served)
     assert settings.fixed_user is (case != "users by policy")
+    assert settings.kueue.enabled is case.startswith("kueue")
     assert settings.allow_secrets is case.startswith("secrets")
 
 

@@ -5,7 +5,15 @@ import re
 import pytest
 from docgen.files import CHECKOUT
 
-from inferometer_api.plan.rights import LEASE, OTHER_OPERATORS, RUNS, SECRETS, Right
+from inferometer_api.plan.rights import (
+    KUEUE,
+    KUEUE_CLUSTER,
+    LEASE,
+    OTHER_OPERATORS,
+    RUNS,
+    SECRETS,
+    Right,
+)
 from support.chart import NAMESPACE, Json, of_kind, rendered
 
 Grant = tuple[str, str, str, bool]
@@ -80,6 +88,20 @@ def test_cluster_mode_grants_everywhere_but_the_lease(*, secrets: bool) -> None:
     assert granted(roles["Role", NAMESPACE]) == wanted(*LEASE)
 
 
+def test_kueue_is_granted_only_where_it_is_enabled() -> None:
+    """Workloads where runs are; flavors and priority classes, which have no namespace, anywhere."""
+    values = {"kueue": {"enabled": True}}
+    roles = roles_of(rendered(values))
+    assert set(roles) == {("Role", NAMESPACE), ("ClusterRole", None)}
+    assert granted(roles["Role", NAMESPACE]) == wanted(*RUNS, *LEASE, *KUEUE)
+    assert granted(roles["ClusterRole", None]) == wanted(*KUEUE_CLUSTER)
+    roles = roles_of(rendered({**values, "mode": "Cluster"}))
+    assert granted(roles["ClusterRole", None]) == wanted(
+        *RUNS, *OTHER_OPERATORS, *KUEUE, *KUEUE_CLUSTER
+    )
+    assert granted(roles["Role", NAMESPACE]) == wanted(*LEASE)
+
+
 @pytest.mark.parametrize("mode", ["Namespaced", "Cluster"])
 def test_the_only_renewable_lease_is_the_operators(mode: str) -> None:
     """The one Lease that may be read and renewed has the name and namespace the operator uses."""
@@ -143,5 +165,6 @@ def test_the_how_to_lists_each_right() -> None:
         )
     }
     assert documented == {
-        (resource, verb) for _, resource, verb, _ in wanted(*RUNS, *SECRETS, *LEASE)
+        (resource, verb)
+        for _, resource, verb, _ in wanted(*RUNS, *SECRETS, *LEASE, *KUEUE, *KUEUE_CLUSTER)
     }

@@ -38,6 +38,21 @@
   resources: [secrets]
   verbs: [get]
 {{- end }}
+{{- if (.Values.kueue).enabled }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads/status]
+  verbs: [patch]
+{{- end }}
+{{- end -}}
+
+{{- /* What it may do in the whole cluster, if Kueue admits runs: these objects have no namespace. */ -}}
+{{- define "inferometer.kueueRules" -}}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [resourceflavors, workloadpriorityclasses]
+  verbs: [get]
 {{- end -}}
 
 {{- /* What it may do in addition where it serves every namespace. */ -}}

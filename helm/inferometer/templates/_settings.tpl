@@ -32,6 +32,7 @@ priorityClass: {{ . | quote }}
 fixedUser: {{ ne (toString .Values.fixedUser) "false" }}
 externalAllowList: {{ toJson .Values.externalAllowList }}
 allowSecrets: {{ .Values.allowSecrets }}
+kueue: {enabled: {{ (.Values.kueue).enabled | default false }}}
 modelStorage: {{ .Values.modelStorage | quote }}
 {{- with (.Values.agent).namespace }}
 agent: {namespace: {{ . }}, service: {{ $.Values.agent.service }}}

@@ -226,7 +226,7 @@ def test_conditions_are_applied_to_this_workload_alone() -> None:
 
 
 def test_an_orphaned_workload_is_swept() -> None:
-    """It would hold quota for ever; where none is known, Kueue is not asked for any."""
+    """It would hold quota for ever; where none is known, Kueue is not queried."""
     orphan = _workload()
     connection = _Connection({"workloads": {"items": [orphan], "metadata": {}}})
     writer = Writer(connection, "x")

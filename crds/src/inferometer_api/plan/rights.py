@@ -7,7 +7,7 @@ directions.
 from dataclasses import dataclass
 from typing import Literal
 
-from inferometer_api.plan.cluster_objects import GROUP
+from inferometer_api.plan.cluster_objects import GROUP, KUEUE_GROUP
 
 Verb = Literal["create", "delete", "get", "list", "patch", "update", "watch"]
 
@@ -97,6 +97,38 @@ SECRETS = (
     ),
 )
 """In addition to RUNS, if the admin lets runs name Secrets."""
+
+KUEUE = (
+    Right(
+        KUEUE_GROUP,
+        "workloads",
+        ("create", "delete", "get", "list", "watch"),
+        "to have Kueue admit a run with a queue's label, and to see that it evicts one",
+    ),
+    Right(
+        KUEUE_GROUP,
+        "workloads/status",
+        ("patch",),
+        "to report to Kueue that a run measures, and that its quota is free",
+    ),
+)
+"""In addition to RUNS, if the admin lets Kueue admit runs."""
+
+KUEUE_CLUSTER = (
+    Right(
+        KUEUE_GROUP,
+        "resourceflavors",
+        ("get",),
+        "the node labels and tolerations of the flavors that Kueue assigns to a run",
+    ),
+    Right(
+        KUEUE_GROUP,
+        "workloadpriorityclasses",
+        ("get",),
+        "the value of the priority class that a run's label names",
+    ),
+)
+"""With KUEUE, in the whole cluster: these objects have no namespace."""
 
 AGENTS = (
     Right(
