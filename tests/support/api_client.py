@@ -24,9 +24,12 @@ _PLURALS = {
     "Node": "api/v1 nodes",
     "PersistentVolumeClaim": "api/v1 persistentvolumeclaims",
     "Pod": "api/v1 pods",
+    "ResourceFlavor": "apis/kueue.x-k8s.io/v1beta2 resourceflavors",
     "ResourceQuota": "api/v1 resourcequotas",
     "Secret": "api/v1 secrets",
     "Service": "api/v1 services",
+    "Workload": "apis/kueue.x-k8s.io/v1beta2 workloads",
+    "WorkloadPriorityClass": "apis/kueue.x-k8s.io/v1beta2 workloadpriorityclasses",
 }
 
 

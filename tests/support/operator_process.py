@@ -19,6 +19,7 @@ from support.chart import rendered
 from support.waiting import DEADLINE_SECONDS, wait_until
 
 ACCOUNT = "inferometer-operator"
+_RBAC = "rbac.authorization.k8s.io"
 _ANY_NAMESPACE = "any-served-namespace"
 _PLURALS = {
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
@@ -35,9 +36,15 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def operator_account(api: Api, namespace: str, *, secrets: bool = False) -> str:
+def operator_account(
+    api: Api, namespace: str, *, secrets: bool = False, kueue: bool = False
+) -> str:
     """Make a service account with just the rights of namespaced mode; return a token of it."""
-    served = (*rights.RUNS, *(rights.SECRETS if secrets else ()))
+    served = (
+        *rights.RUNS,
+        *(rights.SECRETS if secrets else ()),
+        *(rights.KUEUE if kueue else ()),
+    )
     rules = [rule(right) for right in (*served, *rights.LEASE)]
     return an_account(api, namespace, ACCOUNT, rules)
 
@@ -70,6 +77,21 @@ def an_account(api: Api, namespace: str, name: str, rules: list[dict[str, Any]])
     _grant(api, namespace, (namespace, name), rules)
     token_request = api.ask("POST", f"{accounts}/{name}/token", {"spec": {}})
     return str(token_request["status"]["token"])
+
+
+def grant_kueue(api: Api, namespace: str) -> list[str]:
+    """Give an operator the rights of `kueue.enabled` in the cluster; return the objects' paths."""
+    name = f"{ACCOUNT}-{namespace}-kueue"
+    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
+    subject = {"kind": "ServiceAccount", "namespace": namespace, "name": ACCOUNT}
+    metadata = {"metadata": {"name": name}}
+    made = {
+        "clusterroles": {"rules": [rule(right) for right in rights.KUEUE_CLUSTER]},
+        "clusterrolebindings": {"subjects": [subject], "roleRef": role},
+    }
+    for plural, body in made.items():
+        api.ask("POST", f"/apis/{_RBAC}/v1/{plural}", {**metadata, **body})
+    return [f"/apis/{_RBAC}/v1/{plural}/{name}" for plural in made]
 
 
 def grant_agents(api: Api, namespace: str, operator_namespace: str) -> None:

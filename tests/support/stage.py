@@ -16,7 +16,12 @@ from support.fake_kubelet import FakeKubelet, Script, ready_server
 from support.fake_load import FakeLoad, Loads
 from support.fake_pod import Pod
 from support.fault_proxy import FaultProxy
-from support.operator_process import OperatorProcess, bound_account, operator_account
+from support.operator_process import (
+    OperatorProcess,
+    bound_account,
+    grant_kueue,
+    operator_account,
+)
 from support.runs import a_run
 from support.waiting import wait_until
 
@@ -74,7 +79,9 @@ class Stage:
         **settings: Any,
     ) -> OperatorProcess:
         """Start an operator for the namespace, which may have to wait for its turn."""
-        token = self.operator_token(secrets=bool(settings.get("allowSecrets")))
+        token = self.operator_token(
+            secrets=bool(settings.get("allowSecrets")), kueue="kueue" in settings
+        )
         plane, name = self.control_plane, f"operator-{len(self._operators)}"
         url = plane.url if through is None else through.url
         authority = plane.authority.read_bytes() if through is None else through.authority
@@ -97,14 +104,16 @@ class Stage:
         """Start operators with this token, for example of an account that the chart made."""
         self._token = token
 
-    def operator_token(self, *, secrets: bool = False) -> str:
+    def operator_token(self, *, secrets: bool = False, kueue: bool = False) -> str:
         """Return a token of the operator's account, whose rights are those that the chart grants.
 
         The chart's admission policy bounds every operator of these tests.
         """
         if self._token is None:
             self._policies = bound_account(self.api, self.namespace, secrets=secrets)
-            self._token = operator_account(self.api, self.namespace, secrets=secrets)
+            self._token = operator_account(self.api, self.namespace, secrets=secrets, kueue=kueue)
+            if kueue:
+                self._policies += grant_kueue(self.api, self.namespace)
         return self._token
 
     def a_run(self, name: str, **spec: Any) -> Object:
