@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def install_definitions(api: Api, *plurals: str) -> None:
         made["spec"]["versions"] = [{**newest, "storage": True}]
         api.ask("POST", _DEFINITIONS, made)
     for plural in plurals:
-        wait_until(lambda plural=plural: _is_established(api, plural), f"the definition {plural}")
+        wait_until(partial(_is_established, api, plural), f"the definition {plural}")
 
 
 def remove_definitions(api: Api, *plurals: str) -> None:

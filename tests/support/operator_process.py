@@ -85,7 +85,7 @@ def grant_kueue(api: Api, namespace: str) -> list[str]:
     role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
     subject = {"kind": "ServiceAccount", "namespace": namespace, "name": ACCOUNT}
     metadata = {"metadata": {"name": name}}
-    made = {
+    made: dict[str, dict[str, Any]] = {
         "clusterroles": {"rules": [rule(right) for right in rights.KUEUE_CLUSTER]},
         "clusterrolebindings": {"subjects": [subject], "roleRef": role},
     }

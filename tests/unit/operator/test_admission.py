@@ -6,6 +6,7 @@ import pytest
 
 from inferometer_operator.reconcile.observed import KueueObjects
 from inferometer_operator.settings import Kueue
+from support.cluster_objects import unschedulable
 from support.condition_rows import PREEMPTED, a_cluster, changed, for_kueue, over
 from support.kueue_objects import (
     a_flavor,
@@ -84,7 +85,7 @@ def test_a_run_against_a_running_server_has_one_pod_set() -> None:
         "external": {"service": {"name": "theirs", "port": 8000}},
     }
     fresh = PretendCluster(run={**run, "status": {}}, kueue=KueueObjects())
-    fresh.service = {"spec": {"type": "ClusterIP"}}
+    fresh.service = {"spec": {"type": "ClusterIP", "selector": {"app": "theirs"}}}
     assert [each["name"] for each in _spec(fresh.settle())["podSets"]] == ["load"]
 
 
@@ -345,6 +346,21 @@ def test_a_run_that_is_suspended_before_it_measures_gives_its_quota_back() -> No
     cluster.collect_garbage().later(5)
     assert not cluster.children
     assert "startTime" not in cluster.status()
+
+
+def test_a_run_that_waits_for_nodes_keeps_its_quota() -> None:
+    """Kueue would admit it again at once; a second attempt needs no second admission."""
+    cluster = _begun()
+    pod = unschedulable(cluster.pod("server"), "0/1 nodes are available: 1 Insufficient cpu.")
+    cluster.pods[pod["metadata"]["name"]] = pod
+    cluster.settle().later(31)
+    cluster.collect_garbage().later(5)
+    assert _accepted(cluster)[0] == "WaitingForNodes"
+    assert list(cluster.children) == [_WORKLOAD]
+    assert "startTime" not in cluster.status()
+    cluster.later(400)
+    assert _accepted(cluster)[0] == "Admitted"
+    assert cluster.made[_WORKLOAD] == 1
 
 
 def test_a_workload_that_is_refused_is_reported() -> None:

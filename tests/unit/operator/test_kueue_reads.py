@@ -154,7 +154,7 @@ class _Lists(_Connection):
 
     @override
     @contextlib.asynccontextmanager
-    async def stream(self, path: str, **_: Any) -> Any:  # type: ignore[override]  # never yields
+    async def stream(self, path: str, **_: Any) -> Any:
         self._next()
         yield
 

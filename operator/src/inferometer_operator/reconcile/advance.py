@@ -47,8 +47,6 @@ def advance(context: ReconcileContext) -> Plan:
     merge_report(context.draft, context.observed.report, context.run.spec)
     if plan := _end_on_request(context, load, server):
         return plan
-    if evicted := eviction_fault(context):
-        return _fail_by(context, None, evicted)
     for kind, found in _faults(server, load):
         if found.lacks_node:
             continue
@@ -86,7 +84,7 @@ def fail_if_too_old(context: ReconcileContext) -> Plan | None:
 def _end_on_request(
     context: ReconcileContext, load: LoadState, server: ServerProgress
 ) -> Plan | None:
-    """Return the plan of a cancelled, suspended or overdue run; None for any other."""
+    """Return the plan of a cancelled, suspended, overdue or evicted run; None for any other."""
     spec = context.run.spec
     if plan := _cancelled(context):
         return plan
@@ -99,7 +97,12 @@ def _end_on_request(
             "because nothing is measured twice. Create a new run to measure again."
         )
         return fail(context, "Suspended", message)
-    return fail_if_too_old(context)
+    return fail_if_too_old(context) or _evicted(context)
+
+
+def _evicted(context: ReconcileContext) -> Plan | None:
+    evicted = eviction_fault(context)
+    return None if evicted is None else _fail_by(context, None, evicted)
 
 
 def _cancelled(context: ReconcileContext) -> Plan | None:
