@@ -90,6 +90,8 @@ def test_an_admitted_run_begins_and_gives_its_quota_back(stage: Stage) -> None:
     stage.wait("Failed", "NameClash", name="clash")
     _apply(stage, labels=_PRIORITY, retention={"cleanup": "Never"})
     stage.wait("Accepted", "AdmissionPending")
+    # The status is written first.
+    stage.wait_for(lambda: _workload(stage), "the Workload")
     held = _workload(stage)
     assert held is not None
     assert (held["spec"]["queueName"], held["spec"]["priority"]) == ("team-queue", 100)
