@@ -57,6 +57,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/cluster/test_chart_*.py",
         "tests/cluster/test_harness_*.py",
         "tests/api/test_chart_upgrade.py",
+        "tests/cluster/test_kueue.py",
     ),
     "nodes": (
         "tests/cluster/test_examples_cluster.py",
@@ -114,6 +115,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "tests/install-tools": _OF_IMAGES,
     "tests/support/cluster/__main__.py": ("operator",),
     "tests/support/cluster/modules/*": _OF_IMAGES,
+    "tests/support/cluster/modules/kueue/*": ("operator",),
     "tests/support/cluster/modules/prometheus/*": ("dashboards",),
     "tests/support/nvml_stub.c": ("local",),
 }

@@ -10,12 +10,18 @@ SLOW_SECONDS = 300.0
 """Far above what any run here takes."""
 
 
-def make_run(cluster: Cluster, namespace: str, run: str, **spec: object) -> None:
+def make_run(
+    cluster: Cluster,
+    namespace: str,
+    run: str,
+    labels: dict[str, str] | None = None,
+    **spec: object,
+) -> None:
     """Make a run of a small model with short minimums."""
     body = {
         "apiVersion": "inferometer.dev/v1alpha1",
         "kind": "BenchmarkRun",
-        "metadata": {"name": run},
+        "metadata": {"name": run, "labels": labels or {}},
         "spec": {
             "model": {"uri": "zoo://classification/mobilenet_v2"},
             "scenarios": [{"name": "one", "singleStream": {}}],

@@ -86,6 +86,7 @@ _ALL = (
     _prometheus("prometheus", 280),
     _prometheus("promtool", 15),
     Pin("kind", "kind", "sigs.k8s.io/kind", 30),
+    Pin("kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", 220),
     Pin("decode-kind-config", "kind", "inferometer.dev/tests/kind/decode", 30),
 )
 PINS = {pin.name: pin for pin in _ALL}
@@ -96,7 +97,7 @@ NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
 """What a cluster with nodes is made of."""
 TOOLS = ("helm", "decode-kind-config", "versitygw", "prometheus", "promtool")
 """What the gate's tests run besides a cluster."""
-VERIFY_TOOLS = ("probe",)
+VERIFY_TOOLS = ("probe", "kueue")
 """What only `make verify` runs; kind itself is built only if Docker works."""
 
 
