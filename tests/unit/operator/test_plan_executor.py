@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from typing_extensions import override
 
+from inferometer_api.plan.cluster_objects import labels
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError
@@ -15,7 +16,7 @@ from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.observed import DownloadedResult, Json
-from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.wiring import result_download
 from inferometer_operator.wiring.plan_executor import PlanExecutor, Refusals
 from inferometer_operator.wiring.result_download import ResultDownload
@@ -77,6 +78,23 @@ def test_a_taken_name_is_reported_with_its_holder_and_retried_soon(holder: Json 
     assert refusals.by_child["Job/a-load"].holder == holder
     assert refusals.next_seconds(_NOW) == 1.0
     assert not _made(_Connection(_TAKEN, holder), refusals)
+
+
+@pytest.mark.parametrize("holder", [None, {"uid": "another"}, {"uid": "job"}])
+def test_a_conflict_at_a_deletion_is_no_deletion(holder: Json | None) -> None:
+    """A child that is still there is deleted again; one that is gone, or another's, is left."""
+    writer = Writer(_Connection(ApiError(409, "Conflict", "was modified"), holder), "x")
+    job = {**_JOB, "metadata": {**_JOB["metadata"], "uid": "job", "resourceVersion": "1"}}
+    job["metadata"] |= {"ownerReferences": [_owner("u")], "labels": labels("a", "u", "loadgen")}
+    writer.children.put("Job", job)
+    deletion = writer.delete("ns", DeletionTarget("Job", "a-load", "job"))
+    if holder == {"uid": "job"}:
+        with pytest.raises(ApiError):
+            asyncio.run(deletion)
+    else:
+        asyncio.run(deletion)
+    kept = writer.children.get("Job", "ns", "a-load", "u")
+    assert (kept is not None) == (holder == {"uid": "job"})
 
 
 @pytest.mark.parametrize(

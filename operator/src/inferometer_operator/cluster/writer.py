@@ -126,8 +126,10 @@ class Writer:
                 },
             )
         except ApiError as error:
-            # It is gone, or its name belongs to another object now.
-            if error.code != 404 and (error.code != 409 or version is not None):
+            # A conflict may be one with another writer: the object may still be there.
+            if error.code != 404 and (
+                error.code != 409 or version is not None or await self._exists(namespace, target)
+            ):
                 raise
             answer = {}
         if (answer.get("metadata") or {}).get("finalizers"):
@@ -136,6 +138,17 @@ class Writer:
         else:
             gone = {"namespace": namespace, "name": target.name, "uid": target.uid}
             self.children.remove(target.kind, {"metadata": gone})
+
+    async def _exists(self, namespace: str, target: DeletionTarget) -> bool:
+        """Return whether the object exists, rather than another one of its name."""
+        path = api_path(target.kind, namespace, target.name)
+        try:
+            found = await self.connection.request("GET", path)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return False
+        return bool(found["metadata"].get("uid") == target.uid)
 
     async def create_event(self, run: Json, event: Event) -> None:
         """Create an event for the run, unless the same one exists."""
