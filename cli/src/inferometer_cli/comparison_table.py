@@ -12,13 +12,13 @@ from inferometer_results.compare.comparison import (
     Bases,
     Compared,
     Comparison,
-    Gate,
     Pair,
     Word,
     step_name,
 )
 from inferometer_results.compare.differences import Difference, differences
 from inferometer_results.compare.figures import Figure
+from inferometer_results.compare.gate import Gate
 from inferometer_results.compare.interval import Estimate
 from inferometer_results.headline import headline
 from inferometer_results.quantity import DASH, Unit, energy_unit, significant, time_unit

@@ -12,9 +12,10 @@ from inferometer_api.status.run_status import Attribution
 from inferometer_cli.cluster.options import ClusterOptions
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.result_file import is_file
-from inferometer_results.compare.comparison import compare, gate
+from inferometer_results.compare.comparison import compare
 from inferometer_results.compare.differences import differences
 from inferometer_results.compare.figures import measured
+from inferometer_results.compare.gate import gate
 from support.any_results import any_results
 from support.command import Command
 from support.results import a_result, a_run, a_valid_result, an_environment, an_unfinished_result

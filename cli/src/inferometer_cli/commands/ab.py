@@ -197,7 +197,8 @@ def _show(
     series: _Series, directory: Path, margin: float, inconclusive: Literal["pass", "fail"]
 ) -> None:
     from inferometer_cli.comparison_table import print_comparison
-    from inferometer_results.compare.comparison import compare_rounds, gate
+    from inferometer_results.compare.comparison import compare_rounds
+    from inferometer_results.compare.gate import gate
 
     before, after = series.measured["A"], series.measured["B"]
     comparison = compare_rounds(before, after, margin=margin, is_gate=True)

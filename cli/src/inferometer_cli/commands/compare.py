@@ -15,7 +15,7 @@ from inferometer_cli.result_file import load_result
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
 if TYPE_CHECKING:
-    from inferometer_results.compare.comparison import Gate
+    from inferometer_results.compare.gate import Gate
 
 
 def fraction(text: str) -> float:
@@ -76,7 +76,7 @@ def compare(  # noqa: PLR0913 - one argument for each option
     first, second = load_result(before, where), load_result(after, where)
     from inferometer_cli import comparison_table
     from inferometer_results.compare.comparison import compare as compared
-    from inferometer_results.compare.comparison import gate
+    from inferometer_results.compare.gate import gate
     from inferometer_results.compare.judgement import DEFAULT_MARGIN
 
     margin = DEFAULT_MARGIN if fail_if_slower is None else fail_if_slower

@@ -1,0 +1,91 @@
+"""The gate: whether the second variant of a comparison is no worse than the first."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from inferometer_api.results.result import ResultDocument
+from inferometer_results.compare.comparison import Compared, Comparison, Pair, step_name
+from inferometer_results.compare.judgement import FEWEST_RUNS
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Whether the second variant is worse."""
+
+    decision: Literal["PASS", "FAIL", "INCONCLUSIVE"]
+    failures: tuple[tuple[Pair, Compared], ...]
+    reasons: tuple[str, ...]
+    """Why it is not shown that the second variant is no worse."""
+    is_invalid: bool
+    """Whether a measurement is INVALID."""
+    detectable: float | None
+    """The smallest change that is shown with a probability of 0.8 in every required figure."""
+
+
+def gate(before: ResultDocument, after: ResultDocument, comparison: Comparison) -> Gate:
+    """Decide whether the second variant is no worse than the first, within the rule's margin."""
+    failures = tuple(
+        (pair, figure)
+        for pair in comparison.pairs
+        for figure in pair.figures
+        if figure.is_gated and figure.word == "worse"
+    )
+    reasons = [
+        f"{name} is {document.outcome.state} ({document.outcome.reason}), not Complete."
+        for name, document in (("A", before), ("B", after))
+        if document.outcome.state != "Complete"
+    ]
+    reasons += [f"{name} is missing in B." for name in comparison.only_before]
+    for pair in comparison.pairs:
+        reasons += _doubts(pair, comparison.rule.margin)
+    required = [
+        figure.judgement.detectable
+        for pair in comparison.pairs
+        for figure in pair.figures
+        if figure.is_required and figure.judgement is not None
+    ]
+    decision: Literal["PASS", "FAIL", "INCONCLUSIVE"] = "INCONCLUSIVE" if reasons else "PASS"
+    return Gate(
+        "FAIL" if failures else decision,
+        failures,
+        tuple(reasons),
+        not all(pair.is_valid for pair in comparison.pairs),
+        max(required, default=None),
+    )
+
+
+def _doubts(pair: Pair, margin: float) -> list[str]:
+    """Return why a step is not shown to be no worse, as sentences."""
+    name = step_name(pair.before)
+    if pair.caveats:
+        return [f"{name} {caveat}" for caveat in pair.caveats]
+    required = [figure for figure in pair.figures if figure.is_required]
+    if not required:
+        return [f"{name} has no rate and no latency that both results know."]
+    if any(figure.judgement is None for figure in required):
+        return [f"{name} {_too_few_runs(pair)}"]
+    doubts = [
+        f"{name}, {figure.name}: {figure.why_unknown}"
+        for figure in pair.figures
+        if figure.may_be_hidden(margin)
+    ]
+    return doubts + [
+        f"{name}, {figure.name}: these runs show only changes of "
+        f"{figure.judgement.detectable:.1%} or more. Repeat more often."
+        for figure in required
+        if figure.judgement is not None
+        and not figure.judgement.is_no_worse
+        and figure.word != "worse"
+    ]
+
+
+def _too_few_runs(pair: Pair) -> str:
+    runs = {"A": pair.before.runs, "B": pair.after.runs}
+    few = [f"{count} in {name}" for name, count in runs.items() if count < FEWEST_RUNS]
+    if not few:
+        return "lacks a figure in one of its runs."
+    return (
+        f"was measured too few times: {' and '.join(few)}. Bounds of a single run do not cover "
+        f"what differs from run to run. Set validity.repeats to {FEWEST_RUNS} or more, or use "
+        "inferometer ab."
+    )
