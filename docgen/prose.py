@@ -98,7 +98,7 @@ def _long_lines(text: str) -> Iterator[int]:
 
 def _is_question(text: str) -> bool:
     summary, _, _ = (ast.get_docstring(ast.parse(text)) or "").partition("\n")
-    return summary.rstrip().endswith("?")
+    return "? " in f"{summary} "
 
 
 def _tracked(places: Sequence[str]) -> list[Path]:

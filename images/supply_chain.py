@@ -1,4 +1,4 @@
-"""What the images consist of: bills of materials, and known vulnerabilities of their packages.
+"""Bills of materials of the images, and known vulnerabilities of their packages.
 
 Both come from uv.lock, so that no image has to be built.
 """

@@ -1,4 +1,4 @@
-"""What do the tests against a real API server share: the server, and a namespace each."""
+"""Fixtures of the tests against a real API server: the server, and a namespace each."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which course of events gives a condition each of its reasons? One row each.
+"""The course of events that gives a condition each of its reasons, a row each.
 
 The catalogue (`inferometer_api.status.condition_reasons`) and these rows
 are compared in a contract test.

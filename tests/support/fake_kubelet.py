@@ -1,4 +1,4 @@
-"""Who plays the nodes where there are none? A kubelet and scheduler that only write pod status.
+"""A kubelet and scheduler that only write pod status, where there are no nodes.
 
 A node of it is bound, runs and ends pods as a test's script says; logs are served over HTTPS, as
 the API server gets them from a real kubelet. Load pods answer at addresses of their own in 127/8.

@@ -1,4 +1,4 @@
-"""Who plays the load generator where there are no pods? A server in this process.
+"""A server in this process that plays the load generator, where there are no pods.
 
 It answers /progress and /stop at its pod's own address, and hands over a result as a real one does:
 the document in the log, its summary as the termination message.

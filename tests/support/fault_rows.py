@@ -1,4 +1,4 @@
-"""Which course of events leads to each fault of a pod or of another child? One row each."""
+"""The course of events that leads to each fault of a pod or of another child, a row each."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What did real servers answer? One inference of a tiny model by each, byte for byte."""
+"""Replies of real servers: one inference of a tiny model by each, byte for byte."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What is known about a model file after it has been fetched and checked."""
+"""The facts about a model file that has been fetched and checked."""
 
 from dataclasses import dataclass
 from pathlib import Path

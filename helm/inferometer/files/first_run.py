@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a script that stands in no package
-"""Does a run that is made now end as it should? `helm test` runs this in a pod.
+"""A run from its creation to its end: `helm test` executes this in a pod.
 
 python3 -c THIS NAMESPACE TIMEOUT_SECONDS RUN_AS_JSON: 0 once the run is Complete; else 1, and why.
 """

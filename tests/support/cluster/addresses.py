@@ -1,4 +1,4 @@
-"""Which address has what? Pure: everything follows from a cluster's slot and a node's number.
+"""The addresses of a cluster. Pure: they follow from its slot and a node's number.
 
 Only the wire between the machine and a cluster is seen from outside: it lies in 198.18.0.0/15,
 which RFC 2544 keeps for benchmarks. All else exists in the cluster's own networks alone, so that

@@ -1,4 +1,4 @@
-"""What stands in the configuration files of a cluster? Pure: text in, text out."""
+"""The configuration files of a cluster. Pure: text in, text out."""
 
 import base64
 import json

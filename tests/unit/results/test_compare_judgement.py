@@ -12,7 +12,7 @@ from inferometer_results.compare.judgement import (
     GROUPED_FALSE_ALARMS,
     PAIRED_FALSE_ALARMS,
     Judgement,
-    Rule,
+    MarginRule,
     judge_groups,
     judge_pairs,
 )
@@ -23,8 +23,8 @@ Noise = Callable[[np.random.Generator, int], Logarithms]
 _ROUNDS, _PAIRS, _CV = 12, 1000, 0.03
 _NODE = np.log(1.1)
 """A machine that is 10 % slower."""
-_PAIRED = Rule(DEFAULT_MARGIN, PAIRED_FALSE_ALARMS)
-_GROUPED = Rule(DEFAULT_MARGIN, GROUPED_FALSE_ALARMS)
+_PAIRED = MarginRule(DEFAULT_MARGIN, PAIRED_FALSE_ALARMS)
+_GROUPED = MarginRule(DEFAULT_MARGIN, GROUPED_FALSE_ALARMS)
 
 
 def independent(chance: np.random.Generator, runs: int) -> Logarithms:
@@ -149,7 +149,7 @@ def test_a_rule_for_several_figures_is_stricter() -> None:
     before, after = [1.0, 1.01, 1.02, 1.03], [1.07, 1.08, 1.09, 1.12]
     alone = judge_groups(before, after, _GROUPED, more_is_better=False)
     together = judge_groups(
-        before, after, Rule(DEFAULT_MARGIN, GROUPED_FALSE_ALARMS, 20), more_is_better=False
+        before, after, MarginRule(DEFAULT_MARGIN, GROUPED_FALSE_ALARMS, 20), more_is_better=False
     )
     assert together.low < alone.low < alone.high < together.high
     assert (alone.outcome, together.outcome) == ("worse", "inconclusive")

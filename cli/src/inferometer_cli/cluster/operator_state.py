@@ -1,4 +1,4 @@
-"""Whether the operator of a run works, by the Lease that the run's status names."""
+"""The state of a run's operator, by the Lease that the run's status names."""
 
 from datetime import datetime
 from urllib.parse import quote

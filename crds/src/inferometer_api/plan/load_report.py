@@ -1,4 +1,4 @@
-"""What a load generator in a pod answers at /progress and leaves as its termination message."""
+"""The report of a load generator in a pod: its answer at /progress and its termination message."""
 
 from collections.abc import Iterator
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What a load generator reports while it works: one `Report` per line of its standard output."""
+"""The reports of a load generator while it works: one `Report` per line of its standard output."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""When a finished run is deleted, read from the raw object: there may be thousands of them."""
+"""The expiry of finished runs, read from the raw object: there may be thousands of them."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Whether a run may send load to the Service of its External server.
+"""The check that a run may send load to the Service of its External server.
 
 The author of a run chooses the Service, and the load generator reaches what the author may not.
 """

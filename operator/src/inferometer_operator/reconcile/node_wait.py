@@ -1,4 +1,4 @@
-"""What happens to a run whose pods find no nodes: it goes back to the queue and is tried again."""
+"""The plans for a run whose pods find no nodes: it goes back to the queue and is tried again."""
 
 from zlib import crc32
 

@@ -1,4 +1,4 @@
-"""What happens to a run that is suspended before it measures, and how any run is rolled back."""
+"""The plans for a run that is suspended before it measures, and for any run that is rolled back."""
 
 from inferometer_operator.reconcile.children import deletion_targets, run_children
 from inferometer_operator.reconcile.conditions import ConditionUpdate

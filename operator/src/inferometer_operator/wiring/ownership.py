@@ -1,4 +1,4 @@
-"""Which of several operators works on a run: the one that its status names, while that one lives.
+"""The ownership of runs: a run belongs to the operator that its status names, while that one lives.
 
 A cluster-wide operator and one for a namespace have different Leases, and both see the runs of that
 namespace. The status names the Lease of the operator that took the run, and its resourceVersion

@@ -19,8 +19,8 @@ from inferometer_results.compare.judgement import (
     GROUPED_FALSE_ALARMS,
     PAIRED_FALSE_ALARMS,
     Judgement,
+    MarginRule,
     Outcome,
-    Rule,
     judge_groups,
     judge_pairs,
 )
@@ -117,7 +117,7 @@ class Comparison:
     only_before: tuple[str, ...]
     """Steps that only the first variant has, by name."""
     only_after: tuple[str, ...]
-    rule: Rule
+    rule: MarginRule
     is_paired: bool = False
     """Whether the runs were interleaved."""
 
@@ -149,7 +149,9 @@ def compare(
         measured(after.scenarios),
         {each.name for each in after.run.spec.scenarios if _specs(before).get(each.name) == each},
     )
-    return _compare(found, Rule(margin, GROUPED_FALSE_ALARMS), is_paired=False, is_gate=is_gate)
+    return _compare(
+        found, MarginRule(margin, GROUPED_FALSE_ALARMS), is_paired=False, is_gate=is_gate
+    )
 
 
 def compare_rounds(
@@ -170,7 +172,7 @@ def compare_rounds(
         measured_in_rounds([each.scenarios for each in after], valid),
         {each.name for document in after for each in document.scenarios},
     )
-    return _compare(found, Rule(margin, PAIRED_FALSE_ALARMS), is_paired=True, is_gate=is_gate)
+    return _compare(found, MarginRule(margin, PAIRED_FALSE_ALARMS), is_paired=True, is_gate=is_gate)
 
 
 def step_name(step: Measured) -> str:
@@ -186,7 +188,7 @@ class _Variants:
     """Names of scenarios with the same specification."""
 
 
-def _compare(found: _Variants, rule: Rule, *, is_paired: bool, is_gate: bool) -> Comparison:
+def _compare(found: _Variants, rule: MarginRule, *, is_paired: bool, is_gate: bool) -> Comparison:
     pairs = [
         _pair(each, found.after[key], same_spec=key[0] in found.comparable)
         for key, each in found.before.items()
@@ -194,7 +196,7 @@ def _compare(found: _Variants, rule: Rule, *, is_paired: bool, is_gate: bool) ->
     ]
     if is_gate:
         gated = sum(figure.is_gated for pair in pairs for figure in pair.figures)
-        rule = Rule(rule.margin, rule.false_alarms, max(1, gated))
+        rule = MarginRule(rule.margin, rule.false_alarms, max(1, gated))
     return Comparison(
         tuple(_judged(pair, rule, is_paired=is_paired) for pair in pairs),
         tuple(step_name(each) for key, each in found.before.items() if key not in found.after),
@@ -241,7 +243,7 @@ def _compared(before: Measured, after: Measured) -> list[Compared]:
     ]
 
 
-def _judged(pair: Pair, rule: Rule, *, is_paired: bool) -> Pair:
+def _judged(pair: Pair, rule: MarginRule, *, is_paired: bool) -> Pair:
     """Return the pair with the judgements of its figures; an INVALID figure is neither."""
     if pair.caveats:
         return pair
@@ -259,7 +261,7 @@ def _judged(pair: Pair, rule: Rule, *, is_paired: bool) -> Pair:
     return Pair(pair.before, pair.after, figures, pair.caveats)
 
 
-def _judge(before: Figure, after: Figure, rule: Rule, *, is_paired: bool) -> Judgement | None:
+def _judge(before: Figure, after: Figure, rule: MarginRule, *, is_paired: bool) -> Judgement | None:
     if min(len(before.repeats), len(after.repeats)) < FEWEST_RUNS:
         return None
     judge = judge_pairs if is_paired else judge_groups

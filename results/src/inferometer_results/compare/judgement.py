@@ -28,7 +28,7 @@ _POWER = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class MarginRule:
     """When a difference counts."""
 
     margin: float
@@ -61,7 +61,7 @@ class Judgement:
 
 
 def judge_pairs(
-    before: Sequence[float], after: Sequence[float], rule: Rule, *, more_is_better: bool
+    before: Sequence[float], after: Sequence[float], rule: MarginRule, *, more_is_better: bool
 ) -> Judgement:
     """Judge runs that were interleaved: each run of A has a neighbour of B.
 
@@ -74,7 +74,7 @@ def judge_pairs(
 
 
 def judge_groups(
-    before: Sequence[float], after: Sequence[float], rule: Rule, *, more_is_better: bool
+    before: Sequence[float], after: Sequence[float], rule: MarginRule, *, more_is_better: bool
 ) -> Judgement:
     """Judge the repeats of two results that were measured one after the other.
 
@@ -91,7 +91,7 @@ def judge_groups(
 
 
 def _judge(
-    change: float, error: float, freedom: int, rule: Rule, *, more_is_better: bool
+    change: float, error: float, freedom: int, rule: MarginRule, *, more_is_better: bool
 ) -> Judgement:
     """Return the judgement of a logarithmic change with this standard error."""
     half = student_quantile((1 + rule.confidence) / 2, freedom) * error
