@@ -106,7 +106,8 @@ _FAULTS = (
     _Fault("ModelRefused", _no_model, says="zoo://classification/resnet50"),
     _Fault("ServerRefused", _refused, says="no input called x"),
     _Fault("Evicted", _evicted, says="low on resource: memory"),
-    _Fault("NodeLost", _node_lost),
+    # A silent node counts from the first look at it, so that the server must have longer.
+    _Fault("NodeLost", _node_lost, spec={"readyDeadlineSeconds": 3 * _READY_SECONDS}),
 )
 _WAITS = (
     _Fault("Unschedulable", _no_node, says="untolerated taint"),

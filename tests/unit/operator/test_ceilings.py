@@ -103,7 +103,7 @@ def test_without_ceilings_a_run_may_be_as_large_as_the_api_allows() -> None:
 def test_an_external_server_counts_for_nothing() -> None:
     """Only the run's own pods request something."""
     cluster = external()
-    cluster.service = {"spec": {"type": "ClusterIP"}}
+    cluster.service = {"spec": {"type": "ClusterIP", "selector": {"app": "theirs"}}}
     cluster.settings = SETTINGS.model_copy(update={"ceilings": Ceilings(cpu="1")})
     assert cluster.settle().says("Accepted") == ("True", "Accepted")
 
