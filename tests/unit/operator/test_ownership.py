@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from inferometer_operator.cluster.errors import ApiError
-from inferometer_operator.wiring.ownership import UNCHANGED_SECONDS, Ownership
+from inferometer_operator.wiring.ownership import LOOK_SECONDS, UNCHANGED_SECONDS, Ownership
 
 BEGUN = "2026-01-31T12:00:00.000Z"
 OWN, OTHER, LOCAL = "bench/inferometer-operator", "else/x", "team/inferometer-operator"
@@ -74,9 +74,12 @@ def test_the_namespaces_own_operator_takes_what_has_not_begun() -> None:
 def test_a_run_is_taken_over_only_after_a_fresh_look() -> None:
     """An operator may have come back since its Lease was read."""
     operator = _Operator(is_cluster_wide=True)
-    assert operator.leaves(startTime=None) == ""
     operator.leases.hold(LOCAL)
+    assert operator.leaves(startTime=None) == LOCAL
+    operator.leases.now += 15
     assert operator.leaves(startTime=None) == ""
+    operator.leases.hold(LOCAL, holder="next")
+    assert operator.leaves(startTime=None) == LOCAL
     assert operator.leaves(LOCAL, startTime=None) == LOCAL
 
 
@@ -91,12 +94,44 @@ def test_a_run_is_left_to_an_operator_that_renews_its_lease() -> None:
     assert operator.leaves(OTHER) == ""
 
 
-@pytest.mark.parametrize("spec", [None, {"holderIdentity": ""}, {}])
-def test_a_run_of_an_operator_that_is_gone_is_taken_over(spec: Any) -> None:
-    """Its Lease was deleted, or released."""
-    operator = _Operator()
-    operator.leases.specs[OTHER] = spec
-    assert operator.leaves(OTHER) == ""
+_UNHELD = pytest.mark.parametrize(
+    "spec", [None, {"holderIdentity": "", "leaseDurationSeconds": 1}, {}]
+)
+
+
+@_UNHELD
+@pytest.mark.parametrize("begun", [BEGUN, None])
+def test_a_run_is_taken_over_once_nobody_has_held_the_lease_for_long(
+    spec: Any, begun: str | None
+) -> None:
+    """Deleted, released, or never there: 15 s after that was first seen."""
+    operator = _Operator(is_cluster_wide=True)
+    operator.leases.specs[LOCAL] = spec
+    for _ in range(3):
+        assert operator.leaves(LOCAL, startTime=begun) == LOCAL
+        operator.leases.now += 4.9
+    operator.leases.now += 0.3
+    assert operator.leaves(LOCAL, startTime=begun) == ""
+
+
+@_UNHELD
+@pytest.mark.parametrize("named", [OWN, None])
+def test_a_restart_of_the_namespaces_own_operator_hands_no_run_over(
+    spec: Any, named: str | None
+) -> None:
+    """Its Lease is released for some seconds, and the next one of it acquires it."""
+    operator = _Operator(is_cluster_wide=True)
+    for number in range(3):
+        operator.leases.hold(LOCAL, renewed=str(number))
+        operator.leases.now += 5
+        assert operator.leaves(named, startTime=None) == LOCAL
+        operator.leases.now += 5
+        operator.leases.specs[LOCAL] = spec
+        assert operator.leaves(named, startTime=None) == LOCAL
+        operator.leases.now += 14
+        assert operator.leaves(named, startTime=None) == LOCAL
+    operator.leases.now += 1
+    assert operator.leaves(named, startTime=None) == ""
 
 
 def test_many_runs_cost_one_read() -> None:
@@ -124,9 +159,10 @@ def test_an_operator_whose_lease_is_forbidden_is_given_up_when_its_run_rests() -
 def test_a_cluster_wide_operator_lets_the_namespaces_own_go_first() -> None:
     """It takes no run where one lives, and every run where none does, or it is itself."""
     operator = _Operator(is_cluster_wide=True)
+    assert operator.leaves(startTime=None) == LOCAL
+    operator.leases.now += LOOK_SECONDS
     assert operator.leaves(startTime=None) == ""
     operator.leases.hold(LOCAL)
-    operator.leases.now += 5
     assert operator.leaves(startTime=None) == LOCAL
     assert _Operator(LOCAL, is_cluster_wide=True).leaves(startTime=None) == ""
 

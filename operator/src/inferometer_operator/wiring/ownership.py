@@ -23,6 +23,8 @@ UNCHANGED_SECONDS: Final = 600.0
 """An operator whose Lease cannot be read is given up once its run has not changed for so long."""
 _READ_SECONDS = 5.0
 _DEFAULT_LEASE_SECONDS = 15.0
+_UNHELD_SECONDS = 15.0
+"""How long an operator may be without its Lease: a restart releases it."""
 
 _State = Literal["alive", "gone", "unknown"]
 
@@ -41,9 +43,12 @@ class _SeenLease:
         if self.unreadable:
             return "unknown"
         spec = self.spec or {}
-        held_for = float(spec.get("leaseDurationSeconds") or _DEFAULT_LEASE_SECONDS)
-        lives = spec.get("holderIdentity") and now - self.changed_at < held_for
-        return "alive" if lives else "gone"
+        if spec.get("holderIdentity"):
+            lives_for = float(spec.get("leaseDurationSeconds") or _DEFAULT_LEASE_SECONDS)
+        else:
+            # An operator that releases it writes a duration of 1 s, and may be about to restart.
+            lives_for = _UNHELD_SECONDS
+        return "alive" if now - self.changed_at < lives_for else "gone"
 
 
 class Ownership:
@@ -81,7 +86,7 @@ class Ownership:
             return local if local != self.own and await self._state(local) == "alive" else ""
         if named in {"", self.own} or (status.start_time is None and not self._is_cluster_wide):
             return ""
-        match await self._state(named, to_take_over=True):
+        match await self._state(named):
             case "alive":
                 return named
             case "gone":
@@ -102,12 +107,11 @@ class Ownership:
             self._unchanged[metadata["uid"]] = (metadata["resourceVersion"], since)
         return self._clock() - since < UNCHANGED_SECONDS
 
-    async def _state(self, lease: str, *, to_take_over: bool = False) -> _State:
+    async def _state(self, lease: str) -> _State:
         now, seen = self._clock(), self._leases.get(lease)
         is_old = seen is None or now - seen.read_at >= _READ_SECONDS
-        # It may have been acquired just now.
-        is_risky = to_take_over and seen is not None and seen.state(now) == "gone"
-        if seen is None or is_old or is_risky:
+        # A Lease without an operator may have been acquired just now.
+        if seen is None or is_old or seen.state(now) == "gone":
             seen = self._leases[lease] = await self._read(lease, seen)
         return seen.state(self._clock())
 
