@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from inferometer_api.status.run_status import RunStatus
+from inferometer_api.status.run_status import NodeWait, RunStatus
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.reconcile.conditions import find_condition, read_status
 from inferometer_operator.reconcile.observed import Json
@@ -17,6 +17,7 @@ from support.condition_rows import complete, measuring
 from support.pretend_cluster import PretendCluster
 
 _POLICY = ApiError(422, "Invalid", "benchmarkruns a-run is forbidden: no figures here.")
+_TIME = "2026-01-31T12:00:00.000Z"
 
 
 class _Api:
@@ -68,6 +69,17 @@ def test_a_refused_status_is_replaced_by_the_least_and_remembered(code: int) -> 
     assert find_condition(least, "Measuring") is not None
     assert [each["event"] for each in api.logs] == ["status_refused"]
     assert read_status(api.memory.recall(cluster.run)) == status
+
+
+def test_the_least_status_says_whose_the_run_is_and_how_it_waits() -> None:
+    """Another operator would work on it too; a restarted one would forget its pause."""
+    cluster = measuring()
+    api = _Api(cluster, _POLICY)
+    api.takes_least = True
+    wait = NodeWait(attempts=3, since=_TIME, retry_time=_TIME)
+    api.write(_status(cluster, operator="team/lease", waiting_for_nodes=wait))
+    (least,) = api.written
+    assert (least.operator, least.waiting_for_nodes) == ("team/lease", wait)
 
 
 def test_the_end_is_written_at_once_and_the_rest_slowly() -> None:

@@ -30,8 +30,9 @@ def fit_status(status: RunStatus) -> RunStatus:
 def least_status(status: RunStatus, refusal: str) -> RunStatus:
     """Return the least status of a run whose own the API server refuses in these words.
 
-    Phase, times, the place of the result, and the conditions without their messages. The last
-    condition that decides, else Accepted, has the reason StatusRefused.
+    Phase, operator, times, the wait for nodes, the place of the result, and the conditions without
+    their messages: what another operator must know. The last condition that decides, else Accepted,
+    has the reason StatusRefused.
     """
     kinds = [each.type for each in status.conditions if each.status == "True"]
     bearer = next((kind for kind in _BEARERS if kind in kinds), None)
@@ -51,7 +52,9 @@ def least_status(status: RunStatus, refusal: str) -> RunStatus:
     ]
     return RunStatus(
         phase=status.phase,
+        operator=status.operator,
         start_time=status.start_time,
+        waiting_for_nodes=status.waiting_for_nodes,
         completion_time=status.completion_time,
         result=status.result,
         conditions=conditions,
