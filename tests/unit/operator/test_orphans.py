@@ -1,6 +1,8 @@
 """What a run that no longer exists has left is deleted; what others own, and results, stay."""
 
 import asyncio
+import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.orphans import older_servers, orphans
-from inferometer_operator.wiring.sweep import delete_older_servers, sweep
+from inferometer_operator.wiring.sweep import delete_older_servers, keep_swept, sweep
 
 _OWNED: dict[str, Any] = {
     "ownerReferences": [{"controller": True, "kind": "BenchmarkRun", "uid": "gone"}]
@@ -64,22 +66,32 @@ class _Connection(ApiConnection):
     """Answers lists in pages of one object, and notes deletions."""
 
     def __init__(self, jobs: list[dict[str, Any]], run_uids: list[str]) -> None:
-        self._lists = {"jobs": jobs, "benchmarkruns": [{"metadata": {"uid": u}} for u in run_uids]}
+        self.lists = {"jobs": jobs, "benchmarkruns": [{"metadata": {"uid": u}} for u in run_uids]}
         self.asked: list[str] = []
         self.deleted: list[str] = []
+        self.refused: dict[str, int] = {}
+        """The codes of UIDs that are not deleted, and of lists that are not read."""
+        self.rounds = 0
 
     @override
     async def request(self, method: str, path: str, **more: Any) -> Any:
         plural = path.rsplit("/", 1)[-1]
         if method == "DELETE":
-            self.deleted.append(more["body"]["preconditions"]["uid"])
+            uid = more["body"]["preconditions"]["uid"]
+            self._check(uid)
+            self.deleted.append(uid)
             return {}
+        self._check(plural)
         self.asked.append(plural)
-        found = self._lists.get(plural, [])
+        found = self.lists.get(plural, [])
         at = int(more["query"].get("continue", 0))
         following = str(at + 1) if at + 1 < len(found) else ""
         # The API server writes an empty list as null.
         return {"items": found[at : at + 1] or None, "metadata": {"continue": following}}
+
+    def _check(self, what: str) -> None:
+        if what in self.refused:
+            raise ApiError(self.refused[what], "Refused", what)
 
 
 def test_a_sweep_deletes_what_is_left_of_runs_that_do_not_exist() -> None:
@@ -105,29 +117,77 @@ def test_servers_of_an_older_version_are_deleted() -> None:
     assert [each.name for each in older_servers((own, copied, going))] == ["own-server"]
 
 
+@pytest.mark.parametrize("code", [403, 500])
+def test_a_refused_deletion_keeps_nothing_else_from_going(code: int) -> None:
+    """It is logged, and tried again: its run counts as one of which something is left."""
+    jobs = [_child("a-load", **_OWNED), _child("b-load", **_MADE)]
+    connection = _Connection(jobs, [])
+    connection.refused["of-a-load"] = code
+    with capture_logs() as logs:
+        gone = asyncio.run(sweep(connection, Writer(connection, "x"), None, ["gone"]))
+    assert gone == {"gone"}
+    assert connection.deleted == ["of-b-load"]
+    assert [each["event"] for each in logs] == ["orphan_not_deleted", "orphan_deleted"]
+
+
+def test_runs_of_which_nothing_can_be_deleted_keep_no_others_from_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each sweep takes the runs that follow those of the last one, and then begins again."""
+    connection = _Connection([], [])
+    batches: list[list[str]] = []
+
+    async def refused(*given: Any) -> set[str]:
+        batches.append(given[-1])
+        if len(batches) == 4:
+            raise asyncio.CancelledError
+        return set(given[-1])
+
+    monkeypatch.setattr("inferometer_operator.wiring.sweep.sweep", refused)
+    monkeypatch.setattr("inferometer_operator.wiring.sweep._MAX_RUNS", 2)
+    _keep_swept(monkeypatch, connection, "abc")
+    assert batches == [["a", "b"], ["c", "a"], ["b", "c"], ["a", "b"]]
+
+
 @pytest.mark.parametrize("code", [403, 503])
-def test_the_deletion_of_older_servers_is_retried_unless_it_is_forbidden(
+def test_older_servers_that_stay_keep_no_orphan_from_going(
     monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    """Rights that were granted by hand may lack it; another error passes."""
-    monkeypatch.setattr("inferometer_operator.wiring.sweep._SWEEP_SECONDS", 0)
-    refused = _Refused(code)
-    with capture_logs() as logs:
-        asyncio.run(delete_older_servers(refused, Writer(refused, "x"), "ns"))
-    assert refused.lists == (1 if code == 403 else 2)
-    assert [each["event"] for each in logs] == ["older_servers_not_deleted"]
+    """Their deletion is tried once per sweep, unless rights that were granted by hand lack it."""
+    connection = _Connection([_child("a-load", **_MADE)], [])
+    connection.lists["deployments"] = [_child("a", **_OWNED), _child("b", **_OWNED)]
+    connection.refused["of-a"] = code
+    connection.rounds = 3
+    logs = _keep_swept(monkeypatch, connection, ["gone"])
+    assert "of-a-load" in connection.deleted
+    assert "of-b" in connection.deleted
+    refusals = [each for each in logs if each["event"] == "older_servers_not_deleted"]
+    assert len(refusals) == (1 if code == 403 else 3)
 
 
-class _Refused(ApiConnection):
-    """Refuses the first list with a code, and answers the next with an empty one."""
+@pytest.mark.parametrize(("code", "done"), [(403, True), (503, False), (None, True)])
+def test_a_list_of_older_servers_that_fails_is_tried_again(code: int | None, *, done: bool) -> None:
+    """Unless it is forbidden; once it was read, all is done."""
+    connection = _Connection([], [])
+    if code is not None:
+        connection.refused["deployments"] = code
+    with capture_logs():
+        found = asyncio.run(delete_older_servers(connection, Writer(connection, "x"), "ns"))
+    assert found is done
 
-    def __init__(self, code: int) -> None:
-        self._code = code
-        self.lists = 0
 
-    @override
-    async def request(self, method: str, path: str, **_more: Any) -> Any:
-        self.lists += 1
-        if self.lists == 1:
-            raise ApiError(self._code, "Refused", f"{method} {path}")
-        return {"items": None}
+def _keep_swept(
+    monkeypatch: pytest.MonkeyPatch, connection: _Connection, uids: Iterable[str]
+) -> list[Any]:
+    """Sweep as often as the connection has rounds; return the log."""
+
+    async def pause(_: float) -> None:
+        connection.rounds -= 1
+        if connection.rounds == 0:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr("inferometer_operator.wiring.sweep.asyncio.sleep", pause)
+    swept = keep_swept(connection, Writer(connection, "x"), None, lambda: list(uids))
+    with capture_logs() as logs, contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(swept)
+    return list(logs)

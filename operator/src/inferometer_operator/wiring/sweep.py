@@ -13,6 +13,7 @@ from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.observed import ChildKind, Json
 from inferometer_operator.reconcile.orphans import older_servers, orphans
+from inferometer_operator.reconcile.plan import DeletionTarget
 
 SWEPT_KINDS: tuple[ChildKind, ...] = ("Job", "ConfigMap", "Service", "Workload")
 """In the order of deletion: the Jobs' pods may disturb other runs, and hold its quota."""
@@ -32,41 +33,49 @@ async def keep_swept(
     """Sweep until cancelled: at once, then every ten seconds in which there is something.
 
     `unknown` returns the UIDs of runs that have children, but are not known to exist. Those of
-    which nothing is to be deleted are swept once: another author has copied their labels.
+    which nothing is to be deleted are swept once: another author has copied their labels. Of many,
+    each sweep takes those that follow the last one's: some may fail for good.
     """
-    await delete_older_servers(connection, writer, namespace)
     swept: set[str] = set()
+    has_older, last = True, ""
     while True:
-        uids = sorted(set(unknown()) - swept)[:_MAX_RUNS]
+        left = set(unknown()) - swept
+        uids = sorted(left, key=lambda uid: (uid <= last, uid))[:_MAX_RUNS]
         if uids:
+            last = uids[-1]
             try:
-                deleted = await sweep(connection, writer, namespace, uids)
-                swept |= set(uids) - deleted
+                swept |= set(uids) - await sweep(connection, writer, namespace, uids)
             except (ApiError, UnreachableError) as error:
                 _log.warning("sweep_failed", error=str(error))
+        if has_older:
+            has_older = not await delete_older_servers(connection, writer, namespace)
         await asyncio.sleep(_SWEEP_SECONDS)
 
 
 async def delete_older_servers(
     connection: ApiConnection, writer: Writer, namespace: str | None
-) -> None:
-    """Delete the servers that an operator before server Jobs has left; retry until it is done."""
-    while True:
-        try:
-            labels = f"{MANAGED_BY_LABEL}={MANAGER}"
-            for each in await _list(connection, "Deployment", namespace, labels):
-                for target in older_servers((each,)):
-                    where = each["metadata"]["namespace"]
-                    _log.info("older_server_deleted", namespace=where, name=target.name)
+) -> bool:
+    """Delete the servers that an operator before server Jobs has left; return whether it is done.
+
+    What is forbidden is not tried again: rights that were granted by hand may lack it.
+    """
+    done = True
+    try:
+        labels = f"{MANAGED_BY_LABEL}={MANAGER}"
+        for each in await _list(connection, "Deployment", namespace, labels):
+            where = each["metadata"]["namespace"]
+            for target in older_servers((each,)):
+                try:
                     await writer.delete(where, target)
-        except (ApiError, UnreachableError) as error:
-            _log.warning("older_servers_not_deleted", error=str(error))
-            if isinstance(error, ApiError) and error.code == _FORBIDDEN:
-                # Rights that were granted by hand may lack this one.
-                return
-            await asyncio.sleep(_SWEEP_SECONDS)
-        else:
-            return
+                except ApiError as error:
+                    _log.warning("older_servers_not_deleted", error=str(error))
+                    done = done and error.code == _FORBIDDEN
+                else:
+                    _log.info("older_server_deleted", namespace=where, name=target.name)
+    except (ApiError, UnreachableError) as error:
+        _log.warning("older_servers_not_deleted", error=str(error))
+        return isinstance(error, ApiError) and error.code == _FORBIDDEN
+    return done
 
 
 async def sweep(
@@ -74,7 +83,8 @@ async def sweep(
 ) -> set[str]:
     """Delete the children of those of the runs that do not exist; return the UIDs of those.
 
-    The runs of a namespace are read after the children: a run exists before its children.
+    The runs of a namespace are read after the children: a run exists before its children. What the
+    API server refuses is logged and left for a later sweep, and keeps nothing else from going.
     """
     labels = f"{MANAGED_BY_LABEL}={MANAGER},{RUN_UID_LABEL} in ({','.join(uids)})"
     left: dict[str, list[tuple[ChildKind, Json]]] = defaultdict(list)
@@ -84,16 +94,25 @@ async def sweep(
             continue
         for each in await _list(connection, kind, namespace, labels):
             left[each["metadata"]["namespace"]].append((kind, each))
-    deleted = set()
+    gone = set()
     for where, children in left.items():
         runs = await _list(connection, "BenchmarkRun", where)
         existing = {str(run["metadata"]["uid"]) for run in runs}
         for kind, child in children:
             for target in orphans(kind, (child,), existing):
-                _log.info("orphan_deleted", namespace=where, kind=kind, name=target.name)
-                await writer.delete(where, target)
-                deleted.add(str(child["metadata"]["labels"][RUN_UID_LABEL]))
-    return deleted
+                gone.add(str(child["metadata"]["labels"][RUN_UID_LABEL]))
+                await _delete_orphan(writer, where, target)
+    return gone
+
+
+async def _delete_orphan(writer: Writer, where: str, target: DeletionTarget) -> None:
+    about = {"namespace": where, "kind": target.kind, "name": target.name}
+    try:
+        await writer.delete(where, target)
+    except ApiError as error:
+        _log.warning("orphan_not_deleted", **about, error=str(error))
+    else:
+        _log.info("orphan_deleted", **about)
 
 
 async def _list(
