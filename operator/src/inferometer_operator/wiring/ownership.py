@@ -110,8 +110,8 @@ class Ownership:
     async def _state(self, lease: str) -> _State:
         now, seen = self._clock(), self._leases.get(lease)
         is_old = seen is None or now - seen.read_at >= _READ_SECONDS
-        # A Lease without an operator may have been acquired just now.
-        if seen is None or is_old or seen.state(now) == "gone":
+        # A Lease that no operator held may have been acquired just now.
+        if seen is None or is_old or (seen.spec is not None and seen.state(now) == "gone"):
             seen = self._leases[lease] = await self._read(lease, seen)
         return seen.state(self._clock())
 
@@ -124,6 +124,9 @@ class Ownership:
                 raise
             return _SeenLease(None, 0.0, self._clock(), unreadable=True)
         spec, now = (found or {}).get("spec"), self._clock()
+        if before is None and spec is None:
+            # A restarting operator keeps its Lease: there is none of this name.
+            return _SeenLease(None, float("-inf"), now)
         same = before is not None and before.spec == spec and not before.unreadable
         return _SeenLease(spec, before.changed_at if same and before else now, now)
 
