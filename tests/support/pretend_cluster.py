@@ -58,8 +58,11 @@ SETTINGS = Settings(
     images=Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
 )
 
-_WATCHED_WRITE = r"refused |(make|delete) (Job|Workload)/|workload "
-"""Writes whose news make the edges look again: ConfigMaps and a status of one's own do not."""
+_WATCHED_WRITE = r"refused |(make|delete) Job/|make Workload/|workload "
+"""Writes whose news make the edges look again: ConfigMaps and a status of one's own do not.
+
+A Workload is gone from the store as soon as it is deleted, and has no pods that report its end.
+"""
 
 
 @dataclass(slots=True)

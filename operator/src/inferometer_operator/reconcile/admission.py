@@ -139,7 +139,10 @@ def _await_workload(context: ReconcileContext, held: Json) -> Plan | None:
         # Kueue keeps the quota of an evicted Workload until its owner lets go of it.
         target = DeletionTarget("Workload", name, str(held["metadata"]["uid"]))
         message = f"{describe_eviction(held)} Nothing had begun: the run waits for Kueue again."
-        return _wait(context, "AdmissionPending", message, delete=(target,))
+        # No watch reports the operator's own deletion.
+        return _wait(
+            context, "AdmissionPending", message, delete=(target,), look_again_seconds=0.1
+        )
     if is_true(held, "Admitted"):
         return None
     found = condition_of(held, "QuotaReserved")
