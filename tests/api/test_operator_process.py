@@ -16,12 +16,13 @@ from support.stage import Stage
 
 _MOST_RESIDENT_KIB = 96 << 10
 _RARELY_USED = {
+    ("apps", "deployments", "get"),
     ("batch", "jobs", "get"),
     ("", "configmaps", "get"),
     ("", "events", "list"),
 }
 """Children are read from the watches. One is read by itself if the answer to its creation was lost,
-and Events once something has hung for 3 s."""
+or its deletion met a conflict, and Events once something has hung for 3 s."""
 _ENDED_WHILE_IT_IMPORTS = """
 import os, signal, sys
 

@@ -16,6 +16,7 @@ Right = tuple[str, str, str]
 """Group, resource, verb."""
 RARE: set[Right] = {
     ("apps", "deployments", "delete"),
+    ("apps", "deployments", "get"),
     ("batch", "jobs", "get"),
     ("", "events", "list"),
 }

@@ -67,6 +67,16 @@ def roles_of(objects: list[Json]) -> dict[tuple[str, str | None], Json]:
     return found
 
 
+@pytest.mark.parametrize(
+    "right",
+    [each for each in (*RUNS, *KUEUE) if "delete" in each.verbs],
+    ids=lambda right: right.resource,
+)
+def test_what_the_operator_deletes_it_may_read(right: Right) -> None:
+    """After a conflict it looks whether the object is still there."""
+    assert "get" in right.verbs
+
+
 @pytest.mark.parametrize("secrets", [False, True])
 @pytest.mark.parametrize("served", [NAMESPACE, "measured"])
 def test_namespaced_mode_grants_in_one_namespace(served: str, *, secrets: bool) -> None:

@@ -11,7 +11,7 @@
   verbs: [get, list, watch, create, delete]
 - apiGroups: [apps]
   resources: [deployments]
-  verbs: [list, delete]
+  verbs: [get, list, delete]
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, delete]

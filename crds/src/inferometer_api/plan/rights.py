@@ -45,7 +45,7 @@ RUNS = (
     Right(
         "apps",
         "deployments",
-        ("delete", "list"),
+        ("delete", "get", "list"),
         "to delete servers that an operator before server Jobs has left",
     ),
     Right(
