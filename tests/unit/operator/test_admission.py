@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_operator.reconcile.observed import KueueObjects
+from inferometer_operator.reconcile.observed import KueueObjects, QueuePosition
 from inferometer_operator.settings import Kueue
 from support.cluster_objects import unschedulable
 from support.condition_rows import PREEMPTED, a_cluster, changed, for_kueue, over
@@ -40,6 +40,20 @@ def _begun() -> PretendCluster:
 
 def _measuring() -> PretendCluster:
     return _begun().schedule().start_server().start_load().measure()
+
+
+def _waiting_for_nodes() -> PretendCluster:
+    cluster = _begun()
+    pod = unschedulable(cluster.pod("server"), "0/1 nodes are available: 1 Insufficient cpu.")
+    cluster.pods[pod["metadata"]["name"]] = pod
+    cluster.settle().later(31)
+    return cluster.collect_garbage().later(5)
+
+
+def _node_selector(cluster: PretendCluster, name: str) -> dict[str, str]:
+    pods = cluster.children[f"Job/a-run-{name}"]["spec"]["template"]["spec"]
+    found: dict[str, str] = pods.get("nodeSelector") or {}
+    return found
 
 
 def test_nothing_but_the_workload_exists_before_admission() -> None:
@@ -350,11 +364,7 @@ def test_a_run_that_is_suspended_before_it_measures_gives_its_quota_back() -> No
 
 def test_a_run_that_waits_for_nodes_keeps_its_quota() -> None:
     """Kueue would admit it again at once; a second attempt needs no second admission."""
-    cluster = _begun()
-    pod = unschedulable(cluster.pod("server"), "0/1 nodes are available: 1 Insufficient cpu.")
-    cluster.pods[pod["metadata"]["name"]] = pod
-    cluster.settle().later(31)
-    cluster.collect_garbage().later(5)
+    cluster = _waiting_for_nodes()
     assert _accepted(cluster)[0] == "WaitingForNodes"
     assert list(cluster.children) == [_WORKLOAD]
     assert "startTime" not in cluster.status()
@@ -388,3 +398,65 @@ def test_a_run_without_the_label_knows_nothing_of_kueue() -> None:
     cluster = a_cluster(kueue=KueueObjects()).settle()
     assert _WORKLOAD not in cluster.children
     assert cluster.says("Accepted") == ("True", "Accepted")
+
+
+def _without_label(cluster: PretendCluster) -> PretendCluster:
+    cluster.run["metadata"]["labels"] = {}
+    return cluster.settle()
+
+
+@pytest.mark.parametrize("stage", ["waits", "awaits its turn", "found no nodes"])
+def test_a_waiting_run_whose_label_is_removed_leaves_kueue(stage: str) -> None:
+    """Its Workload goes, and it begins by the operator's own queue."""
+    if stage == "found no nodes":
+        cluster = _waiting_for_nodes()
+    else:
+        cluster = for_kueue()
+        cluster.turn = QueuePosition(admitted=False, position=1)
+        if stage == "awaits its turn":
+            cluster.play_kueue(admitted())
+    _without_label(cluster)
+    assert not cluster.children
+    assert _accepted(cluster)[0] == ("WaitingForNodes" if "nodes" in stage else "Queued")
+    cluster.turn = QueuePosition(admitted=True)
+    assert _accepted(cluster.later(400))[0] == "Accepted"
+    assert list(cluster.children) == ["Job/a-run-server"]
+    assert "pool" not in _node_selector(cluster, "server")
+
+
+def test_a_waiting_run_leaves_kueue_whose_workload_is_going() -> None:
+    """A finalizer may keep the Workload for a while: the run does not wait for that."""
+    cluster = for_kueue()
+    held = cluster.children[_WORKLOAD]
+    held["metadata"]["deletionTimestamp"] = "2026-03-12T14:00:00Z"
+    held["status"] = admitted()
+    assert _accepted(_without_label(cluster))[0] == "Accepted"
+    assert not _node_selector(cluster, "server")
+    cluster.children[_WORKLOAD]["status"] = PREEMPTED
+    assert cluster.settle().says("Failed") is None
+
+
+def test_a_begun_run_whose_label_is_removed_keeps_the_nodes_of_its_quota() -> None:
+    """The load generator, which is made later, goes where Kueue has put it."""
+    cluster = _without_label(_begun()).schedule()
+    assert _node_selector(cluster, "server") == {"pool": "measured"}
+    assert _node_selector(cluster, "load") == {"pool": "measured"}
+
+
+def test_a_begun_run_whose_label_is_removed_frees_its_quota() -> None:
+    """Its Workload is finished, and deleted, as with the label."""
+    cluster = over(_without_label(_measuring())).collect_garbage()
+    assert cluster.finished
+    assert cluster.writes[-2:] == ["workload Finished", f"delete {_WORKLOAD}"]
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_begun_run_whose_label_is_removed_can_be_evicted(*, deleted: bool) -> None:
+    """Its quota may be another's then, also if the Workload is deleted."""
+    cluster = _without_label(_measuring())
+    if deleted:
+        del cluster.children[_WORKLOAD]
+        cluster.settle()
+    else:
+        cluster.play_kueue(PREEMPTED)
+    assert cluster.says("Failed") == ("True", "Preempted")

@@ -121,6 +121,20 @@ def test_the_priority_class_is_read_before_there_is_a_workload() -> None:
     assert _observed({}, run=_run()) == (KueueObjects(), [])
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_workload_is_observed_without_the_label(*, begun: bool) -> None:
+    """It holds quota until it is deleted, and its flavors place the pods that are still to come."""
+    held, store = _workload(status=admitted()), ChildStore()
+    store.put("Workload", held)
+    connection = _Connection({"default": _FLAVOR})
+    run = _run()
+    run["status"] = {"startTime": "2026-03-12T14:00:00Z"} if begun else {}
+    observer = _observer(connection, _ENABLED, store)
+    observed = asyncio.run(observer.observe(run, _WAITS, RunMemory()))
+    assert observed.workload is not None
+    assert observed.kueue == KueueObjects({"default": _FLAVOR})
+
+
 @pytest.mark.parametrize("settings", [_DISABLED, _ENABLED], ids=["disabled", "not served"])
 def test_without_kueue_nothing_is_observed_of_it(settings: Settings) -> None:
     """No request is made, and the run's decision knows that there is none."""

@@ -4,6 +4,7 @@ A run with the label kueue.x-k8s.io/queue-name has a Workload. No other child of
 Kueue has admitted the Workload, and its end ends the run.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import (
@@ -16,6 +17,7 @@ from inferometer_api.timestamps import format_time
 from inferometer_operator.manifests.workload import WorkloadPriority, workload
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.child_faults import child_fault
+from inferometer_operator.reconcile.children import deletion_targets, run_children
 from inferometer_operator.reconcile.conditions import ConditionUpdate, is_decided
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.finish import fail
@@ -41,7 +43,8 @@ def await_admission(context: ReconcileContext) -> Plan | None:
     """Return the plan of a run that has not begun and waits for Kueue; None: it may go on."""
     held = context.observed.workload
     if not is_for_kueue(context):
-        return _join_queue(context)
+        leaves = held is not None and not is_deleting(held) and not queue_name(context)
+        return _leave_kueue(context) if leaves else _join_queue(context)
     if held is None or is_deleting(held):
         return _create(context, workload_name(context.name), goes=held is not None)
     return _await_workload(context, held) or _await_flavors(context, held) or _join_queue(context)
@@ -140,9 +143,7 @@ def _await_workload(context: ReconcileContext, held: Json) -> Plan | None:
         target = DeletionTarget("Workload", name, str(held["metadata"]["uid"]))
         message = f"{describe_eviction(held)} Nothing had begun: the run waits for Kueue again."
         # No watch reports the operator's own deletion.
-        return _wait(
-            context, "AdmissionPending", message, delete=(target,), look_again_seconds=0.1
-        )
+        return _wait(context, "AdmissionPending", message, delete=(target,), look_again_seconds=0.1)
     if is_true(held, "Admitted"):
         return None
     found = condition_of(held, "QuotaReserved")
@@ -185,6 +186,12 @@ def _wait(context: ReconcileContext, reason: ReasonName, message: str, **more: A
     message = f"{message} {remedy}".strip()
     context.draft.set_conditions(ConditionUpdate("Accepted", "True", reason, message))
     return Plan(context.status, **more)
+
+
+def _leave_kueue(context: ReconcileContext) -> Plan:
+    """Return the plan of a run whose label is gone: its Workload would hold quota for ever."""
+    joined = _join_queue(context) or Plan(context.status, look_again_seconds=0.1)
+    return replace(joined, delete=deletion_targets(run_children(context.observed, context.uid)))
 
 
 def _join_queue(context: ReconcileContext) -> Plan | None:

@@ -21,13 +21,16 @@ def queue_name(context: ReconcileContext) -> str:
 
 
 def eviction_fault(context: ReconcileContext) -> RunFault | None:
-    """Return that Kueue has evicted a run that it had admitted, or None."""
+    """Return that Kueue has evicted a run that it had admitted, or None.
+
+    The run's label may be gone since: its pods have quota all the same.
+    """
     accepted, held = context.draft.find("Accepted"), context.observed.workload
-    if not is_for_kueue(context):
+    if context.observed.kueue is None:
         return None
     if held is None or is_deleting(held):
         if accepted is None or accepted.reason != "Admitted":
-            # It began before Kueue was enabled.
+            # It began without Kueue.
             return None
         gone = f"The Workload {workload_name(context.name)} was deleted, and its quota with it"
         return make_fault("Preempted", gone)
@@ -39,7 +42,7 @@ def eviction_fault(context: ReconcileContext) -> RunFault | None:
 def pod_additions(context: ReconcileContext, pod_set: str) -> PodAdditions | None:
     """Return what Kueue adds to the pods of a set; None: it cannot be read now."""
     held = context.observed.workload
-    if held is None or not is_for_kueue(context):
+    if held is None or is_deleting(held) or context.observed.kueue is None:
         return PodAdditions()
     flavors = [context.observed.kueue_flavors.get(name) for name in _flavors(held, pod_set)]
     if None in flavors:

@@ -21,16 +21,11 @@ class KueueMemory:
     flavors: dict[str, Json] = field(default_factory=dict)
 
 
-def is_queued(run: Json) -> bool:
-    """Return whether a raw run names a queue of Kueue."""
-    return bool(_label(run, QUEUE_NAME_LABEL))
-
-
 async def read_kueue(
     reader: Reader, run: Json, workload: Json | None, memory: KueueMemory, *, reads: bool
 ) -> KueueObjects:
     """Return the assigned flavors and, until there is a Workload, the priority class of a run."""
-    if not reads or not is_queued(run):
+    if not reads or (workload is None and not _label(run, QUEUE_NAME_LABEL)):
         return KueueObjects(dict(memory.flavors))
     wanted = _label(run, PRIORITY_CLASS_LABEL)
     if workload is None:

@@ -54,7 +54,7 @@ from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.reconcile.sightings import sight
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
-from inferometer_operator.wiring.kueue_reads import KueueMemory, is_queued, read_kueue
+from inferometer_operator.wiring.kueue_reads import KueueMemory, read_kueue
 
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
 LOOK_SECONDS = 5.0
@@ -208,7 +208,8 @@ class Observer:
         metadata = run["metadata"]
         namespace, uid = metadata["namespace"], metadata["uid"]
         names = child_names(metadata["name"])
-        absent = {"fleet" if not _is_fleet(run) else "", "" if is_queued(run) else "workload"}
+        # A Workload outlives the label that names its queue: it holds quota until it is deleted.
+        absent = set() if _is_fleet(run) else {"fleet"}
         wanted = [
             each for each in names if each.role not in absent and (not roles or each.role in roles)
         ]
