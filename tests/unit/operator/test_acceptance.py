@@ -9,6 +9,7 @@ from inferometer_operator.reconcile.acceptance import Rejection, is_allowed_url,
 from inferometer_operator.reconcile.observed import EndpointList, ObjectReference
 from inferometer_operator.reconcile.references import raw_references
 from inferometer_operator.settings import Settings
+from support.cluster_objects import Object
 from support.condition_rows import a_cluster, complete, external, measuring
 from support.pretend_api import stored
 from support.pretend_cluster import SETTINGS, PretendCluster
@@ -187,9 +188,34 @@ def test_a_service_without_a_selector_must_lead_to_pods_of_its_namespace(
     found = [] if endpoint is None else [{"nodeName": "n", **endpoint}]
     slices = ({"addressType": "IPv4", "endpoints": found},)
     cluster.behind_service = EndpointList(slices, pods=frozenset({("n", "u")}))
-    cluster.settle()
+    cluster.settle().later(5)
     assert cluster.says("Accepted") == (("False", "NotAllowed") if words else ("True", "Accepted"))
     assert words in cluster.message("Accepted")
+
+
+_NEW = {"nodeName": "n", "addresses": ["10.0.0.1"], "targetRef": _OWN}
+
+
+@pytest.mark.parametrize("early", [[], [_NEW]], ids=["no endpoint", "not in the list of pods"])
+def test_endpoints_without_a_selector_may_be_late(early: list[Object]) -> None:
+    """A few seconds after the run, like the objects that it names."""
+    cluster = external()
+    cluster.service = _NO_SELECTOR
+    cluster.behind_service = EndpointList(({"addressType": "IPv4", "endpoints": early},))
+    assert cluster.settle().later(4).says("Accepted") is None
+    slices = ({"addressType": "IPv4", "endpoints": [_NEW]},)
+    cluster.behind_service = EndpointList(slices, pods=frozenset({("n", "u")}))
+    assert cluster.settle().says("Accepted") == ("True", "Accepted")
+
+
+@pytest.mark.parametrize("change", [{"kind": "Node"}, {"namespace": "other"}])
+def test_an_endpoint_elsewhere_is_refused_at_once(change: dict[str, str]) -> None:
+    """No pod of the namespace can become one that it leads to."""
+    cluster = external()
+    cluster.service = _NO_SELECTOR
+    endpoint = {**_NEW, "targetRef": {**_OWN, **change}}
+    cluster.behind_service = EndpointList(({"addressType": "IPv4", "endpoints": [endpoint]},))
+    assert cluster.settle().says("Accepted") == ("False", "NotAllowed")
 
 
 @pytest.mark.parametrize("backends", [None, EndpointList(refusal="endpointslices is forbidden")])

@@ -15,7 +15,14 @@ from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import EndpointList, Json, Observed, QueuePosition
 from inferometer_operator.settings import Agents
 from inferometer_operator.wiring.observer import Observer, RunMemory
-from support.cluster_objects import Object, bound, endpoint, endpoint_slice, server_pod, started
+from support.cluster_objects import (
+    Object,
+    bound,
+    endpoint,
+    endpoint_slice,
+    server_pod,
+    started,
+)
 from support.pretend_api import stored
 from support.pretend_cluster import SETTINGS, PretendCluster
 from support.runs import a_run, an_external_run
@@ -151,12 +158,12 @@ def test_pods_are_listed_on_a_bounded_number_of_nodes() -> None:
 
 
 def test_a_transient_error_is_retried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a second; then the run goes on without."""
+    """After a second; the worker retries then. What is not allowed stays so."""
     monkeypatch.setattr("inferometer_operator.wiring.endpoints._AGAIN_SECONDS", 0.0)
     for faults, refusal, times in (
         ([ApiError(503, "", "no etcd")], "", 2),
         ([UnreachableError("cut")], "", 2),
-        ([UnreachableError("cut"), UnreachableError("cut again")], "cut again", 2),
+        ([UnreachableError("cut"), ApiError(403, "Forbidden", "not yours")], "not yours", 2),
         ([ApiError(403, "Forbidden", "not yours")], "not yours", 1),
     ):
         connection = _Connection({}, faults)
@@ -165,3 +172,15 @@ def test_a_transient_error_is_retried_once(monkeypatch: pytest.MonkeyPatch) -> N
             EndpointList(refusal=refusal) if refusal else EndpointList((AGENTS,))
         )
         assert connection.requests == [OF_AGENTS] * times
+
+
+@pytest.mark.parametrize("again", [ApiError(429, "", "too many"), UnreachableError("cut")])
+def test_an_error_that_may_pass_is_no_refusal(
+    again: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would end a run whose Service has no selector."""
+    monkeypatch.setattr("inferometer_operator.wiring.endpoints._AGAIN_SECONDS", 0.0)
+    connection = _Connection({"theirs": {"spec": {}}}, [ApiError(503, "", "no etcd"), again])
+    with pytest.raises(type(again)):
+        observed(connection, EXTERNAL, settings=SETTINGS)
+    assert connection.requests == [OF_SERVICE] * 2

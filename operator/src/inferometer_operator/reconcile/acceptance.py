@@ -17,7 +17,11 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile.ceilings import beyond_ceilings
 from inferometer_operator.reconcile.context import ReconcileContext
-from inferometer_operator.reconcile.external_service import misdirection
+from inferometer_operator.reconcile.external_service import (
+    may_lead_to_pods,
+    misdirection,
+    selects_pods,
+)
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import run_references
 from inferometer_operator.reconcile.server_state import missing_port
@@ -74,14 +78,32 @@ def find_rejection(context: ReconcileContext) -> Rejection | None:
         *_forbidden_targets(context),
         *_unlabelled(context),
     ]:
-        return _refusal("NotAllowed", sentences)
+        refusal = _refusal("NotAllowed", sentences)
+        late = len(sentences) == 1 and _may_be_late(context) and _waits_for_backends(context)
+        return Rejection(refusal.reason, refusal.message, may_appear=late)
     if sentences := list(_missing_ports(context)):
         return _refusal("ServicePortNotFound", sentences)
     if sentences := list(_missing(context)):
         refusal = _refusal("NotFound", sentences)
-        late = context.now < add_seconds(context.since(context.raw, "created"), APPEARS_SECONDS)
-        return Rejection(refusal.reason, refusal.message, may_appear=late)
+        return Rejection(refusal.reason, refusal.message, may_appear=_may_be_late(context))
     return None
+
+
+def _may_be_late(context: ReconcileContext) -> bool:
+    """Return whether objects of a run so new may still be on their way."""
+    return context.now < add_seconds(context.since(context.raw, "created"), APPEARS_SECONDS)
+
+
+def _waits_for_backends(context: ReconcileContext) -> bool:
+    """Return whether a Service without a selector may lead to pods of its namespace soon."""
+    service, backends = context.observed.service, context.observed.behind_service
+    return (
+        service is not None
+        and misdirection(service, backends, context.namespace) != ""
+        and (service.get("spec") or {}).get("type") != "ExternalName"
+        and not selects_pods(service)
+        and may_lead_to_pods(backends, context.namespace)
+    )
 
 
 def _refusal(reason: ReasonName, sentences: list[str]) -> Rejection:

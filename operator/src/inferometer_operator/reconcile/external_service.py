@@ -27,6 +27,17 @@ def misdirection(service: Json | None, backends: EndpointList | None, namespace:
     return f"without a selector, and {wrong}" if wrong else ""
 
 
+def may_lead_to_pods(backends: EndpointList | None, namespace: str) -> bool:
+    """Return whether the slices of a Service without a selector may only be late or too new.
+
+    They have no endpoint yet, or each names a pod of the namespace, maybe one that was not listed.
+    """
+    if backends is None or backends.refusal:
+        return False
+    targets = [each.get("targetRef") or {} for each, _ in endpoints(backends.slices)]
+    return all(each.get("kind") == "Pod" and each.get("namespace") == namespace for each in targets)
+
+
 def _wrong_slices(backends: EndpointList | None, namespace: str) -> str:
     if backends is None:
         return "its EndpointSlices were not read"

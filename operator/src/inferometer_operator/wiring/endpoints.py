@@ -1,6 +1,6 @@
 """Endpoints that a plan needs: of node agents, and of an External server's Service.
 
-If they cannot be listed, the run continues without them and reports why.
+If the operator may not list them, the run continues without them and reports why.
 """
 
 import asyncio
@@ -56,16 +56,23 @@ async def list_backends(reader: Reader, run: Json) -> EndpointList | None:
 
 
 async def _list_with_retry(fetch: Callable[[], Awaitable[EndpointList]]) -> EndpointList:
-    """Return the list, or the refusal; retry once after an error that may pass."""
+    """Return the list, or the refusal; retry once after an error that may pass.
+
+    Raises the second one: a refusal would end a run that only its EndpointSlices allow.
+    """
     try:
         return await fetch()
-    except (ApiError, UnreachableError) as error:
-        if isinstance(error, ApiError) and not error.passing:
+    except UnreachableError:
+        pass
+    except ApiError as error:
+        if not error.passing:
             return _refused(error)
     await asyncio.sleep(_AGAIN_SECONDS)
     try:
         return await fetch()
-    except (ApiError, UnreachableError) as error:
+    except ApiError as error:
+        if error.passing:
+            raise
         return _refused(error)
 
 
@@ -77,6 +84,6 @@ def external_service_name(run: Json) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _refused(error: ApiError | UnreachableError) -> EndpointList:
+def _refused(error: ApiError) -> EndpointList:
     _log.warning("endpoints_not_listed", error=str(error))
-    return EndpointList(refusal=error.message if isinstance(error, ApiError) else str(error))
+    return EndpointList(refusal=error.message)
