@@ -16,7 +16,9 @@ from inferometer_operator.reconcile.observed import EndpointList, Json, Observed
 from inferometer_operator.settings import Agents
 from inferometer_operator.wiring.observer import Observer, RunMemory
 from support.cluster_objects import (
+    EPOCH,
     Object,
+    being_deleted,
     bound,
     endpoint,
     endpoint_slice,
@@ -184,3 +186,16 @@ def test_an_error_that_may_pass_is_no_refusal(
     with pytest.raises(type(again)):
         observed(connection, EXTERNAL, settings=SETTINGS)
     assert connection.requests == [OF_SERVICE] * 2
+
+
+def test_a_load_pod_of_an_earlier_attempt_is_not_looked_at() -> None:
+    """It hangs on a lost node: the run needs its Service, and the report of another pod."""
+    old = started(bound(PretendCluster(run=dict(EXTERNAL)).pod(LOADGEN)), ready=True)
+    service = {"spec": {"selector": {"app": "a"}}}
+    for start, is_left in (("2026-03-12T14:02:00Z", True), ("2026-03-12T14:00:00Z", False)):
+        for pod in (old, being_deleted(old, EPOCH)):
+            run = {**EXTERNAL, "status": {"startTime": start}}
+            found = observed(_Connection({"theirs": service}), run, pods=[pod])
+            left = is_left and pod is not old
+            assert found.pods == (() if left else (pod,))
+            assert found.service == (service if left else None)

@@ -7,7 +7,7 @@ import pytest
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_operator.reconcile.node_wait import retry_seconds
 from inferometer_operator.reconcile.observed import QueuePosition
-from support.cluster_objects import Object, unschedulable
+from support.cluster_objects import Object, being_deleted, unschedulable
 from support.condition_rows import a_cluster, changed, over
 from support.pretend_cluster import PretendCluster
 
@@ -134,6 +134,31 @@ def test_a_fleet_goes_back_if_a_worker_finds_no_node() -> None:
     cluster.later(31).collect_garbage()
     assert cluster.says("Accepted") == ("True", "WaitingForNodes")
     assert cluster.children == {}
+
+
+def test_a_pod_on_a_lost_node_does_not_end_the_next_attempt() -> None:
+    """The load pod of the first attempt hangs there; that of the second is guarded as ever."""
+    cluster = a_cluster({"load": {"workers": 2}}).settle().schedule().start_server().start_load()
+    cluster.measure(stage="WaitingForWorkers")
+    (hangs,) = (name for name, pod in cluster.pods.items() if "load" in name)
+    lost = cluster.pods[hangs]
+    cluster.pods["a-run-load-1"] = unschedulable(cluster.make_worker(1), _WORDS)
+    cluster.settle().later(31)
+    cluster.pods[hangs] = being_deleted(lost, cluster.now)
+    for name in set(cluster.pods) - {hangs}:
+        del cluster.pods[name]
+    cluster.report = None
+    cluster.settle().later(61)
+    assert cluster.says("Accepted") == ("True", "Accepted")
+    assert cluster.says("Failed") is None
+    assert cluster.schedule().jobs_made == 2
+    cluster.children.pop(cluster.load)
+    young = cluster.pod(LOADGEN)
+    young["metadata"] |= {"name": "a-run-load-2", "uid": "uid-of-young"}
+    cluster.pods["a-run-load-2"] = being_deleted(young, cluster.now)
+    cluster.settle().later(400)
+    assert cluster.jobs_made == 2
+    assert cluster.says("Failed") is not None
 
 
 def test_a_run_that_has_sent_load_never_goes_back() -> None:

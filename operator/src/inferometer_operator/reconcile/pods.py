@@ -5,6 +5,7 @@ Any author may write the labels of a run; the controller decides whose pod it is
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import (
@@ -14,8 +15,11 @@ from inferometer_api.plan.cluster_objects import (
     LOADGEN,
     SERVER,
 )
+from inferometer_api.plan.deadlines import GONE_SECONDS
+from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting
 from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.times import add_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +207,25 @@ def _pods_of(
     return tuple(
         pod
         for pod in context.observed.pods
-        if component(pod) == of and _is_of_job(controller_of(pod), job_name, job)
+        if component(pod) == of
+        and _is_of_job(controller_of(pod), job_name, job)
+        and (job is not None or not _is_left_behind(context, pod))
     )
+
+
+def is_left_behind(pod: Json, created: datetime, started: datetime | None) -> bool:
+    """Return whether an earlier attempt of its run, which began anew at `started`, gave a pod up.
+
+    It was waited for at least GONE_SECONDS before `started`. One that is younger, or that nothing
+    deletes, may still send load. Half of that time is left to clocks that differ.
+    """
+    if started is None or not is_deleting(pod):
+        return False
+    return add_seconds(created, GONE_SECONDS / 2) < started
+
+
+def _is_left_behind(context: ReconcileContext, pod: Json) -> bool:
+    return is_left_behind(pod, context.since(pod, "created"), parse_time(context.status.start_time))
 
 
 def _is_of_job(owner: Json, name: str, job: Json | None) -> bool:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.status.run_status import RunStatus
+from inferometer_api.timestamps import parse_time
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.server_clock import local_time
@@ -26,6 +27,7 @@ from inferometer_operator.reconcile.conditions import (
     is_true,
     read_status,
 )
+from inferometer_operator.reconcile.context import controller_of
 from inferometer_operator.reconcile.external_service import selects_pods
 from inferometer_operator.reconcile.observed import (
     ChildRole,
@@ -43,6 +45,7 @@ from inferometer_operator.reconcile.pods import (
     condition,
     containers,
     has_started,
+    is_left_behind,
     is_live,
     main_container,
     master_pod,
@@ -108,7 +111,10 @@ class Observer:
         """Return the observed state of the run."""
         status = read_status(run)
         if status.start_time is None:
-            memory.sightings = sight(memory.sightings, (run,), self.now())
+            metadata = run["metadata"]
+            # Pods of an attempt that was given up: seen since before the next one begins.
+            left = self.reader.list_pods(metadata["namespace"], metadata["uid"])
+            memory.sightings = sight(memory.sightings, (run, *left), self.now())
             return await self._before_begin(run, status, position, memory)
         metadata = run["metadata"]
         uid, namespace = metadata["uid"], metadata["namespace"]
@@ -120,6 +126,7 @@ class Observer:
             pods = self.reader.list_pods(namespace, uid)
         known = (run, *(each for each in children.values() if each is not None), *pods)
         memory.sightings = sight(memory.sightings, known, self.now())
+        pods = _of_this_attempt(status, children, pods, memory.sightings)
         load = master_pod(load_pods(pods))
         finished = is_true(status, "Finished")
         to_plan = not finished and children.get("plan") is None and not (load and has_started(load))
@@ -276,6 +283,23 @@ class Observer:
         loaded = progress_under_load(memory.report) is not None
         memory.due = self.clock() + (_POLL_SECONDS if loaded else _POLL_BEFORE_LOAD_SECONDS)
         return loaded or _stage(memory.report) != _stage(before)
+
+
+def _of_this_attempt(
+    status: RunStatus,
+    children: Mapping[ChildRole, Json | None],
+    pods: tuple[Json, ...],
+    sightings: Sightings,
+) -> tuple[Json, ...]:
+    """Return the pods without those of an earlier attempt of the run, which never disappear."""
+    jobs = {each["metadata"].get("uid") for each in children.values() if each is not None}
+    started = parse_time(status.start_time)
+    return tuple(
+        pod
+        for pod in pods
+        if controller_of(pod).get("uid") in jobs
+        or not is_left_behind(pod, sightings[pod["metadata"]["uid"], "created"], started)
+    )
 
 
 def _lacks_pods(children: Mapping[ChildRole, Json | None], pods: tuple[Json, ...]) -> bool:
