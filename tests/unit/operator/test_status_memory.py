@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
+from typing_extensions import override
 
 from inferometer_api.status.run_status import NodeWait, RunStatus
 from inferometer_operator.cluster.errors import ApiError
@@ -13,6 +14,7 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.wiring.plan_executor import PlanExecutor
 from inferometer_operator.wiring.status_memory import StatusMemory
+from support.cluster_objects import bound, server_pod
 from support.condition_rows import complete, measuring
 from support.pretend_cluster import PretendCluster
 
@@ -159,3 +161,63 @@ def test_an_internal_error_that_lasts_is_a_refusal() -> None:
         api.write(end)
     api.now += 61
     assert api.write(end) == end
+
+
+class _Remembered(PretendCluster):
+    """A cluster whose operator writes each status by a memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.api = _Api(self)
+        self.settle().settle()
+        self.pods["a-run-server-1"] = bound(server_pod(self.run), "node1", "10.88.0.1")
+
+    @override
+    def decided(self) -> Plan:
+        plan = super().decided()
+        self.api.write(plan.status)
+        self.run = dict(self.api.memory.recalled())
+        return self.api.memory.guarded(plan, "a-run-load")
+
+    @override
+    def write_status(self, plan: Plan) -> None:
+        """Leave it as it was written."""
+
+    def restart(self) -> None:
+        """Let another operator go on from what is stored; all is taken again."""
+        self.api.error = None
+        self.run = dict(self.api.memory.stored)
+        self.api.memory = StatusMemory(self.run, clock=lambda: self.api.now)
+        self.restart_operator()
+        for _ in range(4):
+            self.settle().collect_garbage()
+
+
+def test_no_load_is_made_while_no_status_is_taken() -> None:
+    """It is made as soon as one is."""
+    cluster = _Remembered()
+    cluster.api.error = _POLICY
+    cluster.settle().settle()
+    assert cluster.jobs_made == 0
+    cluster.api.error = None
+    cluster.api.now += 61
+    cluster.settle()
+    assert cluster.jobs_made == 1
+
+
+def test_a_run_that_ended_in_memory_is_not_measured_again() -> None:
+    """Nothing is taken from the moment its load was made: its Job is left for the next operator."""
+    cluster = _Remembered()
+    cluster.step()
+    assert cluster.jobs_made == 1
+    cluster.api.error = _POLICY
+    cluster.settle().start_server().start_load().measure().end_load()
+    for _ in range(3):
+        cluster.later(200).collect_garbage()
+    assert cluster.says("Finished") == ("True", "Complete")
+    assert find_condition(read_status(cluster.api.memory.stored), "Measuring") is None
+    assert cluster.server not in cluster.children
+    cluster.restart()
+    assert cluster.says("Finished") == ("True", "Complete")
+    assert cluster.jobs_made == cluster.made[cluster.server] == 1
+    assert cluster.load not in cluster.children

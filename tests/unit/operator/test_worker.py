@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.errors import ApiError, UnreachableError, api_error
@@ -268,3 +269,32 @@ def test_an_operator_that_is_deaf_is_not_ready_and_one_that_hangs_not_alive() ->
     assert not health.alive()[0]
     now[0] = ALIVE_SECONDS - 1
     assert health.alive()[0]
+
+
+def test_a_worker_makes_no_load_while_no_status_is_taken() -> None:
+    """An operator that starts later would not know of it."""
+    made: list[str] = []
+
+    class Refusing(PlayedCluster):
+        """Takes no status, and keeps what is to be made."""
+
+        @override
+        async def update_status(self, run: Any, plan: Plan) -> dict[str, Any]:
+            raise ApiError(422, "Invalid", "no")
+
+        @override
+        async def create_children(self, *args: Any) -> bool:
+            made.extend(child["metadata"]["name"] for child in args[1].create)
+            return False
+
+    cluster = Refusing()
+    assert cluster.run is not None
+    cluster.run["status"] = {"startTime": BEGUN}
+    children = tuple({"kind": "Job", "metadata": {"name": f"a-{of}"}} for of in ("server", "load"))
+
+    def decide(run: Any, *_: Any) -> Plan:
+        return Plan(read_status(run).model_copy(update={"phase": "Starting"}), create=children)
+
+    worker, _ = a_worker(cluster, decide)
+    worked(worker, lambda: bool(made))
+    assert set(made) == {"a-server"}

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.errors import ApiError
-from inferometer_operator.reconcile.conditions import read_status
+from inferometer_operator.reconcile.conditions import find_condition, is_decided, read_status
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.status_size import least_status
@@ -31,6 +31,8 @@ class StatusMemory:
     clock: Callable[[], float] = time.monotonic
     _status: RunStatus | None = None
     """The status that was refused."""
+    _is_hidden: bool = False
+    """Whether the least status was refused too."""
     _refusal: str = ""
     _due: float = 0.0
     _failing_since: float | None = None
@@ -82,7 +84,29 @@ class StatusMemory:
             self._status, self._due = plan.status, self.clock() + _RETRY_SECONDS
         else:
             self._status = self._failing_since = None
+            self._is_hidden = False
         return self.recalled()
+
+    def guarded(self, plan: Plan, load: str) -> Plan:
+        """Return what to carry out of a plan, so that no later operator measures a second time.
+
+        While no status at all is taken, the Job `load` is the one trace of a measurement: none is
+        made, and the one of a run that has ended is kept.
+        """
+        if not self._is_hidden or _shows_load(read_status(self.stored)):
+            return plan
+        job = ("Job", load)
+        return replace(
+            plan,
+            create=tuple(
+                each for each in plan.create if (each["kind"], each["metadata"]["name"]) != job
+            ),
+            delete=tuple(
+                each
+                for each in plan.delete
+                if (each.kind, each.name) != job or not is_decided(plan.status)
+            ),
+        )
 
     async def _write_least(self, executor: PlanExecutor, plan: Plan, refusal: str) -> None:
         self._refusal = refusal
@@ -93,6 +117,9 @@ class StatusMemory:
             had_begun = read_status(self.stored).start_time is not None
             if not self._is_refusal(error) or (plan.status.start_time and not had_begun):
                 raise
+            self._is_hidden = True
+        else:
+            self._is_hidden = False
 
     def _is_due(self, status: RunStatus) -> bool:
         """Return whether to write: after a pause, or once the least status is another one."""
@@ -108,3 +135,9 @@ class StatusMemory:
             return self.clock() >= self._failing_since + _FAILING_SECONDS
         self._failing_since = None
         return not error.passing and error.code not in _NO_REFUSALS
+
+
+def _shows_load(status: RunStatus) -> bool:
+    """Return whether a stored status keeps any operator from creating the load."""
+    measuring = find_condition(status, "Measuring")
+    return is_decided(status) or (measuring is not None and measuring.status != "Unknown")

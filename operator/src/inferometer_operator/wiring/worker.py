@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from inferometer_api.plan.cluster_objects import load_name
 from inferometer_api.plan.deadlines import GONE_SECONDS
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.lease import LeaseLostError
@@ -400,6 +401,7 @@ class Worker:
         run = await self._write_status(plan)
         if read_status(run).start_time is None:
             self._queue.release_claim(self.uid)
+        plan = self._status.guarded(plan, load_name(self._name))
         news = await executor.create_children(run, plan, self._refusals)
         await executor.report_workload(run, plan)
         await executor.delete_targets(run, plan)
