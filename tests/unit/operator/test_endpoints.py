@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -199,3 +200,17 @@ def test_a_load_pod_of_an_earlier_attempt_is_not_looked_at() -> None:
             left = is_left and pod is not old
             assert found.pods == (() if left else (pod,))
             assert found.service == (service if left else None)
+
+
+def test_a_pod_that_was_given_up_is_remembered_until_the_next_attempt() -> None:
+    """Since its sighting is on the operator's own clock, whatever its creation says."""
+    loads: Any = _Silent()
+    times = [EPOCH, EPOCH + timedelta(minutes=10)]
+    reader = Reader(_Connection({}))
+    reader.children.put("Pod", being_deleted(PretendCluster(run=dict(RUN)).pod(LOADGEN), EPOCH))
+    observer = Observer(reader, loads, SETTINGS, now=lambda: times[0])
+    memory, turn = RunMemory(), QueuePosition(admitted=True)
+    asyncio.run(observer.observe({**RUN, "status": {}}, turn, memory))
+    times.pop(0)
+    begun_again = {**RUN, "status": {"startTime": "2026-03-12T14:09:00Z"}}
+    assert asyncio.run(observer.observe(begun_again, turn, memory)).pods == ()
