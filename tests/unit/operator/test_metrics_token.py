@@ -11,7 +11,8 @@ from inferometer_operator.wiring.health import Health, serve
 
 async def _statuses(token_file: Path | None, *sent: str | None) -> list[int]:
     runner = await serve(Health(), lambda: b"metric 1\n", 0, token_file)
-    port = runner.addresses[0][1]
+    # The free ports of IPv4 and IPv6 are two, in any order.
+    port = next(each[1] for each in runner.addresses if each[0] == "0.0.0.0")  # noqa: S104
     try:
         async with aiohttp.ClientSession() as session:
             found = []
