@@ -12,61 +12,19 @@ import pytest
 
 from inferometer_api.plan.exporting import ExportFile, ExportManifest
 from inferometer_api.plan.result_folder import POD_INDEX_VARIABLE
-from inferometer_api.results.result import ResultDocument
-from support.exporter import Exporter, LoadGenerator
+from support.exporter import (
+    DOCUMENT,
+    ON_CLAIM,
+    TARGET,
+    TEXT,
+    Exporter,
+    LoadGenerator,
+    assert_exported,
+    end_load_generator,
+)
 from support.fake_load import free_port
-from support.object_store import keys, object_store, store_binary
+from support.object_store import keys, object_store
 from support.requirements import cannot_run
-from support.results import a_result
-
-DOCUMENT = a_result()
-TEXT = DOCUMENT.model_dump_json(exclude_none=True).encode()
-TARGET = "s3://kept/of/team/a-run-0c9e8f3a"
-ON_CLAIM = "pvc://kept/team/a-run-0c9e8f3a"
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    """Return the store's program; without it there is nothing to try."""
-    found = store_binary()
-    if isinstance(found, str):
-        cannot_run(found)
-    return found
-
-
-@pytest.fixture
-def bucket(tmp_path: Path) -> Path:
-    """Return the folder of an empty bucket."""
-    folder = tmp_path / "buckets" / "kept"
-    folder.mkdir(parents=True)
-    return folder
-
-
-@pytest.fixture
-def endpoint(program: Path, bucket: Path) -> Iterator[str]:
-    """Run the store, and give its address."""
-    with object_store(program, bucket.parent) as port:
-        yield f"http://127.0.0.1:{port}"
-
-
-@pytest.fixture
-def claim(tmp_path: Path) -> Path:
-    """Return the folder of an empty claim."""
-    folder = tmp_path / "claims" / "kept"
-    folder.mkdir(parents=True)
-    return folder
-
-
-def _ended(results: Path, document: ResultDocument | None = DOCUMENT) -> None:
-    LoadGenerator(results).end(document)
-
-
-def _assert_exported(folder: Path) -> None:
-    assert (folder / "result.json").read_bytes() == TEXT
-    manifest = ExportManifest.model_validate_json((folder / "files.json").read_text())
-    (file,) = manifest.files
-    digest = hashlib.sha256(TEXT).hexdigest()
-    assert (file.name, file.sha256, file.bytes) == ("result.json", digest, len(TEXT))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +40,7 @@ def test_a_store_that_refuses_is_reported_at_once(
     endpoint: str, tmp_path: Path, target: str, others: dict[str, str], words: str
 ) -> None:
     """Another attempt would end the same; the message says what to correct."""
-    _ended(tmp_path / "results")
+    end_load_generator(tmp_path / "results")
     exporter = Exporter(tmp_path, target, keys(endpoint, **others))
     assert exporter.wait() == 2, exporter.tail()
     assert exporter.report.sha256 is None
@@ -92,7 +50,7 @@ def test_a_store_that_refuses_is_reported_at_once(
 
 def test_a_store_that_stays_down_is_given_up(tmp_path: Path) -> None:
     """The report has the last fault."""
-    _ended(tmp_path / "results")
+    end_load_generator(tmp_path / "results")
     endpoint = f"http://127.0.0.1:{free_port()}"
     exporter = Exporter(tmp_path, TARGET, keys(endpoint), give_up_seconds=0)
     assert exporter.wait() == 1, exporter.tail()
@@ -117,12 +75,12 @@ def test_sigterm_lets_a_load_generator_end_first(claim: Path, tmp_path: Path) ->
     exporter.terminate()
     load_generator.end(DOCUMENT)
     assert exporter.wait() == 0, exporter.tail()
-    _assert_exported(claim / "team" / "a-run-0c9e8f3a")
+    assert_exported(claim / "team" / "a-run-0c9e8f3a")
 
 
 def test_sigterm_ends_retries(tmp_path: Path) -> None:
     """With the last fault in the report."""
-    _ended(tmp_path / "results")
+    end_load_generator(tmp_path / "results")
     exporter = Exporter(tmp_path, TARGET, keys(f"http://127.0.0.1:{free_port()}"))
     exporter.wait_for("Retried in")
     exporter.terminate()
@@ -142,7 +100,7 @@ def test_a_link_is_not_exported(claim: Path, tmp_path: Path) -> None:
     """A load generator must not make the exporter read its own credentials."""
     secret = tmp_path / "secret"
     secret.write_bytes(TEXT)
-    _ended(tmp_path / "results")
+    end_load_generator(tmp_path / "results")
     document = tmp_path / "results" / "result.json"
     document.unlink()
     document.symlink_to(secret)
@@ -155,7 +113,7 @@ def test_a_link_is_not_exported(claim: Path, tmp_path: Path) -> None:
 def test_names_that_leave_the_folder_are_refused(claim: Path, tmp_path: Path) -> None:
     """The list of files comes from the load generator."""
     results = tmp_path / "results"
-    _ended(results)
+    end_load_generator(results)
     listed = json.loads((results / "files.json").read_text())
     listed["files"][0]["name"] = "../secret"
     (results / "files.json").write_text(json.dumps(listed))
@@ -167,7 +125,7 @@ def test_names_that_leave_the_folder_are_refused(claim: Path, tmp_path: Path) ->
 def test_a_large_result_is_exported_in_parts(endpoint: str, bucket: Path, tmp_path: Path) -> None:
     """The log takes 8 MiB at most, the store any size."""
     results = tmp_path / "results"
-    _ended(results)
+    end_load_generator(results)
     text = os.urandom(20 << 20)
     (results / "result.json").write_bytes(text)
     file = ExportFile(name="result.json", sha256=hashlib.sha256(text).hexdigest(), bytes=len(text))
@@ -181,7 +139,7 @@ def test_a_large_result_is_exported_in_parts(endpoint: str, bucket: Path, tmp_pa
 
 def test_a_file_that_is_not_the_listed_one_is_not_exported(claim: Path, tmp_path: Path) -> None:
     """Its checksum is compared with the list."""
-    _ended(tmp_path / "results")
+    end_load_generator(tmp_path / "results")
     (tmp_path / "results" / "result.json").write_bytes(b"{}")
     exporter = Exporter(tmp_path, ON_CLAIM)
     assert exporter.wait() == 2
@@ -212,7 +170,7 @@ def _fill(folder: Path) -> Path:
 
 def test_a_full_claim_is_retried_until_there_is_room(claim: Path, tmp_path: Path) -> None:
     """No partial file stays."""
-    _ended(tmp_path / "results")
+    end_load_generator(tmp_path / "results")
     with _small_disk(claim):
         filler = _fill(claim)
         exporter = Exporter(tmp_path, ON_CLAIM)
@@ -220,18 +178,18 @@ def test_a_full_claim_is_retried_until_there_is_room(claim: Path, tmp_path: Path
         assert [each for each in claim.rglob("*") if each.is_file()] == [filler]
         filler.unlink()
         assert exporter.wait() == 0, exporter.tail()
-        _assert_exported(claim / "team" / "a-run-0c9e8f3a")
+        assert_exported(claim / "team" / "a-run-0c9e8f3a")
 
 
 def test_a_full_store_is_retried_until_there_is_room(
     program: Path, bucket: Path, tmp_path: Path
 ) -> None:
     """It answers with an internal error, as stores do that cannot write."""
-    _ended(tmp_path / "results")
+    end_load_generator(tmp_path / "results")
     with _small_disk(bucket), object_store(program, bucket.parent) as port:
         filler = _fill(bucket)
         exporter = Exporter(tmp_path, TARGET, keys(f"http://127.0.0.1:{port}"))
         exporter.wait_for("Retried in")
         filler.unlink()
         assert exporter.wait() == 0, exporter.tail()
-        _assert_exported(bucket / "of" / "team" / "a-run-0c9e8f3a")
+        assert_exported(bucket / "of" / "team" / "a-run-0c9e8f3a")

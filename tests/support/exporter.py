@@ -1,15 +1,22 @@
 """An exporter as a process, and a load generator that leaves results for it."""
 
+import hashlib
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from inferometer_api.plan.exporting import ExportReport, export_command
+from inferometer_api.plan.exporting import ExportManifest, ExportReport, export_command
 from inferometer_api.results.result import ResultDocument
 from inferometer_loadgen.pod.result_folder import hold_lock, write_result_folder
+from support.results import a_result
 from support.waiting import wait_until
+
+DOCUMENT = a_result()
+TEXT = DOCUMENT.model_dump_json(exclude_none=True).encode()
+TARGET = "s3://kept/of/team/a-run-0c9e8f3a"
+ON_CLAIM = "pvc://kept/team/a-run-0c9e8f3a"
 
 
 class LoadGenerator:
@@ -83,3 +90,17 @@ class Exporter:
     def report(self) -> ExportReport:
         """Its termination message."""
         return ExportReport.read_json(self._report.read_text())
+
+
+def end_load_generator(results: Path, document: ResultDocument | None = DOCUMENT) -> None:
+    """Leave what a load generator leaves that ends with this document."""
+    LoadGenerator(results).end(document)
+
+
+def assert_exported(folder: Path) -> None:
+    """Assert that a folder holds the document and the list with its digest."""
+    assert (folder / "result.json").read_bytes() == TEXT
+    manifest = ExportManifest.model_validate_json((folder / "files.json").read_text())
+    (file,) = manifest.files
+    digest = hashlib.sha256(TEXT).hexdigest()
+    assert (file.name, file.sha256, file.bytes) == ("result.json", digest, len(TEXT))
