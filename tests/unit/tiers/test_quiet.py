@@ -5,12 +5,12 @@ import pytest
 from support.quiet import Readings, disturbance, read_counters
 from support.requirements import cannot_run
 
-QUIET = Readings(at=100.0, waiting=5.0, run_delay=1.0, steal=2.0)
+QUIET = Readings(at=100.0, waiting=5.0, run_delay=1.0, steal=2.0, others=50.0)
 
 
 def after(**changed: float | None) -> Readings:
     """Return the counters ten seconds later."""
-    values = {"waiting": 5.05, "run_delay": 1.01, "steal": 2.0} | changed
+    values = {"waiting": 5.05, "run_delay": 1.01, "steal": 2.0, "others": 70.0} | changed
     return Readings(at=110.0, **values)  # type: ignore[arg-type]  # mypy sees a union
 
 
@@ -22,8 +22,8 @@ def test_an_idle_machine_is_quiet() -> None:
 @pytest.mark.parametrize(
     ("changed", "figure"),
     [
-        ({"waiting": 11.0}, "tasks waited for a CPU 60.0%"),
-        ({"run_delay": 2.5}, "this process waited for a CPU 15.0%"),
+        ({"waiting": 11.0}, "others kept tasks waiting 60.0%"),
+        ({"run_delay": 2.5}, "others kept this process waiting 15.0%"),
         ({"steal": 1002.0}, "the hypervisor took"),
     ],
 )
@@ -33,6 +33,15 @@ def test_a_disturbance_is_named_with_its_figure(changed: dict[str, float], figur
     assert found is not None
     assert figure in found
     assert "of 10.0 s" in found
+
+
+def test_what_tasks_of_a_test_wait_for_each_other_is_no_disturbance() -> None:
+    """Others cannot have caused more waiting than the CPU time that they took."""
+    busy = {"waiting": 11.0, "run_delay": 2.5}
+    assert disturbance(QUIET, after(**busy, others=50.1)) is None
+    found = disturbance(QUIET, after(**busy, others=51.0))
+    assert found is not None
+    assert "others kept tasks waiting 10.0%" in found
 
 
 def test_a_kernel_without_pressure_counters_is_judged_by_the_others() -> None:
