@@ -81,7 +81,8 @@ def _launched(stage: Stage) -> None:
 
 
 def _external(stage: Stage) -> None:
-    service = {"metadata": {"name": "mine"}, "spec": {"ports": [{"port": 8001}]}}
+    spec = {"selector": {"app": "mine"}, "ports": [{"port": 8001}]}
+    service = {"metadata": {"name": "mine"}, "spec": spec}
     stage.api.create("Service", stage.namespace, service)
     _launched(stage)
 
