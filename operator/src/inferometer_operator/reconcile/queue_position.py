@@ -13,8 +13,9 @@ from inferometer_operator.reconcile.observed import Json, QueuePosition
 ADMISSION_WAITS = frozenset({"AdmissionPending", "Inadmissible"})
 """Reasons of the condition Accepted with which a run waits for Kueue. It has no position here."""
 _EXACT = 10
-_STEPS = (1, 2, 5)
-"""Positions after the tenth are reported in bands that end at these, times a power of ten."""
+_ENDS = (20, 50)
+"""Positions after the tenth are reported in bands that end at these and at powers of ten. Each band
+costs a write for every run that begins, so that hundreds of runs have few."""
 
 
 QueueState = Literal["waiting", "backing-off", "admitted", "inactive"]
@@ -65,11 +66,14 @@ def queue_order(waiting: Iterable[QueuedRun], served: Mapping[str, str]) -> list
 
 
 def band(position: int) -> tuple[int, int]:
-    """Return the first and the last position of a band: 1 to 10 exactly, then coarser."""
+    """Return the first and the last position of a band: 1 to 10 exactly, then coarser.
+
+    The bands end at 20, 50, 100, 1,000, 10,000 and so on.
+    """
     if position <= _EXACT:
         return position, position
-    power = 10 ** (len(str(position - 1)) - 1)
-    ends = [power * step for step in (*_STEPS, 10)]
+    power = 10 ** len(str(position - 1))
+    ends = sorted({power // 10, *_ENDS, power})
     at = bisect_left(ends, position)
     return ends[at - 1] + 1, ends[at]
 
