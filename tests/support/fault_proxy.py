@@ -9,6 +9,7 @@ import json
 import ssl
 import threading
 from collections.abc import Callable
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Literal
@@ -63,7 +64,11 @@ class FirstWriteOf:
 
 
 class KillAtWrite:
-    """A rule: the client is killed at its write of this number, whose answer it never gets."""
+    """A rule: the client is killed at its write of this number, whose answer it never gets.
+
+    A write that the API server refuses because the object is there (409) changes nothing, and the
+    next client would begin with it again: it does not count.
+    """
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -75,6 +80,11 @@ class KillAtWrite:
         with self._lock:
             self._writes += method != "GET"
             return "killed" if method != "GET" and self._writes == self._number else "none"
+
+    def postpone(self) -> None:
+        """Kill the client at its next write instead."""
+        with self._lock:
+            self._number += 1
 
 
 class FaultProxy(ThreadingHTTPServer):
@@ -138,7 +148,10 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             connection.request(self.command, self.path, body=body, headers=forwarded_headers)
             answer = connection.getresponse()
-            if lost:
+            if kills and answer.status == HTTPStatus.CONFLICT:
+                self._postpone_kill()
+                self._answer(answer)
+            elif lost:
                 answer.read()
                 if kills:
                     self.server.kill()
@@ -149,6 +162,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         finally:
             connection.close()
+
+    def _postpone_kill(self) -> None:
+        if isinstance(self.server.rule, KillAtWrite):
+            self.server.rule.postpone()
 
     def _answer(self, answer: http.client.HTTPResponse) -> None:
         self.send_response(answer.status)
