@@ -10,6 +10,7 @@ import onnxruntime  # type: ignore[import-untyped]  # ships neither types nor st
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
 from inferometer_models.light import default_opset
+from inferometer_models.work import macs, parameters
 from inferometer_models.zoo import Shape
 
 BATCH = "batch"
@@ -55,7 +56,10 @@ def describe(content: bytes, name: str, origin: str) -> dict[str, str]:
         "output_type": _datatype(declared_output),
         "output_shape": _written(_found_shape(content, input_shape, _dtype(declared_input))),
         "operators": str(_operators(model)),
+        "parameters": str(parameters(model)),
+        "macs": str(macs(model, np.zeros(_at_batch(input_shape, 1), _dtype(declared_input)))),
         "opset": str(default_opset(model)),
+        "onnx_bytes": str(len(content)),
         "xz_bytes": str(len(compress(content))),
         "sha256": hashlib.sha256(content).hexdigest(),
         "origin": origin,

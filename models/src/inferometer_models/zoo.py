@@ -21,7 +21,10 @@ INDEX_COLUMNS = (
     "output_type",
     "output_shape",
     "operators",
+    "parameters",
+    "macs",
     "opset",
+    "onnx_bytes",
     "xz_bytes",
     "sha256",
     "origin",
@@ -48,8 +51,14 @@ class ZooEntry:
     output_shape: Shape
     operators: int
     """Nodes of the graph without Constant and ConstantOfShape."""
+    parameters: int
+    """Elements of all floating-point weights."""
+    macs: int
+    """Multiply-accumulate operations of one sample, in convolutions and matrix products."""
     opset: int
     """Version of the default ONNX operator set."""
+    onnx_bytes: int
+    """Size of the decompressed ONNX file, whose large weights are one repeated number."""
     xz_bytes: int
     """Size of the compressed file."""
     sha256: str
@@ -117,7 +126,10 @@ def _entry(row: dict[str, str]) -> ZooEntry:
         output_datatype=row["output_type"],
         output_shape=_shape(row["output_shape"]),
         operators=int(row["operators"]),
+        parameters=int(row["parameters"]),
+        macs=int(row["macs"]),
         opset=int(row["opset"]),
+        onnx_bytes=int(row["onnx_bytes"]),
         xz_bytes=int(row["xz_bytes"]),
         sha256=row["sha256"],
         origin=row["origin"],
