@@ -109,6 +109,38 @@ def unsupported_operator() -> ModelProto:
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
+def zip_map() -> ModelProto:
+    """Build a classifier as converters do: its output is a sequence of maps, made by a ZipMap."""
+    node = helper.make_node(
+        "ZipMap", ["x"], ["y"], name="zip", domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2, 3]
+    )
+    number = helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    by_class = helper.make_map_type_proto(TensorProto.INT64, number)
+    model = _model(
+        [node],
+        [_tensor("x", "FP32", ("batch", 4))],
+        [helper.make_value_info("y", helper.make_sequence_type_proto(by_class))],
+    )
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    return model
+
+
+def sequence() -> ModelProto:
+    """Build a model whose output is a sequence of two tensors."""
+    node = helper.make_node("SequenceConstruct", ["x", "x"], ["y"], name="both")
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, ["batch", 4])
+    output = helper.make_value_info("y", helper.make_sequence_type_proto(tensor))
+    return _model([node], [_tensor("x", "FP32", ("batch", 4))], [output])
+
+
+def with_versions(opset: int = 17, ir_version: int = 8) -> ModelProto:
+    """Build a model `y = x` of these versions of the operator set and of the format."""
+    model = identity()
+    model.opset_import[0].version = opset
+    model.ir_version = ir_version
+    return model
+
+
 def busy(trips: int = 1000, width: int = 64) -> ModelProto:
     """Build a model `y = x` [batch, width] that is slow on demand: it multiplies `trips` matrices.
 

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from inferometer_models.errors import ModelRefusedError
+from inferometer_models.foreign_file import is_lfs_pointer, reason_not_onnx
 
 _CHUNK_BYTES = 1 << 20
 
@@ -40,10 +41,13 @@ def read_graph(path: Path, *, max_bytes: int) -> GraphFile:
     size_bytes = _size(path, f"The model {path}")
     _check_size(path, size_bytes, max_bytes)
     model = _parse(path)
-    external = sorted(set(_external_locations(model)))
-    files = {location: _external_file(path, location) for location in external}
+    ends = _external_ends(model)
+    files = {location: _external_file(path, location) for location in ends}
     for location, file in files.items():
-        size_bytes += _size(file, f"The external data '{location}' of the model {path}")
+        what = f"The external data '{location}' of the model {path}"
+        found_bytes = _size(file, what)
+        _check_whole(file, what, found_bytes, ends[location])
+        size_bytes += found_bytes
     _check_size(path, size_bytes, max_bytes)
     return GraphFile(
         path=path,
@@ -59,7 +63,7 @@ def external_files(path: Path) -> tuple[Path, ...]:
 
     Raises ModelRefusedError if it is no ONNX model, or wants them outside its own folder.
     """
-    locations = set(_external_locations(_parse(path)))
+    locations = _external_ends(_parse(path))
     return tuple(sorted({_external_file(path, location) for location in locations}))
 
 
@@ -92,35 +96,59 @@ def _check_size(path: Path, size_bytes: int, max_bytes: int) -> None:
         )
 
 
+def _check_whole(file: Path, what: str, found_bytes: int, least_bytes: int) -> None:
+    if found_bytes >= least_bytes:
+        return
+    with file.open("rb") as opened:
+        content = opened.read(_CHUNK_BYTES)
+    if is_lfs_pointer(content):
+        raise ModelRefusedError(f"{what} is not there: {reason_not_onnx(content)}")
+    raise ModelRefusedError(
+        f"{what} is truncated: it has {found_bytes:,} bytes, and the model reads "
+        f"{least_bytes:,}. Download or copy it again."
+    )
+
+
 def _parse(path: Path) -> ModelProto:
     try:
-        model = onnx.load_model_from_string(path.read_bytes())
-    except DecodeError as error:
-        raise _no_model(path) from error
+        content = path.read_bytes()
     except OSError as error:
         raise ModelRefusedError(
             f"The model {path} cannot be read: {error.strerror or error}."
         ) from error
+    try:
+        model = onnx.load_model_from_string(content)
+    except DecodeError as error:
+        raise _no_model(path, content) from error
     if model.ir_version < 1 or not model.graph.output:
-        raise _no_model(path)
+        raise _no_model(path, content)
     return model
 
 
-def _no_model(path: Path) -> ModelRefusedError:
-    return ModelRefusedError(f"The file {path} is not an ONNX model: name an .onnx file.")
+def _no_model(path: Path, content: bytes) -> ModelRefusedError:
+    return ModelRefusedError(f"The file {path} is not an ONNX model: {reason_not_onnx(content)}")
 
 
-def _external_locations(model: ModelProto) -> Iterator[str]:
+def _external_ends(model: ModelProto) -> dict[str, int]:
+    """Return how many bytes each file of external data has at least, by its location."""
     nodes = (node for function in model.functions for node in function.node)
+    ends: dict[str, int] = {}
     for tensor in chain(_tensors(model.graph), _node_tensors(nodes)):
         if tensor.data_location == TensorProto.EXTERNAL:
-            places = [each.value for each in tensor.external_data if each.key == "location"]
-            if not places:
+            entries = {each.key: each.value for each in tensor.external_data}
+            location = entries.get("location")
+            if location is None:
                 raise ModelRefusedError(
                     f"The tensor '{tensor.name}' has external data without a location: "
                     "save the model again."
                 )
-            yield places[0]
+            end = sum(_bytes(entries.get(key, "")) for key in ("offset", "length"))
+            ends[location] = max(ends.get(location, 0), end)
+    return dict(sorted(ends.items()))
+
+
+def _bytes(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
 
 
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:

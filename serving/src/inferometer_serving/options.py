@@ -1,7 +1,7 @@
 """The server's options, for every command line that starts one."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -232,12 +232,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
     """Read a command line by a parser that has the options, and refuse what means nothing."""
     arguments = parser.parse_args(words)
-    if arguments.max_delay_microseconds and not arguments.max_batch_size:
-        parser.error(
+    if problem := conflict(vars(arguments)):
+        parser.error(problem)
+    return arguments
+
+
+def conflict(values: Mapping[str, Any]) -> str:
+    """Return why the values of the options do not fit together; empty if they do."""
+    if values["max_delay_microseconds"] and not values["max_batch_size"]:
+        return (
             "--max-delay-microseconds is how long a request waits for others to join it, and "
             "requests are never joined without --max-batch-size: give that as well"
         )
-    return arguments
+    return ""
 
 
 def serve_options(model: Path, values: dict[str, Any], default_name: str) -> ServeOptions:

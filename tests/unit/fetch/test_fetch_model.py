@@ -92,6 +92,43 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
         _fetch("file:odd.onnx", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "it is empty"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "run git lfs pull"),
+        (b"PK\x03\x04 a checkpoint", "as PyTorch writes it: export the model to ONNX"),
+        (b"\x89HDF\r\n\x1a\n", "as Keras writes it: convert the model to ONNX"),
+        (b"<!DOCTYPE html>", "it is a web page or XML"),
+        (b"some text", "name an .onnx file"),
+    ],
+)
+def test_other_files_are_recognized(tmp_path: Path, content: bytes, sentence: str) -> None:
+    """What is commonly taken for a model is named, with what to do."""
+    (tmp_path / "odd.onnx").write_bytes(content)
+    with pytest.raises(ModelRefusedError, match=f"is not an ONNX model: .*{sentence}"):
+        _fetch("file:odd.onnx", tmp_path)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_truncated_models_are_recognized(model: Path, share: float) -> None:
+    """Wherever a model is cut off, the message says so and how many bytes are missing at least."""
+    content = model.read_bytes()
+    model.write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(ModelRefusedError, match="it is truncated: at least") as refused:
+        _fetch("file:copy.onnx", model.parent)
+    missing = int(str(refused.value).partition("at least ")[2].partition(" bytes")[0])
+    assert 0 < missing <= len(content) - int(len(content) * share)
+
+
+def test_truncated_external_data_is_refused(tmp_path: Path) -> None:
+    """External data that is shorter than the tensors in it is refused with both sizes."""
+    path = onnx_models.write_with_external_data(tmp_path)
+    (tmp_path / "weights.bin").write_bytes(b"x" * 15)
+    with pytest.raises(ModelRefusedError, match="it has 15 bytes, and the model reads 16"):
+        read_graph(path, max_bytes=1 << 20)
+
+
 def test_size_is_bounded_with_external_data(tmp_path: Path) -> None:
     """The limit holds for the ONNX file and its external data together."""
     path = onnx_models.write_with_external_data(tmp_path)

@@ -143,11 +143,23 @@ def _spec(graph: GraphFile, kind: str, argument: Any) -> TensorSpec:
         raise ModelRefusedError(
             f"The {kind} '{argument.name}' of the model {graph.path} is of type {argument.type}, "
             f"which the Open Inference Protocol lacks: it has tensors of {', '.join(DATATYPES)}."
+            f"{_remedy_for_type(argument.type)}"
         )
     shape = tuple(
         each if isinstance(each, int) and each >= 0 else -1 for each in argument.shape or ()
     )
     return TensorSpec(argument.name, datatype, shape)
+
+
+def _remedy_for_type(found: str) -> str:
+    if found.startswith(("seq(map(", "map(")):
+        return (
+            " It comes from a ZipMap, which converters add to classifiers: convert the model again "
+            "without it (skl2onnx: options={'zipmap': False})."
+        )
+    if found.startswith(("seq(", "optional(")):
+        return " Export the model so that each output is one tensor."
+    return ""
 
 
 def _refusal(graph: GraphFile, device: Device, error: Exception) -> ModelRefusedError:
@@ -157,7 +169,18 @@ def _refusal(graph: GraphFile, device: Device, error: Exception) -> ModelRefused
     if operator is not None:
         return ModelRefusedError(
             f"The model {graph.path} uses the operator {operator}, which ONNX Runtime {version} "
-            f"does not have on {device}: use another model or export it without that operator."
+            f"does not have on {device}: {_remedy_for_operator(operator)}"
+        )
+    if newer := _NEWER_OPSET.search(reason):
+        return ModelRefusedError(
+            f"The model {graph.path} uses opset {newer['found']} of {newer['domain']}, and ONNX "
+            f"Runtime {version} supports up to {newer['most']}: export the model for opset "
+            f"{newer['most']} or lower."
+        )
+    if newer := _NEWER_IR.search(reason):
+        return ModelRefusedError(
+            f"The model {graph.path} has IR version {newer['found']}, and ONNX Runtime {version} "
+            f"supports up to {newer['most']}: save it with ir_version {newer['most']} or lower."
         )
     brief = " ".join(reason.rpartition(" : ")[2].split())[:400]
     return ModelRefusedError(
@@ -170,6 +193,26 @@ _MISSING_OPERATOR = (
     re.compile(r"Fatal error: (?P<name>\S+?)\(-?\d+\) is not a registered function/op"),
     re.compile(r"Could not find an implementation for (?P<name>\S+?)\(\d+\)"),
 )
+
+
+_NEWER_OPSET = re.compile(
+    r"Opset (?P<found>\d+) is under development.* for domain (?P<domain>\S+) is till opset "
+    r"(?P<most>\d+)",
+    re.DOTALL,
+)
+_NEWER_IR = re.compile(
+    r"Unsupported model IR version: (?P<found>\d+), max supported IR version: (?P<most>\d+)"
+)
+
+
+def _remedy_for_operator(operator: str) -> str:
+    domain = operator.rpartition(":")[0]
+    if domain in {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}:
+        return "use another model or export it without that operator."
+    return (
+        f"it is a custom operator of {domain}, and libraries of custom operators cannot be loaded. "
+        "Export the model without it."
+    )
 
 
 def _missing_operator(reason: str) -> str | None:

@@ -1,0 +1,35 @@
+"""Models that cannot be opened or described by the protocol are refused with the cause."""
+
+from pathlib import Path
+
+import pytest
+from onnx import ModelProto
+
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import read_graph
+from inferometer_serving.model.session import Interrupt, open_session
+from inferometer_serving.options import Device
+from support import onnx_models
+
+
+@pytest.mark.parametrize(
+    ("model", "sentences"),
+    [
+        (onnx_models.zip_map(), ("'y'", "seq(map(", "options={'zipmap': False}")),
+        (onnx_models.sequence(), ("'y'", "seq(tensor(", "each output is one tensor")),
+        (onnx_models.with_versions(opset=99), ("uses opset 99 of ai.onnx", "or lower")),
+        (onnx_models.with_versions(ir_version=99), ("has IR version 99", "or lower")),
+        (
+            onnx_models.unsupported_operator(),
+            ("com.example:Frobnicate", "it is a custom operator of com.example"),
+        ),
+    ],
+    ids=["zipmap", "sequence", "opset", "ir-version", "custom-operator"],
+)
+def test_the_cause_is_named(tmp_path: Path, model: ModelProto, sentences: tuple[str, ...]) -> None:
+    """The message names what the model has that cannot be served, and how to do without it."""
+    graph = read_graph(onnx_models.save(model, tmp_path / "m.onnx"), max_bytes=1 << 20)
+    with pytest.raises(ModelRefusedError) as refused:
+        open_session(graph, device=Device.CPU, threads=1, interrupt=Interrupt())
+    for sentence in sentences:
+        assert sentence in str(refused.value)
