@@ -18,6 +18,7 @@ from inferometer_cli.commands import (
     status,
     validate,
 )
+from inferometer_cli.program import is_plugin
 from inferometer_cli.result_file import WHICH_RESULT, WHICH_RESULTS
 
 app = typer.Typer(
@@ -27,7 +28,9 @@ app = typer.Typer(
     epilog="Exit codes: 0 VALID or success, 1 failed, 2 refused, 3 measured but INVALID, 4 slower "
     "(compare, ab), 5 inconclusive (compare, ab), 130 interrupted, 143 terminated.",
     no_args_is_help=True,
-    add_completion=False,
+    # kubectl completes its plugins itself, by another program.
+    add_completion=not is_plugin(),
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -40,12 +43,7 @@ app.command(
 )(report.report)
 app.command("compare", short_help="Compare two results.", epilog=WHICH_RESULTS)(compare.compare)
 app.command("ab", short_help="Measure two variants in turn and judge the difference.")(ab.ab)
-app.command(
-    "serve",
-    short_help="Serve one ONNX model over HTTP and gRPC.",
-    context_settings=serve.SETTINGS,
-    add_help_option=False,
-)(serve.serve)
+app.command("serve", short_help="Serve one ONNX model over HTTP and gRPC.")(serve.serve)
 app.command("models", short_help="List the built-in models.")(models.models)
 app.command("examples", short_help="List the examples, or print one.")(examples.examples)
 app.command("status", short_help="In a cluster: show the state of a run.")(status.status)

@@ -11,9 +11,14 @@ from inferometer_cli.exits import RefusedError
 _PLUGIN = "kubectl-inferometer"
 
 
+def is_plugin() -> bool:
+    """Return whether kubectl started the program, as its plugin."""
+    return Path(sys.argv[0]).name == _PLUGIN
+
+
 def program_name() -> str:
     """Return what the user types: `inferometer`, or `kubectl inferometer` for the plugin."""
-    return "kubectl inferometer" if Path(sys.argv[0]).name == _PLUGIN else "inferometer"
+    return "kubectl inferometer" if is_plugin() else "inferometer"
 
 
 def program_version() -> str:

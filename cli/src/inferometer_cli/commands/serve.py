@@ -2,87 +2,110 @@
 
 import argparse
 import tempfile
+from collections.abc import Iterator
+from inspect import Parameter, Signature
 from pathlib import Path
+from typing import Annotated, Any
 
 import typer
-from typing_extensions import override
 
 from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.program import check_installed, program_name
-from inferometer_serving.options import ServeOptions, add_options, parse, serve_options
+from inferometer_cli.program import check_installed
+from inferometer_serving.options import OPTIONS, Option, ServeOptions, conflict, serve_options
 
-DEFAULT_HTTP_PORT, DEFAULT_GRPC_PORT = 8000, 8001
-
-SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""Every argument is passed through: the server itself defines and documents its options."""
+_DEFAULT_PORTS = {"http_port": 8000, "grpc_port": 8001}
 
 
-def serve(context: typer.Context) -> None:
-    """Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC."""
-    arguments = parse(_parser(), context.args)
+def serve(**values: Any) -> None:
+    """Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC.
+
+    Ends on Ctrl-C or SIGTERM, after the requests in flight.
+    """
+    uri, sha256 = values["model_uri"], values["sha256"]
+    options = {option.name: _read(option, values[option.name]) for option in OPTIONS}
+    if problem := conflict(options):
+        raise typer.BadParameter(problem)
     launch = ONNX_RUNTIME.launch
     check_installed(None if launch is None else launch.local)
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
-        options = _fetch(arguments, Path(folder))
+        fetched = _fetch(uri, sha256, options, Path(folder))
         from inferometer_serving.main import serve as serve_until_stopped
 
-        raise typer.Exit(serve_until_stopped(options))
+        raise typer.Exit(serve_until_stopped(fetched))
 
 
-def _fetch(arguments: argparse.Namespace, folder: Path) -> ServeOptions:
+def _parameters() -> Iterator[Parameter]:
+    """Yield the parameters of the command: the model, and the server's own options."""
+    uri = typer.Argument(
+        metavar="MODEL_URI",
+        help="zoo://NAME (listed by `inferometer models`), file:PATH, or https://... with "
+        "--sha256.",
+        show_default=False,
+    )
+    yield Parameter("model_uri", Parameter.POSITIONAL_OR_KEYWORD, annotation=Annotated[str, uri])
+    sha256 = typer.Option(
+        "--sha256", metavar="SHA256", help="Checksum of the model; required with https://."
+    )
+    yield Parameter(
+        "sha256", Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, sha256]
+    )
+    for option in OPTIONS:
+        default = _default(option)
+        described = typer.Option(
+            option.flag, metavar=option.metavar, help=option.help, show_default=bool(default)
+        )
+        shape = list[str] | None if option.repeated else str | None
+        yield Parameter(
+            option.name,
+            Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=Annotated[shape, described],
+        )
+
+
+def _default(option: Option) -> str | None:
+    """Return the default as it would be typed; None without one."""
+    match _DEFAULT_PORTS.get(option.name, option.default):
+        case None | "" | {}:
+            return None
+        case tuple() as values:
+            return ",".join(map(str, values))
+        case value:
+            return str(value)
+
+
+def _read(option: Option, given: str | list[str] | None) -> Any:
+    """Return the value of an option. Raises BadParameter with what is expected."""
+    if given is None or given == []:
+        return option.default
+    try:
+        return [option.read(each) for each in given] if option.repeated else option.read(str(given))
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise typer.BadParameter(f"{error}.", param_hint=f"'{option.flag}'") from error
+
+
+def _fetch(uri: str, sha256: str | None, options: dict[str, Any], folder: Path) -> ServeOptions:
     from inferometer_fetch.errors import FetchFailedError
     from inferometer_fetch.model import fetch_model
     from inferometer_models.errors import ModelRefusedError
 
     try:
         model = fetch_model(
-            arguments.model_uri,
+            uri,
             folder,
             relative_to=Path(),
-            sha256=arguments.sha256,
-            max_bytes=arguments.max_model_bytes,
+            sha256=sha256,
+            max_bytes=options["max_model_bytes"],
         )
     except ModelRefusedError as refusal:
         raise RefusedError(str(refusal)) from refusal
     except FetchFailedError as fault:
         raise FailedError(str(fault)) from fault
     except OSError as error:
-        raise FailedError(
-            f"Cannot write the model {arguments.model_uri} to {folder}: {error.strerror}."
-        ) from error
-    return serve_options(model.path, vars(arguments), model.name)
+        raise FailedError(f"Cannot write the model {uri} to {folder}: {error.strerror}.") from error
+    return serve_options(model.path, options, model.name)
 
 
-class _Help(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows a default, if there is one, as it would be typed."""
-
-    @override
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        match action.default:
-            case None:
-                return action.help
-            case tuple() as values:
-                return f"{action.help} (default: {','.join(map(str, values))})"
-            case _:
-                return super()._get_help_string(action)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"{program_name()} serve",
-        description="Serve one ONNX model over the Open Inference Protocol v2, HTTP and gRPC. "
-        "Ends on Ctrl-C or SIGTERM, after the requests in flight.",
-        formatter_class=_Help,
-    )
-    parser.add_argument(
-        "model_uri",
-        metavar="MODEL_URI",
-        help="zoo://NAME (listed by `inferometer models`), file:PATH, or https://... with --sha256",
-    )
-    parser.add_argument(
-        "--sha256", default=argparse.SUPPRESS, help="Checksum of the model; required with https://."
-    )
-    add_options(parser)
-    parser.set_defaults(http_port=DEFAULT_HTTP_PORT, grpc_port=DEFAULT_GRPC_PORT, sha256=None)
-    return parser
+# The server's table of options makes the command's, so that both stay alike.
+serve.__signature__ = Signature(list(_parameters()))  # type: ignore[attr-defined]
