@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inferometer_api.results.result import ResultDocument
-from inferometer_cli.text_table import print_sentences, printable
+from inferometer_cli.text_table import NARROWEST_TABLE, print_sentences, printable
 from inferometer_results.compare.comparison import (
     Bases,
     Compared,
@@ -34,6 +34,7 @@ _STYLES: dict[Word, str] = {
     "scopes differ": "dim",
 }
 _HEADINGS = ("", "A", "B", "change", "")
+_GAP = 2
 _RATE = Unit("", 1)
 _MANY = 10
 """From this ratio on a change is written as a factor, not in percent."""
@@ -62,6 +63,7 @@ _DECISIONS = {
 
 Named = tuple[str, ResultDocument]
 """A result and the name that the user gave for it."""
+_StyledRow = tuple[tuple[str, ...], Word]
 
 
 def print_comparison(before: Named, after: Named, comparison: Comparison, console: Console) -> None:
@@ -140,7 +142,7 @@ def _print_pairs(comparison: Comparison, console: Console) -> None:
         print_sentences([_title(pair)], console)
         rows = [(_row(figure, _unit(figure)), figure.word) for figure in pair.figures]
         if console.is_terminal:
-            console.print(_table(rows))
+            _print_fitting(rows, console)
         else:
             _print_plain([row for row, _ in rows], console)
         print_sentences(_unavailable(pair), console)
@@ -252,16 +254,33 @@ def _short(text: str) -> str:
     return text if len(text) <= 70 else f"{text[:67]}..."
 
 
-def _table(rows: Sequence[tuple[tuple[str, ...], Word]]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+def _print_fitting(rows: Sequence[_StyledRow], console: Console) -> None:
+    """Print a table whose figures fit the terminal, or each row as a block of lines."""
+    below = _broken(rows, " (", "\n(")
+    for table in (below, _broken(below, " to ", " to\n")):
+        columns = zip(_HEADINGS, *(row for row, _ in table), strict=True)
+        widths = (max(len(line) for cell in each for line in cell.split("\n")) for each in columns)
+        width = sum(widths) + _GAP * (len(_HEADINGS) - 1)
+        if max(NARROWEST_TABLE, width) <= console.width:
+            console.print(_table(table))
+            return
+    for (name, *cells, last), word in rows:
+        console.print(Text(f"{name}  ") + Text(last, _STYLES[word]), overflow="fold")
+        for heading, cell in zip(_HEADINGS[1:], cells, strict=False):
+            console.print(Text(f"  {heading:<6}  ", "dim") + Text(cell), overflow="fold")
+
+
+def _broken(rows: Sequence[_StyledRow], at: str, by: str) -> list[_StyledRow]:
+    """Return the rows with their figures broken into lines, so that the columns are narrower."""
+    return [((row[0], *(cell.replace(at, by) for cell in row[1:])), word) for row, word in rows]
+
+
+def _table(rows: Sequence[_StyledRow]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     for index, heading in enumerate(_HEADINGS):
-        table.add_column(heading, justify="right" if 0 < index < 4 else "left")
+        table.add_column(heading, justify="right" if 0 < index < 4 else "left", no_wrap=True)
     for row, word in rows:
-        name, *cells, last = row
-        # Bounds go below their figure so that the columns fit in 80 characters.
-        table.add_row(
-            name, *(cell.replace(" (", "\n(") for cell in cells), Text(last, _STYLES[word])
-        )
+        table.add_row(*row[:-1], Text(row[-1], _STYLES[word]))
     return table
 
 

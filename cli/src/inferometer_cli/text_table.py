@@ -1,4 +1,8 @@
-"""Tables of figures in a terminal: coloured there, plain columns in a log."""
+"""Tables of figures in a terminal: coloured there, plain columns in a log.
+
+No table cuts a figure: in a terminal that is too narrow for its columns, each row is a block of
+lines instead.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +16,10 @@ from inferometer_results.quantity import PERCENTILES, Unit
 
 STYLES: dict[Tone, str] = {"good": "bold green", "bad": "bold red", "unfinished": "bold yellow"}
 _WORD_STYLES = {"VALID": STYLES["good"], "INVALID": STYLES["bad"]}
+NARROWEST_TABLE = 70
+"""In a narrower terminal the rows are blocks of lines."""
+_LONGEST_NAME, _SHORTEST_NAME = 24, 12
+"""Longer names are folded: to the first width if there is room, to the second at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +39,14 @@ def latency_headings(unit: Unit) -> list[str]:
 
 def print_rows(header: Sequence[str], rows: Sequence[Row], console: Console) -> None:
     """Print a heading and its rows; the first two columns are left-aligned, figures right."""
-    if console.is_terminal:
-        console.print(_table(header, rows))
-    else:
+    if not console.is_terminal:
         _print_plain(header, rows, console)
+        return
+    layout = _layout(header, rows, console.width)
+    if layout is None:
+        _print_blocks(header, rows, console)
+    else:
+        console.print(_table(header, rows, layout))
 
 
 def print_sentences(sentences: Iterable[Text], console: Console) -> None:
@@ -51,21 +63,70 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def _table(header: Sequence[str], rows: Sequence[Row]) -> Table:
-    # Headings may wrap so that the columns fit in 80 characters.
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a table fits the terminal."""
+
+    gap: int
+    """Spaces between columns."""
+    name_width: int
+
+
+def _layout(header: Sequence[str], rows: Sequence[Row], width: int) -> _Layout | None:
+    """Return the layout in which no figure is cut; None if there is none."""
+    longest = max((len(row.name) for row in rows), default=0)
+    columns = zip(*(row.figures for row in rows if row.figures), strict=True)
+    figures = [*map(_width, columns)] or [0] * (len(header) - 2)
+    headings = [_width(_lines(heading)) for heading in header]
+    words = max(headings[0], _width(row.word for row in rows))
+    fixed = words + sum(map(max, figures, headings[2:]))
+    gaps = len(header) - 1
+    for gap, least in ((2, _LONGEST_NAME), (1, _LONGEST_NAME), (1, _SHORTEST_NAME)):
+        room = width - fixed - gap * gaps
+        if width >= NARROWEST_TABLE and room >= max(headings[1], min(longest, least)):
+            return _Layout(gap, min(room, _LONGEST_NAME))
+    return None
+
+
+def _width(texts: Iterable[str]) -> int:
+    return max(map(len, texts), default=0)
+
+
+def _lines(heading: str) -> list[str]:
+    """Return the lines of a heading, which is broken so that its column is narrow."""
+    return heading.replace("/s", " /s").split(" ")
+
+
+def _table(header: Sequence[str], rows: Sequence[Row], layout: _Layout) -> Table:
+    padding = (0, layout.gap, 0, 0)
+    table = Table(box=None, pad_edge=False, padding=padding, header_style="dim")
     for index, heading in enumerate(header):
         match index:
             case 0:
-                table.add_column(heading, no_wrap=True)
+                table.add_column("\n".join(_lines(heading)), no_wrap=True)
             case 1:
-                table.add_column(heading, overflow="fold", max_width=24)
+                table.add_column(heading, overflow="fold", max_width=layout.name_width)
             case _:
-                table.add_column(heading.replace(" ", "\n"), justify="right", no_wrap=True)
+                table.add_column("\n".join(_lines(heading)), justify="right", no_wrap=True)
     for row in rows:
         style = _WORD_STYLES.get(row.word, "")
         table.add_row(Text(row.word, style), Text(row.name), *row.figures)
     return table
+
+
+def _print_blocks(header: Sequence[str], rows: Sequence[Row], console: Console) -> None:
+    """Print a line for each row, and below it a line for each of its figures."""
+    names = header[2:]
+    name_width = _width(names)
+    width = _width(figure for row in rows for figure in row.figures)
+    for row in rows:
+        word = Text(f"{row.word} " if row.word else "", _WORD_STYLES.get(row.word, ""))
+        console.print(word + Text(row.name), overflow="fold")
+        for name, figure in zip(names, row.figures, strict=False):
+            console.print(
+                Text(f"  {name.ljust(name_width)}  ", "dim") + Text(figure.rjust(width)),
+                overflow="fold",
+            )
 
 
 def _print_plain(header: Sequence[str], rows: Sequence[Row], console: Console) -> None:

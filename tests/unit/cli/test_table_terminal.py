@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +12,12 @@ from rich.text import Text
 from inferometer_api.results.result import Energy, ResultDocument, Step
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_cli.cluster.status_table import print_figures
+from inferometer_cli.comparison_table import print_comparison
 from inferometer_cli.result_table import print_table
+from inferometer_results.compare.comparison import compare
 from inferometer_results.quantity import energy_unit
 from support.any_results import any_results
+from support.energies import Machine
 from support.results import (
     a_metered_result,
     a_refused_result,
@@ -21,6 +25,9 @@ from support.results import (
     a_valid_result,
     an_unfinished_result,
 )
+
+_NUMBER = re.compile(r"(?<![\w.,-])\d[\d,.]*(?![\w%])")
+"""A number as a word of its own."""
 
 
 def _printed(document: ResultDocument, *, terminal: bool, width: int = 80) -> str:
@@ -66,6 +73,49 @@ def test_a_table_fits_in_80_characters() -> None:
         assert max(len(line) for line in table.splitlines()) <= 80
         assert "…" not in table
         assert "a-very-long-name" not in printed or "208" in table
+
+
+@pytest.mark.parametrize("width", [30, 45, 69, 70, 75, 80, 100, 200])
+def test_no_figure_is_cut_at_any_width(width: int) -> None:
+    """Whatever the terminal's width, every figure is printed whole, and no line is wider."""
+    for document in (a_result(), a_metered_result()):
+        plain = _printed(document, terminal=False).partition("\n\nINVALID")[0]
+        printed = re.sub(r"\x1b\[\d*m", "", _printed(document, terminal=True, width=width))
+        shown = Counter(_NUMBER.findall(printed))
+        assert not Counter(_NUMBER.findall(plain)) - shown
+        assert "…" not in printed
+        assert max(map(len, printed.splitlines())) <= width
+
+
+@pytest.mark.parametrize(("width", "is_table"), [(69, False), (80, True)])
+def test_a_narrow_terminal_has_a_line_for_each_figure(width: int, is_table: bool) -> None:  # noqa: FBT001 - a case of the test
+    """The common case is a table in 80 characters; below 70 each figure has a line."""
+    printed = re.sub(r"\x1b\[\d*m", "", _printed(a_result(), terminal=True, width=width))
+    lines = [line.split() for line in printed.splitlines()]
+    step = a_result().scenarios[0].steps[0]
+    row = ["VALID", "latency"] if not is_table else ["VALID", "latency", str(step.counts.queries)]
+    assert [line[: len(row)] for line in lines if line[:2] == row[:2]] == [row]
+    assert (["queries", str(step.counts.queries)] in lines) is not is_table
+
+
+@pytest.mark.parametrize("width", [40, 69, 70, 80, 120])
+def test_no_figure_of_a_comparison_is_cut(width: int) -> None:
+    """Figures, bounds and changes of a comparison are whole at every width, in the line's width."""
+    before, after = a_metered_result(), a_metered_result(Machine(share=0.2))
+    comparison = compare(before, after)
+
+    def printed(*, terminal: bool, width: int) -> str:
+        console = Console(file=io.StringIO(), width=width, force_terminal=terminal, no_color=True)
+        print_comparison(("a", before), ("b", after), comparison, console)
+        file = console.file
+        assert isinstance(file, io.StringIO)
+        return re.sub(r"\x1b\[\d*m", "", file.getvalue())
+
+    found = printed(terminal=True, width=width)
+    wanted = Counter(_NUMBER.findall(printed(terminal=False, width=80)))
+    assert not wanted - Counter(_NUMBER.findall(found))
+    assert "…" not in found
+    assert max(map(len, found.splitlines())) <= width
 
 
 def test_reasons_are_printed_in_full() -> None:
