@@ -1,7 +1,9 @@
 """A terminal shows progress while a run works; a pipe gets plain lines."""
 
+import json
 import os
 import pty
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -29,7 +31,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
     with together(
         {
             "plain": lambda: done(folder / "plain", CALM),
-            "json": lambda: done(folder / "json", CALM, words=("--json",)),
+            "json": lambda: done(folder / "json", CALM, words=("--json", "--progress", "json")),
         },
         at_once=2,
     ) as futures:
@@ -43,15 +45,30 @@ def test_a_program_reads_one_document(runs: dict[str, Future[Done]]) -> None:
     assert run.ended.stdout == (run.directory / "result.json").read_text()
 
 
+def test_a_program_reads_the_progress(runs: dict[str, Future[Done]]) -> None:
+    """With --progress json each line of standard error is an object, to the paths at the end."""
+    run = runs["json"].result()
+    events = [json.loads(line) for line in run.ended.stderr.splitlines()]
+    assert [each["message"] for each in events if each["event"] == "stage"] == [
+        *("fetching file:model.onnx", "starting the server")
+    ]
+    measuring = [each for each in events if each.get("stage") == "Measuring"]
+    assert measuring[0]["scenario"] == "s0"
+    assert all(each["secondsLeft"] >= 0 and not each["isBound"] for each in measuring)
+    paths = {"result": "out/result.json", "report": "out/report.html"}
+    assert events[-1] == {"event": "result", **paths}
+
+
 def test_a_log_has_a_line_for_each_stage(runs: dict[str, Future[Done]]) -> None:
     """Without a terminal progress is plain lines on standard error, apart from the table."""
     run = runs["plain"].result()
-    shown = run.ended.stderr.splitlines()
+    left = re.compile(r", about \d+ s left$")
+    shown = [left.sub(", about N s left", line) for line in run.ended.stderr.splitlines()]
     assert [line for line in shown if not any(brief in line for brief in BRIEF)] == [
         "fetching file:model.onnx",
         "starting the server",
         "waiting for the server",
-        "s0 (1/1): measuring",
+        "s0 (1/1): measuring, about N s left",
         "",
         "result  out/result.json",
         "report  out/report.html",

@@ -1,16 +1,30 @@
 """Standard output and standard error, which tolerate a reader that has gone away."""
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Iterator
-from typing import IO
+from pathlib import Path
+from typing import IO, Literal
 
 import typer
 from rich.console import Console
 from typing_extensions import override
 
-from inferometer_cli.exits import FailedError
+from inferometer_cli.exits import ExitCode, FailedError, RefusedError, StoppedError
+
+ProgressFormat = Literal["auto", "plain", "json"]
+"""How standard error is written; auto: a moving line on a terminal, plain lines elsewhere."""
+
+
+class _MessageStyle:
+    """Whether messages are lines for people or objects for programs."""
+
+    is_json = False
+
+
+_STYLE = _MessageStyle()
 
 
 class _PipeTolerantConsole(Console):
@@ -39,8 +53,55 @@ def print_output(text: str, *, end: str = "\n") -> None:
 
 def print_message(text: str) -> None:
     """Write a line to standard error; ignore a closed pipe."""
+    if _STYLE.is_json:
+        print_event("message", message=text.strip())
+        return
     with contextlib.suppress(OSError):
         typer.echo(text, err=True)
+
+
+def print_error(sentence: str) -> None:
+    """Write why a command failed to standard error."""
+    if _STYLE.is_json:
+        print_event("error", message=sentence)
+    else:
+        print_message(f"inferometer: {sentence}")
+
+
+def print_paths(*, result: Path, report: Path) -> None:
+    """Write where a result and its report are to standard error."""
+    if _STYLE.is_json:
+        print_event("result", result=str(result), report=str(report))
+    else:
+        print_message(f"\nresult  {result}\nreport  {report}")
+
+
+def print_event(event: str, **facts: object) -> None:
+    """Write an object of JSON to standard error, as one line; ignore a closed pipe."""
+    with contextlib.suppress(OSError):
+        typer.echo(json.dumps({"event": event, **facts}, ensure_ascii=False), err=True)
+
+
+@contextlib.contextmanager
+def message_format(wanted: ProgressFormat) -> Iterator[None]:
+    """Write all messages of the block as JSON, if that is wanted, and the error that ends it."""
+    if wanted != "json":
+        yield
+        return
+    _STYLE.is_json = True
+    try:
+        yield
+    except RefusedError as refusal:
+        print_error(str(refusal))
+        raise typer.Exit(ExitCode.REFUSED) from refusal
+    except FailedError as fault:
+        print_error(str(fault))
+        raise typer.Exit(ExitCode.FAILED) from fault
+    except StoppedError as ended:
+        print_error("interrupted." if ended.code == ExitCode.INTERRUPTED else "terminated.")
+        raise typer.Exit(int(ended.code or 0)) from ended
+    finally:
+        _STYLE.is_json = False
 
 
 @contextlib.contextmanager

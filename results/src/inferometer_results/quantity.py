@@ -74,6 +74,21 @@ def duration(nanoseconds: float | None) -> str:
     return time_unit([nanoseconds]).named(nanoseconds)
 
 
+def long_duration(seconds: float) -> str:
+    """Return a time of seconds to days in whole units: 45 s, 1 min 30 s, 2 h 5 min."""
+    left = round(seconds)
+    if left < 60:
+        return f"{left} s"
+    if left < 3600:
+        return _two(left // 60, "min", left % 60, "s")
+    left = round(left / 60)
+    return _two(left // 60, "h", left % 60, "min")
+
+
+def _two(large: int, unit: str, small: int, small_unit: str) -> str:
+    return f"{large} {unit} {small} {small_unit}" if small else f"{large} {unit}"
+
+
 def size(count: float | None) -> str:
     """Return a number of bytes in a suitable unit: 1.46 GiB."""
     return byte_unit([count]).named(count)

@@ -7,6 +7,7 @@ import pytest
 
 from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.spec_warnings import spec_warnings
+from inferometer_api.scenarios.planned_duration import planned_duration
 from inferometer_api.scenarios.scenario_kind import ScenarioKind
 from inferometer_api.scenarios.step_setting import Closed, Open, StepInputs
 from inferometer_api.scenarios.table import (
@@ -20,7 +21,7 @@ from inferometer_api.scenarios.table import (
 )
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.scenario import PROFILES, SCENARIO_KINDS, LoadProfile, Scenario, Validity
-from support.runs import a_scenario
+from support.runs import a_run, a_scenario
 
 MEMBERS: dict[str, dict[str, Any]] = {
     "singleStream": {},
@@ -176,3 +177,37 @@ def test_a_profile_with_batches_limits_them(kind: str) -> None:
     has_batches = profile.request_batch_sizes is not LoadProfile.request_batch_sizes
     assert ("LIMIT" in profile.keeps_batch_limit) == has_batches
     assert SCENARIOS[kind].profile is profile
+
+
+@pytest.mark.parametrize(
+    ("member", "validity", "expected"),
+    [
+        ({"singleStream": {}}, {}, (25, 66)),
+        # 1,000 queries at 25 a second take longer than the minimum
+        ({"server": {"targetQps": 25}}, {"minQueries": 1000}, (45, 66)),
+        # a sweep measures the idle power before each step
+        ({"batch": {"batchSizes": [1, 2, 4]}}, {}, (25, 68)),
+        ({"singleStream": {}}, {"warmUp": "UntilSteady"}, (25, 121)),
+        # the probe in which the time is over has a warm-up, too
+        (
+            {"findPeak": {"latencyBoundMicroseconds": 9, "probe": {"maxSeconds": 8}}},
+            {},
+            (0, 70),
+        ),
+        ({"singleStream": {}}, {"rules": "MLPerf", "maxDurationSeconds": 900}, (605, 906)),
+    ],
+)
+def test_the_duration_of_a_scenario_is_planned(
+    member: dict[str, Any], validity: dict[str, Any], expected: tuple[float, float]
+) -> None:
+    """A repeat takes its warm-up and minimums at least, and its limits at most."""
+    usual = {"warmUpSeconds": 5, "minDurationSeconds": 20, "maxDurationSeconds": 60}
+    run = BenchmarkRun.model_validate(
+        a_run(
+            scenarios=[{"name": "s", **member}],
+            validity={**usual, **validity},
+            telemetry={"idleSeconds": 1},
+        )
+    )
+    planned = planned_duration(run.spec.scenarios[0], run.spec)
+    assert (planned.least_seconds, planned.most_seconds) == expected

@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from onnx import ModelProto
 
 from inferometer_api.results.result import ResultDocument
+from inferometer_serving.options import OPTIONS
 from support.command import Command
 from support.inferometer_process import run_file
-from support.onnx_models import identity, save
+from support.onnx_models import identity, save, unsupported_operator, zip_map
 from support.results import a_result, an_unfinished_result
 
 COMMANDS = (
@@ -44,6 +46,67 @@ def test_every_command_has_help(inferometer: Command, command: str) -> None:
     assert f"inferometer {command}" in completed.stdout
     assert "None" not in completed.stdout
     assert "(1,)" not in completed.stdout
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "compare", "ab"])
+def test_every_help_is_alike(inferometer: Command, command: str) -> None:
+    """-h is --help, and each command's help has the same parts: usage, purpose, options."""
+    completed = inferometer(command, "-h")
+    assert completed == inferometer(command, "--help")
+    lines = completed.stdout.splitlines()
+    assert lines[0].startswith(f"Usage: inferometer {command} [OPTIONS]")
+    assert "Options:" in lines
+    assert "  -h, --help" in completed.stdout
+
+
+def test_serve_lists_the_options_of_the_server(inferometer: Command) -> None:
+    """`serve --help` has every option with its default, as the other commands do."""
+    completed = " ".join(inferometer("serve", "--help").stdout.split())
+    assert all(f" {option.flag} " in completed for option in OPTIONS)
+    for default in ("8000", "8001", "CPU", "127.0.0.1", "30.0", "none"):
+        assert f"[default: {default}]" in completed
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--threads", "0"), "'--threads': '0' is no whole number from 1 to 1024."),
+        (("--model-name", ""), "'--model-name': '' is no name"),
+        (("--warm-up-shape", "3"), "'--warm-up-shape': '3' is no shape of an input"),
+        (("--max-delay-microseconds", "9"), "never joined without --max-batch-size"),
+    ],
+)
+def test_serve_refuses_wrong_options(
+    inferometer: Command, words: tuple[str, ...], sentence: str
+) -> None:
+    """A value out of bounds ends `serve` with 2, the option's name and what is expected."""
+    completed = inferometer("serve", "file:nowhere.onnx", *words)
+    assert completed.code == 2
+    assert sentence in " ".join(completed.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("shell", "typed"),
+    [
+        ("bash", {"COMP_WORDS": "inferometer va", "COMP_CWORD": "1"}),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "inferometer va"}),
+        (
+            "fish",
+            {"_TYPER_COMPLETE_ARGS": "inferometer va", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+        ),
+    ],
+)
+def test_shells_complete_commands(
+    inferometer: Command, monkeypatch: pytest.MonkeyPatch, shell: str, typed: dict[str, str]
+) -> None:
+    """bash, zsh and fish get a script to install, and complete the names of commands."""
+    monkeypatch.setenv("_INFEROMETER_COMPLETE", f"source_{shell}")
+    assert "_INFEROMETER_COMPLETE=complete_" in inferometer().stdout
+    monkeypatch.setenv("_INFEROMETER_COMPLETE", f"complete_{shell}")
+    for name, value in typed.items():
+        monkeypatch.setenv(name, value)
+    assert "validate" in inferometer().stdout
+    assert "serve" not in inferometer().stdout
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -112,6 +175,14 @@ def test_the_version_is_printed(inferometer: Command) -> None:
 def test_every_model_is_listed(inferometer: Command) -> None:
     """`models` has a line for each of the 70, and --task filters them."""
     assert len(inferometer("models").stdout.splitlines()) == 1 + 70
+    resnet = next(
+        line.split()
+        for line in inferometer("models").stdout.splitlines()
+        if line.startswith("classification/resnet50 ")
+    )
+    # 25.5 million weights, and 4.09 GMACs in convolutions and the last layer.
+    assert resnet[1:5] == ["25.5", "M", "4.09", "G"]
+    assert resnet[6] == "KiB"
     picked = inferometer("models", "--task", "audio").stdout.splitlines()[1:]
     assert [line.split()[0] for line in picked] == ["audio/wav2vec2_base"]
     unknown = inferometer("models", "--task", "speech")
@@ -155,13 +226,27 @@ def test_an_example_is_written_with_its_files(inferometer: Command, tmp_path: Pa
 
 
 def test_a_valid_file_is_accepted(inferometer: Command, tmp_path: Path) -> None:
-    """`validate` exits with 0 and names the scenarios."""
+    """`validate` exits with 0, names the scenarios, and says how long they take."""
     save(identity(), tmp_path / "model.onnx")
     path = run_file(tmp_path, {"singleStream": {}}, {"batch": {"batchSizes": [2]}})
-    completed = inferometer("validate", str(path))
-    assert completed.stdout == (
-        f"{path} is a valid BenchmarkRun: test, scenarios s0 (singleStream), s1 (batch)\n"
-    )
+    settings = {
+        "validity.minDurationSeconds": 20,
+        "validity.warmUpSeconds": 5,
+        "validity.maxDurationSeconds": 30,
+        "validity.repeats": 2,
+        "telemetry.idleSeconds": 1,
+        "activeDeadlineSeconds": 100,
+    }
+    sets = [word for name, value in settings.items() for word in ("--set", f"spec.{name}={value}")]
+    completed = inferometer("validate", str(path), *sets)
+    after = "with warm-up and 2 repeats, after the server's start"
+    assert completed.stdout.splitlines() == [
+        f"{path} is a valid BenchmarkRun: test, scenarios s0 (singleStream), s1 (batch)",
+        f"planned duration: 1 min 40 s to 2 min 24 s {after}",
+        "  s0  2 times 25 s to 36 s",
+        "  s1  2 times 25 s to 36 s",
+        "spec.activeDeadlineSeconds ends the run after 1 min 40 s",
+    ]
     assert completed.code == 0
 
 
@@ -195,6 +280,25 @@ def test_named_files_are_checked(
     completed = inferometer("validate", str(path), "--set", setting)
     assert completed.code == 2
     assert sentence in completed.stderr
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (unsupported_operator(), "uses the operator com.example:Frobnicate"),
+        (zip_map(), "It comes from a ZipMap"),
+    ],
+    ids=["operator", "zipmap"],
+)
+def test_the_model_is_opened(
+    inferometer: Command, tmp_path: Path, model: ModelProto, sentence: str
+) -> None:
+    """`validate` refuses a model that its server cannot open, as `run` does."""
+    save(model, tmp_path / "model.onnx")
+    completed = inferometer("validate", str(run_file(tmp_path, {"singleStream": {}})))
+    assert completed.code == 2
+    assert sentence in completed.stderr
+    assert completed.stdout == ""
 
 
 @pytest.mark.parametrize(

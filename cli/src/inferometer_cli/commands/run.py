@@ -11,14 +11,18 @@ import yaml
 from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.exits import RefusedError, deferred_signals, exit_code_of
+from inferometer_cli.exits import ExitCode, RefusedError, deferred_signals, exit_code_of
 from inferometer_cli.quick_run import QuickOptions, compose_run, is_model
 from inferometer_cli.run_file import SetOption, check_run, parse_run_file, parse_run_text
 from inferometer_cli.terminal import (
+    ProgressFormat,
     flushed_output,
+    message_format,
     output_console,
+    print_error,
     print_message,
     print_output,
+    print_paths,
 )
 
 if TYPE_CHECKING:
@@ -120,6 +124,14 @@ _FleetWebOption = Annotated[
         "address.",
     ),
 ]
+_ProgressOption = Annotated[
+    ProgressFormat,
+    typer.Option(
+        "--progress",
+        help="How to write progress and messages to standard error: a moving line on a terminal "
+        "and plain lines elsewhere (auto), plain lines, or an object per line (json).",
+    ),
+]
 _JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the result document instead of the table.")
 ]
@@ -140,6 +152,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     prometheus_targets: _TargetsOption = None,
     fleet_web: _FleetWebOption = False,
     print_yaml: _PrintYamlOption = False,
+    progress: _ProgressOption = "auto",
     json: _JsonOption = False,
 ) -> None:
     """Start the server, drive the load, measure, judge and report, without a cluster.
@@ -148,26 +161,36 @@ def run(  # noqa: PLR0913 - one argument for each option
     error.
     """
     quick = QuickOptions(url, model, qps, p99, clients, seconds)
-    parsed, source, base = _parse(target, quick, set_ or [])
-    if print_yaml:
-        print_output(_as_yaml(parsed), end="")
-        return
-    benchmark_run = check_run(parsed, source=source)
-    now = datetime.now(tz=UTC)
-    directory = output or Path("results") / f"{benchmark_run.name}-{now:%Y%m%dT%H%M%SZ}"
+    with message_format(progress):
+        parsed, source, base = _parse(target, quick, set_ or [])
+        if print_yaml:
+            print_output(_as_yaml(parsed), end="")
+            return
+        benchmark_run = check_run(parsed, source=source)
+        options = _run_options(
+            benchmark_run, agent, prometheus_targets, progress, fleet_web=fleet_web
+        )
+        raise typer.Exit(_measure(benchmark_run, base, output, options, json=json))
+
+
+def _measure(
+    run: BenchmarkRun, base: Path, output: Path | None, options: "RunOptions", *, json: bool
+) -> ExitCode:
+    """Measure a run, keep and show its result, and return the exit code."""
     # Reports and tables are slow to import: not before the file is known to be valid.
     from inferometer_cli.local.measurement import measure
     from inferometer_cli.result_file import check_directory
 
+    now = datetime.now(tz=UTC)
+    directory = output or Path("results") / f"{run.name}-{now:%Y%m%dT%H%M%SZ}"
     check_directory(directory)
     with deferred_signals() as ending:
-        options = _run_options(benchmark_run, agent, prometheus_targets, fleet_web=fleet_web)
-        document = measure(benchmark_run, base, ending, options)
+        document = measure(run, base, ending, options)
         _keep_and_show(document, directory, json=json)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
-        print_message("inferometer: Stopped after the last measurement; the result is complete.")
-        raise typer.Exit(ending.exit_code)
-    raise typer.Exit(exit_code_of(document))
+        print_error("Stopped after the last measurement; the result is complete.")
+        return ending.exit_code
+    return exit_code_of(document)
 
 
 def _parse(
@@ -200,12 +223,18 @@ def _as_yaml(run: BenchmarkRun) -> str:
 
 
 def _run_options(
-    benchmark_run: BenchmarkRun, agent: str | None, targets: Path | None, *, fleet_web: bool
+    run: BenchmarkRun,
+    agent: str | None,
+    targets: Path | None,
+    progress: ProgressFormat,
+    *,
+    fleet_web: bool,
 ) -> "RunOptions":
     from inferometer_cli.local.prometheus_targets import PrometheusTargets
     from inferometer_cli.local.run import RunOptions
 
-    return RunOptions(PrometheusTargets(targets, run_labels(benchmark_run)[1]), agent, fleet_web)
+    labels = run_labels(run)[1]
+    return RunOptions(PrometheusTargets(targets, labels), agent, fleet_web, progress)
 
 
 def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool) -> None:
@@ -223,9 +252,8 @@ def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool) -> 
         # The table says it too; do not print it twice on a terminal.
         is_read = document.scenarios and not json and sys.stdout.isatty()
         if document.outcome.state != "Complete" and not is_read:
-            print_message(f"inferometer: {document.outcome.message}")
+            print_error(document.outcome.message)
     if paths is not None:
-        result, report = paths
-        print_message(f"\nresult  {result}\nreport  {report}")
+        print_paths(result=paths[0], report=paths[1])
     elif document.outcome.state not in {"Complete", "Refused"}:
         print_message("Nothing was measured, so no result was written.")

@@ -10,6 +10,7 @@ from inferometer_cli.exits import ExitCode, StopRequest, exit_code_of_signal
 from inferometer_cli.local.run import RunOptions, run_locally
 from inferometer_cli.progress import show_progress
 from inferometer_cli.terminal import error_console
+from inferometer_cli.time_left import RemainingTime
 
 
 def measure(
@@ -26,7 +27,8 @@ def measure(
                 loop.call_soon_threadsafe(stopped.set_result, _outcome_of(number))
 
         ending.notify(end)
-        with show_progress(error_console()) as watch:
+        remaining = RemainingTime(run)
+        with show_progress(error_console(), remaining, options.progress) as watch:
             return await run_locally(run, base=base, options=options, stopped=stopped, watch=watch)
 
     return asyncio.run(measured())

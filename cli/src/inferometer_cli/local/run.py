@@ -48,6 +48,7 @@ from inferometer_cli.local.server import (
 )
 from inferometer_cli.program import program_version
 from inferometer_cli.progress import ProgressCallback, WebPage
+from inferometer_cli.terminal import ProgressFormat
 
 _FINAL_REPORT_SECONDS = 2.0
 """How long the load generator may take to report what it measured, after SIGTERM."""
@@ -94,6 +95,8 @@ class RunOptions:
     """The URL of a running node agent; None to start one."""
     fleet_web: bool = False
     """Whether to serve Locust's web page while a fleet measures."""
+    progress: ProgressFormat = "auto"
+    """How the progress is written to standard error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,24 @@ async def start_server(
     )
 
 
+async def try_server(run: BenchmarkRun, base: Path, file: Path | None) -> Outcome | None:
+    """Start the server of a run as `start_server` does, and stop it once it is ready.
+
+    Return why it did not become ready, None if it did. Raises what `start_server` raises.
+    """
+    async with AsyncExitStack() as stack:
+        server = await start_server(run, base, file, stack, lambda _: None)
+        process = server.process
+        if process is None or server.ready_by is None:
+            return None
+        try:
+            async with asyncio.timeout_at(server.ready_by):
+                is_ready = await _wait_until_ready(process)
+        except TimeoutError:
+            raise _not_ready_error(run, process) from None
+        return None if is_ready else await wait_for_death(process)
+
+
 async def start_child(
     name: str,
     command: Sequence[str],
@@ -224,11 +242,12 @@ async def _announced_ports(process: ChildProcess, run: BenchmarkRun, ready_by: f
     return Listen(LOOPBACK.host, http_port, event["grpcPort"], http_port)
 
 
-async def _wait_until_ready(process: ChildProcess) -> None:
-    """Return once the server reports that it is ready, or closes its output."""
+async def _wait_until_ready(process: ChildProcess) -> bool:
+    """Return True once the server reports that it is ready, False if it closes its output."""
     async for line in process.lines():
         if json.loads(line)["event"] == "ready":
-            return
+            return True
+    return False
 
 
 def _not_ready_error(run: BenchmarkRun, process: ChildProcess) -> FailedError:

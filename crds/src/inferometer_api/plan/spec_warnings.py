@@ -6,6 +6,7 @@ The run is measured all the same. The warnings are noted in the result's environ
 from collections.abc import Iterator
 
 from inferometer_api.runtimes.table import RUNTIMES
+from inferometer_api.scenarios.planned_duration import planned_duration
 from inferometer_api.scenarios.table import SCENARIOS, effective_validity, fewest_clients
 from inferometer_api.spec.run import BenchmarkRun, Retention, RunSpec
 from inferometer_api.spec.scenario import Scenario
@@ -55,18 +56,14 @@ def _shares_connections(scenario: Scenario, spec: RunSpec) -> bool:
 
 def _short_deadline(spec: RunSpec) -> Iterator[str]:
     deadline = spec.active_deadline_seconds
-    least = spec.validity.repeats * sum(_least_seconds(each, spec) for each in spec.scenarios)
+    each_repeat = sum(planned_duration(each, spec).least_seconds for each in spec.scenarios)
+    least = spec.validity.repeats * each_repeat
     if least > deadline:
         yield (
             f"spec.activeDeadlineSeconds ({deadline}) is less than the {least:,.0f} s that the "
             "warm-ups and windows of all scenarios and repeats take at least: the run will be "
             "Failed (DeadlineExceeded)."
         )
-
-
-def _least_seconds(scenario: Scenario, spec: RunSpec) -> float:
-    validity = effective_validity(scenario, spec.validity)
-    return SCENARIOS[scenario.kind].least_seconds(scenario.profile, validity)
 
 
 def _scenario_warnings(scenario: Scenario, spec: RunSpec) -> Iterator[str]:

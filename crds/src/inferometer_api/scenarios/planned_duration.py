@@ -1,0 +1,40 @@
+"""Planned durations of the scenarios of a run."""
+
+from dataclasses import dataclass
+
+from inferometer_api.scenarios.table import SCENARIOS, effective_validity, step_settings
+from inferometer_api.spec.run import RunSpec
+from inferometer_api.spec.scenario import Scenario
+
+_PROBE_WARM_UP = 1.25
+"""A probe with its warm-up, in units of its longest window."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDuration:
+    """How long one repeat of a scenario takes, warm-up included."""
+
+    least_seconds: float
+    """If it becomes VALID; 0 for a search, which ends as soon as it knows its peak."""
+    most_seconds: float
+    """Until its limits end it, without the preparation of requests and the last replies."""
+
+
+def planned_duration(scenario: Scenario, spec: RunSpec) -> PlannedDuration:
+    """Return how long one repeat of a scenario takes.
+
+    At most: a warm-up until steady takes as long as a window may, a search ends after the probe in
+    which its time is over, and the idle power is measured before each step but a probe.
+    """
+    kind = SCENARIOS[scenario.kind]
+    validity = effective_validity(scenario, spec.validity)
+    most = float(validity.max_duration_seconds)
+    if kind.search is not None:
+        most += _PROBE_WARM_UP * kind.search(scenario.profile).max_seconds
+    elif validity.warm_up == "UntilSteady":
+        most += max(most, validity.warm_up_seconds)
+    else:
+        most += validity.warm_up_seconds
+    if kind.search is None and spec.telemetry.power != "Disabled":
+        most += spec.telemetry.idle_seconds * len(step_settings(scenario))
+    return PlannedDuration(kind.least_seconds(scenario.profile, validity), most)
