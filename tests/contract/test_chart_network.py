@@ -140,6 +140,23 @@ def test_nothing_else_is_let_through(scene: tuple[list[Json], Pod, str]) -> None
     assert not allowed(policies, stranger, operator, 8080)
 
 
+def test_an_operator_of_another_release_reaches_the_load_pods() -> None:
+    """It may take over runs. It is known by its component, in namespaces that an admin names."""
+    policies = of_kind(
+        rendered({"networkPolicies": {"operatorNamespaces": ["other", NAMESPACE]}}), "NetworkPolicy"
+    )
+    (deployment,) = of_kind(rendered(), "Deployment")
+    other = deployment["spec"]["template"]["metadata"]["labels"]
+    other = {**other, "app.kubernetes.io/instance": "other-release"}
+    load = a_pod(NAMESPACE, LOADGEN)
+    # What the other release lets its operator reach is a matter of its own policies.
+    for namespace in (NAMESPACE, "other"):
+        assert allowed(policies, Pod(namespace, other), load, LOADGEN_PORT), namespace
+    assert not allowed(policies, Pod("far", other), load, LOADGEN_PORT)
+    server = {**other, "app.kubernetes.io/component": "server"}
+    assert not allowed(policies, Pod("other", server), load, LOADGEN_PORT)
+
+
 def test_prometheus_reads_metrics_where_it_is_named() -> None:
     """Pods of the namespaces named reach load and server pods where metrics are, others do not."""
     policies = of_kind(

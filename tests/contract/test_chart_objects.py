@@ -180,6 +180,14 @@ def test_the_settings_are_the_operators(case: str) -> None:
     assert settings.allow_secrets is case.startswith("secrets")
 
 
+@pytest.mark.parametrize(("gpus", "ceilings"), [(0, {"gpus": 0}), ("", {}), (2, {"gpus": 2})])
+def test_a_ceiling_of_no_gpus_is_one(gpus: int | str, ceilings: Json) -> None:
+    """`gpus: 0` reaches the operator, which then refuses GPUs; 0 of anything else is no ceiling."""
+    objects = rendered_anew({"ceilings": {"gpus": gpus, "workers": 0}})
+    settings = Settings.model_validate(yaml.safe_load(settings_text(objects)))
+    assert settings.ceilings.model_dump(by_alias=True, exclude_none=True) == ceilings
+
+
 def test_every_value_reaches_the_settings() -> None:
     """What is settled for runs arrives in the operator's settings unchanged."""
     settings = Settings.model_validate(yaml.safe_load(settings_text(rendered("every value"))))

@@ -27,6 +27,8 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"maxConcurrentRuns": "2"}, "/maxConcurrentRuns", "integer"),
     ({"ceilings": {"worker": 3}}, "/ceilings", "worker"),
     ({"ceilings": {"workers": -1}}, "/ceilings/workers", "minimum"),
+    ({"ceilings": {"gpus": -1}}, "/ceilings/gpus", "minimum"),
+    ({"ceilings": {"gpus": "none"}}, "/ceilings/gpus", "maxLength"),
     ({"ceilings": {"cpu": "many"}}, "/ceilings/cpu", "pattern"),
     ({"externalAllowList": "models.example.com"}, "/externalAllowList", "array"),
     ({"externalAllowList": ["http://models.example.com/v2"]}, "/externalAllowList/0", "pattern"),

@@ -8,7 +8,10 @@ namespace: {{ . }}
 {{ end -}}
 maxConcurrentRuns: {{ .Values.maxConcurrentRuns }}
 {{- $ceilings := dict -}}
-{{- range $name, $most := .Values.ceilings | default dict }}{{ if $most }}{{ $_ := set $ceilings $name $most }}{{ end }}{{ end }}
+{{- range $name, $most := .Values.ceilings | default dict }}
+{{- /* 0 GPUs is a ceiling: it forbids them. 0 of anything else is none. */ -}}
+{{- if or $most (and (eq $name "gpus") (not (kindIs "string" $most)) (not (kindIs "invalid" $most))) }}{{ $_ := set $ceilings $name $most }}{{ end }}
+{{- end }}
 ceilings: {{ toJson $ceilings }}
 images:
   serving: {{ include "inferometer.image" (list . "serving") | quote }}

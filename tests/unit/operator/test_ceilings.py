@@ -70,6 +70,12 @@ _GPU = {"device": "GPU", "gpu": {"resource": "nvidia.com/gpu"}, "replicas": 4}
             {"gpus": 4},
             ("spec.server.gpu.count:", "request 4 GPUs", "ceiling of 3 "),
         ),
+        (
+            {"server": {**_GPU, "replicas": 1}},
+            {"gpus": 0},
+            {"gpus": 1},
+            ("spec.server.gpu.count:", "ceiling of 0 ", "ceilings.gpus"),
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) and value else None,
 )
