@@ -93,7 +93,7 @@ def test_the_children_stay_until_the_result_is_exported() -> None:
     assert cluster.says("Valid") == ("True", "AllValid")
     assert cluster.says("Finished") == ("False", "ResultPending")
     assert "kubectl logs a-run-loadgen-1 -n team -c exporter" in cluster.message("Finished")
-    assert queued_run(cluster.run).state == "inactive"
+    assert queued_run(cluster.run).state == "collecting"
     cluster.restart_operator()
     for _ in range(3):
         cluster.later(1000)

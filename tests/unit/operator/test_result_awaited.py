@@ -47,7 +47,7 @@ def test_a_result_is_awaited_until_it_is_kept(
     assert cluster.says("Finished") == ("False", "ResultPending")
     assert cluster.says("Measuring") == ("False", "Ended")
     assert (cluster.says(end) or ("",))[0] == "True"
-    assert queued_run(cluster.run).state == "inactive"
+    assert queued_run(cluster.run).state == "collecting"
     assert cluster.server in cluster.children
     for _ in range(3):
         cluster.later(1000)

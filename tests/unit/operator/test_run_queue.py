@@ -60,6 +60,7 @@ class _Woken:
 
 
 _FINISHED = {"type": "Finished", "status": "True"}
+_PENDING = {"type": "Finished", "status": "False", "reason": "ResultPending"}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,7 @@ _FINISHED = {"type": "Finished", "status": "True"}
         (_run("suspended", spec={"suspend": True}), "inactive"),
         (_begun("begun"), "admitted"),
         (_begun("ending", {"type": "Finished", "status": "False"}), "admitted"),
+        (_begun("result", _PENDING), "collecting"),
         (_begun("finished", _FINISHED), "inactive"),
         (_run("no nodes", status={"waitingForNodes": {"retryTime": "1"}}), "backing-off"),
         (_run("may retry", status={"waitingForNodes": {"attempts": 1}}), "waiting"),
@@ -309,8 +311,9 @@ def test_a_position_is_written_at_most_twice_a_minute() -> None:
     assert played.calls == [("r9", 0.0)]
 
 
-def _pausing(name: str, created: str = "1") -> dict[str, Any]:
-    return _run(name, created, status={"waitingForNodes": {"attempts": 1, "retryTime": "9"}})
+def _pausing(name: str, created: str = "1", attempts: int = 1) -> dict[str, Any]:
+    wait = {"attempts": attempts, "retryTime": "9"}
+    return _run(name, created, status={"waitingForNodes": wait})
 
 
 def test_a_run_that_found_no_nodes_frees_its_slot() -> None:
@@ -348,6 +351,53 @@ def test_the_end_of_a_run_wakes_the_first_that_pauses() -> None:
     played.queue.update(_begun("c"))
     played.queue.update(_pausing("c"))
     assert not played.queue.position("c").nodes_freed
+
+
+def test_a_run_whose_result_is_awaited_frees_its_slot_and_keeps_its_nodes() -> None:
+    """The next run may begin on other nodes; one that found none is woken once these are free."""
+    played = _Woken()
+    played.add(_begun("a"), _pausing("x", "2"), _run("next", "3"))
+    played.queue.update(_begun("a", _PENDING))
+    assert played.woken() == ["next"]
+    assert played.queue.position("next").admitted
+    played.queue.update(_begun("next"))
+    assert not played.queue.is_admitted("a")
+    assert not played.queue.position("x").nodes_freed
+    played.calls = []
+    played.queue.update(_begun("a", _FINISHED))
+    assert played.calls == [("x", 0.0)]
+    assert played.queue.position("x").nodes_freed
+
+
+def test_the_run_with_the_fewest_attempts_is_woken_first() -> None:
+    """One that no node will ever suit does not take the turn of each run that ends."""
+    played = _Woken(slots=3)
+    played.add(_begun("a"), _begun("b"), _begun("c"))
+    played.queue.update(_pausing("impossible", "1"))
+    played.queue.update(_pausing("younger", "2"))
+    woken = []
+    for number, ended in enumerate("abc"):
+        played.queue.update(_begun(ended, _FINISHED))
+        (uid, _), played.calls = played.calls[-1], []
+        woken.append(uid)
+        played.queue.update(_begun(uid))
+        played.queue.update(_pausing(uid, "12"[uid == "younger"], number + 2))
+    assert woken == ["impossible", "younger", "impossible"]
+
+
+def test_what_is_known_of_namespaces_is_bounded() -> None:
+    """The queue remembers when a namespace had its last turn, for the last 1,000 of them."""
+    queue = RunQueue(1, lambda *_: None)
+    for number in range(1200):
+        queue.update(
+            _in(f"n{number}", f"r{number}", status={"startTime": f"{number:04}"}) | {"spec": {}}
+        )
+        queue.remove(f"r{number}")
+    assert len(queue._served) == 1000
+    queue.update(_in("n1199", "late", "0"))
+    queue.update(_in("n0", "first", "1"))
+    assert queue.position("first").admitted
+    assert queue.position("late").ahead == "n0/first"
 
 
 def test_the_order_is_found_once_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,10 @@ _ENDS = (20, 50)
 costs a write for every run that begins, so that hundreds of runs have few."""
 
 
-QueueState = Literal["waiting", "backing-off", "admitted", "inactive"]
-"""backing-off: it found no nodes and pauses; inactive: finished, suspended, waiting for Kueue, or
-being deleted with nothing left to clean up."""
+QueueState = Literal["waiting", "backing-off", "admitted", "collecting", "inactive"]
+"""backing-off: it found no nodes and pauses; collecting: its result is awaited, and its pods have
+nodes, but it holds no slot; inactive: finished, suspended, waiting for Kueue, or being deleted with
+nothing left to clean up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +36,21 @@ class QueuedRun:
     state: QueueState
     begun: str = ""
     """Its startTime, empty before it begins."""
+    attempts: int = 0
+    """How often it found no nodes."""
 
 
 def queued_run(run: Json) -> QueuedRun:
     """Return the queue entry of a raw run, valid or not."""
-    metadata = run["metadata"]
+    metadata, status = run["metadata"], run.get("status") or {}
     return QueuedRun(
         uid=metadata["uid"],
         created=metadata.get("creationTimestamp", ""),
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         state=_state(run),
-        begun=str((run.get("status") or {}).get("startTime") or ""),
+        begun=str(status.get("startTime") or ""),
+        attempts=int((status.get("waitingForNodes") or {}).get("attempts") or 0),
     )
 
 
@@ -95,9 +99,11 @@ def _state(run: Json) -> QueueState:
     status = run.get("status") or {}
     conditions = status.get("conditions") or []
     finished: Json = next((each for each in conditions if each["type"] == "Finished"), {})
-    if finished.get("status") == "True" or finished.get("reason") == "ResultPending":
-        # A result may be awaited for long, and nothing of the run sends load.
+    if finished.get("status") == "True":
         return "inactive"
+    if finished.get("reason") == "ResultPending":
+        # A result may be awaited for long, and nothing of the run sends load.
+        return "collecting"
     if status.get("startTime"):
         return "admitted"
     accepted: Json = next((each for each in conditions if each["type"] == "Accepted"), {})

@@ -25,6 +25,9 @@ long, and after the longer time in any case."""
 _WRITES, _WRITES_SECONDS = 2, 75.0
 """A waiting run's position is written at most so many times in so many seconds: in a minute, though
 a write may take 15 s."""
+_WITH_NODES = frozenset({"admitted", "collecting"})
+"""States in which a run has pods, or may have some."""
+_MAX_SERVED = 1000
 _NEVER = float("-inf")
 
 
@@ -79,15 +82,13 @@ class RunQueue:
     def update(self, run: Json) -> None:
         """Add a run, or replace what is known of it."""
         queued = queued_run(run)
-        served = self._served.get(queued.namespace, "")
-        if queued.begun > served:
-            self._served[queued.namespace] = queued.begun
-            self._reorder()
+        if queued.begun > self._served.get(queued.namespace, ""):
+            self._note_served(queued)
         if queued.state == "inactive" or queued.uid in self._deactivated:
             self._remove(queued.uid)
             return
         changed = self._runs.get(queued.uid) != queued
-        if queued.state == "admitted" or (queued.state == "backing-off" and changed):
+        if queued.state in _WITH_NODES or (queued.state == "backing-off" and changed):
             self._clear(queued.uid)
         if changed:
             if queued.uid not in self._runs:
@@ -209,6 +210,13 @@ class RunQueue:
         self._order = None
         self._changed()
 
+    def _note_served(self, run: QueuedRun) -> None:
+        self._served[run.namespace] = run.begun
+        if len(self._served) > _MAX_SERVED:
+            # It counts as never served, which the one served longest ago nearly is.
+            del self._served[min(self._served, key=self._served.__getitem__)]
+        self._reorder()
+
     def _note_arrival(self) -> None:
         now = self._clock()
         if now >= self._arrived_at + _QUIET_SECONDS:
@@ -220,17 +228,21 @@ class RunQueue:
         run = self._runs.pop(uid, None)
         if run is not None:
             self._reorder()
-        if run is not None and run.state == "admitted":
+        if run is not None and run.state in _WITH_NODES:
             self._retry_first()
 
     def _retry_first(self) -> None:
-        """Wake the first run that backs off: the nodes of another one are free."""
+        """Wake a run that backs off: the nodes of another one are free.
+
+        It is the one with the fewest attempts: a run that no node suits would take every turn.
+        """
         pausing = (
             run
             for run in self._runs.values()
             if run.state == "backing-off" and run.uid not in self._nodes_freed
         )
-        for run in queue_order(pausing, self._served)[:1]:
+        in_order = queue_order(pausing, self._served)
+        for run in sorted(in_order, key=lambda each: each.attempts)[:1]:
             self._nodes_freed.add(run.uid)
             self._wake(run.uid, 0.0)
 
