@@ -1,12 +1,19 @@
 """A run belongs to the operator that its status names, as long as that one lives."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.errors import ApiError
-from inferometer_operator.wiring.ownership import UNCHANGED_SECONDS, Ownership
+from inferometer_operator.wiring.ownership import (
+    LOOK_SECONDS,
+    RENEW_SECONDS,
+    UNCHANGED_SECONDS,
+    Ownership,
+)
 
 BEGUN = "2026-01-31T12:00:00.000Z"
 OWN, OTHER, LOCAL = "bench/inferometer-operator", "else/x", "team/inferometer-operator"
@@ -45,6 +52,14 @@ class _Operator:
         self.ownership = Ownership(
             played, own, is_cluster_wide=is_cluster_wide, clock=lambda: self.leases.now
         )
+
+    def rests(self, version: str, seconds: float) -> str:
+        """Look at a run of OTHER again and again for so long; return to whom it is left then."""
+        until = self.leases.now + seconds
+        while self.leases.now < until:
+            self.leaves(OTHER, version)
+            self.leases.now += LOOK_SECONDS
+        return self.leaves(OTHER, version)
 
     def leaves(self, named: str | None = None, version: str = "1", **status: Any) -> str:
         """Return to whom it leaves a run whose status names this operator."""
@@ -153,13 +168,59 @@ def test_an_operator_whose_lease_is_forbidden_is_given_up_when_its_run_rests() -
     """Ten minutes without a change of the run; each change starts them anew."""
     operator = _Operator()
     operator.leases.forbidden.add(OTHER)
-    assert operator.leaves(OTHER) == OTHER
-    operator.leases.now += UNCHANGED_SECONDS - 1
-    assert operator.leaves(OTHER, "2") == OTHER
-    operator.leases.now += UNCHANGED_SECONDS - 1
+    assert operator.rests("1", UNCHANGED_SECONDS - LOOK_SECONDS) == OTHER
+    assert operator.rests("2", UNCHANGED_SECONDS - LOOK_SECONDS) == OTHER
+    operator.leases.now += LOOK_SECONDS - 1
     assert operator.leaves(OTHER, "2") == OTHER
     operator.leases.now += 1
     assert operator.leaves(OTHER, "2") == ""
+
+
+def test_time_without_a_look_gives_no_operator_up() -> None:
+    """If the API server did not answer, its run could not change."""
+    operator = _Operator()
+    operator.leases.forbidden.add(OTHER)
+    assert operator.leaves(OTHER) == OTHER
+    operator.leases.now += 10 * UNCHANGED_SECONDS
+    assert operator.rests("1", UNCHANGED_SECONDS - LOOK_SECONDS) == OTHER
+
+
+def test_a_run_that_rests_is_kept_by_the_operator_that_confirms_it() -> None:
+    """A namespace's own operator may not read the Lease of one of the cluster, which lives."""
+    owner, local = _Operator(is_cluster_wide=True), _Operator(LOCAL)
+    local.leases.forbidden.add(OWN)
+    status = RunStatus(start_time=BEGUN, phase="Complete")
+    version, now = 1, datetime(2026, 1, 31, 12, tzinfo=UTC)
+    for _ in range(400):
+        confirmed = owner.ownership.signed(status, now)
+        version += confirmed != status
+        status = confirmed
+        assert status.operator == OWN
+        assert local.leaves(OWN, str(version)) == OWN
+        local.leases.now += LOOK_SECONDS
+        now += timedelta(seconds=LOOK_SECONDS)
+    assert version == 1 + 400 * LOOK_SECONDS / RENEW_SECONDS
+
+
+def test_a_confirmation_is_written_only_for_others_that_cannot_read_the_lease() -> None:
+    """A run that waits costs no write, and neither does one of a namespace's own operator."""
+    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    waits, begun = RunStatus(), RunStatus(start_time=BEGUN)
+    everywhere, local = _Operator(is_cluster_wide=True).ownership, _Operator(LOCAL).ownership
+    assert everywhere.signed(waits, now) == RunStatus(operator=OWN)
+    assert everywhere.signed(begun, now).operator_renew_time is not None
+    assert local.signed(begun, now) == RunStatus(start_time=BEGUN, operator=LOCAL)
+    assert _Operator("").ownership.signed(begun, now) == begun
+
+
+def test_the_leases_that_are_remembered_are_bounded() -> None:
+    """A cluster may have had more namespaces than it has."""
+    operator = _Operator(is_cluster_wide=True)
+    for number in range(1200):
+        operator.leases.now += 0.001
+        metadata = {"uid": "u", "namespace": f"n{number}", "name": "a", "resourceVersion": "1"}
+        asyncio.run(operator.ownership.other_operator({"metadata": metadata, "status": {}}))
+    assert len(operator.ownership._leases) == 1000
 
 
 def test_a_cluster_wide_operator_lets_the_namespaces_own_go_first() -> None:

@@ -202,6 +202,10 @@ class RunStatus(Document):
     operator: Annotated[str, Field(max_length=317)] | None = None
     """Namespace and name of the Lease of the operator that carries the run out: NAMESPACE/NAME."""
 
+    operator_renew_time: Timestamp | None = None
+    """When an operator that serves every namespace last confirmed that it carries the run out. \
+Renewed every 4 min after the run has begun, for operators that may not read its Lease."""
+
     start_time: Timestamp | None = None
     """When the run left the queue and its first object was created. Removed when the run goes \
 back to the queue (suspended, or no nodes found); spec.activeDeadlineSeconds then counts anew."""

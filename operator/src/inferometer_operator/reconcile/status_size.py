@@ -53,6 +53,7 @@ def least_status(status: RunStatus, refusal: str) -> RunStatus:
     return RunStatus(
         phase=status.phase,
         operator=status.operator,
+        operator_renew_time=status.operator_renew_time,
         start_time=status.start_time,
         waiting_for_nodes=status.waiting_for_nodes,
         completion_time=status.completion_time,

@@ -8,19 +8,26 @@ lets only one of them take it. Of runs that have not begun, the namespace's own 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Literal
 
 from inferometer_api.plan.cluster_objects import LEASE
+from inferometer_api.status.run_status import RunStatus
+from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.conditions import is_true, read_status
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import Event
 
+RENEW_SECONDS: Final = 240.0
+"""How often an operator confirms in the status of a run that it still works on it."""
 LOOK_SECONDS: Final = 15.0
 """How often an operator looks whether another operator still lives, to which it left a run."""
 UNCHANGED_SECONDS: Final = 600.0
 """An operator whose Lease cannot be read is given up once its run has not changed for so long."""
+_MAX_LEASES = 1000
+_LONGEST_GAP_SECONDS = 4 * LOOK_SECONDS
 _READ_SECONDS = 5.0
 _DEFAULT_LEASE_SECONDS = 15.0
 _UNHELD_SECONDS = 15.0
@@ -51,6 +58,15 @@ class _SeenLease:
         return "alive" if now - self.changed_at < lives_for else "gone"
 
 
+@dataclass(slots=True)
+class _SeenVersion:
+    """The resourceVersion of a run, since when it is seen, and when this operator last looked."""
+
+    version: str
+    since: float
+    looked_at: float = 0.0
+
+
 class Ownership:
     """Decides which runs this operator leaves to others."""
 
@@ -71,8 +87,8 @@ class Ownership:
         self._is_cluster_wide = is_cluster_wide
         self._clock = clock
         self._leases: dict[str, _SeenLease] = {}
-        self._unchanged: dict[str, tuple[str, float]] = {}
-        """Versions of runs whose operator's Lease cannot be read, and when each was first seen."""
+        self._unchanged: dict[str, _SeenVersion] = {}
+        """Versions of runs whose operator's Lease cannot be read."""
 
     async def other_operator(self, run: Json) -> str:
         """Return the other operator to which a run is to be left; empty: this one works on it."""
@@ -94,18 +110,45 @@ class Ownership:
             case "unknown":
                 return named if self._changes(run) else ""
 
+    def signed(self, status: RunStatus, now: datetime) -> RunStatus:
+        """Return a status that names this operator, and confirms that it works on the run.
+
+        The confirmation is renewed before an operator that cannot read the Lease would take a run
+        whose status has no reason to change: its result is awaited, or its image is pulled.
+        """
+        if not self.own:
+            return status
+        renewed = parse_time(status.operator_renew_time)
+        if not self._is_cluster_wide or status.start_time is None:
+            # Others can read the Lease of a namespace, and take no notice of what has not begun.
+            time = None
+        elif renewed is None or not 0 <= (now - renewed).total_seconds() < RENEW_SECONDS:
+            time = format_time(now)
+        else:
+            time = status.operator_renew_time
+        return status.model_copy(update={"operator": self.own, "operator_renew_time": time})
+
     def forget(self, uid: str) -> None:
         """Forget a run that no longer exists."""
         self._unchanged.pop(uid, None)
 
     def _changes(self, run: Json) -> bool:
-        """Return whether a run has changed in the last minutes, as far as this operator saw."""
-        metadata = run["metadata"]
-        version, since = self._unchanged.get(metadata["uid"], ("", 0.0))
-        if version != metadata["resourceVersion"]:
-            since = self._clock()
-            self._unchanged[metadata["uid"]] = (metadata["resourceVersion"], since)
-        return self._clock() - since < UNCHANGED_SECONDS
+        """Return whether a run has changed in the last minutes, as far as this operator saw.
+
+        Time in which it did not look does not count: no operator could write then, if the API
+        server did not answer.
+        """
+        metadata, now = run["metadata"], self._clock()
+        seen = self._unchanged.get(metadata["uid"])
+        if (
+            seen is None
+            or seen.version != metadata["resourceVersion"]
+            or now - seen.looked_at > _LONGEST_GAP_SECONDS
+        ):
+            seen = _SeenVersion(metadata["resourceVersion"], now)
+            self._unchanged[metadata["uid"]] = seen
+        seen.looked_at = now
+        return now - seen.since < UNCHANGED_SECONDS
 
     async def _state(self, lease: str) -> _State:
         now, seen = self._clock(), self._leases.get(lease)
@@ -113,6 +156,8 @@ class Ownership:
         # A Lease that no operator held may have been acquired just now.
         if seen is None or is_old or (seen.spec is not None and seen.state(now) == "gone"):
             seen = self._leases[lease] = await self._read(lease, seen)
+            if len(self._leases) > _MAX_LEASES:
+                del self._leases[min(self._leases, key=lambda name: self._leases[name].read_at)]
         return seen.state(self._clock())
 
     async def _read(self, lease: str, before: _SeenLease | None) -> _SeenLease:
