@@ -325,6 +325,27 @@ def test_a_deleted_lease_is_created_again_by_its_holder() -> None:
     asyncio.run(deleted())
 
 
+def test_a_conflict_keeps_no_lease_from_its_release() -> None:
+    """A third client wrote it meanwhile: it is read again, and free at once."""
+    cluster = _Cluster()
+    left = [2]
+
+    def annotate() -> None:
+        if cluster.asked[-1] == "PUT" and left[0] and cluster.lease is not None:
+            left[0] -= 1
+            cluster.lease["metadata"] = {"resourceVersion": f"third-{left[0]}"}
+
+    async def released() -> None:
+        lease = _lease(cluster, lambda: 0.0)
+        await lease.acquire()
+        cluster.before_answer = annotate
+        await lease.release()
+
+    asyncio.run(released())
+    assert cluster.lease is not None
+    assert (left[0], cluster.lease["spec"]["holderIdentity"]) == (0, "")
+
+
 def test_a_write_of_a_third_client_costs_no_lease() -> None:
     """A conflict does not say that another operator leads."""
     cluster = _Cluster()

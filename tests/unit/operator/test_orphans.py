@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -145,8 +145,24 @@ def test_runs_of_which_nothing_can_be_deleted_keep_no_others_from_their_turn(
 
     monkeypatch.setattr("inferometer_operator.wiring.sweep.sweep", refused)
     monkeypatch.setattr("inferometer_operator.wiring.sweep._MAX_RUNS", 2)
-    _keep_swept(monkeypatch, connection, "abc")
+    _keep_swept(monkeypatch, connection, lambda: list("abc"))
     assert batches == [["a", "b"], ["c", "a"], ["b", "c"], ["a", "b"]]
+
+
+def test_a_run_is_swept_again_once_its_children_were_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of runs goes with their children."""
+    connection = _Connection([], [])
+    connection.rounds = 4
+    seen: list[list[str]] = [["a"], ["a"], [], ["a"]]
+    swept: list[list[str]] = []
+
+    async def nothing(*given: Any) -> set[str]:
+        swept.append(given[-1])
+        return set()
+
+    monkeypatch.setattr("inferometer_operator.wiring.sweep.sweep", nothing)
+    _keep_swept(monkeypatch, connection, lambda: seen.pop(0))
+    assert swept == [["a"], ["a"]]
 
 
 @pytest.mark.parametrize("code", [403, 503])
@@ -158,7 +174,7 @@ def test_older_servers_that_stay_keep_no_orphan_from_going(
     connection.lists["deployments"] = [_child("a", **_OWNED), _child("b", **_OWNED)]
     connection.refused["of-a"] = code
     connection.rounds = 3
-    logs = _keep_swept(monkeypatch, connection, ["gone"])
+    logs = _keep_swept(monkeypatch, connection, lambda: ["gone"])
     assert "of-a-load" in connection.deleted
     assert "of-b" in connection.deleted
     refusals = [each for each in logs if each["event"] == "older_servers_not_deleted"]
@@ -177,7 +193,7 @@ def test_a_list_of_older_servers_that_fails_is_tried_again(code: int | None, *, 
 
 
 def _keep_swept(
-    monkeypatch: pytest.MonkeyPatch, connection: _Connection, uids: Iterable[str]
+    monkeypatch: pytest.MonkeyPatch, connection: _Connection, unknown: Callable[[], list[str]]
 ) -> list[Any]:
     """Sweep as often as the connection has rounds; return the log."""
 
@@ -187,7 +203,7 @@ def _keep_swept(
             raise asyncio.CancelledError
 
     monkeypatch.setattr("inferometer_operator.wiring.sweep.asyncio.sleep", pause)
-    swept = keep_swept(connection, Writer(connection, "x"), None, lambda: list(uids))
+    swept = keep_swept(connection, Writer(connection, "x"), None, unknown)
     with capture_logs() as logs, contextlib.suppress(asyncio.CancelledError):
         asyncio.run(swept)
     return list(logs)

@@ -6,9 +6,9 @@ one compares only its own clock.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -17,6 +17,7 @@ from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 
 _CONFLICTS = 3
+_Result = TypeVar("_Result")
 _log = structlog.get_logger()
 
 
@@ -133,24 +134,31 @@ class Lease:
     async def release(self) -> None:
         """Let another operator take the Lease at once."""
         try:
-            lease = await self._connection.request("GET", self._path)
-            if lease["spec"].get("holderIdentity") == self._terms.identity:
-                await self._put(lease, holder="", seconds=1)
+            await self._retry_conflicts(self._release_once)
         except (ApiError, UnreachableError) as error:
             _log.warning("lease_release_failed", error=str(error))
 
+    async def _release_once(self) -> None:
+        lease = await self._connection.request("GET", self._path)
+        if lease["spec"].get("holderIdentity") == self._terms.identity:
+            await self._put(lease, holder="", seconds=1)
+
     async def try_acquire(self) -> bool:
-        """Take or renew the Lease if allowed; return whether this operator holds it.
+        """Take or renew the Lease if allowed; return whether this operator holds it."""
+        return await self._retry_conflicts(self._try_once)
+
+    async def _retry_conflicts(self, attempt: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Attempt a write again after conflicts.
 
         A conflict says only that someone wrote the Lease since it was read: it is read again.
         """
         for _ in range(_CONFLICTS):
             try:
-                return await self._try_once()
+                return await attempt()
             except ApiError as error:
                 if error.code != 409:
                     raise
-        return await self._try_once()
+        return await attempt()
 
     async def _try_once(self) -> bool:
         requested_at = self._clock()

@@ -11,12 +11,11 @@ from inferometer_operator.cluster.api_paths import api_path
 from inferometer_operator.cluster.connection import METADATA_LIST, ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.writer import Writer
+from inferometer_operator.reconcile.children import CHILD_KINDS, OPTIONAL_KINDS
 from inferometer_operator.reconcile.observed import ChildKind, Json
 from inferometer_operator.reconcile.orphans import older_servers, orphans
 from inferometer_operator.reconcile.plan import DeletionTarget
 
-SWEPT_KINDS: tuple[ChildKind, ...] = ("Job", "ConfigMap", "Service", "Workload")
-"""In the order of deletion: the Jobs' pods may disturb other runs, and hold its quota."""
 _SWEEP_SECONDS = 10.0
 _FORBIDDEN = 403
 _MAX_RUNS = 50
@@ -39,7 +38,9 @@ async def keep_swept(
     swept: set[str] = set()
     has_older, last = True, ""
     while True:
-        left = set(unknown()) - swept
+        there = set(unknown())
+        swept &= there
+        left = there - swept
         uids = sorted(left, key=lambda uid: (uid <= last, uid))[:_MAX_RUNS]
         if uids:
             last = uids[-1]
@@ -88,8 +89,8 @@ async def sweep(
     """
     labels = f"{MANAGED_BY_LABEL}={MANAGER},{RUN_UID_LABEL} in ({','.join(uids)})"
     left: dict[str, list[tuple[ChildKind, Json]]] = defaultdict(list)
-    for kind in SWEPT_KINDS:
-        if kind == "Workload" and not writer.children.run_uids(kind):
+    for kind in CHILD_KINDS:
+        if kind in OPTIONAL_KINDS and not writer.children.run_uids(kind):
             # Kueue may be absent, or the operator may have no rights to its objects.
             continue
         for each in await _list(connection, kind, namespace, labels):
