@@ -14,10 +14,12 @@ from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import Observed
 from inferometer_operator.reconcile.plan import DeletionTarget, Plan
 from inferometer_operator.settings import Settings
-from inferometer_operator.wiring import worker as worker_module
+from inferometer_operator.wiring import reconciler, run_failures, stop_request, worker
+from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.ownership import Ownership
+from inferometer_operator.wiring.reconciler import RunGoneError
 from inferometer_operator.wiring.run_queue import RunQueue
-from inferometer_operator.wiring.worker import Dependencies, RunGoneError, Worker
+from inferometer_operator.wiring.worker import Worker
 from support.waiting import until
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -42,6 +44,8 @@ class PlayedCluster:
         self.asked_to_stop = 0
         self.room = asyncio.Semaphore(1)
         self.observed_pods: tuple[dict[str, Any], ...] = ()
+        self.absent: set[str] = set()
+        """Names of children that are not there."""
         self.looks = 0
         """How often the run was observed."""
         self.written_by: Worker | None = None
@@ -59,7 +63,7 @@ class PlayedCluster:
     async def get_child(self, kind: str, _namespace: str, name: str, uid: str) -> Any:
         """Return each child until it is deleted."""
         target = (kind, name, f"{uid}-{kind}/{name}")
-        if target in self.removed:
+        if target in self.removed or name in self.absent:
             return None
         return {"kind": kind, "metadata": {"name": name, "uid": target[2]}}
 
@@ -108,8 +112,10 @@ class PlayedCluster:
     async def report_workload(self, *_: Any) -> None:
         """Report nothing."""
 
-    async def delete_targets(self, *_: Any) -> None:
-        """Delete nothing."""
+    async def delete_targets(self, _run: Any, plan: Plan) -> None:
+        """Delete what a plan deletes."""
+        for target in plan.delete:
+            await self.delete("", target)
 
     async def stop_load(self, *_: Any) -> bool:
         """Return whether it will stop."""
@@ -169,12 +175,14 @@ def worked(worker: Worker, true: Callable[[], bool], cluster: PlayedCluster | No
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Wait for nothing, and keep what is logged."""
-    for name in (
-        "_FIRST_PAUSE_SECONDS",
-        "_SLOT_SECONDS",
-        "_STOP_REQUEST_SECONDS",
-        "LOOK_SECONDS",
+    for module, names in (
+        (run_failures, ("_FIRST_PAUSE_SECONDS",)),
+        (reconciler, ("_BUSY_PAUSE_SECONDS", "_SLOT_SECONDS", "LOOK_SECONDS")),
+        (reconciler, ("STOP_REQUEST_SECONDS",)),
+        (stop_request, ("STOP_REQUEST_SECONDS",)),
+        (worker, ("LOOK_SECONDS",)),
     ):
-        monkeypatch.setattr(worker_module, name, 0.001)
+        for name in names:
+            monkeypatch.setattr(module, name, 0.001)
     with capture_logs():
         yield

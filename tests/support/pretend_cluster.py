@@ -17,6 +17,7 @@ from inferometer_api.plan.cluster_objects import (
     RESULT,
     RUN_UID_LABEL,
     SERVER,
+    begun_name,
     fleet_name,
     workload_name,
 )
@@ -122,6 +123,7 @@ class PretendCluster(PretendApi):
             "server": self.own(self.server),
             "load": self.own(self.load),
             "plan": self.own(f"ConfigMap/{name}-load"),
+            "begun": self.own(f"ConfigMap/{begun_name(name)}"),
             "fleet": self.own(f"Service/{fleet_name(name)}"),
             "workload": self.own(self.workload),
         }

@@ -22,20 +22,19 @@ from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.run_watch import watch_runs
 from inferometer_operator.cluster.writer import Writer
+from inferometer_operator.reconcile.children import CHILD_KINDS, OPTIONAL_KINDS, POD
 from inferometer_operator.reconcile.make_plan import make_plan
 from inferometer_operator.settings import Settings
+from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.health import Health, serve
 from inferometer_operator.wiring.metrics import exposition
 from inferometer_operator.wiring.observer import Observer
 from inferometer_operator.wiring.operator_stats import OperatorStats
 from inferometer_operator.wiring.ownership import Ownership
 from inferometer_operator.wiring.plan_executor import PlanExecutor
-from inferometer_operator.wiring.worker import Dependencies
 from inferometer_operator.wiring.worker_pool import WorkerPool
 
 _RUNS = "BenchmarkRun"
-_CHILDREN = ("Job", "Pod", "ConfigMap", "Service")
-_WORKLOADS = "Workload"
 _log = structlog.get_logger()
 
 
@@ -138,7 +137,8 @@ def _write_check(lease: LeaseThread | None) -> Callable[[], None]:
 
 def _child_kinds(settings: Settings) -> tuple[str, ...]:
     """Return the kinds of children to watch: without Kueue, the operator may not see Workloads."""
-    return (*_CHILDREN, _WORKLOADS) if settings.kueue.enabled else _CHILDREN
+    absent = frozenset() if settings.kueue.enabled else OPTIONAL_KINDS
+    return (*(kind for kind in CHILD_KINDS if kind not in absent), POD)
 
 
 async def _work(

@@ -393,6 +393,33 @@ def test_another_objects_workload_is_a_name_clash() -> None:
     assert list(cluster.children) == [_WORKLOAD]
 
 
+def test_a_run_waits_while_the_operator_may_not_see_workloads() -> None:
+    """It would bypass its quota otherwise. The condition names the rights; others are not held."""
+    cluster = PretendCluster(run={**for_kueue().run, "status": {}})
+    cluster.kueue = KueueObjects(refusal="workloads.kueue.x-k8s.io is forbidden.")
+    reason, message = _accepted(cluster.settle())
+    assert reason == "AdmissionPending"
+    assert "workloads.kueue.x-k8s.io is forbidden. Grant the operator the rights" in message
+    assert not cluster.children
+    cluster.kueue = KueueObjects()
+    assert list(cluster.later(5).children) == [_WORKLOAD]
+    other = a_cluster(kueue=KueueObjects(refusal="forbidden")).settle()
+    assert other.says("Accepted") == ("True", "Accepted")
+
+
+def test_an_operator_without_rights_ends_no_run_that_kueue_admitted() -> None:
+    """It does not see the Workload, which may be there."""
+    cluster = _measuring()
+    workload = cluster.children.pop(_WORKLOAD)
+    cluster.kueue = KueueObjects(refusal="forbidden")
+    cluster.settle()
+    assert cluster.says("Measuring") == ("True", "Measuring")
+    cluster.children[_WORKLOAD] = workload
+    cluster.kueue = KueueObjects({"default": a_flavor({})})
+    cluster.settle()
+    assert cluster.says("Measuring") == ("True", "Measuring")
+
+
 def test_a_run_without_the_label_knows_nothing_of_kueue() -> None:
     """It has no Workload."""
     cluster = a_cluster(kueue=KueueObjects()).settle()

@@ -30,6 +30,7 @@ _ENABLED = Settings.model_validate({**_IMAGES, "kueue": {"enabled": True}})
 _DISABLED = Settings.model_validate(_IMAGES)
 _FLAVOR = {"spec": {"nodeLabels": {"pool": "a"}}}
 _WAITS = QueuePosition(admitted=False)
+_FORBIDDEN = ApiError(403, "Forbidden", "no")
 _NOT_SERVED = ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
@@ -202,6 +203,32 @@ def test_a_cluster_without_kueue_does_not_hold_the_operator(
     assert (store.unserved, listed) == ({"Workload"}, True)
     store, _, listed = _watched(monkeypatch, [_NOT_SERVED, _NOT_SERVED], "Job")
     assert (store.unserved, listed) == (set(), False)
+
+
+def test_rights_that_are_missing_do_not_hold_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is forbidden is remembered in the API server's words, and read once it is granted."""
+    page = {"metadata": {"resourceVersion": "9"}, "items": [_workload()]}
+    script: list[Any] = [_FORBIDDEN]
+    store, _, listed = _watched(monkeypatch, script)
+    assert (store.forbidden, listed) == ({"Workload": "no"}, True)
+    store, _, listed = _watched(monkeypatch, [_FORBIDDEN, page])
+    assert (store.forbidden, len(store), listed) == ({}, 1, True)
+    # They may be withdrawn: what was there may be there yet.
+    store, _, _ = _watched(monkeypatch, [page, _FORBIDDEN])
+    assert (store.forbidden, len(store)) == ({"Workload": "no"}, 1)
+    store, _, listed = _watched(monkeypatch, [_FORBIDDEN, _FORBIDDEN], "Job")
+    assert (store.forbidden, listed) == ({}, False)
+
+
+def test_a_kueue_that_may_not_be_read_is_observed_as_such() -> None:
+    """No request is made, and the run's decision knows why."""
+    connection, store = _Connection({}), ChildStore()
+    store.forbidden["Workload"] = "no"
+    observer = _observer(connection, _ENABLED, store)
+    run = _run(**QUEUED_RUN_LABELS)
+    observed = asyncio.run(observer.observe(run, _WAITS, RunMemory()))
+    assert observed.kueue == KueueObjects(refusal="no")
+    assert connection.paths == []
 
 
 def test_kueue_may_be_installed_and_removed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,6 +167,7 @@ def test_children_are_read_without_a_request() -> None:
         "server": _SERVER,
         "load": _LOAD,
         "plan": {**_PLAN, "data": {"plan.json": "{}"}},
+        "begun": None,
         "workload": None,
     }
     assert [pod["metadata"]["name"] for pod in observed.pods] == ["l", "s"]

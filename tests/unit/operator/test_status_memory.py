@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from inferometer_api.status.run_status import NodeWait, RunStatus
 from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.reconcile.conditions import find_condition, read_status
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import Plan
@@ -177,7 +178,13 @@ class _Remembered(PretendCluster):
         plan = super().decided()
         self.api.write(plan.status)
         self.run = dict(self.api.memory.recalled())
-        return self.api.memory.guarded(plan, "a-run-load")
+        owner = Owner("a-run", "team", self.run["metadata"]["uid"])
+        return self.api.memory.guarded(plan, owner, self.observed().children)
+
+    @property
+    def record(self) -> str:
+        """The key of the record that the load's Job was created."""
+        return "ConfigMap/a-run-begun"
 
     @override
     def write_status(self, plan: Plan) -> None:
@@ -221,3 +228,33 @@ def test_a_run_that_ended_in_memory_is_not_measured_again() -> None:
     assert cluster.says("Finished") == ("True", "Complete")
     assert cluster.jobs_made == cluster.made[cluster.server] == 1
     assert cluster.load not in cluster.children
+    assert cluster.record not in cluster.children
+
+
+@pytest.mark.parametrize("when", ["while it measures", "after its end in memory"])
+def test_a_load_that_another_client_deletes_is_not_created_again(when: str) -> None:
+    """Nothing is taken from the moment its Job was made: a record of it is left for the next."""
+    cluster = _Remembered()
+    cluster.step()
+    cluster.api.error = _POLICY
+    cluster.settle().start_server().start_load().measure()
+    if when != "while it measures":
+        cluster.end_load()
+        for _ in range(3):
+            cluster.later(200).collect_garbage()
+        assert cluster.says("Finished") == ("True", "Complete")
+    assert find_condition(read_status(cluster.api.memory.stored), "Measuring") is None
+    cluster.children.pop(cluster.load)
+    cluster.pods = {name: pod for name, pod in cluster.pods.items() if "loadgen" not in name}
+    cluster.restart()
+    assert cluster.jobs_made == 1
+    gone = "LoadPodLost" if when == "while it measures" else "ServerDeleted"
+    assert cluster.says("Failed") == ("True", gone)
+    assert cluster.record not in cluster.children
+
+
+def test_no_record_is_made_while_statuses_are_taken() -> None:
+    """A run costs no write more."""
+    cluster = _Remembered()
+    cluster.settle().start_server().start_load().measure().end_load()
+    assert cluster.made[cluster.record] == 0

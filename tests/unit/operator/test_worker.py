@@ -46,6 +46,7 @@ def test_a_run_at_which_the_operator_always_fails_is_failed() -> None:
         ("Job", "a-load", "u-Job/a-load"),
         ("Job", "a-server", "u-Job/a-server"),
         ("ConfigMap", "a-load", "u-ConfigMap/a-load"),
+        ("ConfigMap", "a-begun", "u-ConfigMap/a-begun"),
         ("Service", "fleet-a", "u-Service/fleet-a"),
         ("Workload", "a-workload", "u-Workload/a-workload"),
     ]
@@ -271,23 +272,26 @@ def test_an_operator_that_is_deaf_is_not_ready_and_one_that_hangs_not_alive() ->
     assert health.alive()[0]
 
 
+class _Refusing(PlayedCluster):
+    """Takes no status, and notes what is to be made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[str] = []
+
+    @override
+    async def update_status(self, run: Any, plan: Plan) -> dict[str, Any]:
+        raise ApiError(422, "Invalid", "no")
+
+    @override
+    async def create_children(self, *args: Any) -> bool:
+        self.made.extend(child["metadata"]["name"] for child in args[1].create)
+        return False
+
+
 def test_a_worker_makes_no_load_while_no_status_is_taken() -> None:
     """An operator that starts later would not know of it."""
-    made: list[str] = []
-
-    class Refusing(PlayedCluster):
-        """Takes no status, and keeps what is to be made."""
-
-        @override
-        async def update_status(self, run: Any, plan: Plan) -> dict[str, Any]:
-            raise ApiError(422, "Invalid", "no")
-
-        @override
-        async def create_children(self, *args: Any) -> bool:
-            made.extend(child["metadata"]["name"] for child in args[1].create)
-            return False
-
-    cluster = Refusing()
+    cluster = _Refusing()
     assert cluster.run is not None
     cluster.run["status"] = {"startTime": BEGUN}
     children = tuple({"kind": "Job", "metadata": {"name": f"a-{of}"}} for of in ("server", "load"))
@@ -296,5 +300,22 @@ def test_a_worker_makes_no_load_while_no_status_is_taken() -> None:
         return Plan(read_status(run).model_copy(update={"phase": "Starting"}), create=children)
 
     worker, _ = a_worker(cluster, decide)
-    worked(worker, lambda: bool(made))
-    assert set(made) == {"a-server"}
+    worked(worker, lambda: bool(cluster.made))
+    assert set(cluster.made) == {"a-server"}
+
+
+def test_an_aborted_run_whose_status_is_refused_leaves_a_trace_of_its_load() -> None:
+    """The next operator, which may make a plan for it, measures nothing a second time."""
+    cluster = _Refusing()
+    assert cluster.run is not None
+    cluster.run["status"] = {"startTime": BEGUN}
+    cluster.absent = {"a-begun"}
+
+    def fails(*_: Any) -> Plan:
+        raise ZeroDivisionError
+
+    worker, _ = a_worker(cluster, fails)
+    worked(worker, lambda: bool(cluster.removed))
+    assert set(cluster.made) == {"a-begun"}
+    assert ("Job", "a-server", "u-Job/a-server") in cluster.removed
+    assert not [each for each in cluster.removed if each[1] == "a-load" and each[0] == "Job"]

@@ -24,8 +24,8 @@ from inferometer_operator.cluster.lease import LeaseLostError
 from inferometer_operator.reconcile.observed import Observed
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.wiring import worker_pool
+from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.ownership import Ownership
-from inferometer_operator.wiring.worker import Dependencies
 from inferometer_operator.wiring.worker_pool import WorkerPool
 from support.exported_runs import a_finished_run, operator_stats
 from support.played_cluster import SETTINGS, no_pauses

@@ -64,6 +64,11 @@ def load_name(run_name: str) -> str:
     return f"{_stem(run_name)}-load"
 
 
+def begun_name(run_name: str) -> str:
+    """Return the name of the ConfigMap that records that the run's load Job was created."""
+    return f"{_stem(run_name)}-begun"
+
+
 def fleet_name(run_name: str) -> str:
     """Return the name of the headless Service of a run's fleet.
 

@@ -28,6 +28,8 @@ class ChildStore:
         self._by_run: dict[str, set[Key]] = {}
         self.unserved: set[str] = set()
         """Kinds that are watched and whose API the cluster does not serve."""
+        self.forbidden: dict[str, str] = {}
+        """Kinds that the operator may not see now, with the API server's words."""
         self._deleted: dict[str, float] = {}
         """The version at which each object went, by UID."""
 

@@ -23,6 +23,7 @@ from inferometer_operator.cluster.connection import (
     ApiConnection,
 )
 from inferometer_operator.cluster.errors import ApiError, UnreachableError, api_error
+from inferometer_operator.reconcile.children import OPTIONAL_KINDS
 from inferometer_operator.reconcile.observed import Json
 
 WATCH_SECONDS: Final = 290
@@ -34,8 +35,6 @@ PAGE: Final = 100
 """Objects in one answer of a list: reading them takes milliseconds, and the Lease must be renewed
 meanwhile."""
 _BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
-_OPTIONAL = frozenset({"Workload"})
-"""Kinds that the cluster may not serve."""
 _UNSERVED = 2
 """Answers in a row that an optional kind is not served, before it counts as absent: an API server
 that starts may not serve it yet."""
@@ -92,6 +91,7 @@ class ChildWatch:
                 if self._version is None:
                     self._version = await self._list()
                     self._store.unserved.discard(self._kind)
+                    self._store.forbidden.pop(self._kind, None)
                     self.listed.set()
                 async for kind, found in self._events():
                     self._hear(kind, found)
@@ -102,15 +102,29 @@ class ChildWatch:
                 if isinstance(error, ApiError) and error.code == 410:
                     # Events were lost: all objects are listed again.
                     self._version = None
-                elif self._kind in _OPTIONAL and isinstance(error, ApiError) and error.code == 404:
+                elif self._is_optional(error, 404):
                     self._version = None
                     self._note_unserved(failures)
+                elif self._is_optional(error, 403):
+                    self._version = None
+                    self._note_forbidden(str(error))
                 else:
                     _log.warning("watch_broken", kind=self._kind, error=str(error))
                     retry_after = getattr(error, "retry_after_seconds", None) or 0.0
                 pause = _BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)]
                 failures += 1
                 await asyncio.sleep(max(pause, retry_after))
+
+    def _is_optional(self, error: Exception, code: int) -> bool:
+        return self._kind in OPTIONAL_KINDS and isinstance(error, ApiError) and error.code == code
+
+    def _note_forbidden(self, refusal: str) -> None:
+        """Take in that the operator may not see the kind: the others must not wait for it."""
+        self._on_event()
+        if self._kind not in self._store.forbidden:
+            _log.warning("kind_not_readable", kind=self._kind, error=refusal)
+        self._store.forbidden[self._kind] = refusal
+        self.listed.set()
 
     def _note_unserved(self, failures: int) -> None:
         """Take in that the API server does not know the kind: none of it can exist."""

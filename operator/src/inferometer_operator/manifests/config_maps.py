@@ -7,6 +7,7 @@ from inferometer_api.plan.cluster_objects import (
     LOADGEN,
     RESULT,
     RESULT_FILE,
+    begun_name,
     load_name,
     result_name,
 )
@@ -29,6 +30,17 @@ def plan_config_map(plan: LoadPlan, owner: Owner) -> Manifest:
         "metadata": child_metadata(owner, load_name(owner.name), LOADGEN),
         "immutable": True,
         "data": {PLAN_FILE: plan.model_dump_json(exclude_none=True)},
+    }
+
+
+def begun_config_map(owner: Owner) -> Manifest:
+    """Return the record that the run's load Job was created, for a status that no one takes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": child_metadata(owner, begun_name(owner.name), LOADGEN),
+        "immutable": True,
+        "data": {"job": load_name(owner.name)},
     }
 
 

@@ -29,12 +29,17 @@ from inferometer_operator.reconcile.workload_state import (
     assigned_flavors,
     condition_of,
     describe_eviction,
+    has_condition,
     is_active,
     is_for_kueue,
-    is_true,
     queue_name,
+    run_label,
 )
 
+_KUEUE_RIGHTS = (
+    "Grant the operator the rights that the chart creates with kueue.enabled, or set kueue.enabled "
+    "to false."
+)
 _KUEUE_SECONDS = 5.0
 """How often to look again for what no watch reports: classes and flavors."""
 
@@ -43,8 +48,15 @@ def await_admission(context: ReconcileContext) -> Plan | None:
     """Return the plan of a run that has not begun and waits for Kueue; None: it may go on."""
     held = context.observed.workload
     if not is_for_kueue(context):
-        leaves = held is not None and not is_deleting(held) and not queue_name(context)
+        leaves = held is not None and not is_deleting(held) and not queue_name(context.raw)
         return _leave_kueue(context) if leaves else _join_queue(context)
+    if context.observed.kueue is not None and context.observed.kueue.refusal:
+        # To begin would be to bypass its quota.
+        message = (
+            "The operator may not see Workloads, so Kueue cannot admit the run: "
+            f"{context.observed.kueue.refusal} {_KUEUE_RIGHTS}"
+        )
+        return _wait(context, "AdmissionPending", message, look_again_seconds=_KUEUE_SECONDS)
     if held is None or is_deleting(held):
         return _create(context, workload_name(context.name), goes=held is not None)
     return _await_workload(context, held) or _await_flavors(context, held) or _join_queue(context)
@@ -53,12 +65,11 @@ def await_admission(context: ReconcileContext) -> Plan | None:
 def accepted_condition(context: ReconcileContext) -> ConditionUpdate:
     """Return the condition Accepted of a run that begins."""
     if is_for_kueue(context):
-        message = (
-            f"The spec is valid and allowed. Kueue has admitted the run in {queue_name(context)}."
-        )
+        queue = queue_name(context.raw)
+        message = f"The spec is valid and allowed. Kueue has admitted the run in {queue}."
         return ConditionUpdate("Accepted", "True", "Admitted", f"{message} It begins.")
     message = "The spec is valid and allowed. The run begins."
-    if not queue_name(context):
+    if not queue_name(context.raw):
         return ConditionUpdate("Accepted", "True", "Accepted", message)
     why = (
         "Kueue is not installed in this cluster"
@@ -75,14 +86,14 @@ def workload_report(context: ReconcileContext) -> WorkloadReport | None:
     Finished frees its quota. PodsReady keeps a Kueue that waits for it from an eviction.
     """
     held, draft = context.observed.workload, context.draft
-    if held is None or is_deleting(held) or is_true(held, "Finished"):
+    if held is None or is_deleting(held) or has_condition(held, "Finished"):
         return None
     if is_decided(context.status) and _holds_no_node(context):
         reason = "Succeeded" if draft.is_true("Complete") else "Failed"
         cause = draft.find("Complete") or draft.find("Failed")
         message = "" if cause is None else cause.message[:1024]
         kind = "Finished"
-    elif draft.is_true("Measuring") and not is_true(held, "PodsReady"):
+    elif draft.is_true("Measuring") and not has_condition(held, "PodsReady"):
         kind, reason, message = "PodsReady", "PodsReady", "The run measures."
     else:
         return None
@@ -107,7 +118,7 @@ def _holds_no_node(context: ReconcileContext) -> bool:
 
 def _create(context: ReconcileContext, name: str, *, goes: bool) -> Plan:
     """Return the plan that creates the Workload, once an earlier one is gone."""
-    wanted = context.run.metadata.labels.get(PRIORITY_CLASS_LABEL, "")
+    wanted = run_label(context.raw, PRIORITY_CLASS_LABEL)
     found = None if context.observed.kueue is None else context.observed.kueue.priority_class
     if wanted and found is None:
         message = f"The WorkloadPriorityClass {wanted} of its label does not exist."
@@ -123,7 +134,7 @@ def _create(context: ReconcileContext, name: str, *, goes: bool) -> Plan:
         context.run,
         context.owner,
         context.settings,
-        queue=queue_name(context),
+        queue=queue_name(context.raw),
         priority=WorkloadPriority(wanted, int(found["value"])) if found is not None else None,
     )
     message = message if fault is None else fault.message
@@ -132,19 +143,19 @@ def _create(context: ReconcileContext, name: str, *, goes: bool) -> Plan:
 
 def _await_workload(context: ReconcileContext, held: Json) -> Plan | None:
     """Return the plan of a run whose Workload is not admitted, or no longer."""
-    name, reserved = str(held["metadata"]["name"]), is_true(held, "QuotaReserved")
+    name, reserved = str(held["metadata"]["name"]), has_condition(held, "QuotaReserved")
     if not is_active(held):
         if reserved:
             return fail(context, "Preempted", describe_eviction(held))
         message = f"The Workload {name} is deactivated (spec.active is false)."
         return _wait(context, "Inadmissible", message)
-    if is_true(held, "Finished") or (is_true(held, "Evicted") and reserved):
+    if has_condition(held, "Finished") or (has_condition(held, "Evicted") and reserved):
         # Kueue keeps the quota of an evicted Workload until its owner lets go of it.
         target = DeletionTarget("Workload", name, str(held["metadata"]["uid"]))
         message = f"{describe_eviction(held)} Nothing had begun: the run waits for Kueue again."
         # No watch reports the operator's own deletion.
         return _wait(context, "AdmissionPending", message, delete=(target,), look_again_seconds=0.1)
-    if is_true(held, "Admitted"):
+    if has_condition(held, "Admitted"):
         return None
     found = condition_of(held, "QuotaReserved")
     words = str(found.get("message") or "").strip()
@@ -158,7 +169,7 @@ def _await_workload(context: ReconcileContext, held: Json) -> Plan | None:
 
 def _waits(context: ReconcileContext) -> str:
     name = workload_name(context.name)
-    return f"The run waits in {queue_name(context)} for Kueue to admit its Workload {name}"
+    return f"The run waits in {queue_name(context.raw)} for Kueue to admit its Workload {name}"
 
 
 def _open_checks(held: Json) -> str:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from inferometer_api.plan.cluster_objects import (
+    begun_name,
     fleet_name,
     load_name,
     server_name,
@@ -22,9 +24,18 @@ _KINDS: dict[ChildRole, ChildKind] = {
     "load": "Job",
     "server": "Job",
     "plan": "ConfigMap",
+    "begun": "ConfigMap",
     "fleet": "Service",
     "workload": "Workload",
 }
+CHILD_KINDS: tuple[ChildKind, ...] = tuple(dict.fromkeys(_KINDS.values()))
+"""Every kind of the children, in the order of deletion."""
+OPTIONAL_KINDS: frozenset[ChildKind] = frozenset({"Workload"})
+"""Kinds of another project: the cluster may not serve them, or not let the operator see them."""
+QUOTA_KIND: ChildKind = "Workload"
+"""The kind of the child that holds quota for the pods: it goes after them."""
+POD: Literal["Pod"] = "Pod"
+"""The kind of the objects that the Jobs among the children create."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,7 @@ def child_names(run_name: str) -> tuple[ChildName, ...]:
         "load": load_name(run_name),
         "server": server_name(run_name),
         "plan": load_name(run_name),
+        "begun": begun_name(run_name),
         "fleet": fleet_name(run_name),
         "workload": workload_name(run_name),
     }

@@ -13,6 +13,7 @@ from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.ceilings import kept_seconds
 from inferometer_operator.reconcile.children import (
     KIND_WITH_PODS,
+    QUOTA_KIND,
     Children,
     deletion_targets,
     run_children,
@@ -209,7 +210,7 @@ def _clean_up(context: ReconcileContext, load: LoadState) -> Plan:
     if context.now < forced and (has_pods or waits):
         look = seconds_until(context.now, *waits, forced)
         # The quota of the Workload is for the pods.
-        targets = tuple(target for target in targets if target.kind != "Workload")
+        targets = tuple(target for target in targets if target.kind != QUOTA_KIND)
         return Plan(context.status, delete=targets, look_again_seconds=look)
     _report_finished(context)
     return _expire(context, Plan(context.status, delete=targets))

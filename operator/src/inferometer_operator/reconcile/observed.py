@@ -15,9 +15,10 @@ from inferometer_operator.reconcile.result_packer import ResultPacker
 Json = Mapping[str, Any]
 ChildKind = Literal["Job", "ConfigMap", "Service", "Workload"]
 """Kinds of the objects that the operator creates for a run, except for its results."""
-ChildRole = Literal["load", "server", "plan", "fleet", "workload"]
-"""Roles of these objects: the Jobs of load and server, the load generator's plan, the Service of a
-fleet, and the Workload by which Kueue admits the run."""
+ChildRole = Literal["load", "server", "plan", "begun", "fleet", "workload"]
+"""Roles of these objects: the Jobs of load and server, the load generator's plan, the record that
+the load's Job was created although no status can say so, the Service of a fleet, and the Workload
+by which Kueue admits the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ class KueueObjects:
     None: it does not exist, or cannot be read."""
     priority_class: Json | None = None
     """The WorkloadPriorityClass that the run's label names; read until its Workload exists."""
+    refusal: str = ""
+    """Why the operator may not see Workloads, in the API server's words."""
 
 
 @dataclass(frozen=True, slots=True)

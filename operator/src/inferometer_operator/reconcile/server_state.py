@@ -55,9 +55,11 @@ def server_state(context: ReconcileContext) -> ServerProgress:
 def job_was_created(context: ReconcileContext) -> bool:
     """Return whether the run's Job was ever created: then it is never created again.
 
-    Known from the cluster, or from a condition that is written only once the Job exists.
+    Known from the cluster, from a condition that is written only once the Job exists, or from the
+    record that stands for it.
     """
-    if context.observed.load_job is not None or load_pods(context):
+    observed = context.observed
+    if observed.load_job is not None or load_pods(context) or observed.children.get("begun"):
         return True
     measuring = context.draft.find("Measuring")
     return measuring is not None and measuring.status != "Unknown"

@@ -12,12 +12,17 @@ from inferometer_operator.reconcile.observed import Json
 
 def is_for_kueue(context: ReconcileContext) -> bool:
     """Return whether Kueue must admit the run."""
-    return bool(queue_name(context)) and context.observed.kueue is not None
+    return bool(queue_name(context.raw)) and context.observed.kueue is not None
 
 
-def queue_name(context: ReconcileContext) -> str:
-    """Return the LocalQueue in the run's label, empty without one."""
-    return context.run.metadata.labels.get(QUEUE_NAME_LABEL, "")
+def queue_name(run: Json) -> str:
+    """Return the LocalQueue in the label of a raw run, empty without one."""
+    return run_label(run, QUEUE_NAME_LABEL)
+
+
+def run_label(run: Json, name: str) -> str:
+    """Return a label of a raw run, empty without it."""
+    return str((run["metadata"].get("labels") or {}).get(name, ""))
 
 
 def eviction_fault(context: ReconcileContext) -> RunFault | None:
@@ -29,12 +34,12 @@ def eviction_fault(context: ReconcileContext) -> RunFault | None:
     if context.observed.kueue is None:
         return None
     if held is None or is_deleting(held):
-        if accepted is None or accepted.reason != "Admitted":
-            # It began without Kueue.
+        if accepted is None or accepted.reason != "Admitted" or context.observed.kueue.refusal:
+            # It began without Kueue, or it is unknown whether its Workload is there.
             return None
         gone = f"The Workload {workload_name(context.name)} was deleted, and its quota with it"
         return make_fault("Preempted", gone)
-    if is_true(held, "Admitted") and not is_true(held, "Evicted") and is_active(held):
+    if has_condition(held, "Admitted") and not has_condition(held, "Evicted") and is_active(held):
         return None
     return make_fault("Preempted", describe_eviction(held))
 
@@ -95,7 +100,7 @@ def condition_of(held: Json, kind: str) -> Json:
     return found
 
 
-def is_true(held: Json, kind: str) -> bool:
+def has_condition(held: Json, kind: str) -> bool:
     """Return whether a condition of a Workload is True."""
     return condition_of(held, kind).get("status") == "True"
 

@@ -7,7 +7,7 @@ from inferometer_api.status.run_status import RunStatus
 from inferometer_api.timestamps import format_time
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.writer import Writer
-from inferometer_operator.reconcile.children import child_names, deletion_targets
+from inferometer_operator.reconcile.children import Children, child_names, deletion_targets
 from inferometer_operator.reconcile.conditions import (
     ConditionUpdate,
     StatusDraft,
@@ -18,17 +18,24 @@ from inferometer_operator.reconcile.conditions import (
 from inferometer_operator.reconcile.observed import Json
 
 
-async def delete_children(reader: Reader, writer: Writer, run: Json) -> bool:
-    """Delete a run's children, whatever its spec says; return whether none was left."""
+async def find_children(reader: Reader, run: Json) -> Children:
+    """Return a run's children, whatever its spec says, in the order of deletion."""
     metadata = run["metadata"]
-    namespace, uid = metadata["namespace"], metadata["uid"]
-    children = []
-    for each in child_names(metadata["name"]):
-        child = await reader.get_child(each.kind, namespace, each.name, uid)
-        if child is not None:
-            children.append((each.role, child))
+    named = child_names(metadata["name"])
+    found = [
+        await reader.get_child(each.kind, metadata["namespace"], each.name, metadata["uid"])
+        for each in named
+    ]
+    return tuple(
+        (each.role, child) for each, child in zip(named, found, strict=True) if child is not None
+    )
+
+
+async def delete_children(reader: Reader, writer: Writer, run: Json) -> bool:
+    """Delete a run's children; return whether none was left."""
+    children = await find_children(reader, run)
     for target in deletion_targets(children):
-        await writer.delete(namespace, target)
+        await writer.delete(run["metadata"]["namespace"], target)
     return not children
 
 

@@ -1,15 +1,14 @@
 """Reads of Kueue's cluster-wide objects, which no watch delivers."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import structlog
 
-from inferometer_api.plan.cluster_objects import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from inferometer_api.plan.cluster_objects import PRIORITY_CLASS_LABEL
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import Json, KueueObjects
-from inferometer_operator.reconcile.workload_state import assigned_flavors
+from inferometer_operator.reconcile.workload_state import assigned_flavors, queue_name, run_label
 
 _log = structlog.get_logger()
 
@@ -25,9 +24,9 @@ async def read_kueue(
     reader: Reader, run: Json, workload: Json | None, memory: KueueMemory, *, reads: bool
 ) -> KueueObjects:
     """Return the assigned flavors and, until there is a Workload, the priority class of a run."""
-    if not reads or (workload is None and not _label(run, QUEUE_NAME_LABEL)):
+    if not reads or (workload is None and not queue_name(run)):
         return KueueObjects(dict(memory.flavors))
-    wanted = _label(run, PRIORITY_CLASS_LABEL)
+    wanted = run_label(run, PRIORITY_CLASS_LABEL)
     if workload is None:
         memory.flavors.clear()
         found = await _read(reader, "WorkloadPriorityClass", wanted) if wanted else None
@@ -51,8 +50,3 @@ async def _read(reader: Reader, kind: str, name: str) -> Json | None:
         _log.warning("kueue_object_not_readable", kind=kind, name=name, error=str(error))
         return None
     return found
-
-
-def _label(run: Json, name: str) -> str:
-    labels: Mapping[str, str] = run["metadata"].get("labels") or {}
-    return str(labels.get(name, ""))

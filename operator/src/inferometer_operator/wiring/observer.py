@@ -5,7 +5,6 @@ Children come from the store of the watches; requests are made for what no watch
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +18,7 @@ from inferometer_api.timestamps import parse_time
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.server_clock import local_time
-from inferometer_operator.reconcile.children import child_names
+from inferometer_operator.reconcile.children import QUOTA_KIND, child_names
 from inferometer_operator.reconcile.conditions import (
     find_condition,
     generation_of,
@@ -43,10 +42,8 @@ from inferometer_operator.reconcile.pods import (
     address,
     component,
     condition,
-    containers,
     has_started,
     is_left_behind,
-    is_live,
     main_container,
     master_pod,
     node,
@@ -57,26 +54,12 @@ from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.reconcile.sightings import sight
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
+from inferometer_operator.wiring.event_reads import WarningMemory, read_warnings
 from inferometer_operator.wiring.kueue_reads import KueueMemory, read_kueue
 
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
 LOOK_SECONDS = 5.0
 """How often a run that does not measure yet is observed: some faults appear in Events alone."""
-_MOST_LOGS_REQUESTED = 4
-"""Of many pods that hang, the first few explain why."""
-_FIRST_WARNINGS_SECONDS, _LONGEST_WARNINGS_SECONDS = 3.0, 60.0
-"""How long pods hang before Events are read, and then the longest pause; the pauses double."""
-
-
-@dataclass(slots=True)
-class _Warnings:
-    """The Events about objects that hang, and when to read them again."""
-
-    about: frozenset[str] = frozenset()
-    """UIDs of the objects that hang."""
-    due: float = 0.0
-    pause_seconds: float = 0.0
-    found: tuple[Json, ...] = ()
 
 
 @dataclass(slots=True)
@@ -92,7 +75,7 @@ class RunMemory:
     generation: int | None = None
     sightings: Sightings | None = None
     """Since when facts about the run's objects hold; None: not looked at yet."""
-    warnings: _Warnings = field(default_factory=_Warnings)
+    warnings: WarningMemory = field(default_factory=WarningMemory)
     kueue: KueueMemory = field(default_factory=KueueMemory)
 
 
@@ -141,7 +124,9 @@ class Observer:
             result_maps=await self.reader.list_result_maps(namespace, uid) if to_keep else (),
             events=()
             if finished or under_load
-            else await self._warnings(namespace, children, pods, memory.warnings),
+            else await read_warnings(
+                self.reader, namespace, children, pods, memory.warnings, self.clock()
+            ),
             service=service,
             agents=await list_agents(self.reader, self.settings, run, pods) if to_plan else None,
             behind_service=await self._backends(run, service, needed=to_plan),
@@ -207,8 +192,11 @@ class Observer:
         reads: bool,
     ) -> KueueObjects | None:
         """Return the objects of Kueue that the run needs; `reads`: until its pods are made."""
-        if not self.settings.kueue.enabled or "Workload" in self.reader.children.unserved:
+        store = self.reader.children
+        if not self.settings.kueue.enabled or QUOTA_KIND in store.unserved:
             return None
+        if refusal := store.forbidden.get(QUOTA_KIND):
+            return KueueObjects(dict(memory.flavors), refusal=refusal)
         return await read_kueue(self.reader, run, children.get("workload"), memory, reads=reads)
 
     async def _children(self, run: Json, *roles: ChildRole) -> dict[ChildRole, Json | None]:
@@ -238,33 +226,6 @@ class Observer:
         """Return the endpoints of a Service: those without a selector decide if it may be used."""
         by_slices = service is not None and not selects_pods(service)
         return await list_backends(self.reader, run) if needed or by_slices else None
-
-    async def _warnings(
-        self,
-        namespace: str,
-        children: Mapping[ChildRole, Json | None],
-        pods: tuple[Json, ...],
-        memory: _Warnings,
-    ) -> tuple[Json, ...]:
-        """Return why pods are not created or do not start, if any have been missing for long."""
-        about = [pod["metadata"]["uid"] for pod in pods if _hangs(pod)][:_MOST_LOGS_REQUESTED]
-        live = Counter(component(pod) for pod in pods if is_live(pod))
-        for job, of in ((children.get("server"), SERVER), (children.get("load"), LOADGEN)):
-            if job is not None and live[of] < job["spec"]["parallelism"]:
-                about.append(job["metadata"]["uid"])
-        now = self.clock()
-        if not memory.about & set(about):
-            memory.found, memory.pause_seconds = (), _FIRST_WARNINGS_SECONDS
-            memory.due = now + memory.pause_seconds
-        memory.about = frozenset(about)
-        if about and now >= memory.due:
-            memory.pause_seconds = min(2 * memory.pause_seconds, _LONGEST_WARNINGS_SECONDS)
-            memory.due = now + memory.pause_seconds
-            requests = (self.reader.list_warnings(namespace, uid) for uid in about)
-            memory.found = tuple(
-                event for found in await asyncio.gather(*requests) for event in found
-            )
-        return memory.found
 
     async def _report(self, pod: Json, memory: RunMemory) -> LoadReport | None:
         """Return the load generator's report; after its end, its termination message."""
@@ -329,14 +290,6 @@ def _is_fleet(run: Json) -> bool:
 def load_pods(pods: Iterable[Json]) -> list[Json]:
     """Return the load pods among a run's pods."""
     return [pod for pod in pods if component(pod) == LOADGEN]
-
-
-def _hangs(pod: Json) -> bool:
-    """Return whether a pod is bound to a node, and none of its containers has started."""
-    begun = any(
-        (each.get("state") or {}).keys() & {"running", "terminated"} for each, _ in containers(pod)
-    )
-    return bool(node(pod)) and not begun
 
 
 def ending(pod: Json) -> Json | None:

@@ -1,15 +1,18 @@
 """Memory of a status that the API server refuses: the run goes on from it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
 
+from inferometer_api.plan.cluster_objects import begun_name, load_name
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.manifests.config_maps import begun_config_map
+from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.reconcile.conditions import find_condition, is_decided, read_status
-from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.observed import ChildRole, Json
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.status_size import least_status
 from inferometer_operator.wiring.plan_executor import PlanExecutor
@@ -87,24 +90,27 @@ class StatusMemory:
             self._is_hidden = False
         return self.recalled()
 
-    def guarded(self, plan: Plan, load: str) -> Plan:
+    def guarded(self, plan: Plan, owner: Owner, children: Mapping[ChildRole, Json | None]) -> Plan:
         """Return what to carry out of a plan, so that no later operator measures a second time.
 
-        While no status at all is taken, the Job `load` is the one trace of a measurement: none is
-        made, and the one of a run that has ended is kept.
+        While no status at all is taken, the load's Job and a record of it are the only traces of a
+        measurement: no Job is made, the record is made if the Job exists, and those of a run that
+        has ended are kept. The record is there because any client may delete the Job.
         """
         if not self._is_hidden or _shows_load(read_status(self.stored)):
             return plan
-        job = ("Job", load)
+        traces = {("Job", load_name(owner.name)), ("ConfigMap", begun_name(owner.name))}
+        exists = children.get("load") is not None or _load_exists(plan.status)
+        is_new = exists and children.get("begun") is None
+        record = (begun_config_map(owner),) if is_new else ()
+        created = (each for each in plan.create if _key(each) not in traces)
         return replace(
             plan,
-            create=tuple(
-                each for each in plan.create if (each["kind"], each["metadata"]["name"]) != job
-            ),
+            create=(*created, *record),
             delete=tuple(
                 each
                 for each in plan.delete
-                if (each.kind, each.name) != job or not is_decided(plan.status)
+                if (each.kind, each.name) not in traces or not is_decided(plan.status)
             ),
         )
 
@@ -139,5 +145,14 @@ class StatusMemory:
 
 def _shows_load(status: RunStatus) -> bool:
     """Return whether a stored status keeps any operator from creating the load."""
+    return is_decided(status) or _load_exists(status)
+
+
+def _load_exists(status: RunStatus) -> bool:
+    """Return whether a status has the condition that is set once the load's Job exists."""
     measuring = find_condition(status, "Measuring")
-    return is_decided(status) or (measuring is not None and measuring.status != "Unknown")
+    return measuring is not None and measuring.status != "Unknown"
+
+
+def _key(child: Manifest) -> tuple[str, str]:
+    return str(child["kind"]), str(child["metadata"]["name"])

@@ -7,15 +7,17 @@ import structlog
 
 from inferometer_operator.cluster.child_watch import ChildChange
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
-from inferometer_operator.reconcile.children import KIND_WITH_PODS
+from inferometer_operator.reconcile.children import CHILD_KINDS, KIND_WITH_PODS, POD, QUOTA_KIND
 from inferometer_operator.reconcile.expiry import expires_at
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import seconds_until
+from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.observer import LOOK_SECONDS
+from inferometer_operator.wiring.reconciler import RunGoneError, version
 from inferometer_operator.wiring.run_queue import RunQueue
-from inferometer_operator.wiring.sweep import SWEPT_KINDS, keep_swept
+from inferometer_operator.wiring.sweep import keep_swept
 from inferometer_operator.wiring.work_queue import WorkQueue
-from inferometer_operator.wiring.worker import Dependencies, RunGoneError, Worker, version
+from inferometer_operator.wiring.worker import Worker
 
 _TASKS = 16
 """Steps at a time: most of a step waits for the API server."""
@@ -61,7 +63,7 @@ class WorkerPool:
         """
         await self._listed.wait()
         # What is left of a finished run may disturb the others, or hold their quota.
-        for uid in self._dependencies.reader.children.run_uids(KIND_WITH_PODS, "Pod", "Workload"):
+        for uid in self._dependencies.reader.children.run_uids(KIND_WITH_PODS, POD, QUOTA_KIND):
             if uid in self._finished:
                 self._work.add(uid)
         room = asyncio.Semaphore(_TASKS)
@@ -129,7 +131,7 @@ class WorkerPool:
         """Return the UIDs of runs that have children, but are not known to exist."""
         there = {uid for uid, worker in self._workers.items() if not worker.is_gone}
         return (
-            self._dependencies.reader.children.run_uids(*SWEPT_KINDS) - there - set(self._finished)
+            self._dependencies.reader.children.run_uids(*CHILD_KINDS) - there - set(self._finished)
         )
 
     async def _keep_positions(self) -> None:
