@@ -10,6 +10,7 @@ from inferometer_cli.commands import (
     compare,
     examples,
     models,
+    noise,
     preflight,
     report,
     result,
@@ -43,6 +44,7 @@ app.command(
 )(report.report)
 app.command("compare", short_help="Compare two results.", epilog=WHICH_RESULTS)(compare.compare)
 app.command("ab", short_help="Measure two variants in turn and judge the difference.")(ab.ab)
+app.command("noise", short_help="Measure how far figures differ from run to run here.")(noise.noise)
 app.command("serve", short_help="Serve one ONNX model over HTTP and gRPC.")(serve.serve)
 app.command("models", short_help="List the built-in models.")(models.models)
 app.command("examples", short_help="List the examples, or print one.")(examples.examples)

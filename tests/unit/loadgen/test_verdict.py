@@ -128,6 +128,7 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"step": a_step(windows=rising(0.12))},
     ),
     ("Unsteady", {"warmed_up": True}, {"warmed_up": False}),
+    ("SingleWindow", {"single_window": False}, {"single_window": True}),
     (
         "ServerStall",
         {"step": silent(1049 * MS), **CLOSED},

@@ -133,8 +133,8 @@ def test_a_search_has_one_row_and_a_sentence_with_its_bracket() -> None:
     text = printed(a_document(a_search()))
     assert text.count("probe") == text.count("probes")
     assert (
-        "The peak with p99 within 100 ms is 31.50 queries/s (95% confidence: 30.10 to 32.90)"
-        in text
+        "The peak with p99 within 100 ms is 31.50 queries/s "
+        "(95% bounds within this search: 30.10 to 32.90)" in text
     )
     assert (
         "4 probes, until probes at the two ends of the bracket would differ only by chance." in text

@@ -5,20 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.commands.compare import InconclusiveOption, end_by_gate, fraction
 from inferometer_cli.exits import RefusedError, StopRequest, deferred_signals, exit_code_of
 from inferometer_cli.run_file import SetOption, read_run_file
 from inferometer_cli.terminal import flushed_output, output_console, print_message
-
-if TYPE_CHECKING:
-    from inferometer_cli.local.run import RunOptions
 
 Variant = Literal["A", "B"]
 
@@ -146,8 +142,7 @@ def _measure_all(
     began = time.monotonic()
     for done, each in enumerate(left):
         _announce(each, planned[-1].round, done, len(left), time.monotonic() - began)
-        run = series.runs[each.variant]
-        document = measure(run, series.bases[each.variant], ending, _options(run))
+        document = measure(series.runs[each.variant], series.bases[each.variant], ending)
         if document.outcome.state != "Complete":
             print_message(f"inferometer: {document.outcome.message}")
             print_message(
@@ -158,13 +153,6 @@ def _measure_all(
         save_result(document, each.directory)
     for each in planned:
         series.measured[each.variant].append(_saved(each))
-
-
-def _options(run: BenchmarkRun) -> "RunOptions":
-    from inferometer_cli.local.prometheus_targets import PrometheusTargets
-    from inferometer_cli.local.run import RunOptions
-
-    return RunOptions(PrometheusTargets(None, run_labels(run)[1]))
 
 
 def _announce(each: _Measurement, rounds: int, done: int, count: int, spent: float) -> None:

@@ -178,6 +178,7 @@ def _measure(
 ) -> ExitCode:
     """Measure a run, keep and show its result, and return the exit code."""
     # Reports and tables are slow to import: not before the file is known to be valid.
+    from inferometer_cli.local.earlier_results import with_run_to_run_spread
     from inferometer_cli.local.measurement import measure
     from inferometer_cli.result_file import check_directory
 
@@ -186,6 +187,7 @@ def _measure(
     check_directory(directory)
     with deferred_signals() as ending:
         document = measure(run, base, ending, options)
+        document = with_run_to_run_spread(document, directory)
         _keep_and_show(document, directory, json=json)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
         print_error("Stopped after the last measurement; the result is complete.")

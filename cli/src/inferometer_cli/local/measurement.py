@@ -2,21 +2,33 @@
 
 import asyncio
 import signal
+from contextlib import nullcontext
 from pathlib import Path
 
+from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import ExitCode, StopRequest, exit_code_of_signal
+from inferometer_cli.local.prometheus_targets import PrometheusTargets
 from inferometer_cli.local.run import RunOptions, run_locally
-from inferometer_cli.progress import show_progress
+from inferometer_cli.progress import ProgressCallback, show_progress
 from inferometer_cli.terminal import error_console
 from inferometer_cli.time_left import RemainingTime
 
 
 def measure(
-    run: BenchmarkRun, base: Path, ending: StopRequest, options: RunOptions
+    run: BenchmarkRun,
+    base: Path,
+    ending: StopRequest,
+    options: RunOptions | None = None,
+    watch: ProgressCallback | None = None,
 ) -> ResultDocument:
-    """Measure a resolved run, whose paths are relative to `base`, until it or a signal ends it."""
+    """Measure a resolved run, whose paths are relative to `base`, until it or a signal ends it.
+
+    Without `options`, nothing beyond the run itself is requested. Progress goes to `watch`, or to
+    standard error.
+    """
+    chosen = options or RunOptions(PrometheusTargets(None, run_labels(run)[1]))
 
     async def measured() -> ResultDocument:
         loop = asyncio.get_running_loop()
@@ -27,9 +39,9 @@ def measure(
                 loop.call_soon_threadsafe(stopped.set_result, _outcome_of(number))
 
         ending.notify(end)
-        remaining = RemainingTime(run)
-        with show_progress(error_console(), remaining, options.progress) as watch:
-            return await run_locally(run, base=base, options=options, stopped=stopped, watch=watch)
+        bars = show_progress(error_console(), RemainingTime(run), chosen.progress)
+        with bars if watch is None else nullcontext(watch) as shown:
+            return await run_locally(run, base=base, options=chosen, stopped=stopped, watch=shown)
 
     return asyncio.run(measured())
 

@@ -110,7 +110,10 @@ class Environment(Document):
 
 
 class PercentileValue(Document):
-    """One percentile with its 95 % confidence bounds by order statistics."""
+    """One percentile with its 95 % bounds within this window, by order statistics.
+
+    They do not cover what differs from run to run.
+    """
 
     percentile: float
     """In percent: 99.9."""

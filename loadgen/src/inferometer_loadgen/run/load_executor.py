@@ -105,6 +105,7 @@ class LoadExecutor:
         return ScenarioConditions(
             kind=repeat.scenario.kind,
             rules=spec.validity.rules,
+            single_window=spec.validity.repeats == 1,
             spins=spec.load.pacing == "Spin",
             colocated=any(servers.are_colocated(node) for node in self._load_nodes()),
             not_guaranteed=servers.not_guaranteed(),

@@ -32,6 +32,8 @@ class ScenarioConditions:
     """What ended the scenario before its own limits did."""
     peak: Peak | None = None
     """Result of `findPeak`."""
+    single_window: bool = False
+    """Whether the scenario is measured only once."""
     spins: bool = False
     """Whether the load generator waits by spinning, without ever sleeping."""
 

@@ -347,6 +347,17 @@ RULES: tuple[VerdictRule, ...] = (
         once=search.bracket_open,
     ),
     VerdictRule(
+        name="SingleWindow",
+        effect="caution",
+        limit="at least 2 repeats (validity.repeats)",
+        source="by definition: the spread of one figure is unknown",
+        why="Its bounds hold within this window; how much the figures differ from run to run is "
+        "unknown.",
+        remedy="Set validity.repeats to 3 or more. inferometer noise shows how far the figures of "
+        "this machine wander.",
+        once=environment.single_window,
+    ),
+    VerdictRule(
         name="ServerColocated",
         effect="caution",
         limit="server and load generator run on different machines",

@@ -102,12 +102,21 @@ def _judge(
         outcome = "better" if (change > 0) == more_is_better else "worse"
     elif abs(change) + equal_within <= margin:
         outcome = "equal"
-    found = max(half, margin) + student_quantile(_POWER, freedom) * error
     return Judgement(
         outcome,
         math.exp(change),
         math.exp(change - half),
         math.exp(change + half),
         is_no_worse=(-change if more_is_better else change) + equal_within <= margin,
-        detectable=math.expm1(found),
+        detectable=detectable_change(error, freedom, rule),
     )
+
+
+def detectable_change(error: float, freedom: int, rule: MarginRule) -> float:
+    """Return the smallest true change, as a fraction, that is shown with a probability of 0.8.
+
+    `error` is the standard error of the logarithmic change, with `freedom` degrees of freedom.
+    """
+    shown = student_quantile((1 + rule.confidence) / 2, freedom) * error
+    threshold = max(shown, math.log1p(rule.margin))
+    return math.expm1(threshold + student_quantile(_POWER, freedom) * error)

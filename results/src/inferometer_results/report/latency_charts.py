@@ -107,7 +107,7 @@ def percentile_chart(result: ScenarioResult, bound: Bound | None) -> Chart | Non
         key="percentiles",
         title="Latency by percentile",
         caption="The latency that the given share of the answered queries did not exceed. Pale "
-        f"strokes are 95 % bounds.{bound_note}",
+        f"strokes are 95 % bounds within this window.{bound_note}",
         summary=" ".join(_spread(each.summary, unit, each.name) for each in times),
         x=percentile_axis("Percentile of queries (%)", max(t.summary.count for t in times)),
         y=_value_axis("Latency", values, unit),

@@ -44,7 +44,8 @@ def curve_chart(result: ScenarioResult) -> Chart | None:
     return Chart(
         key="curve",
         title="Latency over throughput",
-        caption="Each step has more clients than the previous one. Strokes are 95 % bounds.",
+        caption="Each step has more clients than the previous one. Strokes are 95 % bounds within "
+        "the step's window.",
         summary="" if result.knee is None else knee_sentence(result.knee),
         x=linear_axis("Throughput (queries/s)", rates.tolist()),
         y=drawn.axis,

@@ -46,7 +46,8 @@ def step_latency_chart(result: ScenarioResult) -> Chart | None:
     return Chart(
         key="step-latency",
         title=f"Latency by {_setting(result)}",
-        caption="Median and 99th percentile of whole queries. Strokes are 95 % bounds.",
+        caption="Median and 99th percentile of whole queries. Strokes are 95 % bounds within "
+        "the step's window.",
         summary=f"From {unit.named(min(known))} to {unit.named(max(known))}.",
         x=_categories(result),
         y=drawn.axis,

@@ -55,7 +55,7 @@ def peak_sentence(peak: Peak) -> str:
     known = ", without a bracket"
     if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
         low, high = significant(peak.low_qps, 4), significant(peak.high_qps, 4)
-        known = f" ({peak.confidence:.0%} confidence: {low} to {high})"
+        known = f" ({peak.confidence:.0%} bounds within this search: {low} to {high})"
     return f"The peak with {bound} is {peak_rate(peak)} queries/s{known}; {probes}, {_why(peak)}."
 
 

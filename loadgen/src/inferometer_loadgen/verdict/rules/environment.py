@@ -19,6 +19,12 @@ def server_restarted(conditions: ScenarioConditions) -> Violations:
         )
 
 
+def single_window(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if the scenario is measured only once."""
+    if conditions.single_window:
+        yield Violation("The scenario was measured once.", "1 repeat", "2 repeats")
+
+
 def server_colocated(conditions: ScenarioConditions) -> Violations:
     """Yield a violation if server and load generator share one machine."""
     if conditions.colocated:

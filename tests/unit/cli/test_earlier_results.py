@@ -1,0 +1,67 @@
+"""Earlier results of the same run name the spread from run to run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer_api.results.result import Finding, ResultDocument, Verdict
+from inferometer_cli.local.earlier_results import with_run_to_run_spread
+from inferometer_cli.result_file import save_result
+from support.results import a_result, a_run
+from support.steps import Load, a_step
+
+_SINGLE = [{"name": "latency", "singleStream": {}}]
+
+
+def a_single_run(milliseconds: float) -> ResultDocument:
+    """Return a run of one scenario, measured once."""
+    caution = Finding(rule="SingleWindow", message="once", figure="1 repeat", limit="2 repeats")
+    document = a_result(run=a_run(_SINGLE))
+    step = a_step(Load(service_milliseconds=milliseconds, seconds=4))
+    verdict = Verdict(state="VALID", cautions=[caution])
+    scenario = document.scenarios[0].model_copy(update={"steps": [step], "verdict": verdict})
+    return document.model_copy(update={"scenarios": [scenario]})
+
+
+def message(document: ResultDocument) -> str:
+    """Return the caution of the only scenario."""
+    (caution,) = document.scenarios[0].verdict.cautions
+    return caution.message
+
+
+def test_results_next_to_a_new_one_name_its_spread(tmp_path: Path) -> None:
+    """Two earlier ones and the new one; files of other programs are skipped."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "result.json").write_text("[]")
+    for number, milliseconds in enumerate((20, 21)):
+        save_result(a_single_run(milliseconds), tmp_path / f"run-{number}")
+    named = with_run_to_run_spread(a_single_run(22), tmp_path / "run-2")
+    assert "in 3 results of this run on this machine" in message(named)
+    assert str(tmp_path) in message(named)
+
+
+def test_renamed_results_in_the_same_directory_count(tmp_path: Path) -> None:
+    """A repeated --output renames the earlier result: both are results of this run."""
+    for milliseconds in (20, 21):
+        save_result(a_single_run(milliseconds), tmp_path / "out")
+    assert "in 3 results" in message(with_run_to_run_spread(a_single_run(22), tmp_path / "out"))
+
+
+@pytest.mark.parametrize("what", ["spec", "machine", "model"])
+def test_other_runs_do_not_count(tmp_path: Path, what: str) -> None:
+    """Another spec, another machine or another model file has another spread."""
+    new = a_single_run(22)
+    environment = new.environment
+    assert environment is not None
+    node = environment.node.model_copy(update={"hostname": "elsewhere"})
+    model = environment.model.model_copy(update={"sha256": "0" * 64})
+    changed: dict[str, dict[str, Any]] = {
+        "spec": {"run": a_run([{"name": "latency", "multiStream": {"samplesPerQuery": 2}}])},
+        "machine": {"environment": environment.model_copy(update={"node": node})},
+        "model": {"environment": environment.model_copy(update={"model": model})},
+    }
+    for number in range(3):
+        other = a_single_run(20 + number).model_copy(update=changed[what])
+        save_result(other, tmp_path / f"run-{number}")
+    assert with_run_to_run_spread(new, tmp_path / "new") == new
