@@ -13,7 +13,9 @@ from inferometer_api.results.result import (
     ErrorExample,
     NodeSample,
     NodeTelemetry,
+    OtherLoad,
     PercentileValue,
+    ProcessLoad,
     Step,
     Verdict,
     Window,
@@ -164,6 +166,18 @@ def rising(share: float, *, windows: int = 20) -> list[Window]:
 def client(**facts: Any) -> Step:
     """Return a step of 10 s with what became of the load generator."""
     return a_step(client=ClientHealth(**facts))
+
+
+def others(cores: float, *, busy: float = 2.0, node: str = "") -> OtherLoad:
+    """Return a machine of 2 CPUs on which others used so many cores."""
+    trainer = ProcessLoad(name="python3 train.py", processes=2, cpu_cores=cores)
+    return OtherLoad(
+        node=node,
+        cpu_count=2,
+        busy_cores=busy,
+        other_cores=cores,
+        processes=[] if node else [trainer],
+    )
 
 
 def workers(*starts_ns: int, lost: int = -1, cpu_seconds: float = 1.0) -> list[WorkerShare]:

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from inferometer_api.results.result import ResultDocument, Step, nanoseconds_at
+from inferometer_api.results.rule_pages import how_to_url
 from inferometer_api.results.search import RepeatSummary
 from inferometer_cli.energy_table import EnergyRow, print_energy
 from inferometer_cli.text_table import (
@@ -16,7 +17,14 @@ from inferometer_cli.text_table import (
     print_sentences,
     printable,
 )
-from inferometer_results.findings import LocatedFinding, cautions_of, entry_name, reasons_of
+from inferometer_results.findings import (
+    LocatedFinding,
+    RuleFindings,
+    by_rule,
+    cautions_of,
+    entry_name,
+    reasons_of,
+)
 from inferometer_results.headline import headline
 from inferometer_results.quantity import PERCENTILES, Unit, significant, time_unit
 from inferometer_results.wording.energy import mean_milliwatts, notes_of
@@ -138,10 +146,23 @@ def _sentences(document: ResultDocument) -> Iterator[Text]:
     for result in document.scenarios:
         for sentence in found_by(result):
             yield Text(printable(f"{entry_name(result)}: {sentence}"))
-    for reason in reasons_of(document):
-        yield _finding("INVALID", "red", reason)
+    reasons = by_rule(reasons_of(document))
+    for reason in reasons:
+        yield _reason(reason)
+    if reasons:
+        yield Text(f"What to do: {how_to_url(reasons[0].rule)}")
     for caution in cautions_of(document):
         yield _finding("caution", "yellow", caution)
+
+
+def _reason(reason: RuleFindings) -> Text:
+    """Return a rule's first finding in whole, and the figures of the others."""
+    text = _finding("INVALID", "red", reason.first)
+    others = [
+        f"{', '.join(place for _, place in each.places)} ({each.finding.figure})"
+        for each in reason.findings[1:]
+    ]
+    return text.append(printable(f" Also in {', '.join(others)}.") if others else "")
 
 
 def _finding(word: str, style: str, located: LocatedFinding) -> Text:

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from rich.console import Console
 from rich.text import Text
 
-from inferometer_api.results.result import Energy, ResultDocument, Step
+from inferometer_api.results.result import (
+    Energy,
+    Finding,
+    ResultDocument,
+    ScenarioResult,
+    Step,
+    Verdict,
+)
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_cli.cluster.status_table import print_figures
 from inferometer_cli.comparison_table import print_comparison
@@ -126,6 +133,36 @@ def test_reasons_are_printed_in_full() -> None:
     for result in document.scenarios:
         for finding in (*result.verdict.reasons, *result.verdict.cautions):
             assert f": {finding.message}\n" in printed
+
+
+def test_a_rule_of_several_scenarios_is_printed_once() -> None:
+    """The first finding is whole, the others are figures, and the how-to page follows."""
+
+    def busy(result: ScenarioResult, cores: float, steps: list[str]) -> ScenarioResult:
+        finding = Finding(
+            rule="BusyMachine",
+            message=f"Other processes used {cores} CPUs.",
+            figure=f"{cores} of 2 CPUs",
+            limit="0.2 CPUs",
+            step=steps[0] if steps else "",
+            steps=steps,
+        )
+        verdict = Verdict(state="INVALID", reasons=[finding])
+        return result.model_copy(update={"verdict": verdict})
+
+    document = a_result()
+    found = [([], 1.1), ([], 1.3), (["batch 1", "batch 8"], 1.2)]
+    scenarios = [
+        busy(result, cores, steps)
+        for result, (steps, cores) in zip(document.scenarios, found, strict=True)
+    ]
+    printed = _printed(document.model_copy(update={"scenarios": scenarios}), terminal=False)
+    assert (
+        "\nINVALID latency: Other processes used 1.1 CPUs. Also in traffic (1.3 of 2 CPUs), "
+        "throughput in 2 steps (1.2 of 2 CPUs).\n"
+        "What to do: https://inferometer.dev/docs/how-to/invalid.md#busymachine\n"
+    ) in printed
+    assert printed.count("Other processes used") == 1
 
 
 def test_a_valid_run_is_reported_as_valid() -> None:

@@ -20,6 +20,7 @@ from support.judged_steps import (
     held_down,
     lagging,
     names,
+    others,
     rising,
     silent,
     stopped,
@@ -30,7 +31,9 @@ from support.judged_steps import (
     workers,
 )
 
-PAGE = Path(__file__).parents[3] / "docs/reference/verdict.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "reference/verdict.md"
+HOW_TO = DOCS / "how-to/invalid.md"
 
 
 def test_a_step_without_fault_is_valid() -> None:
@@ -158,6 +161,16 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "ClientStall",  # in an open loop the latency includes every query that was due
         {"step": with_sleeping_client(2000 * MS)},
         {"step": with_sleeping_client(2000 * MS), **CLOSED},
+    ),
+    (
+        "BusyMachine",
+        {"step": a_step(dispatch_lag=times(6 * MS), other_load=[others(0.2)])},
+        {"step": a_step(dispatch_lag=times(6 * MS), other_load=[others(0.21)])},
+    ),
+    (
+        "BusyMachine",  # enough of the CPUs were free
+        {"step": a_step(dispatch_lag=times(6 * MS), other_load=[others(0.9, busy=0.99)])},
+        {"step": a_step(dispatch_lag=times(6 * MS), other_load=[others(0.9, busy=1.0)])},
     ),
     ("LagElsewhere", {"step": lagging(5 * MS)}, {"step": lagging(5 * MS + 1)}),
     (
@@ -298,6 +311,12 @@ def test_every_rule_has_a_case() -> None:
     """Every rule has a test of its limit."""
     cases = {rule for rule, *_ in VIOLATIONS} | {"NoReply"}
     assert cases == {rule.name for rule in RULES}
+
+
+def test_the_how_to_page_has_a_section_for_each_reason() -> None:
+    """Messages link to a section named after the rule; each reason has one, and no other rule."""
+    sections = re.findall(r"^### (\w+)$", HOW_TO.read_text(), re.MULTILINE)
+    assert sorted(sections) == sorted(rule.name for rule in RULES if rule.effect == "reason")
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -128,6 +128,34 @@ def test_scenarios_are_counted_once_whatever_their_repeats() -> None:
     assert both == "Both scenarios are invalid. a: x. b: y."
 
 
+def test_a_rule_of_several_scenarios_is_explained_once() -> None:
+    """The first scenario's sentence stands for all, and the last words link to its section."""
+    scenarios = [
+        ScenarioSummary(
+            name=name,
+            verdict="INVALID",
+            reasons=[f"Others used {cores} CPUs.", *more],
+            reason_rules=["BusyMachine", *["ErrorRate"] * len(more)],
+        )
+        for name, cores, more in (("a", 1.1, []), ("b", 1.2, ["Errors."]), ("c", 1.3, []))
+    ]
+    found = valid_condition(RunStatus(scenarios=scenarios), 3).message
+    assert found == (
+        "All 3 scenarios are invalid. a, b, c: Others used 1.1 CPUs. b: Errors. "
+        "See https://inferometer.dev/docs/how-to/invalid.md#busymachine."
+    )
+
+
+def test_a_summary_without_sentences_names_its_rules() -> None:
+    """A load generator whose report had to be shortened still says which rules were violated."""
+    short = ScenarioSummary(name="a", verdict="INVALID", reason_rules=["BusyMachine", "ErrorRate"])
+    found = valid_condition(RunStatus(scenarios=[short]), 1).message
+    assert found.startswith("The scenario is invalid. a: BusyMachine. ErrorRate. See https://")
+    bare = ScenarioSummary(name="a", verdict="INVALID")
+    found = valid_condition(RunStatus(scenarios=[bare]), 1).message
+    assert found == "The scenario is invalid. See the result for the reasons."
+
+
 def test_reasons_are_whole_sentences() -> None:
     """What does not fit is counted, and never cut in the middle of a word."""
     long = "A sentence. " * 33

@@ -5,11 +5,12 @@ The columns are those of a local run, as far as the summary in the status has th
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Literal
 
 from rich.console import Console
 from rich.text import Text
 
+from inferometer_api.results.rule_pages import how_to_url
+from inferometer_api.results.verdict_sentences import shared_reasons
 from inferometer_api.status.run_status import ScenarioSummary
 from inferometer_cli.cluster.api import Cluster
 from inferometer_cli.cluster.operator_state import operator_lines
@@ -27,8 +28,6 @@ from inferometer_cli.program import program_name
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 from inferometer_cli.text_table import Row, latency_headings, print_rows, print_sentences, printable
 from inferometer_results.quantity import DASH, Unit, significant, time_unit
-
-_Kind = Literal["reasons", "cautions"]
 
 
 def show_run(cluster: Cluster, run: SeenRun) -> None:
@@ -75,7 +74,7 @@ def print_figures(summaries: Sequence[ScenarioSummary], verdict: Text, console: 
         print_rows(_header(unit), [_row(summary, unit) for summary in summaries], console)
         console.print()
         print_energy([_spent(summary) for summary in summaries], (), console)
-    findings = (*_findings(summaries, "reasons"), *_findings(summaries, "cautions"))
+    findings = (*_reasons(summaries), *_cautions(summaries))
     print_sentences((verdict, *findings), console)
 
 
@@ -125,13 +124,25 @@ def _rate(milli_qps: int | None) -> str:
     return DASH if milli_qps is None else significant(milli_qps / 1000)
 
 
-def _findings(summaries: Sequence[ScenarioSummary], kind: _Kind) -> Iterator[Text]:
-    """Yield each sentence once, after the scenarios that it applies to."""
+def _reasons(summaries: Sequence[ScenarioSummary]) -> Iterator[Text]:
+    """Yield each rule once, after the scenarios that violate it; its page comes last."""
+    reasons = shared_reasons(summaries)
+    for reason in reasons:
+        yield _finding("INVALID", "red", reason.scenarios, reason.message)
+    if reasons and reasons[0].rule:
+        yield Text(f"What to do: {how_to_url(reasons[0].rule)}")
+
+
+def _cautions(summaries: Sequence[ScenarioSummary]) -> Iterator[Text]:
+    """Yield each caution once, after the scenarios that it applies to."""
     places: dict[str, list[str]] = {}
     for summary in summaries:
-        for message in summary.reasons if kind == "reasons" else summary.cautions:
+        for message in summary.cautions:
             places.setdefault(message, []).append(summary.name)
-    word, style = ("INVALID", "red") if kind == "reasons" else ("caution", "yellow")
     for message, names in places.items():
-        where = ", ".join(dict.fromkeys(names))
-        yield Text.assemble((word, style), f" {printable(where)}: {printable(message)}")
+        yield _finding("caution", "yellow", dict.fromkeys(names), message)
+
+
+def _finding(word: str, style: str, names: Iterable[str], message: str) -> Text:
+    where = printable(", ".join(names))
+    return Text.assemble((word, style), f" {where}: {printable(message)}")

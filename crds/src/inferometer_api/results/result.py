@@ -345,6 +345,36 @@ the worker with the largest share."""
     """Largest change of the wall clock against the monotonic clock from one second to the next."""
 
 
+class ProcessLoad(Document):
+    """CPU use of other processes with the same name."""
+
+    name: str
+    """Name of the program, with its script if it is an interpreter: "python3 train.py"."""
+    processes: Count = 1
+    """Number of processes with this name."""
+    cpu_cores: float
+
+
+class OtherLoad(Document):
+    """CPU use of other processes than the run's own on one machine, over a step with its warm-up.
+
+    Own processes are the load generator, the server, the node agent and the command that started
+    them.
+    """
+
+    node: str = ""
+    """Name of the Kubernetes node; empty for the machine of a local run."""
+    cpu_count: Count
+    """CPUs of the machine."""
+    busy_cores: float
+    """CPU seconds per second of all processes."""
+    other_cores: float
+    """CPU seconds per second of other processes."""
+    processes: list[ProcessLoad] = Field(default_factory=list)
+    """The other processes that used most, if they can be read: in local runs. Processes that end \
+during the step are not listed."""
+
+
 class WorkerShare(Document):
     """The part of one worker of a fleet in a step."""
 
@@ -423,6 +453,8 @@ loops. For a fleet, times below half a second may be missing."""
     early_stopping: EarlyStopping | None = None
     """Early stopping for the percentile that decides the verdict; absent if there is none."""
     client: ClientHealth = Field(default_factory=ClientHealth)
+    other_load: list[OtherLoad] = Field(default_factory=list)
+    """One for each machine of the load generator and the servers on which it is known."""
     workers: list[WorkerShare] = Field(default_factory=list)
     """One for each worker of a fleet."""
 
@@ -450,7 +482,10 @@ class Finding(Document):
     figure: str
     limit: str
     step: str = ""
-    """Label of the step that the finding is about; empty: the whole scenario."""
+    """Label of the step that the finding is about; empty: the whole scenario. If several steps \
+break the rule, the one that breaks it most."""
+    steps: list[str] = Field(default_factory=list)
+    """Labels of all steps that break the rule, if several but not all alike do."""
 
 
 class Verdict(Document):

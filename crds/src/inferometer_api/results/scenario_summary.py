@@ -25,6 +25,7 @@ def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
         peak_milli_qps=None if peak is None else round(peak * 1000),
         verdict=result.verdict.state,
         reasons=_sentences([finding.message for finding in result.verdict.reasons]),
+        reason_rules=[finding.rule[:64] for finding in result.verdict.reasons[:_MOST_MESSAGES]],
         cautions=_sentences([finding.message for finding in result.verdict.cautions]),
     )
     if len(result.steps) > 1:

@@ -89,6 +89,10 @@ class ScenarioSummary(Document):
     reasons: list[_Message] = Field(default_factory=list, max_length=16)
     """Why the scenario is INVALID: one sentence each."""
 
+    reason_rules: list[_Shown] = Field(default_factory=list, max_length=16)
+    """Names of the violated rules, in the order of the reasons. docs/how-to/invalid.md has a \
+section for each."""
+
     cautions: list[_Message] = Field(default_factory=list, max_length=16)
     """Conditions under which the figures hold: one sentence each."""
 

@@ -20,6 +20,7 @@ from inferometer_loadgen.requests.pool import InputSources
 from inferometer_loadgen.run.environment import fell_back
 from inferometer_loadgen.run.executor import CUTS_SHORT, RunContext, ScenarioRepeat, StepEnd
 from inferometer_loadgen.run.load_step import EndOnInterruption, LoadStepRunner
+from inferometer_loadgen.run.other_load import scope_of
 from inferometer_loadgen.run.step_telemetry import RunTelemetry
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.knee import find_knee
@@ -81,6 +82,7 @@ class LoadExecutor:
             telemetry=self._telemetry,
             progress=run.progress,
             observers=[run.live, run.progress, EndOnInterruption(run.interruption)],
+            other_load=scope_of(run.plan, colocated=self._is_colocated()),
         )
         return list(notes)
 
@@ -107,12 +109,15 @@ class LoadExecutor:
             rules=spec.validity.rules,
             single_window=spec.validity.repeats == 1,
             spins=spec.load.pacing == "Spin",
-            colocated=any(servers.are_colocated(node) for node in self._load_nodes()),
+            colocated=self._is_colocated(),
             not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),
             compute_nodes_fell_back=max(fell_back(each) or 0 for each in self._descriptions),
             energy_requested=spec.telemetry.power == "Auto",
         )
+
+    def _is_colocated(self) -> bool:
+        return any(self._run.servers.are_colocated(node) for node in self._load_nodes())
 
     def _load_nodes(self) -> frozenset[str | None]:
         """Return the nodes that load comes from; None if a node is not known."""

@@ -16,6 +16,7 @@ from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.silences import longest_ns
 from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
 from inferometer_loadgen.run.executor import Interruption
+from inferometer_loadgen.run.other_load import OtherLoadScope, OtherLoadWatch, other_loads
 from inferometer_loadgen.run.resource_usage import ResourceUsage
 from inferometer_loadgen.run.step_controller import StepController
 from inferometer_loadgen.run.step_result import Metered, Span, summarize, unanswered
@@ -47,6 +48,7 @@ class LoadStepRunner:
     progress: ProgressReporter
     observers: Sequence[StepObserver]
     """Observers of every step, besides those that it makes for each."""
+    other_load: OtherLoadScope
 
     async def run(self, scenario: str, plan: StepPlan) -> StepOutcome:
         """Measure one step. Raises what `DriverFactory.prepare` raises."""
@@ -55,8 +57,9 @@ class LoadStepRunner:
         telemetry = self.telemetry.step(is_probe=plan.is_probe)
         window = _WindowRecord(driver.recorder)
         usage = ResourceUsage(self.server_process_ids, driver.client)
+        others = OtherLoadWatch(self.other_load)
         observers = _Observers(
-            [*self.observers, _GarbageFreeze(), controller, telemetry, window, usage]
+            [*self.observers, _GarbageFreeze(), controller, telemetry, window, usage, others]
         )
         driver.observer = observers
         try:
@@ -65,7 +68,7 @@ class LoadStepRunner:
             with observers.watching(DrivenStep(scenario, plan, driver)):
                 end = await driver.run()
                 over = controller.over()
-                used = usage.totals()
+                used, other_load = usage.totals(), others.total()
                 # An interrupt from here on ends a step that is over: its figures are kept.
                 await telemetry.settled()
         finally:
@@ -85,6 +88,8 @@ class LoadStepRunner:
             connections=driver.connection_count,
             workers=driver.workers,
         )
+        loads = other_loads(other_load, step.telemetry, step.duration_nanoseconds)
+        step = step.model_copy(update={"other_load": loads})
         left = unanswered(tallied)
         measurement = Measurement(plan, step, end, left, warmed_up=controller.warmed_up)
         return StepOutcome(end, over, measurement, driver.last_error)

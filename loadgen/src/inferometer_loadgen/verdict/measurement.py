@@ -69,6 +69,10 @@ class Violation(NamedTuple):
     sentence: str
     figure: str
     limit: str
+    excess: float = 0.0
+    """How many times the limit the figure is, to compare steps; 0 if it is not a number."""
+    subject: str = ""
+    """Node or GPU that the violation is about, if there may be several."""
 
 
 Violations = Iterator[Violation]

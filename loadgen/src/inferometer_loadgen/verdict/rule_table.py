@@ -35,12 +35,23 @@ class VerdictRule:
     """One sentence: why a violation matters."""
     remedy: str
     per_step: Callable[[Measurement, ScenarioConditions], Violations] | None = None
-    """Check of one step."""
+    """Check of one step. BusyMachine has no check of its own: it explains other reasons."""
     once: Callable[[ScenarioConditions], Violations] | None = None
     """Check of the whole scenario."""
 
 
 RULES: tuple[VerdictRule, ...] = (
+    VerdictRule(
+        name="BusyMachine",
+        effect="reason",
+        limit="if the load generator is late or the server slow, other processes use at most 10 % "
+        "of the machine's CPUs",
+        source="chosen: 10 %, more than an idle system uses, half of the CPUs in use by all, below "
+        "which a free one is at hand, and 90 % for a slow server, which has other causes too; the "
+        "kernel reports the figures (/proc/stat)",
+        why="Server and load generator wait while others run, and that is in the latency.",
+        remedy="Stop the other processes, or measure on an idle machine.",
+    ),
     VerdictRule(
         name="EndedEarly",
         effect="reason",

@@ -7,9 +7,12 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from inferometer_api.results.rule_pages import how_to_url
 from inferometer_api.results.verdict_sentences import (
+    SharedReason,
     invalid_sentence,
     scenario_count,
+    shared_reasons,
     valid_sentence,
 )
 from inferometer_api.status.condition_reasons import ReasonName
@@ -118,10 +121,9 @@ def valid_condition(status: RunStatus, scenarios: int) -> ConditionUpdate:
     # Of the repeats of a scenario, the first INVALID one gives the reasons.
     invalid = {each.name: each for each in reversed(status.scenarios) if each.verdict == "INVALID"}
     if invalid:
-        reasons = " ".join(
-            f"{each.name}: {_shortened(each.reasons)}" for each in reversed(invalid.values())
-        )
-        message = f"{invalid_sentence(len(invalid), scenarios)} {reasons}"
+        # A rule that several scenarios violate is explained once, by the first of them.
+        reasons = shared_reasons(reversed(invalid.values()))
+        message = f"{invalid_sentence(len(invalid), scenarios)} {_explained(reasons)}"
         return ConditionUpdate("Valid", "False", "Invalid", message)
     if (measured := _measured(status)) < scenarios:
         message = f"The summary has {measured} of {scenario_count(scenarios)}."
@@ -153,10 +155,19 @@ def _measured(status: RunStatus) -> int:
     return len({each.name for each in status.scenarios})
 
 
+def _explained(reasons: list[SharedReason]) -> str:
+    """Return the reasons after the scenarios that they apply to, and where to read on."""
+    if not reasons:
+        return "See the result for the reasons."
+    by_scenarios: dict[tuple[str, ...], list[str]] = {}
+    for each in reasons:
+        by_scenarios.setdefault(each.scenarios, []).append(each.message)
+    text = " ".join(f"{', '.join(key)}: {_shortened(some)}" for key, some in by_scenarios.items())
+    return f"{text} See {how_to_url(reasons[0].rule)}." if reasons[0].rule else text
+
+
 def _shortened(reasons: list[str]) -> str:
     """Return the first reasons as a whole, with the number of those left out."""
-    if not reasons:
-        return "see the result."
     shown, left = reasons[:1], _MAX_REASON_CHARACTERS - len(reasons[0])
     for reason in reasons[1:]:
         left -= len(reason)

@@ -34,6 +34,7 @@ def dispatch_lag(measurement: Measurement, _: ScenarioConditions) -> Violations:
             f"The load generator was late: {_lag_clause(late)}.",
             format_milliseconds(late.lag_ns),
             format_milliseconds(late.limit_ns),
+            late.lag_ns / late.limit_ns,
         )
 
 
@@ -50,6 +51,7 @@ def lag_elsewhere(measurement: Measurement, _: ScenarioConditions) -> Violations
             f"{_lag_clause(late[0])}.",
             format_milliseconds(late[0].lag_ns),
             format_milliseconds(late[0].limit_ns),
+            late[0].lag_ns / late[0].limit_ns,
         )
 
 
@@ -79,6 +81,7 @@ def client_throttled(measurement: Measurement, _: ScenarioConditions) -> Violati
             "the measurement; the limit is 0.1 %.",
             f"{100 * share:.3g} %",
             "0.1 %",
+            share / THROTTLED_LIMIT,
         )
 
 
@@ -94,6 +97,7 @@ def client_starved(measurement: Measurement, _: ScenarioConditions) -> Violation
             "which queries were under way; the limit is 10 %.",
             figure,
             "10 %",
+            share / STARVED_LIMIT,
         )
     if isinstance(measurement.plan.loop, Closed):
         waiting = [health for health, _ in load_processes(step) if _explains_lag(step, health)]
@@ -156,6 +160,7 @@ def _late_wake_ups(
             f"{format_milliseconds(limit)}.",
             format_milliseconds(late),
             format_milliseconds(limit),
+            late / limit,
         )
 
 
@@ -195,6 +200,7 @@ def client_cpu(measurement: Measurement, conditions: ScenarioConditions) -> Viol
             f"{CPU_LIMIT:g}.",
             f"{cores:.2f} cores",
             f"{CPU_LIMIT:g} cores",
+            cores / CPU_LIMIT,
         )
 
 
@@ -209,6 +215,7 @@ def client_steal(measurement: Measurement, _: ScenarioConditions) -> Violations:
             "machine to other guests; the limit is 1 %.",
             f"{100 * share:.3g} %",
             "1 %",
+            share / STEAL_LIMIT,
         )
 
 
@@ -223,6 +230,7 @@ def clock_jump(measurement: Measurement, _: ScenarioConditions) -> Violations:
             f"{format_milliseconds(CLOCK_JUMP_LIMIT_NS)}.",
             format_milliseconds(abs(jump_ns)),
             format_milliseconds(CLOCK_JUMP_LIMIT_NS),
+            abs(jump_ns) / CLOCK_JUMP_LIMIT_NS,
         )
 
 

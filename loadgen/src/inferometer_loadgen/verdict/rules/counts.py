@@ -35,6 +35,7 @@ def min_duration(measurement: Measurement, _: ScenarioConditions) -> Violations:
             f"is required{_sufficient_samples(measurement)}.",
             format_seconds(duration),
             format_seconds(least),
+            least / max(1, duration),
         )
 
 
@@ -57,6 +58,7 @@ def min_queries(measurement: Measurement, _: ScenarioConditions) -> Violations:
             f"{found} queries were measured{early}; at least {least} are required.",
             str(found),
             str(least),
+            least / max(1, found),
         )
     elif is_cut and _is_recorded(measurement.plan):
         yield Violation(
@@ -84,6 +86,7 @@ def error_rate(measurement: Measurement, _: ScenarioConditions) -> Violations:
             f"0.1 %.{f' First error of kind {most}: {first}' if first else ''}",
             share,
             "0.1 %",
+            counts.failed / counts.queries / ERROR_RATE_LIMIT,
         )
 
 
@@ -97,6 +100,7 @@ def replies_changed(measurement: Measurement, _: ScenarioConditions) -> Violatio
             f"outputs; none may. {_first_message(measurement.step, 'content')}".rstrip(),
             f"{changed} replies",
             "0 replies",
+            changed,
         )
 
 

@@ -36,6 +36,7 @@ def latency_bound(measurement: Measurement, _: ScenarioConditions) -> Violations
             f"{format_milliseconds(bound)}.",
             format_milliseconds(found),
             format_milliseconds(bound),
+            found / bound,
         )
 
 
@@ -100,6 +101,7 @@ def small_sample(measurement: Measurement, conditions: ScenarioConditions) -> Vi
                 f"P{value.percentile:g}; {least} are required.",
                 f"{latency.count} answers",
                 f"{least} answers",
+                least / max(1, latency.count),
             )
 
 
@@ -124,6 +126,7 @@ def unsteady(measurement: Measurement, _: ScenarioConditions) -> Violations:
         "the window to the last; the limit is 10 %.",
         f"{100 * abs(found.change):.3g} %",
         "10 %",
+        abs(found.change) / STEADY_LIMIT,
     )
 
 

@@ -34,6 +34,8 @@ def server_throttled(measurement: Measurement, _: ScenarioConditions) -> Violati
                 f"time, {100 * share:.3g} % of what they could have used; the limit is 1 %.",
                 f"{100 * share:.3g} %",
                 "1 %",
+                share / THROTTLED_LIMIT,
+                node.node,
             )
 
 
@@ -47,6 +49,8 @@ def cpu_steal(measurement: Measurement, _: ScenarioConditions) -> Violations:
                 "guests; the limit is 1 %.",
                 f"{100 * share:.3g} %",
                 "1 %",
+                share / STEAL_LIMIT,
+                node.node,
             )
 
 
@@ -65,6 +69,8 @@ def gpu_throttled(measurement: Measurement, _: ScenarioConditions) -> Violations
                     f"{100 * share:.3g} % of the samples; the limit is 10 %.",
                     f"{100 * share:.3g} %",
                     "10 %",
+                    share / GPU_THROTTLED_LIMIT,
+                    f"{gpu} on {node.node}",
                 )
 
 

@@ -117,4 +117,5 @@ def connection_wait(measurement: Measurement, _: ScenarioConditions) -> Violatio
             "connection was free; the limit is 1 %.",
             share,
             "1 %",
+            counts.waited_for_connection / due / CONNECTION_WAIT_LIMIT,
         )

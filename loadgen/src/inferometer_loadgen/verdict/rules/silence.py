@@ -65,6 +65,7 @@ def server_stall(measurement: Measurement, _: ScenarioConditions) -> Violations:
             f"{format_seconds(silence.limit_ns)}.",
             format_seconds(silence.length_ns),
             format_seconds(silence.limit_ns),
+            silence.length_ns / silence.limit_ns,
         )
 
 
@@ -79,6 +80,7 @@ def client_stall(measurement: Measurement, _: ScenarioConditions) -> Violations:
             f"{format_seconds(silence.limit_ns)}.",
             format_seconds(silence.length_ns),
             format_seconds(silence.limit_ns),
+            silence.length_ns / silence.limit_ns,
         )
 
 
