@@ -20,8 +20,8 @@ from support.onnx_models import identity, save
 
 CALM: dict[str, Any] = {"server": {"targetQps": 20}}
 """A scenario that leaves the cores to other runs."""
-BRIEF = ("preparing requests", "waiting for the last replies")
-"""Stages that are mostly over before progress is shown again."""
+BRIEF = ("preparing requests", "waiting for the last replies", "warning: ")
+"""Stages that are mostly over before progress is shown again, and what other tests cause."""
 
 
 @pytest.fixture(scope="module")

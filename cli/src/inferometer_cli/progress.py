@@ -27,7 +27,18 @@ class WebPage:
         return f"Locust's web page shows the fleet: {self.url}"
 
 
-ProgressCallback = Callable[[ProgressReport | WebPage | str], None]
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """A warning that stays on the screen."""
+
+    text: str
+
+    def sentence(self) -> str:
+        """Return the line to print."""
+        return f"warning: {self.text}"
+
+
+ProgressCallback = Callable[[ProgressReport | WebPage | Warn | str], None]
 """Receives the load generator's progress, or a sentence about an earlier stage."""
 
 _BAR_WIDTH = 12
@@ -67,8 +78,8 @@ class _LiveBar:
         self._remaining = remaining
         self._task: TaskID = bars.add_task("starting", total=None, facts="")
 
-    def __call__(self, event: ProgressReport | WebPage | str) -> None:
-        if isinstance(event, WebPage):
+    def __call__(self, event: ProgressReport | WebPage | Warn | str) -> None:
+        if isinstance(event, WebPage | Warn):
             self._bars.console.print(event.sentence(), highlight=False)
             return
         if isinstance(event, str):
@@ -95,8 +106,8 @@ class _PlainLines:
         self._last_where = ""
         self._next_at_seconds = 0.0
 
-    def __call__(self, event: ProgressReport | WebPage | str) -> None:
-        if isinstance(event, WebPage):
+    def __call__(self, event: ProgressReport | WebPage | Warn | str) -> None:
+        if isinstance(event, WebPage | Warn):
             self._say(event.sentence())
             return
         if isinstance(event, str):
@@ -122,9 +133,12 @@ class _JsonLines:
     def __init__(self, remaining: RemainingTime) -> None:
         self._remaining = remaining
 
-    def __call__(self, event: ProgressReport | WebPage | str) -> None:
+    def __call__(self, event: ProgressReport | WebPage | Warn | str) -> None:
         if isinstance(event, WebPage):
             print_event("fleetWeb", url=event.url)
+            return
+        if isinstance(event, Warn):
+            print_event("warning", message=event.text)
             return
         if isinstance(event, str):
             print_event("stage", message=event)

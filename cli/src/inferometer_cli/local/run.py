@@ -37,6 +37,7 @@ from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local.agent import Metering, find_agent, plan_metering
 from inferometer_cli.local.child_process import ChildProcess, describe_exit
 from inferometer_cli.local.files import credentials, inputs_file, trace_files
+from inferometer_cli.local.machine_check import MachineCheck
 from inferometer_cli.local.prometheus_targets import PrometheusTargets
 from inferometer_cli.local.server import (
     TargetServer,
@@ -47,7 +48,7 @@ from inferometer_cli.local.server import (
     with_last_output,
 )
 from inferometer_cli.program import program_version
-from inferometer_cli.progress import ProgressCallback, WebPage
+from inferometer_cli.progress import ProgressCallback, Warn, WebPage
 from inferometer_cli.terminal import ProgressFormat
 
 _FINAL_REPORT_SECONDS = 2.0
@@ -157,7 +158,7 @@ async def _run(work: _Work, stopped: End) -> Outcome:
             started = await _first_of(ends, _start(work, file, stack))
             if isinstance(started, Outcome):
                 return started
-            server, metered = started
+            server, metered, warnings = started
             plan = load_plan(
                 run,
                 place="Local",
@@ -170,7 +171,7 @@ async def _run(work: _Work, stopped: End) -> Outcome:
                 server_process_ids=[] if server.process is None else [server.process.process_id],
                 agents=metered.agents,
                 unmetered=metered.unmetered,
-                notes=local_notes(run),
+                notes=[*local_notes(run), *warnings],
                 run_id=work.reports.run_id,
                 started_at=work.reports.started_at,
             )
@@ -193,8 +194,9 @@ def _fleet(work: _Work) -> PlannedFleet | None:
 
 async def _start(
     work: _Work, file: Path | None, stack: AsyncExitStack
-) -> tuple[TargetServer, Metering]:
-    """Start the server and the node agent at the same time."""
+) -> tuple[TargetServer, Metering, list[str]]:
+    """Start the server and the node agent at the same time; return warnings about the machine."""
+    check = MachineCheck()
     targets = stack.enter_context(work.options.targets)
     agent = await find_agent(
         work.options.agent_url, is_launched=is_launched(work.run.spec), stack=stack
@@ -205,7 +207,10 @@ async def _start(
         targets.add("server", server.metrics_address)
     for planned in metered.agents:
         targets.add("node agent", planned.url.removeprefix("http://"))
-    return server, metered
+    warnings = await check.warnings()
+    for warning in warnings:
+        work.watch(Warn(warning))
+    return server, metered, warnings
 
 
 async def _load(
