@@ -10,10 +10,12 @@ import yaml
 from hypothesis import given, settings
 from typing_extensions import override
 
-from inferometer_api.results.result import Finding, ResultDocument, Verdict
+from inferometer_api.results.result import Finding, ResultDocument, Verdict, percentile_of
+from inferometer_api.results.search import RepeatFigure, RepeatSummary
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import External
 from inferometer_results.report import render_report
+from inferometer_results.report.cards import NO_BOUNDS, cards
 from support.any_results import any_results
 from support.report_pages import alone, titles
 from support.results import (
@@ -26,6 +28,8 @@ from support.results import (
 )
 
 _VOID = {"meta"}
+_DOCS = "https://inferometer.dev/docs/"
+"""The only place that links lead to; the page loads nothing from it."""
 _INLINE = {"a", "b", "span", "code"}
 _SCRIPT = "<script>alert(1)</script>"
 
@@ -96,13 +100,14 @@ def test_any_document_renders_and_cannot_inject(document: ResultDocument) -> Non
     ids=["three", "valid", "long", "refused", "interrupted"],
 )
 def test_the_page_loads_nothing(document: ResultDocument) -> None:
-    """The page has no external sources or links, a policy that blocks them, and at most 1.5 MB."""
+    """The page has no external sources, a policy that blocks them, and at most 1.5 MB."""
     html = render_report(document)
     assert len(html.encode()) < 1_500_000
     outward = [
         value
         for name, value in _Page(html).attributes
-        if name in {"src", "href", "srcset", "data", "action"} and not (value or "").startswith("#")
+        if name in {"src", "href", "srcset", "data", "action"}
+        and not (value or "").startswith(("#", _DOCS))
     ]
     assert outward == []
     assert not re.search(r"@import|url\(", html)
@@ -116,11 +121,15 @@ def test_the_same_result_gives_the_same_page() -> None:
     assert render_report(again) == render_report(document)
 
 
-def test_an_invalid_run_starts_with_its_reasons() -> None:
-    """The verdict comes first, then each reason with its figure and limit."""
+def test_a_page_answers_first() -> None:
+    """Verdict and figures come first, then contents, reasons, cautions, charts and tables."""
     document = a_result()
     text = _page(document).text
-    order = ["INVALID", "Reasons for INVALID", "Cautions", "At a glance", "Summary", "Environment"]
+    order = [
+        *("INVALID", "At a glance", "p99 latency", "Contents"),
+        *(document.scenarios[1].verdict.reasons[0].message, "Cautions do not change the verdict"),
+        *("Over time", "Every scenario and step", "Frequency governor"),
+    ]
     places = [text.index(part, text.index("Measured")) for part in order]
     assert places == sorted(places)
     for result in document.scenarios:
@@ -135,7 +144,56 @@ def test_a_shared_caution_is_listed_once() -> None:
     message = document.scenarios[0].verdict.cautions[0].message
     text = _page(document).text
     assert text.count(message) == 1
-    assert f"latency, traffic, throughput {message}" in text
+    assert "CoLocated latency, traffic, throughput found same node" in text
+
+
+def test_cautions_are_folded_and_reasons_are_not() -> None:
+    """Each rule is one line with a link to its page; only reasons show their messages at first."""
+    html = render_report(a_result())
+    folded = re.findall(r"<details( open)?>\s*<summary><a class=\"name\" href=\"(.*?)\"", html)
+    assert folded == [
+        (" open", f"{_DOCS}how-to/invalid.md#latencybound"),
+        (" open", f"{_DOCS}how-to/invalid.md#errorrate"),
+        ("", f"{_DOCS}reference/verdict.md#colocated"),
+    ]
+
+
+def test_the_contents_lead_to_every_section() -> None:
+    """Each entry of the contents is a place on the page, each scenario among them."""
+    page = _page(a_result())
+    nav = re.search(r"<nav.*?</nav>", render_report(a_result()), re.DOTALL)
+    assert nav is not None
+    keys = re.findall(r'href="#(.*?)"', nav.group())
+    assert set(keys) <= set(page.ids)
+    assert {"reasons", "cautions", "scenario-1", "scenario-3", "summary", "data"} <= set(keys)
+    refused = _page(a_refused_result())
+    assert "summary" not in refused.ids
+
+
+def test_a_card_has_its_figure_with_bounds() -> None:
+    """A latency has the bounds of its percentile; a rate of one run says that it has none."""
+    found = cards(a_result())
+    assert [card.name for card in found] == ["latency", "traffic", "throughput"]
+    p99 = percentile_of(a_result().scenarios[1].steps[0].latency, 99.0)
+    assert p99 is not None
+    low, high = ((each or 0) / 1e6 for each in (p99.low_nanoseconds, p99.high_nanoseconds))
+    assert found[1].main.bounds == f"{low:.0f}\N{EN DASH}{high:.0f} ms"
+    assert found[1].main.covers == "95 % within this window"
+    assert found[2].main.bounds == NO_BOUNDS
+
+
+def test_repeats_share_one_card_with_their_mean() -> None:
+    """Over repeats a card has the mean and its interval; one INVALID repeat makes it INVALID."""
+    first, traffic, _ = a_result().scenarios
+    figure = RepeatFigure(name="p99Nanoseconds", values=[2e7, 3e7], mean=2.5e7, low=1e7, high=4e7)
+    document = a_result(
+        scenarios=[first, first.model_copy(update={"repeat": 2, "verdict": traffic.verdict})],
+        repeat_summaries=[RepeatSummary(name="latency", repeats=2, figures=[figure])],
+    )
+    (found,) = cards(document)
+    assert (found.state, found.main.figure, found.main.unit) == ("INVALID", "25.0", "ms")
+    assert found.main.label.endswith("mean of 2 repeats")
+    assert found.main.bounds == "10.0 ms to 40.0 ms"
 
 
 def test_a_valid_run_is_reported_as_valid_without_reasons() -> None:

@@ -31,6 +31,8 @@ class Line:
     dense: bool = False
     """So many points that the line is drawn thin."""
     dots: bool = False
+    in_legend: bool = False
+    """Its name is written above the plot: its points may lie anywhere."""
     unseen: bool = False
     """Only its values are shown, next to the pointer."""
 

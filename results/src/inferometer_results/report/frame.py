@@ -94,6 +94,8 @@ def names(frame: Frame) -> list[Name]:
     found = []
     for mark in frame.chart.marks:
         match mark:
+            case Line(in_legend=True):
+                pass
             case Line() | Band() if mark.name:
                 height = mark.y if isinstance(mark, Line) else (mark.low + mark.high) / 2
                 present = np.flatnonzero(np.isfinite(height) & np.isfinite(mark.x))

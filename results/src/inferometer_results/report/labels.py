@@ -5,11 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 from markupsafe import Markup
 
-from inferometer_results.report.chart import Area, Note, ReferenceLine
+from inferometer_results.report.chart import Area, Line, Note, ReferenceLine
 from inferometer_results.report.elements import written
 from inferometer_results.report.frame import CHARACTER, WIDTH, Frame, names
 
 _LABEL_GAP = 16.0
+_LEGEND_Y = 14
+"""As high as the label of the y axis, which is on the left."""
 
 
 def guide_labels(frame: Frame) -> Iterator[Markup]:
@@ -27,6 +29,19 @@ def guide_labels(frame: Frame) -> Iterator[Markup]:
             shift = 0
         y = frame.top - 6 if row == 0 else frame.top - 4 + row * _LABEL_GAP
         yield written(f"note {mark.tone}{anchor}", x + shift, y, mark.text)
+
+
+def legend(frame: Frame) -> Iterator[Markup]:
+    """Write the names of lines that have no place at their end, right above the plot."""
+    x = frame.right
+    for mark in reversed(frame.chart.marks):
+        if isinstance(mark, Line) and mark.in_legend and mark.name:
+            yield written(f"name s{mark.series} end", x, _LEGEND_Y, mark.name)
+            x -= len(mark.name) * CHARACTER + 8
+            yield Markup('<circle class="dot s{}" cx="{:.1f}" cy="{}" r="4"/>').format(
+                mark.series, x, _LEGEND_Y - 4
+            )
+            x -= 16
 
 
 def line_labels(frame: Frame) -> Iterator[Markup]:

@@ -2,19 +2,22 @@
 
 import base64
 import hashlib
+from collections.abc import Iterator
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from inferometer_api.results.result import ResultDocument
-from inferometer_results.findings import cautions_of, reasons_of
+from inferometer_api.results.rule_pages import how_to_url, reference_url
+from inferometer_results.findings import by_rule, cautions_of, entry_name, reasons_of
 from inferometer_results.headline import headline, model_of
 from inferometer_results.quantity import PERCENTILES
+from inferometer_results.report.cards import cards
 from inferometer_results.report.energy_facts import HEADINGS, energy_words
 from inferometer_results.report.facts import agent_facts, environment_groups, moment, spec_yaml
 from inferometer_results.report.palette import css_variables
 from inferometer_results.report.sections import MOST_DRAWN, section_of
-from inferometer_results.report.summary import anchor, card, summarise
+from inferometer_results.report.summary import anchor, summarise
 from inferometer_results.report.wording import ENERGY, GENERAL, definitions
 
 
@@ -28,6 +31,7 @@ def render_report(document: ResultDocument) -> str:
     style, script = _style(), _part("hover.js")
     sentence, _, rest = document.outcome.message.partition("\n")
     environment = document.environment
+    reasons, cautions = by_rule(reasons_of(document)), by_rule(cautions_of(document))
     return templates.get_template("page.html.j2").render(
         document=document,
         style=style,
@@ -37,7 +41,7 @@ def render_report(document: ResultDocument) -> str:
         model=model_of(document),
         outcome_sentence=sentence,
         outcome_lines=rest,
-        cards=[card(document, index) for index in range(len(document.scenarios))],
+        cards=cards(document),
         summary=summarise(document),
         percentiles=PERCENTILES,
         sections=[section_of(document, index) for index in range(len(document.scenarios))],
@@ -49,12 +53,37 @@ def render_report(document: ResultDocument) -> str:
         general=GENERAL,
         energy=ENERGY,
         definitions=definitions(document),
-        reasons=reasons_of(document),
-        cautions=cautions_of(document),
+        reasons=reasons,
+        cautions=cautions,
+        contents=list(_contents(document, has_reasons=bool(reasons), has_cautions=bool(cautions))),
+        rule_url=_rule_url,
         spec=spec_yaml(document),
         moment=moment,
         anchor=anchor,
     )
+
+
+def _contents(
+    document: ResultDocument, *, has_reasons: bool, has_cautions: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the id and the heading of each section; of many scenarios, those with charts."""
+    if has_reasons:
+        yield "reasons", "Reasons for INVALID"
+    if has_cautions:
+        yield "cautions", "Cautions"
+    for index, result in enumerate(document.scenarios[:MOST_DRAWN]):
+        yield anchor(index), entry_name(result)
+    if document.scenarios:
+        yield "summary", "Summary"
+    yield "environment", "Environment"
+    if document.scenarios:
+        yield "method", "How it was measured"
+    yield "data", "Specification and data"
+
+
+def _rule_url(rule: str, tone: str) -> str:
+    """Return the address of what to do about a reason, or of the definition of a caution."""
+    return how_to_url(rule) if tone == "bad" else reference_url(rule)
 
 
 def _templates() -> Environment:

@@ -98,7 +98,11 @@ def _references(peak: Peak, unit: Unit) -> list[Mark]:
     bound = peak.latency_bound_nanoseconds
     marks: list[Mark] = [ReferenceLine("y", unit.of(bound), f"bound {unit.named(bound)}", "bound")]
     ends = ((peak.low_qps, "from"), (peak.high_qps, "to"))
-    marks += [ReferenceLine("x", qps, word) for qps, word in ends if qps is not None]
+    marks += [
+        ReferenceLine("x", qps, f"{word} {significant(qps, 4)}")
+        for qps, word in ends
+        if qps is not None
+    ]
     if peak.qps is not None:
         marks.append(ReferenceLine("x", peak.qps, f"peak {peak_rate(peak)}/s", "bound"))
     return marks
@@ -122,7 +126,15 @@ def _dots(
         y += [unit.of(value) if probe.ran_to_completion == is_whole else np.nan, np.nan]
         over = f"{probe.overshoots:,} of {probe.queries:,} exceeded the bound"
         words += [f"{unit.named(value)}, {over}", ""]
-    return Line(np.array(x[:-1]), np.array(y[:-1]), series, name, tuple(words[:-1]), dots=True)
+    return Line(
+        np.array(x[:-1]),
+        np.array(y[:-1]),
+        series,
+        name,
+        tuple(words[:-1]),
+        dots=True,
+        in_legend=True,
+    )
 
 
 def _apart(texts: Sequence[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The cards and the summary table of the report."""
+"""The summary table of the report."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,21 +11,17 @@ from inferometer_api.results.result import (
     Step,
     percentile_of,
 )
-from inferometer_api.results.search import Peak
-from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_api.status.run_status import Attribution
 from inferometer_results.findings import entry_name
 from inferometer_results.quantity import (
     DASH,
     PERCENTILES,
     Unit,
-    duration,
     energy,
     significant,
     time_unit,
 )
-from inferometer_results.report.wording import bound_of, setting
-from inferometer_results.wording.search import peak_rate, steps_shown
+from inferometer_results.wording.search import steps_shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +84,6 @@ class Summary:
     """A sentence about which scenarios and steps the table has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
-    """The main figures of a scenario."""
-
-    name: str
-    anchor: str
-    state: str
-    setting: str
-    figure: str
-    unit: str
-    label: str
-    details: tuple[tuple[str, str], ...]
-
-
 def anchor(index: int) -> str:
     """Return the id of a scenario's section."""
     return f"scenario-{index + 1}"
@@ -142,85 +124,6 @@ def _without_energy(document: ResultDocument) -> Iterator[NoEnergy]:
                 places.setdefault(step.energy.reason.strip().rstrip("."), []).append(name)
     for reason, names in places.items():
         yield NoEnergy("" if len(names) == total else ", ".join(names), reason)
-
-
-def card(document: ResultDocument, index: int) -> Card:
-    """Return the main figures of a scenario: throughput, or latency under its load."""
-    result = document.scenarios[index]
-    details: tuple[tuple[str, str], ...] = ()
-    best = max(result.steps, key=lambda step: step.achieved_samples_per_second, default=None)
-    goal = bound_of(document.run, result.name)
-    kind = SCENARIOS.get(result.kind)
-    is_throughput = kind is not None and kind.headline == "throughput"
-    if result.peak is not None:
-        return _peak_card(document, index, result.peak)
-    if result.knee is not None:
-        best = next(step for step in result.steps if step.label == result.knee.step)
-    if best is None:
-        figure, unit, label = DASH, "", "nothing was measured"
-    elif len(result.steps) > 1:
-        figure, unit = significant(best.achieved_samples_per_second), "samples/s"
-        what = "knee" if result.knee is not None else "highest throughput"
-        label = f"{what}, at {best.label}"
-        details = (("p99 at this step", _named(best, 99.0)), ("steps", str(len(result.steps))))
-    elif is_throughput:
-        figure, unit = significant(best.achieved_samples_per_second), "samples/s"
-        label = "throughput"
-        details = (("p99", _named(best, 99.0)), ("rate", _rate(best)))
-    else:
-        percentile = goal.percentile if goal else _read_by(best)
-        value = percentile_of(best.latency, percentile)
-        scale = time_unit([value.nanoseconds if value else None])
-        figure = scale.text(value.nanoseconds) if value else DASH
-        unit = scale.name
-        label = "median latency" if percentile == 50 else f"p{percentile:g} latency"
-        if goal:
-            label += f" (bound {duration(goal.nanoseconds)})"
-        others = [other for other in (50.0, 99.0) if other != percentile]
-        details = tuple((f"p{other:g}", _named(best, other)) for other in others)
-        details = (*details, ("rate", _rate(best)))
-        if best.counts.samples != best.counts.succeeded:
-            throughput = f"{significant(best.achieved_samples_per_second)} samples/s"
-            details = (*details, ("throughput", throughput))
-    if best is not None and best.energy.microjoules_per_inference is not None:
-        spent = energy(best.energy.microjoules_per_inference)
-        details = (*details, ("energy per inference", f"{spent} ({best.energy.attribution})"))
-    return Card(
-        name=entry_name(result),
-        anchor=anchor(index),
-        state=result.verdict.state,
-        setting=setting(document.run, result.name, result.kind),
-        figure=figure,
-        unit=unit,
-        label=label,
-        details=details,
-    )
-
-
-def _read_by(step: Step) -> float:
-    """Return the percentile by which MLPerf judges such a step, else 99."""
-    return 99.0 if step.early_stopping is None else step.early_stopping.percentile
-
-
-def _peak_card(document: ResultDocument, index: int, peak: Peak) -> Card:
-    result = document.scenarios[index]
-    bound = f"p{peak.percentile:g} within {duration(peak.latency_bound_nanoseconds)}"
-    details = [("probes", str(len(peak.probes)))]
-    if peak.qps is not None and peak.confidence is None:
-        details.insert(0, ("bracket", "unknown"))
-    if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
-        ends = f"{significant(peak.low_qps, 4)}{DASH}{significant(peak.high_qps, 4)}"
-        details.insert(0, (f"{peak.confidence:.0%} bracket", ends))
-    return Card(
-        name=entry_name(result),
-        anchor=anchor(index),
-        state=result.verdict.state,
-        setting=setting(document.run, result.name, result.kind),
-        figure=peak_rate(peak),
-        unit="" if peak.qps is None else "queries/s",
-        label=f"peak, {bound}" if peak.qps is not None else f"no peak found with {bound}",
-        details=tuple(details),
-    )
 
 
 def bounded(value: PercentileValue | None, unit: Unit) -> FigureCell:
@@ -264,14 +167,3 @@ def _times(distribution: Distribution | None) -> Iterator[int]:
         shown = (percentile_of(distribution, percentile) for percentile in PERCENTILES)
         yield from (value.nanoseconds for value in shown if value is not None)
         yield distribution.max_nanoseconds
-
-
-def _named(step: Step, percentile: float) -> str:
-    value = percentile_of(step.latency, percentile)
-    return duration(value.nanoseconds) if value else DASH
-
-
-def _rate(step: Step) -> str:
-    if step.scheduled_qps is None:
-        return f"{significant(step.achieved_qps)} queries/s"
-    return f"{significant(step.achieved_qps)} of {significant(step.scheduled_qps)} queries/s"

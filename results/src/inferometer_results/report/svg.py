@@ -30,7 +30,7 @@ from inferometer_results.report.elements import (
     written,
 )
 from inferometer_results.report.frame import CHARACTER, WIDTH, Frame, Margins
-from inferometer_results.report.labels import guide_labels, line_labels
+from inferometer_results.report.labels import guide_labels, legend, line_labels
 
 _LINKED = Markup(' data-linked=""')
 
@@ -60,6 +60,7 @@ def draw(chart: Chart, prefix: str, margins: Margins | None = None) -> Markup:
         *(part for mark in chart.marks for part in _mark(frame, mark)),
         *guide_labels(frame),
         *line_labels(frame),
+        *legend(frame),
         Markup("</svg>"),
     ]
     return Markup("").join(parts)
