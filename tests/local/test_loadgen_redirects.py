@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from inferometer_loadgen.server.control_plane import ControlPlane, endpoint_of
+from inferometer_loadgen.server.control_plane import ControlPlane
+from inferometer_loadgen.server.endpoint import endpoint_of
 from support.load_runs import a_plan, measure
 from support.oracle_http import MODEL
 from support.oracle_process import oracle_process

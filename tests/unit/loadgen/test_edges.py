@@ -16,7 +16,8 @@ from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.run.environment import environment_of
 from inferometer_loadgen.run.execution import exit_code
 from inferometer_loadgen.run.resource_usage import ResourceUsage
-from inferometer_loadgen.server.control_plane import ServerDescription, ServerEndpoint, endpoint_of
+from inferometer_loadgen.server.control_plane import ServerDescription
+from inferometer_loadgen.server.endpoint import ServerEndpoint, endpoint_of
 from support.load_runs import a_plan
 
 A_PROGRESS = ProgressReport(stage="Measuring", scenario="s")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inferometer_api.spec.reading import InvalidRunError, parse_run
 from inferometer_api.spec.server import External
 from inferometer_loadgen.requests.inputs import InputRefusedError
-from inferometer_loadgen.server.control_plane import endpoint_of
+from inferometer_loadgen.server.endpoint import endpoint_of
 from inferometer_loadgen.wire.connection import prepare
 from inferometer_loadgen.wire.contract import EncodedRequest, RequestTarget
 from inferometer_loadgen.wire.grpc.connection import request_headers

@@ -134,6 +134,9 @@ def test_percentiles_with_delays_of_the_load_generator_are_named() -> None:
     )
 
 
+_OTHER_KIND = " First error of kind timeout: It took too long. Failed queries have"
+
+
 @pytest.mark.parametrize(
     ("message", "quoted"),
     [
@@ -141,15 +144,16 @@ def test_percentiles_with_delays_of_the_load_generator_are_named() -> None:
             "HTTP status 503 Busy: try later",
             "First error of kind status: HTTP status 503 Busy: try later.",
         ),
-        ("It was refused.", "First error of kind status: It was refused. Failed queries have"),
-        ("x" * 500, f"First error of kind status: {'x' * 200}... Failed queries have"),
-        ("", "the limit is 0.1 %. Failed queries have"),
+        ("It was refused.", f"First error of kind status: It was refused.{_OTHER_KIND}"),
+        (
+            "Error: " + "x" * 500 + " the cause",
+            f"First error of kind status: Error: {'x' * 92} … {'x' * 88} the cause.{_OTHER_KIND}",
+        ),
+        ("", f"the limit is 0.1 %.{_OTHER_KIND}"),
     ],
 )
-def test_error_rate_quotes_the_first_error_of_the_most_frequent_kind(
-    message: str, quoted: str
-) -> None:
-    """The server's message is quoted, cut to 200 characters."""
+def test_error_rate_quotes_the_first_error_of_every_kind(message: str, quoted: str) -> None:
+    """A long message loses its middle: the cause of a traceback stands at its end."""
     counts = a_step(failed=12).counts.model_copy(update={"errors": {"timeout": 5, "status": 7}})
     examples = [
         ErrorExample(kind="status", message=message),

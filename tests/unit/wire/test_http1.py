@@ -1,5 +1,8 @@
 """HTTP/1.1: the same reply from any pieces, and a failure for each invalid one."""
 
+import gzip
+import zlib
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -29,7 +32,36 @@ def read(
     return None
 
 
+_ZIPPED = gzip.compress(b'{"outputs": []}' + bytes(9), mtime=0)
+_BARE = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+_DEFLATED = {
+    "deflate": zlib.compress(b'{"outputs": []}'),
+    "deflate without a frame": _BARE.compress(b'{"outputs": []}') + _BARE.flush(),
+}
+
 GOOD = {
+    **{
+        name: (
+            OK + b"Content-Encoding: deflate\r\nContent-Length: %d\r\n\r\n" % len(body) + body,
+            ReplyBody(b'{"outputs": []}', None),
+        )
+        for name, body in _DEFLATED.items()
+    },
+    "gzip, with its JSON's length": (
+        OK
+        + b"Content-Encoding: GZip\r\nInference-Header-Content-Length: 15\r\n"
+        + b"Content-Length: %d\r\n\r\n" % len(_ZIPPED)
+        + _ZIPPED,
+        ReplyBody(b'{"outputs": []}' + bytes(9), 15),
+    ),
+    "chunked and compressed twice": (
+        OK
+        + b"Transfer-Encoding: chunked\r\nContent-Encoding: deflate, gzip\r\n\r\n"
+        + b"%x\r\n" % len(gzip.compress(_DEFLATED["deflate"], mtime=0))
+        + gzip.compress(_DEFLATED["deflate"], mtime=0)
+        + b"\r\n0\r\n\r\n",
+        ReplyBody(b'{"outputs": []}', None),
+    ),
     "length": (OK + b"Content-Length: 5\r\n\r\nhello", ReplyBody(b"hello", None)),
     "empty": (OK + b"Content-Length: 0\r\n\r\n", ReplyBody(b"", None)),
     "binary": (
@@ -179,9 +211,21 @@ def test_a_damaged_reply_never_raises(name: str, data: st.DataObject) -> None:
         pytest.param(OK + b"Content-Length: 1,2\r\n\r\n", "not one number", id="two lengths"),
         pytest.param(OK + b"Transfer-Encoding: gzip\r\n\r\n", "only chunked", id="coding"),
         pytest.param(
-            OK + b"Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx",
+            OK + b"Content-Encoding: br\r\nContent-Length: 1\r\n\r\nx",
             "did not request",
-            id="gzip",
+            id="br",
+        ),
+        pytest.param(
+            OK + b"Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx",
+            "not valid gzip data",
+            id="gzip that is none",
+        ),
+        pytest.param(
+            OK
+            + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % (len(_ZIPPED) - 9)
+            + _ZIPPED[:-9],
+            "ends within its gzip data",
+            id="truncated gzip",
         ),
         pytest.param(
             OK + b"Content-Length: 2\r\nInference-Header-Content-Length: 3\r\n\r\n{}",
@@ -242,12 +286,12 @@ def test_an_invalid_reply_is_a_protocol_failure(wire: bytes, message: str) -> No
         pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", "HTTP status 204 No Content", id="204"),
         pytest.param(
             b"HTTP/1.1 500 Oh\r\nContent-Length: 9000\r\n\r\n" + b"x" * 9000,
-            "HTTP status 500 Oh: " + "x" * 479 + "…",
+            f"HTTP status 500 Oh: {'x' * 229} … {'x' * 248}",
             id="bounded",
         ),
         pytest.param(
             b"HTTP/1.1 500 Oh\r\nContent-Length: 4000\r\n\r\n" + b"[" * 4000,
-            "HTTP status 500 Oh: " + "[" * 479 + "…",
+            f"HTTP status 500 Oh: {'[' * 229} … {'[' * 248}",
             id="deep JSON",
         ),
     ],
@@ -316,6 +360,41 @@ def test_a_partial_reply_names_the_parts_that_arrived(wire: bytes, clause: str) 
     assert bool(clause) == bool(parser.received_so_far())
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_compressed_error_is_quoted(keep: bool) -> None:  # noqa: FBT001 - a table
+    """An error's words are read whether the reply is kept or not, with any status."""
+    body = gzip.compress(b'{"error": "' + 20_000 * b"why " + b'out of memory"}')
+    for status in (b"200 OK", b"500 Oh"):
+        head = b"HTTP/1.1 %s\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
+        parser = read([head % (status, len(body)), body], keep=keep)
+        assert parser is not None
+        assert parser.failure is not None
+        assert parser.failure.kind is FailureKind.STATUS
+        assert "why why" in parser.failure.message
+
+
+def test_a_compressed_reply_that_grows_without_end_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A small body cannot fill the memory."""
+    monkeypatch.setattr(http1_parser, "MAX_BUFFERED_REPLY_BYTES", 1000)
+    body = gzip.compress(bytes(100_000))
+    head = b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
+    parser = read([OK + head + body])
+    assert parser is not None
+    assert parser.failure is not None
+    assert "more than 1000 bytes when decoded" in parser.failure.message
+
+
+def test_the_end_of_a_long_error_is_kept() -> None:
+    """The cause of a traceback stands at its end, behind kilobytes of frames."""
+    body = 2000 * b"  File x\n" + b"ZeroDivisionError: division by zero\n"
+    parser = read([b"HTTP/1.1 500 Oh\r\nContent-Length: %d\r\n\r\n" % len(body) + body])
+    assert parser is not None
+    assert parser.failure is not None
+    assert parser.failure.message.endswith("ZeroDivisionError: division by zero")
+
+
 def test_an_overlong_reply_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body longer than the limit is counted and dropped; an error in it is still found."""
     monkeypatch.setattr(http1_parser, "MAX_BUFFERED_REPLY_BYTES", 1000)
@@ -350,6 +429,7 @@ def test_the_request_matches_the_protocol() -> None:
             b"POST /proxy/v2/models/a%20b%2Fc/versions/3/infer HTTP/1.1\r\n"
             b"Host: [::1]:8000\r\n"
             b"User-Agent: inferometer\r\n"
+            b"Accept-Encoding: identity\r\n"
             b"Content-Type: application/octet-stream\r\n"
             b"Content-Length: 9\r\n"
             b"Inference-Header-Content-Length: 7\r\n"

@@ -23,9 +23,12 @@ from inferometer_results.headline import Headline
 
 REFUSED_REASONS: frozenset[ReasonName] = frozenset(
     {
+        "AccessDenied",
         "InputRefused",
         "InvalidPlan",
         "ModelRefused",
+        "ProtocolMismatch",
+        "Redirected",
         "RequestRefused",
         "ServerRefused",
         "ServicePortNotFound",

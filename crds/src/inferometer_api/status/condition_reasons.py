@@ -74,6 +74,8 @@ ReasonName = Literal[
     "InputRefused",
     "InputsNotFetched",
     "RequestRefused",
+    "ProtocolMismatch",
+    "AccessDenied",
     "Redirected",
     "TlsRefused",
     "WorkersNotReady",
@@ -486,6 +488,18 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         "The server rejects the requests.",
         (FAILED,),
         "Correct the spec as the server's answer in the message says.",
+    ),
+    "ProtocolMismatch": Reason(
+        "The port of the External server does not speak the Open Inference Protocol, or not the "
+        "kind of it that spec.load.protocol and the url name.",
+        (FAILED,),
+        "Set the address and port of an inference server in spec.server.external, and create a new "
+        "run.",
+    ),
+    "AccessDenied": Reason(
+        "The server rejects the credentials of the requests, or their absence.",
+        (FAILED,),
+        "Set headers with valid credentials in spec.load.headersSecret, and create a new run.",
     ),
     "Redirected": Reason(
         "The server redirects requests. Redirects are never followed.",

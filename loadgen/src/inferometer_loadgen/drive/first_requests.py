@@ -5,6 +5,7 @@ measurement made of errors. The replies also show which outputs carry the batch.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -82,7 +83,7 @@ async def send_first_requests(
     finally:
         await connection.close()
     if not replies and last is not None:
-        raise _fault(last, what)
+        raise refusal_of(last, what)
     return FirstReplies(replies, REQUESTS)
 
 
@@ -117,13 +118,21 @@ async def _send(
         return Failure(FailureKind.TIMEOUT, message.strip()), None
 
 
-def _fault(failure: Failure, what: str) -> Exception:
+_ABOUT_INPUTS = re.compile(
+    r"input|tensor|shape|dtype|data ?type|dimension|\bdims?\b|\baxis\b|\brank\b|batch|element|"
+    r"\bbytes? size|broadcast",
+    re.IGNORECASE,
+)
+"""Words of a server that refuses what it was sent."""
+
+
+def refusal_of(failure: Failure, what: str) -> Exception:
+    """Return the error of a scenario whose first requests all failed, the last of them thus."""
+    message = as_sentence(failure.message)
     if failure.kind is FailureKind.STATUS:
+        advice = " Change spec.load.inputs if it does not fit the model."
         return FirstRequestsRefusedError(
-            f"The server refused the first {REQUESTS} requests {what}: "
-            f"{as_sentence(failure.message)} If the server does not accept the inputs, change "
-            "spec.load.inputs."
+            f"The server refused the first {REQUESTS} requests {what}: {message}"
+            f"{advice if _ABOUT_INPUTS.search(message) else ''}"
         )
-    return NoAnswerError(
-        f"The server answered none of the first {REQUESTS} requests {what}: {failure.message}"
-    )
+    return NoAnswerError(f"The server answered none of the first {REQUESTS} requests {what}: {message}")

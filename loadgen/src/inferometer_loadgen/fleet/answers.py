@@ -7,8 +7,13 @@ from typing import Generic, TypeVar
 from inferometer_loadgen.drive.first_requests import FirstRequestsRefusedError, NoAnswerError
 from inferometer_loadgen.fleet.messages import WorkerFault
 from inferometer_loadgen.requests.inputs import InputRefusedError
-from inferometer_loadgen.server.control_clients import RedirectedError
-from inferometer_loadgen.server.control_plane import ModelNotServedError, ServerNotReadyError
+from inferometer_loadgen.server.control_calls import RedirectedError
+from inferometer_loadgen.server.refusals import (
+    AccessDeniedError,
+    ModelNotServedError,
+    ProtocolMismatchError,
+    ServerNotReadyError,
+)
 from inferometer_loadgen.wire import ConnectionFailedError
 from inferometer_loadgen.wire.tls import TlsRefusedError
 
@@ -17,10 +22,12 @@ Answer = TypeVar("Answer")
 KNOWN_ERRORS: Mapping[str, type[Exception]] = {
     kind.__name__: kind
     for kind in (
+        AccessDeniedError,
         ConnectionFailedError,
         InputRefusedError,
         ModelNotServedError,
         NoAnswerError,
+        ProtocolMismatchError,
         RedirectedError,
         FirstRequestsRefusedError,
         ServerNotReadyError,

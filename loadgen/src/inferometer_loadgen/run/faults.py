@@ -10,8 +10,13 @@ from inferometer_loadgen.fleet.fleet import FleetNotReadyError
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.run.executor import StepEnd
 from inferometer_loadgen.schedule.steps import End
-from inferometer_loadgen.server.control_clients import RedirectedError
-from inferometer_loadgen.server.control_plane import ModelNotServedError, ServerNotReadyError
+from inferometer_loadgen.server.control_calls import RedirectedError
+from inferometer_loadgen.server.refusals import (
+    AccessDeniedError,
+    ModelNotServedError,
+    ProtocolMismatchError,
+    ServerNotReadyError,
+)
 from inferometer_loadgen.wire import ConnectionFailedError
 from inferometer_loadgen.wire.tls import TlsRefusedError
 
@@ -24,6 +29,8 @@ _OUTCOMES: Mapping[type[Exception], tuple[OutcomeState, str]] = {
     NotAvailableError: ("Refused", "NotAvailable"),
     InputRefusedError: ("Refused", "InputRefused"),
     ModelNotServedError: ("Refused", "ModelRefused"),
+    ProtocolMismatchError: ("Refused", "ProtocolMismatch"),
+    AccessDeniedError: ("Refused", "AccessDenied"),
     RedirectedError: ("Refused", "Redirected"),
     TlsRefusedError: ("Refused", "TlsRefused"),
     FirstRequestsRefusedError: ("Refused", "RequestRefused"),

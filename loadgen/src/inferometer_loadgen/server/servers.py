@@ -10,14 +10,10 @@ from urllib.parse import urlsplit
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.runtimes.external import EXTERNAL
 from inferometer_api.runtimes.table import RUNTIMES
-from inferometer_loadgen.server.control_plane import (
-    ControlPlane,
-    ModelNotServedError,
-    ServerDescription,
-    ServerEndpoint,
-    endpoint_of,
-)
+from inferometer_loadgen.server.control_plane import ControlPlane, ServerDescription
+from inferometer_loadgen.server.endpoint import ServerEndpoint, endpoint_of
 from inferometer_loadgen.server.headers import read_headers
+from inferometer_loadgen.server.refusals import ModelNotServedError
 from inferometer_loadgen.wire import RequestTarget
 from inferometer_loadgen.wire.contract import register_secrets
 from inferometer_loadgen.wire.tls import ClientTls, TlsFiles, tls_context
@@ -92,7 +88,10 @@ class Servers:
             await control.close()
 
     def _control(self, endpoint: ServerEndpoint) -> ControlPlane:
-        return ControlPlane(endpoint, self._plan.model_name, self._plan.model_version)
+        plan = self._plan
+        return ControlPlane(
+            endpoint, plan.model_name, plan.model_version, others_may_fail=not plan.launched
+        )
 
     def targets(self) -> list[RequestTarget]:
         """Return the targets of requests."""

@@ -4,6 +4,8 @@ A connection sends requests whose bytes were prepared before the measurement and
 exactly once through ``OnReply``, unless the driver cancelled it or closed the connection first.
 """
 
+import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -195,18 +197,49 @@ def redact(text: str) -> str:
     return text
 
 
-def printable_line(text: str) -> str:
-    """Return one printable line of at most MESSAGE_LIMIT characters, with secrets redacted."""
+_CUT = " … "
+"""Marks where the middle of a long text was left out."""
+
+
+def printable_line(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """Return one printable line of at most `limit` characters, with secrets redacted.
+
+    A long text loses its middle: the cause of a traceback stands at its end.
+    """
     text = redact(text)
-    head = text[: 2 * MESSAGE_LIMIT]
-    line = " ".join("".join(c if c.isprintable() else " " for c in head).split())
-    if len(line) <= MESSAGE_LIMIT and len(text) <= 2 * MESSAGE_LIMIT:
-        return line
-    return line[: MESSAGE_LIMIT - 1] + "…"
+    if len(text) > 4 * limit:  # before the costly part
+        head, tail = _one_line(text[: 2 * limit]), _one_line(text[-2 * limit :])
+        return _joined(head, tail, limit)
+    line = _one_line(text)
+    return line if len(line) <= limit else _joined(line, line, limit)
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _joined(head: str, tail: str, limit: int) -> str:
+    """Return the begin of one text and the end of another."""
+    room = limit - len(_CUT)
+    return f"{head[: room - room // 2].rstrip()}{_CUT}{tail[-(room // 2) :].lstrip()}"
+
+
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
+
+
+def connection_error_text(error: OSError) -> str:
+    """Return the operating system's words for an error, without those of a library."""
+    number = error.errno
+    if not number and (found := _ERRNO.search(str(error))):
+        number = int(found[1])
+    if number and number > 0:
+        return os.strerror(number)
+    return error.strerror or str(error)
 
 
 def close_reason(error: Exception | None) -> str:
     """Return why a connection ended, as a clause."""
     if error is None:
         return "the server closed the connection."
-    return f"{error}."
+    text = connection_error_text(error) if isinstance(error, OSError) else str(error)
+    return f"{text.rstrip('.')}."

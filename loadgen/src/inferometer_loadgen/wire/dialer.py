@@ -5,7 +5,11 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 
-from inferometer_loadgen.wire.contract import ConnectionFailedError, RequestTarget
+from inferometer_loadgen.wire.contract import (
+    ConnectionFailedError,
+    RequestTarget,
+    connection_error_text,
+)
 from inferometer_loadgen.wire.tls import handshake_error
 
 FIRST_DELAY_SECONDS = 0.01
@@ -94,7 +98,8 @@ class Dialer:
     def _failed(self, error: Exception) -> str:
         if self._tls is not None and isinstance(error, ssl.SSLError):
             return str(handshake_error(error, self._where, self._tls))
-        return f"The connection to {self._where} could not be opened: {error}"
+        why = connection_error_text(error) if isinstance(error, OSError) else str(error)
+        return f"The connection to {self._where} could not be opened: {why.rstrip('.')}."
 
     async def _redial(self) -> None:
         while True:

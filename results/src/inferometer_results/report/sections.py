@@ -282,6 +282,8 @@ def _errors(result: ScenarioResult) -> Iterator[tuple[str, str, str]]:
     for step in result.steps:
         for kind, count in step.counts.errors.items():
             totals[kind] = totals.get(kind, 0) + count
-    messages = {each.kind: each.message for step in result.steps for each in step.error_examples}
+    messages: dict[str, str] = {}
+    for each in (example for step in result.steps for example in step.error_examples):
+        messages.setdefault(each.kind, each.message)
     for kind, count in sorted(totals.items()):
         yield kind, f"{count:,}", messages.get(kind, "")

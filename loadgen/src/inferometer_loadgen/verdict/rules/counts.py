@@ -12,9 +12,10 @@ from inferometer_loadgen.verdict.measurement import (
     Violations,
     format_seconds,
 )
+from inferometer_loadgen.wire.contract import printable_line
 
 MAX_QUOTED = 200
-"""Length at which a server's message is cut, in characters; `errorExamples` hold it in full."""
+"""Length to which a server's message is cut, in characters; `errorExamples` hold more of it."""
 
 
 def no_reply(measurement: Measurement, _: ScenarioConditions) -> Violations:
@@ -78,12 +79,10 @@ def error_rate(measurement: Measurement, _: ScenarioConditions) -> Violations:
     counts = measurement.step.counts
     if counts.failed > ERROR_RATE_LIMIT * counts.queries:
         kinds = ", ".join(f"{kind}: {number}" for kind, number in counts.errors.items())
-        most = max(counts.errors, key=lambda kind: counts.errors[kind], default="")
-        first = _first_message(measurement.step, most)
         share = f"{100 * counts.failed / counts.queries:.3g} %"
         yield Violation(
             f"{counts.failed} of {counts.queries} queries failed ({share}; {kinds}); the limit is "
-            f"0.1 %.{f' First error of kind {most}: {first}' if first else ''}",
+            f"0.1 %.{_first_messages(measurement.step)}",
             share,
             "0.1 %",
             counts.failed / counts.queries / ERROR_RATE_LIMIT,
@@ -104,9 +103,14 @@ def replies_changed(measurement: Measurement, _: ScenarioConditions) -> Violatio
         )
 
 
+def _first_messages(step: Step) -> str:
+    """Return the first error message of every kind, the most frequent first, each a sentence."""
+    kinds = sorted(step.counts.errors, key=lambda kind: -step.counts.errors[kind])
+    messages = [(kind, _first_message(step, kind)) for kind in kinds]
+    return "".join(f" First error of kind {kind}: {text}" for kind, text in messages if text)
+
+
 def _first_message(step: Step, kind: str) -> str:
     """Return the first error message of a kind as a sentence; empty if there is none."""
     message = next((each.message for each in step.error_examples if each.kind == kind), "")
-    if len(message) > MAX_QUOTED:
-        return f"{message[:MAX_QUOTED].rstrip()}..."
-    return message and as_sentence(message)
+    return message and as_sentence(printable_line(message, MAX_QUOTED))

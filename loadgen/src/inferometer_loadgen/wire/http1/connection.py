@@ -45,6 +45,7 @@ def _head(target: RequestTarget, encoded: EncodedRequest) -> bytes:
         f"POST {path}/infer HTTP/1.1",
         f"Host: {authority(target)}",
         "User-Agent: inferometer",
+        "Accept-Encoding: identity",
         f"Content-Type: application/{'octet-stream' if binary else 'json'}",
         f"Content-Length: {len(encoded.payload)}",
         *(f"{name}: {value}" for name, value in target.headers),

@@ -21,6 +21,8 @@ _WANTED = re.compile(rb"\n(?=[citCIT])(?i:(" + b"|".join(MEANINGFUL) + rb")):([^
 _FOLD = re.compile(rb"\r\n[ \t]+")
 """Obsolete line folding, which must still be accepted (RFC 9112, section 5.2)."""
 _NO_BODY = frozenset((204, 304))
+READABLE_CODINGS = frozenset((b"gzip", b"x-gzip", b"deflate"))
+"""Codings of a body that are read, although the client asks for none."""
 
 
 class ReplyError(ValueError):
@@ -31,8 +33,9 @@ class ReplyHead(NamedTuple):
     """The part of a reply's header block that is needed to read and judge its body.
 
     ``length`` is the body's length in bytes: -1 if the body is chunked, None if it ends with the
-    connection. ``json_length`` is the Inference-Header-Content-Length. ``good`` is true for the
-    common case: status 200, a body of known length, and a connection that stays open.
+    connection. ``json_length`` is the Inference-Header-Content-Length. ``codings`` are those of the
+    body in the order of their application. ``good`` is true for the common case: status 200, a body
+    of known length without codings, and a connection that stays open.
     """
 
     status: int
@@ -40,6 +43,7 @@ class ReplyHead(NamedTuple):
     length: int | None
     json_length: int | None
     reusable: bool
+    codings: tuple[bytes, ...]
     good: bool
 
 
@@ -57,14 +61,15 @@ def parse_head(block: bytes) -> ReplyHead:
         raise ReplyError(f"The reply begins with {line!r}, which is not an HTTP/1 status line.")
     status = int(matched[2])
     fields = _fields(block, matched.end())
-    _refuse_encodings(fields)
+    codings = _codings(fields)
     length = None if status >= 200 else 0
     if status in _NO_BODY:
         length = 0
     elif status >= 200:
         length = _body_length(fields)
     json_length = _one_number(fields, b"inference-header-content-length")
-    if json_length is not None and length is not None and 0 <= length < json_length:
+    is_sized = length is not None and not codings
+    if json_length is not None and is_sized and 0 <= length < json_length:
         raise ReplyError(
             f"The reply's JSON part should have {json_length} bytes, but its body has {length}."
         )
@@ -75,7 +80,8 @@ def parse_head(block: bytes) -> ReplyHead:
         length=length,
         json_length=json_length,
         reusable=reusable,
-        good=status == HTTPStatus.OK and reusable and length != CHUNKED,
+        codings=codings,
+        good=status == HTTPStatus.OK and reusable and length != CHUNKED and not codings,
     )
 
 
@@ -121,12 +127,15 @@ def _body_length(fields: dict[bytes, bytes]) -> int | None:
     return CHUNKED
 
 
-def _refuse_encodings(fields: dict[bytes, bytes]) -> None:
+def _codings(fields: dict[bytes, bytes]) -> tuple[bytes, ...]:
     codings = [coding for coding in _tokens(fields, b"content-encoding") if coding != b"identity"]
-    if codings:
-        raise ReplyError(
-            f"The reply's body is encoded as {codings}, which the client did not request."
-        )
+    for coding in codings:
+        if coding not in READABLE_CODINGS:
+            raise ReplyError(
+                f"The reply's body is encoded as {coding[:80]!r}, which the client did not request "
+                "and cannot read."
+            )
+    return tuple(codings)
 
 
 def _stays_open(minor_version: bytes, fields: dict[bytes, bytes]) -> bool:

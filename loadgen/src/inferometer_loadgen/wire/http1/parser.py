@@ -1,11 +1,10 @@
 """Parser of HTTP/1.1 replies: finds where a reply ends and whether it is good.
 
-It takes bytes in any pieces and does no input or output. Chunked bodies follow RFC 9112, 7.1.
+It takes bytes in any pieces and does no input or output.
 """
 
 import json
 import re
-from enum import Enum
 from typing import Any
 
 import orjson
@@ -17,6 +16,8 @@ from inferometer_loadgen.wire.contract import (
     ReplyBody,
     printable_line,
 )
+from inferometer_loadgen.wire.http1.chunk_reader import ChunkReader
+from inferometer_loadgen.wire.http1.content_coding import decode_body
 from inferometer_loadgen.wire.http1.head import (
     CHUNKED,
     HEAD_LIMIT_BYTES,
@@ -25,82 +26,11 @@ from inferometer_loadgen.wire.http1.head import (
     parse_head,
 )
 
-_LINE_LIMIT_BYTES = 16_384
-_HEX = frozenset(b"0123456789abcdefABCDEF")
-
-
-class _Expects(Enum):
-    SIZE = "a chunk's size"
-    DATA = "a chunk's data"
-    DATA_END = "the line end behind a chunk"
-    TRAILER = "a trailer"
-
-
-class ChunkReader:
-    """Reader of a chunked body that comes in any pieces; it scans each byte once.
-
-    ``done`` is true once the last chunk and the trailers have been read.
-    """
-
-    __slots__ = ("_expects", "_left", "_line", "done")
-
-    def __init__(self) -> None:
-        self.done = False
-        self._expects = _Expects.SIZE
-        self._left = 0
-        self._line = b""
-
-    def feed(self, data: bytes, position: int) -> tuple[list[tuple[int, int]], int]:
-        """Return the spans of ``data`` that belong to the body, and the position behind them.
-
-        Raises ReplyError if the chunks are malformed.
-        """
-        spans: list[tuple[int, int]] = []
-        while position < len(data) and not self.done:
-            if self._expects is _Expects.DATA:
-                end = min(position + self._left, len(data))
-                spans.append((position, end))
-                self._left -= end - position
-                position = end
-                if not self._left:
-                    self._expects = _Expects.DATA_END
-                continue
-            line_end = data.find(b"\n", position) + 1
-            self._line += data[position : line_end or len(data)]
-            position = line_end or len(data)
-            if len(self._line) > _LINE_LIMIT_BYTES:
-                raise ReplyError(f"{self._expects.value.capitalize()} in the reply never ends.")
-            if line_end:
-                line, self._line = self._line, b""
-                self._read_line(line)
-        return spans, position
-
-    def _read_line(self, line: bytes) -> None:
-        if not line.endswith(b"\r\n"):
-            raise ReplyError(f"The reply has {line[:80]!r} instead of {self._expects.value}.")
-        text = line[:-2]
-        match self._expects:
-            case _Expects.SIZE:
-                self._left = _chunk_size(text)
-                self._expects = _Expects.DATA if self._left else _Expects.TRAILER
-            case _Expects.DATA_END:
-                if text:
-                    raise ReplyError(f"A chunk of the reply is followed by {text[:80]!r}.")
-                self._expects = _Expects.SIZE
-            case _:
-                self.done = not text
-
-
-def _chunk_size(line: bytes) -> int:
-    digits = line.partition(b";")[0].strip(b" \t")
-    if not 0 < len(digits) <= 15 or not _HEX.issuperset(digits):
-        raise ReplyError(f"The reply has {line[:80]!r} instead of a chunk's size.")
-    return int(digits, 16)
-
-
 _PREFIX = b"HTTP/1."
 _ERROR_BODY_BYTES = 4_096
-"""Kept size of an error's body: enough for its message."""
+"""Kept size of a body with status 200 that may be an error: enough for its message."""
+_STATUS_BODY_BYTES = 65_536
+"""Kept size of a body with another status: the cause stands at the end of a traceback."""
 _BARE_LF = re.compile(rb"([^\r\n]{0,40})(?<!\r)\n")
 _ERROR = re.compile(rb'"error"\s*:')
 
@@ -159,7 +89,10 @@ class ReplyParser:
             where = "before any of it arrived" if not self._rest else "within its headers"
             return self._fail(FailureKind.CONNECTION, f"The reply was cut off {where}: {reason}")
         if clean and head.length is None:
-            return self._end(head)
+            try:
+                return self._end(head)
+            except ReplyError as error:
+                return self._fail(FailureKind.PROTOCOL, str(error))
         whole = "" if head.length in (None, CHUNKED) else f" of {head.length}"
         return self._fail(
             FailureKind.CONNECTION,
@@ -206,10 +139,17 @@ class ReplyParser:
         self._head = head
         self._received = self._stored_bytes = 0
         self._parts: list[bytes] = []
-        may_be_error = head.status != 200 or head.json_length is None
-        self._limit = -1 if self._keep and head.status == 200 else may_be_error * _ERROR_BODY_BYTES
+        self._limit = self._kept_bytes(head)
         self._chunks = ChunkReader() if head.length == CHUNKED else None
         return self._feed_body(head, data, end)
+
+    def _kept_bytes(self, head: ReplyHead) -> int:
+        """Return how much of a body is kept; -1: all of it."""
+        if head.status != 200:
+            return -1 if head.codings else _STATUS_BODY_BYTES
+        if self._keep or (head.codings and head.json_length is None):
+            return -1
+        return _ERROR_BODY_BYTES if head.json_length is None else 0
 
     def _keep_partial_head(self, rest: bytes) -> bool:
         if not rest.startswith(_PREFIX[: len(rest)]):
@@ -249,7 +189,7 @@ class ReplyParser:
         if limit < 0:
             self._parts.append(data[start:end])
             if self._received > MAX_BUFFERED_REPLY_BYTES:
-                self._keep_begin()
+                self._keep_begin()  # of a compressed body, which then cannot be decoded
         elif self._stored_bytes < limit:
             part = data[start : min(end, start + limit - self._stored_bytes)]
             self._stored_bytes += len(part)
@@ -267,21 +207,26 @@ class ReplyParser:
         self._parts, self._stored_bytes = [begin], len(begin)
 
     def _end(self, head: ReplyHead) -> bool:
+        """End a reply whose framing is whole; raises ReplyError."""
         self.reusable = head.reusable
+        body, received = self._body(), self._received
+        if head.codings and self._limit:
+            body = decode_body(body, head.codings, MAX_BUFFERED_REPLY_BYTES)
+            received = len(body)
+        is_decoded = self._limit or not head.codings
         if head.status != 200:
-            self.failure = Failure(FailureKind.STATUS, _status_sentence(head, self._body()))
-        elif head.json_length is not None and head.json_length > self._received:
-            return self._fail(
-                FailureKind.PROTOCOL,
+            self.failure = Failure(FailureKind.STATUS, _status_sentence(head, body))
+        elif head.json_length is not None and head.json_length > received and is_decoded:
+            raise ReplyError(
                 f"The reply's JSON part should have {head.json_length} bytes, "
-                f"but its body has {self._received}.",
+                f"but its body has {received}."
             )
         elif head.json_length is None and (
-            hidden := _hidden_error(self._body()[:_ERROR_BODY_BYTES], self._received)
+            hidden := _hidden_error(body[:_ERROR_BODY_BYTES], received)
         ):
             self.failure = hidden
         elif self._keep:
-            self.reply = ReplyBody(self._body(), head.json_length)
+            self.reply = ReplyBody(body, head.json_length)
         return True
 
     def _body(self) -> bytes:

@@ -1,0 +1,93 @@
+"""Calls of a server's control plane: the interface of both protocols, and how a call fails.
+
+The message of a failed call is a clause whose subject is "it", the server.
+"""
+
+import re
+from enum import Enum
+from typing import Any, Protocol
+
+from inferometer_loadgen.wire.contract import printable_line
+
+QUOTED_CHARACTERS = 200
+"""Length at which the quoted line of an answer is cut."""
+
+
+class AnswerKind(Enum):
+    """What an answer that is an error says."""
+
+    ABSENT = "the server has no such path, method or model"
+    DENIED = "the server rejects the credentials, or their absence"
+    WANTS_TLS = "the server uses TLS on this port"
+    REJECTED = "the server rejects the call"
+    NOT_READY = "the server or the model is not ready"
+
+
+class CallError(Exception):
+    """A call failed; the message is a clause."""
+
+
+class UnreachableError(CallError):
+    """No connection could be made."""
+
+
+class UnintelligibleError(CallError):
+    """There was a connection, but no answer in the protocol: the port may speak another one."""
+
+
+class NotJsonError(CallError):
+    """The server answered with success, but not with a document of the protocol."""
+
+
+class AnswerError(CallError):
+    """The server answered with an error."""
+
+    def __init__(self, kind: AnswerKind, clause: str) -> None:
+        super().__init__(clause)
+        self.kind = kind
+
+
+def answer_clause(status: str, call: str, words: str) -> str:
+    """Return a clause with an answer's status, the call, and the first line of its words."""
+    line = first_line(words)
+    return f"it answered {status} to {call}" + (f": {line}" if line else "")
+
+
+class RedirectedError(RuntimeError):
+    """A server answered with a redirect."""
+
+
+class ControlClient(Protocol):
+    """Control plane of one server over one protocol.
+
+    Calls raise CallError; `close` raises nothing.
+    """
+
+    async def server_ready(self) -> None:
+        """Return once the server answers that it is ready."""
+
+    async def model_ready(self) -> None:
+        """Return once the server answers that the model is ready."""
+
+    async def server_metadata(self) -> Any:
+        """Return the server's metadata, as JSON values or a message of protobuf."""
+
+    async def model_metadata(self) -> Any:
+        """Return the model's metadata, as JSON values or a message of protobuf."""
+
+    async def model_config(self) -> Any:
+        """Return the model's configuration, as JSON values or a message of protobuf."""
+
+    async def close(self) -> None:
+        """Close the connection."""
+
+
+_TAG = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^>]{0,1000}>", re.DOTALL | re.IGNORECASE)
+
+
+def first_line(text: str) -> str:
+    """Return the first line with words in it, without a final full stop; HTML loses its tags."""
+    if "<html" in text[:1000].lower() or "<!doctype" in text[:1000].lower():
+        text = _TAG.sub("\n", text)
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    return printable_line(line, QUOTED_CHARACTERS).rstrip(".")

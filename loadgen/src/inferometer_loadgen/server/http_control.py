@@ -1,0 +1,171 @@
+"""Control plane over HTTP: GET requests that follow no redirect and change no path."""
+
+import json
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from inferometer_loadgen.server.control_calls import (
+    AnswerError,
+    AnswerKind,
+    NotJsonError,
+    RedirectedError,
+    UnintelligibleError,
+    UnreachableError,
+    answer_clause,
+    first_line,
+)
+from inferometer_loadgen.server.headers import Headers
+from inferometer_loadgen.wire.contract import connection_error_text, redact
+from inferometer_loadgen.wire.http1.content_coding import decode_body
+from inferometer_loadgen.wire.http1.head import ReplyError
+from inferometer_loadgen.wire.tls import ClientTls
+
+_LOCATION_CHARACTERS = 200
+_MOST_BODY_BYTES = 16 * 1024 * 1024
+_NO_SUCH_PATH = frozenset({404, 405, 410, 501})
+_DENIED = frozenset({401, 403, 407})
+_TLS_STATUSES = frozenset({400, 426, 497})
+_PASSING = frozenset({408, 425, 429, 502, 503, 504})
+
+
+class HttpControlClient:
+    """Control plane of one server over HTTP; see ControlClient.
+
+    `address` is host, port and path. Raises RedirectedError if the server redirects.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        model_name: str,
+        model_version: str,
+        *,
+        tls: ClientTls | None,
+        headers: Headers,
+    ) -> None:
+        self._address = address
+        self._tls = tls
+        self._model = f"v2/models/{quote(model_name, safe='')}"
+        if model_version:
+            self._model += f"/versions/{quote(model_version, safe='')}"
+        # Every coding costs both sides time, and a proxy that cannot do without is still read.
+        self._headers = {"Accept-Encoding": "identity", **dict(headers)}
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=True if tls is None else tls.context),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+        )
+
+    async def server_ready(self) -> None:
+        """Return once the server answers that it is ready."""
+        await self._get("v2/health/ready")
+
+    async def model_ready(self) -> None:
+        """Return once the server answers that the model is ready."""
+        await self._get(f"{self._model}/ready")
+
+    async def server_metadata(self) -> Any:
+        """Return the server's metadata as JSON values."""
+        return await self._document("v2")
+
+    async def model_metadata(self) -> Any:
+        """Return the model's metadata as JSON values."""
+        return await self._document(self._model)
+
+    async def model_config(self) -> Any:
+        """Return the model's configuration as JSON values."""
+        return await self._document(f"{self._model}/config")
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._session.close()
+
+    async def _document(self, path: str) -> Any:
+        body = await self._get(path)
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            words = first_line(body.decode("utf-8", "replace"))
+            raise NotJsonError(
+                f"it answered 200 OK to GET /{path}, but with no JSON"
+                + (f": {words}" if words else "")
+            ) from None
+
+    async def _get(self, path: str) -> bytes:
+        """Return the body of a good answer."""
+        scheme = "http" if self._tls is None else "https"
+        try:
+            async with self._session.get(
+                # Measured requests use the path as it was written, too.
+                URL(f"{scheme}://{self._address}/{path}", encoded=True),
+                allow_redirects=False,
+                headers=self._headers,
+                server_hostname=None if self._tls is None else self._tls.server_name,
+            ) as response:
+                body = await _read(response)
+        except aiohttp.ClientConnectorError as error:
+            why = connection_error_text(error.os_error)
+            raise UnreachableError(f"there is no connection to it ({why})") from error
+        except (aiohttp.ClientError, ReplyError) as error:
+            raise UnintelligibleError("it gave no answer in HTTP") from error
+        if response.status == HTTPStatus.OK:
+            return body
+        raise self._error(response, path, body)
+
+    def _error(self, response: aiohttp.ClientResponse, path: str, body: bytes) -> Exception:
+        """Return the error of an answer that is not 200."""
+        status = response.status
+        if 300 <= status < 400:
+            where = redact(response.headers.get("Location", ""))[:_LOCATION_CHARACTERS]
+            return RedirectedError(
+                f"The server at {self._address} answered {status} to GET /{path}, which leads to "
+                f"{where!r}. Redirects are never followed: name the address of the server itself."
+            )
+        words = _words(body)
+        named = f"{status} {response.reason or ''}".strip()
+        kind = _kind(status, words, self._tls)
+        return AnswerError(kind, answer_clause(named, f"GET /{path}", words))
+
+
+def _kind(status: int, words: str, tls: ClientTls | None) -> AnswerKind:
+    if status in _NO_SUCH_PATH:
+        return AnswerKind.ABSENT
+    if status in _DENIED:
+        return AnswerKind.DENIED
+    if status in _TLS_STATUSES and tls is None and "https" in words.lower():
+        return AnswerKind.WANTS_TLS
+    return AnswerKind.NOT_READY if status in _PASSING else AnswerKind.REJECTED
+
+
+def _words(body: bytes) -> str:
+    """Return the message of an error's body: the protocol's own field, or else the text."""
+    text = body.decode("utf-8", "replace")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    found = document
+    if isinstance(document, dict):
+        keys = ("error", "detail", "message")
+        found = next((document[key] for key in keys if key in document), text)
+    return found if isinstance(found, str) else text
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """Return the decoded body; raises ReplyError if it is too long or badly coded."""
+    parts, size = [], 0
+    async for part in response.content.iter_chunked(65_536):
+        parts.append(part)
+        size += len(part)
+        if size > _MOST_BODY_BYTES:
+            raise ReplyError(f"The answer is longer than {_MOST_BODY_BYTES} bytes.")
+    codings = response.headers.getall("Content-Encoding", [])
+    names = [name.strip().lower() for each in codings for name in each.split(",")]
+    return decode_body(
+        b"".join(parts), [name.encode("latin-1", "replace") for name in names], _MOST_BODY_BYTES
+    )

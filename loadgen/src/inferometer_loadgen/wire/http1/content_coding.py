@@ -1,0 +1,45 @@
+"""Decoder of compressed HTTP bodies.
+
+The client asks for none, but some proxies compress all the same.
+"""
+
+import zlib
+from collections.abc import Sequence
+
+from inferometer_loadgen.wire.http1.head import READABLE_CODINGS, ReplyError
+
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+def decode_body(body: bytes, codings: Sequence[bytes], limit_bytes: int) -> bytes:
+    """Return a body without its codings, which are listed in the order of their application.
+
+    Raises ReplyError if a coding is unknown, the data are invalid, or the result is longer than
+    the limit.
+    """
+    for coding in reversed(codings):
+        if not body or coding in {b"", b"identity"}:
+            continue
+        if coding not in READABLE_CODINGS:
+            raise ReplyError(f"The body is encoded as {coding[:80]!r}, which cannot be read.")
+        body = _inflate(body, coding, limit_bytes)
+    return body
+
+
+def _inflate(body: bytes, coding: bytes, limit_bytes: int) -> bytes:
+    if coding != b"deflate":
+        window = _GZIP_WINDOW
+    elif body[:1] and body[0] & 0x0F == zlib.DEFLATED and int.from_bytes(body[:2], "big") % 31 == 0:
+        window = zlib.MAX_WBITS
+    else:
+        window = -zlib.MAX_WBITS  # Some servers send deflate without zlib's frame.
+    reader = zlib.decompressobj(window)
+    try:
+        text = reader.decompress(body, limit_bytes + 1)
+    except zlib.error:
+        raise ReplyError(f"The reply's body is not valid {coding.decode()} data.") from None
+    if len(text) > limit_bytes:
+        raise ReplyError(f"The reply's body has more than {limit_bytes} bytes when decoded.")
+    if not reader.eof:
+        raise ReplyError(f"The reply's body ends within its {coding.decode()} data.")
+    return text

@@ -1,0 +1,224 @@
+"""The control plane reads what real servers answer, and ends at once for what cannot heal."""
+
+import asyncio
+import gzip
+import json
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer_loadgen.server.control_plane import ControlPlane, ServerDescription
+from inferometer_loadgen.server.endpoint import endpoint_of
+from inferometer_loadgen.server.refusals import (
+    AccessDeniedError,
+    ModelNotServedError,
+    ProtocolMismatchError,
+    ServerNotReadyError,
+)
+from support.oracle_rpc import grpc_front
+from support.oracle_script import Script
+from support.oracle_server import Oracle
+from support.tls_party import files
+
+READY, MODEL, MODEL_READY = "/v2/health/ready", "/v2/models/m", "/v2/models/m/ready"
+CONFIG = "/v2/models/m/config"
+TENSOR = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
+
+
+def answer(status: str = "200 OK", body: bytes = b"{}", *lines: str) -> bytes:
+    """Return an answer in HTTP."""
+    head = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *lines, "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+SERVING = {
+    READY: answer(),
+    "/v2": answer(body=b'{"name": "s", "version": "1", "extensions": ["binary_tensor_data"]}'),
+    MODEL: answer(body=json.dumps({"versions": ["1"], "inputs": [TENSOR]}).encode()),
+    MODEL_READY: answer(),
+    CONFIG: answer(body=b'{"max_batch_size": 8}'),
+}
+NOT_FOUND = answer("404 Not Found", b"<html><body><h1>404 Not Found</h1></body></html>")
+
+
+@asynccontextmanager
+async def serving(
+    answers: Mapping[str, bytes], otherwise: bytes = NOT_FOUND, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[int, list[str]]]:
+    """Serve these answers on a free port; yield the port and the requests' header blocks."""
+    requests: list[str] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                block = (await reader.readuntil(b"\r\n\r\n")).decode()
+                requests.append(block)
+                writer.write(answers.get(block.split()[1], otherwise))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
+    async with server:
+        yield server.sockets[0].getsockname()[1], requests
+
+
+async def described(url: str, **options: Any) -> ServerDescription:
+    """Wait for the server with a deadline of 2 s, and return its description."""
+    protocol: Any = "GRPC" if url.startswith("grpc") else "HTTP"
+    control = ControlPlane(endpoint_of(url, protocol), "m", "", **options)
+    try:
+        await control.wait_until_ready(2)
+        return await control.describe()
+    finally:
+        await control.close()
+
+
+def described_by(
+    answers: Mapping[str, bytes], otherwise: bytes = NOT_FOUND, **options: Any
+) -> ServerDescription:
+    """Return the description of a server with these answers."""
+
+    async def run() -> ServerDescription:
+        async with serving(answers, otherwise) as (port, _):
+            return await described(f"http://127.0.0.1:{port}", **options)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("coding", "encode"),
+    [("gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes)],
+)
+def test_compressed_answers_are_read(coding: str, encode: Callable[[bytes], bytes]) -> None:
+    """A proxy that compresses JSON is read, although the client asks for no coding."""
+    metadata = json.dumps({"inputs": [TENSOR]}).encode()
+    coded = answer("200 OK", encode(metadata), f"Content-Encoding: {coding}")
+
+    async def run() -> tuple[ServerDescription, list[str]]:
+        async with serving({**SERVING, MODEL: coded}) as (port, requests):
+            return await described(f"http://127.0.0.1:{port}"), requests
+
+    found, requests = asyncio.run(run())
+    assert [tensor.name for tensor in found.inputs] == ["x"]
+    assert all("accept-encoding: identity\r\n" in each.lower() for each in requests)
+
+
+def test_a_server_of_another_kind_is_refused_with_its_own_words() -> None:
+    """404 on every path of the protocol: path, status and first line are in the sentence."""
+    with pytest.raises(ProtocolMismatchError) as caught:
+        described_by({})
+    assert "does not speak the Open Inference Protocol" in str(caught.value)
+    assert "it answered 404 Not Found to GET /v2/health/ready: 404 Not Found." in str(caught.value)
+
+
+def test_a_site_that_answers_everything_is_refused() -> None:
+    """A page with status 200 is no inference server."""
+    page = answer(body=b"<!doctype html><html><title>x</title><body>Welcome to nginx!</body></html>")
+    with pytest.raises(ProtocolMismatchError) as caught:
+        described_by({}, page)
+    assert "200 OK to GET /v2/models/m, but with no JSON" in str(caught.value)
+
+
+def test_a_server_without_readiness_is_measured() -> None:
+    """A server with the model's metadata alone speaks the protocol."""
+    found = described_by({MODEL: SERVING[MODEL]})
+    assert (found.server_name, found.versions) == ("", ["1"])
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [
+        ("401 Unauthorized", AccessDeniedError, "it answered 401 Unauthorized to GET /v2/health"),
+        ("403 Forbidden", AccessDeniedError, "Set load.headersFile"),
+        ("400 Bad Request", ServerNotReadyError, "it answered 400 Bad Request to GET /v2/health"),
+        ("503 Service Unavailable", ServerNotReadyError, "within 2 s (server.readyDeadlineSeconds"),
+        ("500 Oh", ServerNotReadyError, "it answered 500 Oh to GET /v2/health/ready: loading."),
+    ],
+)
+def test_the_status_and_first_line_are_reported(
+    status: str, error: type[Exception], words: str
+) -> None:
+    """Missing credentials end the wait at once; a server that is not ready is waited for."""
+    body = b'{"error": "loading.\\nmore"}'
+    with pytest.raises(error) as caught:
+        described_by({**SERVING, READY: answer(status, body)})
+    assert words in str(caught.value)
+    assert ": loading" in str(caught.value)
+
+
+def test_a_port_with_tls_is_named(tmp_path: Path) -> None:
+    """Both ways of a server to refuse plain HTTP say that the port uses TLS."""
+    own = files(tmp_path, "server")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(own.certificate, own.key)
+
+    async def run(url: str) -> None:
+        async with serving(SERVING, tls=context) as (port, _):
+            await described(url.format(port))
+
+    for scheme in ("http", "grpc"):
+        with pytest.raises(ProtocolMismatchError, match=f"Write {scheme}s:// instead of {scheme}:"):
+            asyncio.run(run(f"{scheme}://127.0.0.1:{{}}"))
+    body = b"Client sent an HTTP request to an HTTPS server.\n"
+    with pytest.raises(ProtocolMismatchError) as caught:
+        described_by({}, answer("400 Bad Request", body))
+    assert "uses TLS on this port: it answered 400 Bad Request to GET" in str(caught.value)
+    assert "to an HTTPS server. Write https:// instead" in str(caught.value)
+
+
+def test_the_other_port_of_a_server_is_named() -> None:
+    """HTTP on the gRPC port and gRPC on the HTTP port end at once with the right scheme."""
+
+    async def run(front: Callable[[], Awaitable[tuple[Any, int]]]) -> None:
+        server, port = await front()
+        try:
+            await described(f"http://127.0.0.1:{port}")
+        finally:
+            await server.stop(None)
+
+    async def over_grpc() -> None:
+        async with serving(SERVING) as (port, _):
+            await described(f"grpc://127.0.0.1:{port}")
+
+    async def oracle() -> tuple[Any, int]:
+        return await grpc_front(Oracle(asyncio.get_running_loop(), Script()), "127.0.0.1", None)
+
+    with pytest.raises(ProtocolMismatchError, match="speaks HTTP/2 on this port.* Write grpc://"):
+        asyncio.run(run(oracle))
+    with pytest.raises(ProtocolMismatchError, match=r"speaks HTTP/1.1 on this port.* Write http:/"):
+        asyncio.run(over_grpc())
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_nothing_that_listens_is_no_connection(scheme: str) -> None:
+    """The wait ends with the operating system's words and none of a library."""
+    with pytest.raises(ServerNotReadyError) as caught:
+        asyncio.run(described(f"{scheme}://127.0.0.1:1"))
+    assert str(caught.value).endswith("there is no connection to it (Connection refused).")
+
+
+def test_a_ready_model_of_an_unready_server_is_measured() -> None:
+    """One unready model blocks no other; a server that Inferometer started must be whole."""
+    unready = {**SERVING, READY: answer("503 Service Unavailable", b"")}
+    found = described_by(unready, others_may_fail=True)
+    assert found.unready_server == "it answered 503 Service Unavailable to GET /v2/health/ready"
+    with pytest.raises(ServerNotReadyError):
+        described_by(unready)
+    with pytest.raises(ServerNotReadyError):
+        described_by({**unready, MODEL_READY: answer("400 Bad Request")}, others_may_fail=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [("404 Not Found", ModelNotServedError), ("400 Bad Request", ModelNotServedError)],
+)
+def test_a_missing_model_is_refused(status: str, error: type[Exception]) -> None:
+    """A server that is ready and rejects the model's name does not serve it."""
+    refusal = answer(status, b'{"error": "Request for unknown model: \'m\' is not found"}')
+    with pytest.raises(error, match=r"does not serve the model 'm': it answered 40.*not found\.$"):
+        described_by({**SERVING, MODEL: refusal})
