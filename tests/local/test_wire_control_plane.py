@@ -6,7 +6,7 @@ import json
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,10 @@ async def serving(
 ) -> AsyncIterator[tuple[int, list[str]]]:
     """Serve these answers on a free port; yield the port and the requests' header blocks."""
     requests: list[str] = []
+    writers: list[asyncio.StreamWriter] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
         try:
             while True:
                 block = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -63,8 +65,14 @@ async def serving(
             writer.close()
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
-    async with server:
+    try:
         yield server.sockets[0].getsockname()[1], requests
+    finally:
+        server.close()
+        for writer in writers:
+            writer.close()
+            with suppress(ConnectionError, ssl.SSLError):
+                await writer.wait_closed()
 
 
 async def described(url: str, **options: Any) -> ServerDescription:
@@ -95,7 +103,7 @@ def described_by(
     [("gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes)],
 )
 def test_compressed_answers_are_read(coding: str, encode: Callable[[bytes], bytes]) -> None:
-    """A proxy that compresses JSON is read, although the client asks for no coding."""
+    """A proxy that compresses JSON is read, although the client requests no coding."""
     metadata = json.dumps({"inputs": [TENSOR]}).encode()
     coded = answer("200 OK", encode(metadata), f"Content-Encoding: {coding}")
 
@@ -118,7 +126,9 @@ def test_a_server_of_another_kind_is_refused_with_its_own_words() -> None:
 
 def test_a_site_that_answers_everything_is_refused() -> None:
     """A page with status 200 is no inference server."""
-    page = answer(body=b"<!doctype html><html><title>x</title><body>Welcome to nginx!</body></html>")
+    page = answer(
+        body=b"<!doctype html><html><title>x</title><body>Welcome to nginx!</body></html>"
+    )
     with pytest.raises(ProtocolMismatchError) as caught:
         described_by({}, page)
     assert "200 OK to GET /v2/models/m, but with no JSON" in str(caught.value)
@@ -188,7 +198,7 @@ def test_the_other_port_of_a_server_is_named() -> None:
     async def oracle() -> tuple[Any, int]:
         return await grpc_front(Oracle(asyncio.get_running_loop(), Script()), "127.0.0.1", None)
 
-    with pytest.raises(ProtocolMismatchError, match="speaks HTTP/2 on this port.* Write grpc://"):
+    with pytest.raises(ProtocolMismatchError, match=r"speaks HTTP/2 on this port.* Write grpc://"):
         asyncio.run(run(oracle))
     with pytest.raises(ProtocolMismatchError, match=r"speaks HTTP/1.1 on this port.* Write http:/"):
         asyncio.run(over_grpc())

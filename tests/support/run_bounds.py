@@ -24,6 +24,7 @@ _BARE_TOLERATION = {"key": "a"}
 _CERTIFICATE = {"clientCertificateFile": "c", "clientKeyFile": "k"}
 _HTTPS = {"uri": "https://h/m", "sha256": "0" * 64}
 _S3 = {"uri": "s3://b/m", "credentialsSecret": "s"}
+_TENSOR = {"name": "x", "datatype": "FP32", "shape": [1]}
 _SERVICE = {"runtime": "External", "external": {"service": {"name": "s", "port": 1}}}
 _LONG = 604_800
 
@@ -32,6 +33,8 @@ _CARRIERS: dict[str, Run] = {
     "spec.model.credentialsSecret": a_run(model=_S3),
     "spec.model.name": an_external_run(),
     "spec.model.version": an_external_run(),
+    "spec.model.inputs": an_external_run(model={"name": "m", "inputs": [_TENSOR]}),
+    "spec.model.outputs": an_external_run(model={"name": "m", "outputs": [_TENSOR]}),
     "spec.server.gpu": a_run(server={"device": "GPU", "gpu": {}}),
     "spec.server.batching": a_run(server={"batching": {"maxBatchSize": 1}}),
     "spec.server.placement.tolerations[]": a_run(
@@ -207,6 +210,8 @@ def _items(schema: Schema, count: int) -> list[Any]:
     items = schema["items"]
     if items.get("type") == "integer":
         return [items["minimum"] + n for n in range(count)]
+    if "datatype" in items["properties"]:
+        return [{**_TENSOR, "name": f"s{n}"} for n in range(count)]
     if "name" in items["properties"]:
         return [{"name": f"s{n}", "singleStream": {}} for n in range(count)]
     return [{"operator": "Exists"}] * count

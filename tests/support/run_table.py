@@ -185,6 +185,20 @@ VALID = (
         Row(f"the certificate of {name}", a_run(load={"tls": {"serverName": name}}))
         for name in ("Models.example.com", "triton_0.models", "10.0.0.7", "fd00::7")
     ),
+    Row(
+        "a model whose tensors are declared",
+        an_external_run(
+            model={
+                "name": "m",
+                "inputs": [
+                    {"name": "x", "datatype": "BYTES", "shape": [-1, 4]},
+                    {"name": "n", "datatype": "INT32", "shape": []},
+                ],
+                "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1]}],
+            },
+            load={"tensors": "Json", "reconnectDeadlineSeconds": 60},
+        ),
+    ),
     Row("a warm-up until it is steady", a_run(validity={"warmUp": "UntilSteady"})),
     Row(
         "bounds that are equal", a_run(validity={"minDurationSeconds": 9, "maxDurationSeconds": 9})
@@ -204,6 +218,24 @@ BROKEN_RULES = (
     Row("neither uri nor name", a_run(model={}), "spec.model"),
     Row("uri and name", a_run(model={"uri": "zoo://a/b", "name": "c"}), "spec.model"),
     Row("version without name", a_run(model={"uri": "zoo://a/b", "version": "1"}), "spec.model"),
+    *(
+        Row(
+            f"{field} of a model that is not External",
+            a_run(
+                model={
+                    "uri": "zoo://a/b",
+                    field: [{"name": "x", "datatype": "FP32", "shape": [1]}],
+                }
+            ),
+            "spec.model",
+        )
+        for field in ("inputs", "outputs")
+    ),
+    Row(
+        "JSON over gRPC",
+        a_run(load={"protocol": "GRPC", "tensors": "Json"}),
+        "spec.load",
+    ),
     Row("https without sha256", a_run(model={"uri": "https://h/m"}), "spec.model"),
     Row(
         "inputs from https without sha256",

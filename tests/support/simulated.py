@@ -171,6 +171,7 @@ class SimulatedConnection:
         self.connected = True
         self.last_error = ""
         self.reconnects = 0
+        self.resent_token: int | None = None
 
     @property
     def outstanding(self) -> int:

@@ -262,11 +262,14 @@ def test_every_choice_of_the_api_is_decided() -> None:
     """Each value of each enum of the spec is either available or refused by its path."""
     decided = {sentence.partition(":")[0] for run, _ in UNAVAILABLE for sentence in refusals(run)}
     free = {
+        "spec.model.inputs[].datatype",
+        "spec.model.outputs[].datatype",
         "spec.server.device",
         "spec.server.placement.tolerations[].operator",
         "spec.server.placement.tolerations[].effect",
         "spec.load.protocol",
         "spec.load.pacing",
+        "spec.load.tensors",
         "spec.validity.rules",
         "spec.validity.warmUp",
         "spec.scenarios[].server.arrivals",

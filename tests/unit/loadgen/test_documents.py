@@ -15,6 +15,7 @@ from inferometer_loadgen.server.documents import (
     ServerDocument,
     UnreadableMetadataError,
     model_document,
+    optional_inputs_of,
     server_document,
     settings_of,
 )
@@ -43,6 +44,18 @@ def test_what_a_model_leaves_out_is_empty(answer: Any) -> None:
     scalar = [Tensor(name="x", datatype="FP32", shape=[])]
     assert model_document(with_input(shape=None)).inputs == scalar
     assert model_document({"outputs": [{"name": "x", "datatype": "FP32"}]}).outputs == scalar
+
+
+def test_optional_inputs_are_those_of_the_configuration() -> None:
+    """Over either protocol; what cannot be read names none."""
+    inputs = [{"name": "x"}, {"name": "mask", "optional": True}, {"name": "y", "optional": False}]
+    response = ModelConfigResponse()
+    response.config.input.add(name="x")
+    response.config.input.add(name="mask", optional=True)
+    for answer in ({"input": inputs}, response):
+        assert optional_inputs_of(answer) == ("mask",)
+    for answer in (None, [], {"input": "x"}, {"input": ["x", {"optional": True}]}):
+        assert optional_inputs_of(answer) == ()
 
 
 def test_tensors_are_alike_over_both_protocols() -> None:

@@ -17,7 +17,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
 from inferometer_api.results.result import Tensor
 from inferometer_api.spec.load import FileInputs, Inputs, Load, RandomInputs
 from inferometer_loadgen.requests import pool
-from inferometer_loadgen.requests.encode import Encoder
+from inferometer_loadgen.requests.encode import Encoder, json_note, uses_binary
 from inferometer_loadgen.requests.inputs import (
     DTYPES,
     POOL_BYTES,
@@ -238,6 +238,42 @@ def test_inputs_from_a_file_are_those_that_the_load_names(tmp_path: Path) -> Non
     inputs = pool.InputSources(load, str(path), [ROWS])
     assert inputs.source(1).request(2)["rows"].tolist() == [[7, 7, 7, 7]]
     assert inputs.note(inputs.source(1), 1) is None
+
+
+def test_a_file_may_leave_out_optional_inputs(tmp_path: Path) -> None:
+    """They are not sent; a required input must be there."""
+    path = save(tmp_path, rows=np.full((3, 4), 7, np.float32))
+    load = Load(inputs=Inputs(file=FileInputs(uri="file:in.npz")))
+    inputs = pool.InputSources(load, str(path), [ROWS, FIXED], ["fixed"])
+    tensors = inputs.source(1).request(0)
+    assert list(tensors) == ["rows"]
+    for protocol in ("HTTP", "GRPC"):
+        payload = Encoder(protocol, "m", "", [ROWS, FIXED], [], binary=True).encode(tensors).payload
+        assert b"rows" in payload
+        assert b"fixed" not in payload
+    with pytest.raises(InputRefusedError, match="no array for the model's input 'fixed'"):
+        pool.InputSources(load, str(path), [ROWS, FIXED]).source(1)
+
+
+@pytest.mark.parametrize(
+    ("load", "extensions", "binary", "notes"),
+    [
+        (Load(), ["binary_tensor_data"], True, 0),
+        (Load(), [], False, 1),
+        (Load(tensors="Binary"), [], True, 0),
+        (Load(tensors="Json"), ["binary_tensor_data"], False, 0),
+        (Load(protocol="GRPC"), [], True, 0),
+    ],
+)
+def test_the_load_decides_how_tensors_are_carried(
+    load: Load,
+    extensions: list[str],
+    binary: bool,  # noqa: FBT001 - a table
+    notes: int,
+) -> None:
+    """Auto follows the server's metadata, and a note says that JSON costs more."""
+    assert uses_binary(load, extensions) == binary
+    assert len(list(json_note(load, extensions))) == notes
 
 
 def encoder(protocol: Any, tensor: Tensor, *, binary: bool = True) -> Encoder:

@@ -1,4 +1,4 @@
-"""A failed call of the control plane is explained: what the server said, and which port is meant."""
+"""A failed call of the control plane is explained by what the server said."""
 
 import ssl
 from pathlib import Path
@@ -156,8 +156,7 @@ def test_another_protocol_is_named_with_the_scheme_for_it(
         ("", ""),
         ("\n\n  Not here.\nMore.", "Not here"),
         (
-            "<!DOCTYPE html>\n<html><head><title>x</title><style>p {}</style></head>\n"
-            "<body><h1>404 Not Found</h1></body>",
+            "<!DOCTYPE html>\n<html><title>404 Not Found</title><p>It is not here.</html>",
             "404 Not Found",
         ),
         ("a" * 300, f"{'a' * 99} … {'a' * 98}"),
@@ -166,25 +165,27 @@ def test_another_protocol_is_named_with_the_scheme_for_it(
 def test_the_first_line_of_an_answer_is_quoted(text: str, line: str) -> None:
     """Of a page its text; a long line loses its middle."""
     assert first_line(text) == line
-    assert answer_clause("404", "GET /", text) == "it answered 404 to GET /" + (line and f": {line}")
+    assert answer_clause("404", "GET /", text) == "it answered 404 to GET /" + (
+        line and f": {line}"
+    )
 
 
 @pytest.mark.parametrize(
-    ("words", "is_about_inputs"),
+    ("words", "hint_count"),
     [
-        ("unexpected shape for input 'x'", True),
-        ("expected INT64 tensor", True),
-        ("[request id: 1] batch-size must be <= 8", True),
-        ("ZeroDivisionError: division by zero", False),
-        ("CUDA out of memory", False),
+        ("unexpected shape for input 'x'", 1),
+        ("expected INT64 tensor", 1),
+        ("[request id: 1] batch-size must be <= 8", 1),
+        ("ZeroDivisionError: division by zero", 0),
+        ("CUDA out of memory", 0),
     ],
 )
-def test_the_hint_on_inputs_follows_words_about_inputs(words: str, is_about_inputs: bool) -> None:
+def test_the_hint_on_inputs_follows_words_about_inputs(words: str, hint_count: int) -> None:
     """A server that fails for another reason gets no advice on inputs."""
     refused = refusal_of(Failure(FailureKind.STATUS, words), "of 's'")
     assert isinstance(refused, FirstRequestsRefusedError)
     assert f": {words}." in str(refused)
-    assert ("spec.load.inputs" in str(refused)) == is_about_inputs
+    assert str(refused).count("spec.load.inputs") == hint_count
 
 
 def test_an_operating_systems_error_has_its_own_words() -> None:

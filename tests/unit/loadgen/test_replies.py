@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -12,7 +13,7 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # h
 )
 
 from inferometer_api.results.result import Tensor
-from inferometer_loadgen.requests.replies import Expectation, first_axes
+from inferometer_loadgen.requests.replies import Expectation, first_axes, shared_shapes
 from inferometer_loadgen.wire import ReplyBody
 
 Protocol = Literal["HTTP", "GRPC"]
@@ -80,6 +81,32 @@ def test_a_missing_output_is_a_fault() -> None:
     fault = Expectation("HTTP", PROMISED, 3).fault(a_reply("HTTP", {"scores": GOOD["scores"]}))
     assert fault is not None
     assert "label" in fault
+
+
+def test_a_shape_that_all_first_replies_share_is_expected_of_later_ones() -> None:
+    """It must hold a result for each sample; a shape that differs between replies is a fault."""
+    expected = Expectation("HTTP", PROMISED, 3)
+    alike = [a_reply("HTTP", {**GOOD, "label": ("BYTES", [3, 1], 27)}) for _ in range(2)]
+    shapes = shared_shapes(expected, alike)
+    assert shapes == {"label": (3, 1)}
+    adapted = replace(expected, shapes=shapes)
+    assert adapted.fault(alike[0]) is None
+    assert "[3, 1] was due" in (adapted.fault(a_reply("HTTP", GOOD)) or "")
+    assert shared_shapes(expected, [*alike, a_reply("HTTP", GOOD)]) == {}
+    one_result = [a_reply("HTTP", {**GOOD, "scores": ("FP32", [1, 2], 8)})]
+    assert shared_shapes(expected, one_result) == {}
+    assert shared_shapes(expected, [a_reply("HTTP", {"scores": GOOD["scores"]})]) == {}
+
+
+@pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
+def test_outputs_that_nobody_promised_need_their_data(protocol: Protocol) -> None:
+    """Without metadata any outputs will do, but each has the elements of its shape."""
+    expected = Expectation(protocol, [], 3)
+    assert expected.fault(a_reply(protocol, GOOD)) is None
+    fault = expected.fault(a_reply(protocol, {"scores": ("FP32", [3, 2], 20)}))
+    assert "20 bytes" in (fault or "")
+    odd = expected.fault(a_reply(protocol, {"scores": ("FP8", [3, 2], 6)}))
+    assert "FP8, which cannot be read" in (odd or "")
 
 
 def test_json_tensors_are_counted() -> None:

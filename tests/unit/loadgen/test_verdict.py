@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.results.result import ClientHealth, Energy, Step
+from inferometer_api.results.result import ClientHealth, Counts, Energy, Step
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.rule_table import RULES, VerdictRule
 from support.judged_steps import (
@@ -49,6 +49,11 @@ def with_sleeping_client(nanoseconds: int, **errors: int) -> Step:
     return silent(2000 * MS, client=facts, counts=with_errors(**errors).counts)
 
 
+def resent(queries: int) -> Counts:
+    """Return the counts of a step in which so many of 1,000 queries were sent twice."""
+    return a_step(succeeded=1000).counts.model_copy(update={"resent": queries})
+
+
 VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     # rule, arguments just within the limit, arguments just beyond it
     (
@@ -65,6 +70,22 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "ErrorRate",
         {"step": a_step(succeeded=999, failed=1)},
         {"step": a_step(succeeded=998, failed=2)},
+    ),
+    (
+        "TooManyResent",
+        {"step": a_step(counts=resent(1))},
+        {"step": a_step(counts=resent(2))},
+    ),
+    ("QueriesResent", {"step": a_step(counts=resent(0))}, {"step": a_step(counts=resent(1))}),
+    (
+        "OutputShape",
+        {},
+        {"step": a_step(output_deviations=["The output 'y' has the shape [1, 1]."])},
+    ),
+    (
+        "ServerNotReady",
+        {},
+        {"unready_server": "it answered 503 Service Unavailable to GET /v2/health/ready"},
     ),
     (
         "LatencyBound",

@@ -197,6 +197,103 @@ def test_replies_that_end_with_their_connection_are_answers(
     asyncio.run(main())
 
 
+ERROR = b'HTTP/1.1 500 Oh\r\nContent-Length: 14\r\n\r\n{"error": "x"}'
+_LOSSES: list[tuple[list[bytes], bytes, list[str | None], int]] = [
+    # replies before the last request, bytes of its reply before the loss, failures, sends in all
+    ([ERROR], b"", ["status", None], 3),
+    ([GOOD, ERROR], b"", [None, "status", None], 4),
+    ([ERROR, GOOD], b"", ["status", None, "connection"], 3),
+    ([GOOD], b"", [None, "connection"], 2),
+    ([ERROR], ERROR[:9], ["status", "connection"], 2),
+]
+
+
+@pytest.mark.parametrize("ends", ["eof", "reset"])
+@pytest.mark.parametrize(("replies", "begun", "failures", "sends"), _LOSSES)
+def test_a_request_right_behind_an_error_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+    replies: list[bytes],
+    begun: bytes,
+    failures: list[str | None],
+    sends: int,
+    ends: str,
+) -> None:
+    """If the server closed the connection before it read the request, a new one carries it."""
+
+    async def main() -> None:
+        made = connecting_to(monkeypatch, asyncio.get_running_loop())
+        found: list[str | None] = []
+        back = asyncio.Event()
+        connection = Http1Connection(
+            HTTP,
+            lambda _, failure, __: found.append(None if failure is None else str(failure.kind)),
+            lambda _: back.set(),
+            1,
+        )
+        await connection.open()
+        prepared = prepare(HTTP, EncodedRequest(b"{}", 2))
+        for earlier in replies:
+            connection.send(prepared, 5)
+            made[0].protocol.data_received(earlier)
+        connection.send(prepared, 7)
+        if begun:
+            made[0].protocol.data_received(begun)
+        if ends == "eof":
+            made[0].protocol.eof_received()
+        made[0].close()
+        await back.wait()
+        is_resent = len(failures) > len(found)
+        assert connection.resent_token == (7 if is_resent else None)
+        assert connection.outstanding == is_resent
+        if is_resent:
+            assert made[1].writes == made[0].writes[-1:]
+            made[1].protocol.data_received(GOOD)
+        assert found == failures
+        assert sum(len(wire.writes) for wire in made) == sends
+        await connection.close()
+
+    asyncio.run(main())
+
+
+def test_a_request_is_sent_again_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second loss fails it, and so does a server that can no longer be reached."""
+
+    async def main(*, reachable: bool) -> list[Failure | None]:
+        loop = asyncio.get_running_loop()
+        made = connecting_to(monkeypatch, loop)
+        found: list[Failure | None] = []
+        over = asyncio.Event()
+
+        def take(_: int, failure: Failure | None, __: ReplyBody | None) -> None:
+            found.append(failure)
+            if len(found) == 2:
+                over.set()
+
+        connection = Http1Connection(HTTP, take, lambda _: made[-1].close(), 1)
+        await connection.open()
+        prepared = prepare(HTTP, EncodedRequest(b"{}", 2))
+        connection.send(prepared, 5)
+        made[0].protocol.data_received(ERROR)
+        connection.send(prepared, 7)
+        if not reachable:
+
+            async def refuse(*_: object, **__: object) -> None:
+                raise ConnectionRefusedError(111, "Connection refused")
+
+            monkeypatch.setattr(loop, "create_connection", refuse)
+        made[0].close()
+        await over.wait()
+        assert connection.outstanding == 0
+        await connection.close()
+        return found
+
+    for reachable in (True, False):
+        _, lost = asyncio.run(main(reachable=reachable))
+        assert lost is not None
+        assert "before any of it arrived: the server closed the connection." in lost.message
+        assert ("Connection refused" in lost.message) != reachable
+
+
 def http_reply(body: bytes, stamp: str = "a", json_length: int = 2) -> bytes:
     """Return a good reply whose headers give the offset of its tensors."""
     return (

@@ -216,7 +216,7 @@ def test_a_damaged_reply_never_raises(name: str, data: st.DataObject) -> None:
             id="br",
         ),
         pytest.param(
-            OK + b"Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx",
+            OK + b"Content-Encoding: gzip\r\nContent-Length: 9\r\n\r\nnot gzip!",
             "not valid gzip data",
             id="gzip that is none",
         ),

@@ -76,6 +76,8 @@ class ServerInfo(Document):
 max_batch_size if there is a limit."""
     graph_nodes_by_provider: dict[str, Count] = Field(default_factory=dict)
     """Number of graph nodes by execution provider."""
+    tensors: Literal["Binary", "Json"] | None = None
+    """How the requests and replies carried tensors. Absent in documents that did not record it."""
     replicas: list[ServerReplica] = Field(default_factory=list)
     """Every server, in a cluster or if there are several. The other fields are those of the \
 first."""
@@ -173,6 +175,9 @@ class Counts(Document):
     """Replies whose output names, types and shapes were checked."""
     reconnects: Count = 0
     """Connections that were lost and reopened."""
+    resent: Count = 0
+    """Queries that were sent a second time: the server had closed their connection after an error \
+before it read them. Their latency counts from their due time."""
     overshoots: Count | None = None
     """Queries over the latency bound, including failed ones. In a decided probe also unanswered \
 queries past the bound, which are not in `queries`."""
@@ -447,6 +452,8 @@ loops. For a fleet, times below half a second may be missing."""
     server_cpu_seconds: float | None = None
     client_cpu_seconds: float = 0.0
     error_examples: list[ErrorExample] = Field(default_factory=list)
+    output_deviations: list[str] = Field(default_factory=list)
+    """One sentence for each output whose shape differs from the metadata in every first reply."""
     energy: Energy
     telemetry: list[NodeTelemetry] = Field(default_factory=list)
     """One for each node with servers and an agent."""

@@ -137,6 +137,15 @@ pod per worker, and one for their master."""
     request_timeout_milliseconds: Annotated[int, Field(ge=1, le=3_600_000), Integral] = 60_000
     """Milliseconds after which a query counts as an error of kind "timeout"."""
 
+    reconnect_deadline_seconds: Annotated[int, Field(ge=1, le=3_600), Integral] = 3
+    """Seconds that a server may be without any connection. After that the run is Failed \
+(ServerLost); what was measured until then is kept. Raise it to measure through a restart."""
+
+    tensors: Literal["Auto", "Binary", "Json"] = "Auto"
+    """How HTTP carries tensors. Auto: as binary data if the server's metadata list the extension \
+binary_tensor_data, else as JSON, which costs both sides more CPU. Binary and Json: this way in \
+any case. GRPC always carries binary data."""
+
     inputs: Inputs = Field(default_factory=lambda: Inputs(random=RandomInputs()))
     """Content of the requests."""
 
@@ -151,4 +160,12 @@ carry the label inferometer.dev/allow-use=headers."""
     headers_file: FilePath | None = None
     """Local runs: file of `Name: value` lines, sent as headers of each request."""
 
-    constraints: ClassVar[tuple[Rule, ...]] = (not_both("headersSecret", "headersFile"),)
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        not_both("headersSecret", "headersFile"),
+        Rule(
+            cel="self.tensors != 'Json' || self.protocol == 'HTTP'",
+            message="Json is only for protocol HTTP",
+            holds=lambda load: load.tensors != "Json" or load.protocol == "HTTP",
+            field="tensors",
+        ),
+    )

@@ -1,13 +1,13 @@
 """The model of a run."""
 
 import re
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 from urllib.parse import unquote
 
 from pydantic import Field, StringConstraints
 
 from inferometer_api import patterns
-from inferometer_api.document import DnsSubdomain, Document, Sha256
+from inferometer_api.document import DnsSubdomain, Document, Integral, Sha256
 from inferometer_api.rules import Rule
 from inferometer_api.spec.checksum import needs_checksum
 
@@ -19,6 +19,43 @@ ModelUri = Annotated[
         pattern=patterns.MODEL_URI,
     ),
 ]
+
+
+Datatype = Literal[
+    "BOOL",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "FP16",
+    "FP32",
+    "FP64",
+    "BF16",
+    "BYTES",
+]
+"""Datatypes of the Open Inference Protocol."""
+
+
+class DeclaredTensor(Document):
+    """An input or output of an External server's model."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253)]
+    """Name of the tensor."""
+
+    datatype: Datatype
+    """Datatype in the Open Inference Protocol: FP32, INT64, BYTES, ..."""
+
+    shape: Annotated[
+        list[Annotated[int, Field(ge=-1, le=2**31 - 1), Integral]], Field(max_length=16)
+    ]
+    """Shape, batch axis included; -1 is an open axis, and an open first axis is the batch axis."""
+
+
+_DeclaredTensors = Annotated[list[DeclaredTensor], Field(min_length=1, max_length=64)]
 
 
 class ModelSource(Document):
@@ -44,6 +81,14 @@ inferometer.dev/allow-use=s3."""
     version: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """Version of the model to request from an External server. Absent: the server's default."""
 
+    inputs: _DeclaredTensors | None = None
+    """Inputs that are sent to an External server. For a model without metadata, and to leave out \
+optional inputs. Absent: every input in the server's metadata."""
+
+    outputs: _DeclaredTensors | None = None
+    """Outputs that are requested from an External server and checked. Absent: every output in the \
+server's metadata; without such metadata, whatever the server returns."""
+
     @property
     def served_name(self) -> str:
         """The name of the model in the server's URLs.
@@ -68,6 +113,18 @@ inferometer.dev/allow-use=s3."""
             message="version is only for the name of an External server's model",
             holds=lambda model: model.version is None or model.name is not None,
             field="version",
+        ),
+        Rule(
+            cel="!has(self.inputs) || has(self.name)",
+            message="inputs are only for the name of an External server's model",
+            holds=lambda model: model.inputs is None or model.name is not None,
+            field="inputs",
+        ),
+        Rule(
+            cel="!has(self.outputs) || has(self.name)",
+            message="outputs are only for the name of an External server's model",
+            holds=lambda model: model.outputs is None or model.name is not None,
+            field="outputs",
         ),
         needs_checksum("a model", lambda model: (model.uri, model.sha256)),
         Rule(

@@ -32,6 +32,8 @@ class RequestSource:
     check: Callable[[ReplyBody], str | None]
     """Returns what is wrong with a reply; called for one reply in 64 and for the first 8."""
     timeout_ns: int
+    reconnect_deadline_ns: int = 3_000_000_000
+    """A server without any connection for so long ends the step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ from inferometer_loadgen.wire import (
 
 FREE = -1
 NEVER = 1 << 62
-LOST_AFTER_NS = 3 * SECOND_NS
 _WATCH_NS = SECOND_NS // 4
 
 
@@ -55,6 +54,7 @@ class Driver(ABC):
         self._next_server = 0
         self._check = queries.check
         self._timeout_ns = queries.timeout_ns
+        self._reconnect_deadline_ns = queries.reconnect_deadline_ns
         self.observer = StepObserver()
 
         self._pool = ConnectionPool(self._servers)
@@ -185,7 +185,7 @@ class Driver(ABC):
             return
         if why is End.SERVER_LOST:
             self.last_error = self._pool.last_error
-            seconds = LOST_AFTER_NS // SECOND_NS
+            seconds = self._reconnect_deadline_ns // SECOND_NS
             message = f"There was no connection to the server for {seconds} s. {self.last_error}"
             self._abandon(Failure(FailureKind.CONNECTION, message.rstrip()))
         if self.window_ns <= self._clock():
@@ -317,6 +317,9 @@ class Driver(ABC):
     def _on_capacity(self, connection: Connection) -> None:
         now = self._clock()
         if not self._ended.done() and self._pool.on_reconnected(connection, now):
+            token = connection.resent_token
+            if token is not None and self._since[token] >= self.window_ns:
+                self._recorder.statistics.resent += 1
             self._go_on(now)
 
     def _check_anew(self) -> None:
@@ -359,9 +362,9 @@ class Driver(ABC):
             self._mark_ready(place)
 
     def _watch(self) -> None:
-        """End the step if a server has had no connection for 3 seconds."""
+        """End the step if a server has had no connection for too long."""
         now = self._clock()
-        if self._pool.lost_for_ns(now) >= LOST_AFTER_NS:
+        if self._pool.lost_for_ns(now) >= self._reconnect_deadline_ns:
             self.end(End.SERVER_LOST)
             return
         self._timers.later("watch", _WATCH_NS, self._watch)

@@ -135,4 +135,6 @@ def refusal_of(failure: Failure, what: str) -> Exception:
             f"The server refused the first {REQUESTS} requests {what}: {message}"
             f"{advice if _ABOUT_INPUTS.search(message) else ''}"
         )
-    return NoAnswerError(f"The server answered none of the first {REQUESTS} requests {what}: {message}")
+    return NoAnswerError(
+        f"The server answered none of the first {REQUESTS} requests {what}: {message}"
+    )

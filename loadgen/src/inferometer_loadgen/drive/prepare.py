@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, assert_never
 
@@ -36,13 +36,13 @@ from inferometer_loadgen.drive.first_requests import (
     send_first_requests,
 )
 from inferometer_loadgen.record.recorder import Recorder
-from inferometer_loadgen.requests.encode import BINARY_EXTENSION, Encoder
+from inferometer_loadgen.requests.encode import Encoder, uses_binary
 from inferometer_loadgen.requests.pool import InputSources, make_pool
-from inferometer_loadgen.requests.replies import Expectation, first_axes
+from inferometer_loadgen.requests.replies import Expectation, first_axes, shared_shapes
 from inferometer_loadgen.requests.trace import TraceFiles
 from inferometer_loadgen.schedule.arrivals import PhasedPoisson, Replay, Stream, arrivals
 from inferometer_loadgen.schedule.layout import connection_layout, worker_part
-from inferometer_loadgen.schedule.steps import WHOLE_LOAD, LoadShare, StepPlan
+from inferometer_loadgen.schedule.steps import SECOND_NS, WHOLE_LOAD, LoadShare, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 from inferometer_loadgen.server.servers import Servers
 from inferometer_loadgen.wire import (
@@ -96,7 +96,8 @@ class LocalDriverFactory:
         recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)
         recorder.statistics.warm_up_queries = first.sent
         part = worker_part(plan, self.share)
-        driver = self._driver(part, recorder, pools, self._check(plan, first))
+        expectation = self._expectation(plan, first, recorder.statistics.shape_deviations)
+        driver = self._driver(part, recorder, pools, expectation.fault)
         connections = connection_layout(self.load, part.loop, self.share)
         openers = [_opener(target, connections.streams) for target in self.targets]
         driver.configure(openers, connections.connections)
@@ -129,10 +130,25 @@ class LocalDriverFactory:
             self._answered[plan.batch_size] = replies
         return FirstReplies(self._answered[plan.batch_size], sent)
 
-    def _check(self, plan: StepPlan, trial: FirstReplies) -> Callable[[ReplyBody], str | None]:
+    def _expectation(
+        self, plan: StepPlan, trial: FirstReplies, deviations: dict[str, str]
+    ) -> Expectation:
+        """Return what replies must hold; note deviations that all first replies share."""
         protocol = self.load.protocol
         firsts = first_axes(protocol, self.outputs, trial.replies, plan.batch_size)
-        return Expectation(protocol, self.outputs, plan.batch_size, firsts).fault
+        expected = Expectation(protocol, self.outputs, plan.batch_size, firsts)
+        shapes = shared_shapes(expected, trial.replies)
+        deviations.update(
+            {
+                tensor.name: (
+                    f"The output {tensor.name!r} has the shape {list(shapes[tensor.name])} in "
+                    f"every reply, where the metadata say {tensor.shape}."
+                )
+                for tensor in self.outputs
+                if tensor.name in shapes
+            }
+        )
+        return replace(expected, shapes=shapes)
 
     def _driver(
         self,
@@ -148,7 +164,12 @@ class LocalDriverFactory:
             time.monotonic_ns,
             lambda wake: (SpinPacer if spins else TimerPacer)(loop, wake),
         )
-        requests = RequestSource(pools, check, self.load.request_timeout_milliseconds * _NS_PER_MS)
+        requests = RequestSource(
+            pools,
+            check,
+            self.load.request_timeout_milliseconds * _NS_PER_MS,
+            self.load.reconnect_deadline_seconds * SECOND_NS,
+        )
         match plan.loop:
             case Open(arrivals=process):
                 schedules = schedules_of(process, plan.seed, self.share, self.inputs.traces)
@@ -175,7 +196,7 @@ def local_driver_factory(
         plan.model_version,
         description.inputs,
         description.outputs,
-        binary=BINARY_EXTENSION in description.extensions,
+        binary=uses_binary(load, description.extensions),
     )
     return LocalDriverFactory(
         load=load,

@@ -157,7 +157,10 @@ class MeasuringProcess:
 
     async def _set_up(self, order: SetUp) -> None:
         plan = LoadPlan.model_validate_json(order.plan)
-        self._inputs = InputSources(plan.run.spec.load, plan.inputs_file, order.description.inputs)
+        found = order.description
+        self._inputs = InputSources(
+            plan.run.spec.load, plan.inputs_file, found.inputs, found.optional_inputs
+        )
         self._plan, self._order = plan, order
         self._streams.send(SetUpDone())
 

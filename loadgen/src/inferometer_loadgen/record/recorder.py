@@ -39,6 +39,10 @@ class StepStatistics:
     """In open loops: median number of unanswered queries in the window's first quarter."""
     unanswered_late: int = 0
     """The same for its last quarter."""
+    resent: int = 0
+    """Queries that were sent a second time, after the server had closed their connection unread."""
+    shape_deviations: dict[str, str] = field(default_factory=dict)
+    """By output: a sentence on a shape that all first replies share and the metadata do not."""
     overshoots: int = 0
     """Queries that failed or exceeded the step's latency bound, if it has one."""
 

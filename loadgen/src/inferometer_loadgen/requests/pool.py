@@ -22,14 +22,25 @@ from inferometer_loadgen.wire.connection import prepare
 class InputSources:
     """Makes the sources of requests for any batch size of one run.
 
-    Raises InputRefusedError if the inputs do not fit the model. Each file is read once.
+    A file may lack `optional` inputs, which are then left out. Raises InputRefusedError if the
+    inputs do not fit the model. Each file is read once.
     """
 
-    def __init__(self, load: Load, file: str | None, tensors: list[Tensor]) -> None:
+    def __init__(
+        self,
+        load: Load,
+        file: str | None,
+        tensors: Sequence[Tensor],
+        optional: Sequence[str] = (),
+    ) -> None:
         self._load = load
-        self._tensors = tensors
         self._file = None if file is None else Path(file)
-        self._arrays = None if self._file is None else read_npz(self._file)
+        self._arrays = arrays = None if self._file is None else read_npz(self._file)
+        self._tensors = [
+            tensor
+            for tensor in tensors
+            if arrays is None or tensor.name in arrays or tensor.name not in optional
+        ]
         self.traces = TraceFiles()
 
     def shapes(self, batch_size: int) -> dict[str, tuple[int, ...]]:

@@ -169,6 +169,8 @@ class Expectation:
     batch_size: int
     firsts: Mapping[str, int] = field(default_factory=dict)
     """The first axes of outputs whose first axis is not the batch size; -1 allows any."""
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The whole shapes of outputs that deviate from what was promised in every first reply."""
 
     def fault(self, reply: ReplyBody) -> str | None:
         """Return what is wrong with a reply as a sentence; None if nothing is."""
@@ -179,6 +181,8 @@ class Expectation:
         return None if fault is None else printable_line(fault)
 
     def _fault(self, outputs: Sequence[Output]) -> str | None:
+        if not self.promised:
+            return next(filter(None, map(_length_fault, outputs)), None)
         found = {output.name: output for output in outputs}
         names = [tensor.name for tensor in self.promised]
         if sorted(found) != sorted(names) or len(found) != len(outputs):
@@ -198,21 +202,62 @@ class Expectation:
                 f"The output {tensor.name!r} has the type {output.datatype}, the model promises "
                 f"{tensor.datatype}."
             )
-        wanted = list(tensor.shape)
-        if has_batch_axis(tensor):
-            wanted[0] = self.firsts.get(tensor.name, self.batch_size)
-        fits = len(wanted) == len(output.shape) and all(
-            axis in {-1, size} for axis, size in zip(wanted, output.shape, strict=True)
-        )
-        if not fits:
+        wanted = self.wanted_shape(tensor)
+        if not _fits(wanted, output.shape):
             return (
                 f"The output {tensor.name!r} has the shape {list(output.shape)}, {wanted} was due "
                 f"for a batch of {self.batch_size}."
             )
         return _length_fault(output)
 
+    def wanted_shape(self, tensor: Tensor) -> list[int]:
+        """Return the shape that an output must have; -1 is an open axis."""
+        if tensor.name in self.shapes:
+            return list(self.shapes[tensor.name])
+        wanted = list(tensor.shape)
+        if has_batch_axis(tensor):
+            wanted[0] = self.firsts.get(tensor.name, self.batch_size)
+        return wanted
+
+
+def _fits(wanted: Sequence[int], shape: Sequence[int]) -> bool:
+    return len(wanted) == len(shape) and all(
+        axis in {-1, size} for axis, size in zip(wanted, shape, strict=True)
+    )
+
+
+def shared_shapes(
+    expected: Expectation, replies: Sequence[ReplyBody]
+) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of outputs that deviate from what is expected, alike in every reply.
+
+    A shape that cannot hold a result for each sample of the batch is left out: it is an error.
+    """
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for reply in replies:
+        try:
+            outputs = read_outputs(expected.protocol, reply)
+        except UnreadableReplyError:
+            return {}
+        for output in outputs:
+            found.setdefault(output.name, []).append(output.shape)
+    shared = {
+        tensor.name: shapes[0]
+        for tensor in expected.promised
+        if len(shapes := found.get(tensor.name, [])) == len(replies)
+        and len(set(shapes)) == 1
+        and not _fits(expected.wanted_shape(tensor), shapes[0])
+    }
+    return {
+        name: shape
+        for name, shape in shared.items()
+        if (elements := prod(shape)) and elements % expected.batch_size == 0
+    }
+
 
 def _length_fault(output: Output) -> str | None:
+    if output.datatype not in DTYPES:
+        return f"The output {output.name!r} has the type {output.datatype}, which cannot be read."
     elements, size = prod(output.shape), output.size
     subject, due = f"The output {output.name!r} has", f"its shape {list(output.shape)} needs"
     if size is None or output.elements is not None:

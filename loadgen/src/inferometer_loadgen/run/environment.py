@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.result import Environment, ModelInfo, ServerInfo, ServerReplica
 from inferometer_loadgen.client.node import node, packages
+from inferometer_loadgen.requests.encode import uses_binary
 from inferometer_loadgen.server.control_plane import ServerDescription
 
 
@@ -42,6 +43,7 @@ def _server(plan: LoadPlan, found: Sequence[ServerDescription]) -> ServerInfo:
         version=description.server_version,
         extensions=description.extensions,
         settings=settings,
+        tensors="Binary" if uses_binary(plan.run.spec.load, description.extensions) else "Json",
         graph_nodes_by_provider=_counts(settings.get("nodes_by_provider", "")),
         replicas=_replicas(plan, found),
         cpu_fallback_graph_nodes=fell_back(description),

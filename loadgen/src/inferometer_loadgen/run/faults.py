@@ -61,7 +61,9 @@ def cut_short_by(error: BaseException) -> End:
     return next((end for kind, end in _CUTS_SHORT.items() if isinstance(error, kind)), End.FAILED)
 
 
-def lost_outcome(end: StepEnd, addresses: str, *, is_last: bool) -> Outcome | None:
+def lost_outcome(
+    end: StepEnd, addresses: str, reconnect_deadline_seconds: int, *, is_last: bool
+) -> Outcome | None:
     """Return the outcome of a run whose scenario lost its server or a worker; None if it goes on.
 
     `addresses` names the servers. A worker that was lost in the last scenario only makes that
@@ -69,7 +71,8 @@ def lost_outcome(end: StepEnd, addresses: str, *, is_last: bool) -> Outcome | No
     """
     if end.why is End.SERVER_LOST:
         message = (
-            f"{addresses} was lost: no connection could be made for 3 s. "
+            f"{addresses} was lost: no connection could be made for "
+            f"{reconnect_deadline_seconds} s (load.reconnectDeadlineSeconds). "
             f"{end.trouble and f'{end.trouble} '}What was measured until then is kept."
         )
         return Outcome(state="Failed", reason="ServerLost", message=message)

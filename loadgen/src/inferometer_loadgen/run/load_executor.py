@@ -15,6 +15,7 @@ from inferometer_loadgen.drive.prepare import DriverFactory, local_driver_factor
 from inferometer_loadgen.fleet.answers import worker_lost_error
 from inferometer_loadgen.fleet.driver_factory import FleetDriverFactory
 from inferometer_loadgen.fleet.fleet import Fleet, open_fleet
+from inferometer_loadgen.requests.encode import json_note
 from inferometer_loadgen.requests.inputs import check_taken
 from inferometer_loadgen.requests.pool import InputSources
 from inferometer_loadgen.run.environment import fell_back
@@ -65,8 +66,9 @@ class LoadExecutor:
     ) -> Sequence[str]:
         """Make every step's source of requests, to refuse inputs that do not fit first."""
         run, first = self._run, descriptions[0]
-        inputs = InputSources(run.plan.run.spec.load, run.plan.inputs_file, first.inputs)
-        notes: dict[str, None] = {}
+        load = run.plan.run.spec.load
+        inputs = InputSources(load, run.plan.inputs_file, first.inputs, first.optional_inputs)
+        notes: dict[str, None] = dict.fromkeys(json_note(load, first.extensions))
         for repeat in repeats:
             for recorded in recorded_arrivals(repeat.scenario, repeat.trace_file):
                 inputs.traces.arrivals(Path(recorded.file), recorded.milli_time_scale)
@@ -113,6 +115,9 @@ class LoadExecutor:
             not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),
             compute_nodes_fell_back=max(fell_back(each) or 0 for each in self._descriptions),
+            unready_server=next(
+                (each.unready_server for each in self._descriptions if each.unready_server), ""
+            ),
             energy_requested=spec.telemetry.power == "Auto",
         )
 

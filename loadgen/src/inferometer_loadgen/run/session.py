@@ -125,7 +125,12 @@ class MeasurementSession:
             numbers = range(1, first.validity.repeats + 1)
             repeats = [replace(first, repeat=number) for number in numbers]
             end = await measure_scenario(run, executors[first.kind.executor], repeats)
-            lost = lost_outcome(end, run.servers.addresses, is_last=first is firsts[-1])
+            lost = lost_outcome(
+                end,
+                run.servers.addresses,
+                self._plan.run.spec.load.reconnect_deadline_seconds,
+                is_last=first is firsts[-1],
+            )
             if lost is not None:
                 return lost
             if self._interruption.requested:

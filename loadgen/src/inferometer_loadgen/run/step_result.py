@@ -108,6 +108,9 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         server_cpu_seconds=_server_cpu_seconds(used, all_nodes),
         client_cpu_seconds=used.client_cpu_seconds,
         error_examples=_examples(tallied),
+        output_deviations=[
+            tallied.shape_deviations[name] for name in sorted(tallied.shape_deviations)
+        ],
         energy=energy(metered.windows, metered.terms, _worked(plan, span, used, metered)),
         telemetry=nodes,
         early_stopping=early_stopping(plan.judged, tallied),
@@ -142,6 +145,7 @@ def _counts(plan: StepPlan, tallied: StepStatistics, reconnects: int, *, open_lo
         waited_for_connection=tallied.waited_for_connection,
         checked_replies=tallied.checked_replies,
         reconnects=reconnects,
+        resent=tallied.resent,
         overshoots=None if bound_ns is None else tallied.overshoots,
     )
 

@@ -20,6 +20,7 @@ from inferometer_loadgen.server.documents import (
     ServerDocument,
     UnreadableMetadataError,
     model_document,
+    optional_inputs_of,
     server_document,
     settings_of,
 )
@@ -33,8 +34,6 @@ from inferometer_loadgen.server.refusals import (
 )
 
 _FAULTS = (CallError, OSError, TimeoutError)
-_NO_DOCUMENT = (ValueError, RecursionError)
-"""Errors of reading a configuration: RecursionError if it is nested too deeply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,8 @@ class ServerDescription:
     settings: dict[str, str] = field(default_factory=dict)
     """The parameters in the model's configuration, Inferometer's own without their prefix, and its
     largest batch."""
+    optional_inputs: tuple[str, ...] = ()
+    """The inputs that a request may leave out, according to the model's configuration."""
     unready_server: str = ""
     """How the server reports that it is not ready although its model is, as a clause."""
 
@@ -96,6 +97,7 @@ class ControlPlane:
             ) from error
         except AnswerError as error:
             raise self._undescribed(error) from error
+        config = await self._config()
         return ServerDescription(
             server_name=server.name,
             server_version=server.version,
@@ -103,20 +105,25 @@ class ControlPlane:
             versions=model.versions,
             inputs=model.inputs,
             outputs=model.outputs,
-            settings=await self.settings(),
+            settings=settings_of(config),
+            optional_inputs=optional_inputs_of(config),
             unready_server=self._readiness.unready_server,
         )
 
     async def settings(self) -> dict[str, str]:
         """Return the settings in the model's configuration; empty if it cannot be read."""
-        with suppress(*_FAULTS, *_NO_DOCUMENT):
-            async with asyncio.timeout(ATTEMPT_SECONDS):
-                return settings_of(await self._client.model_config())
-        return {}
+        return settings_of(await self._config())
 
     async def close(self) -> None:
         """Close the connection."""
         await self._client.close()
+
+    async def _config(self) -> Any:
+        """Return the model's configuration; None if it cannot be read."""
+        with suppress(*_FAULTS):
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                return await self._client.model_config()
+        return None
 
     async def _server(self) -> ServerDocument:
         """Return the server's metadata; empty if it has none."""

@@ -61,10 +61,7 @@ def settings_of(answer: Any) -> dict[str, str]:
 
     What cannot be read is left out.
     """
-    config = _mapping_or_empty(_plain(answer))
-    # gRPC's configuration is one level deeper than HTTP's.
-    if config.get("config") is not None:
-        config = _mapping_or_empty(config["config"])
+    config = _config(answer)
     most = config.get("max_batch_size")
     fields = {"max_batch_size": str(most)} if isinstance(most, int) and most > 0 else {}
     parameters = {
@@ -74,6 +71,23 @@ def settings_of(answer: Any) -> dict[str, str]:
     }
     parameters.pop("max_batch_size", None)  # only the field limits requests
     return parameters | fields
+
+
+def optional_inputs_of(answer: Any) -> tuple[str, ...]:
+    """Return the names of the inputs that a model's configuration calls optional."""
+    inputs = _config(answer).get("input")
+    return tuple(
+        str(each["name"])
+        for each in (inputs if isinstance(inputs, list) else [])
+        if isinstance(each, dict) and each.get("optional") is True and each.get("name")
+    )
+
+
+def _config(answer: Any) -> dict[str, Any]:
+    config = _mapping_or_empty(_plain(answer))
+    # gRPC's configuration is one level deeper than HTTP's.
+    nested = config.get("config")
+    return config if nested is None else _mapping_or_empty(nested)
 
 
 def _plain(answer: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Probe of a port that gives no answer in the expected protocol: which one does it speak?"""
+"""Probe of a port that gives no answer in the expected protocol, to find which one it speaks."""
 
 import asyncio
 import ssl
+from contextlib import suppress
 from enum import Enum
 from typing import Literal
 
@@ -48,10 +49,8 @@ def _client_hello() -> bytes:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # nothing is sent over it
     outgoing = ssl.MemoryBIO()
-    try:
+    with suppress(ssl.SSLWantReadError):
         context.wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
-    except ssl.SSLWantReadError:
-        pass
     return outgoing.read()
 
 

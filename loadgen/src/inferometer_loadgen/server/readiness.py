@@ -180,8 +180,7 @@ class ReadinessWait:
             left = max(0.1, deadline - loop.time())
             try:
                 async with asyncio.timeout(min(ATTEMPT_SECONDS, left)):
-                    await ready()
-                return
+                    return await ready()
             except (CallError, OSError, TimeoutError) as fault:
                 # An attempt that the deadline cut short says less than the previous one.
                 is_cut_short = isinstance(fault, TimeoutError) and left < ATTEMPT_SECONDS

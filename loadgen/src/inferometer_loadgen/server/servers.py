@@ -11,6 +11,7 @@ from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.runtimes.external import EXTERNAL
 from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_loadgen.server.control_plane import ControlPlane, ServerDescription
+from inferometer_loadgen.server.declared_tensors import with_declared_tensors
 from inferometer_loadgen.server.endpoint import ServerEndpoint, endpoint_of
 from inferometer_loadgen.server.headers import read_headers
 from inferometer_loadgen.server.refusals import ModelNotServedError
@@ -55,7 +56,8 @@ class Servers:
             control = self._control(endpoint)
             try:
                 await control.wait_until_ready(deadline, report_wait)
-                return await control.describe()
+                found = await control.describe()
+                return with_declared_tensors(found, self._plan.run.spec.model, endpoint.address)
             finally:
                 await control.close()
 

@@ -28,6 +28,8 @@ class ScenarioConditions:
     compute_nodes_fell_back: int = 0
     energy_requested: bool = False
     server_restarted: bool = False
+    unready_server: str = ""
+    """How the server reports that it is not ready although its model is, as a clause."""
     cut_short: End | None = None
     """What ended the scenario before its own limits did."""
     peak: Peak | None = None

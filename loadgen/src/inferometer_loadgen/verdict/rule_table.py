@@ -116,6 +116,16 @@ RULES: tuple[VerdictRule, ...] = (
         per_step=counts.error_rate,
     ),
     VerdictRule(
+        name="TooManyResent",
+        effect="reason",
+        limit="at most 0.1 % of the queries are sent a second time",
+        source="chosen: the limit of ErrorRate, since the first try of each failed",
+        why="A server that keeps closing connections serves another load than the requested one.",
+        remedy="Look at the errors by kind and at the server's log: it closes connections after "
+        "errors.",
+        per_step=counts.too_many_resent,
+    ),
+    VerdictRule(
         name="RepliesChanged",
         effect="reason",
         limit="every checked reply has the names, types and shapes of the model's outputs",
@@ -259,6 +269,36 @@ RULES: tuple[VerdictRule, ...] = (
         why="A new process is cold, and the figures mix two servers.",
         remedy="Look for the cause in the server's log.",
         once=environment.server_restarted,
+    ),
+    VerdictRule(
+        name="QueriesResent",
+        effect="caution",
+        limit="no query is sent a second time",
+        source="RFC 9112, section 9.3.1: a client may send a request again if the server closed "
+        "the connection before it read it",
+        why="Their latency counts from their due time, and includes a new connection.",
+        remedy="Look at the errors by kind and at the server's log: it closes connections after "
+        "errors.",
+        per_step=counts.queries_resent,
+    ),
+    VerdictRule(
+        name="OutputShape",
+        effect="caution",
+        limit="every output has the shape that the model's metadata name",
+        source="the Open Inference Protocol (V2): metadata name the shape of each output; chosen: "
+        "a caution, since a deviation that all replies share is an error of the metadata",
+        why="Replies are checked against the shape of the first ones instead.",
+        remedy="Correct the model's metadata, or declare the outputs in model.outputs.",
+        per_step=counts.output_shape,
+    ),
+    VerdictRule(
+        name="ServerNotReady",
+        effect="caution",
+        limit="the server reports that it is ready, not only its model",
+        source="the Open Inference Protocol (V2): the readiness of a server covers all its models",
+        why="What else the server does, such as loading another model, takes time from this one.",
+        remedy="Look at the readiness of the server's other models.",
+        once=environment.server_not_ready,
     ),
     VerdictRule(
         name="GrowingBacklog",

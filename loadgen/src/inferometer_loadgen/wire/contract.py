@@ -116,8 +116,9 @@ class Connection(Protocol):
     """One connection to a server, which reopens itself after a loss.
 
     Its capacity is 0 while not connected. Else it is 1 for HTTP; for gRPC it is the configured
-    number of streams or the server's limit, whichever is less. A request is never sent twice:
-    requests that are outstanding when the connection is lost fail.
+    number of streams or the server's limit, whichever is less. Requests that are outstanding when
+    the connection is lost fail. One exception is sent a second time: an HTTP request that followed
+    an error reply at once and met a connection that the server had closed.
     """
 
     @property
@@ -139,6 +140,10 @@ class Connection(Protocol):
     @property
     def reconnects(self) -> int:
         """How often the connection was reopened."""
+
+    @property
+    def resent_token(self) -> int | None:
+        """The request that was sent a second time when the connection was last reopened."""
 
     def send(self, prepared: PreparedRequest, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - by position on the hot path: a keyword costs time there
         """Send one request; the caller has checked that ``outstanding < capacity``.

@@ -35,10 +35,10 @@ async def connect(
 class Dialer:
     """Opens a connection, and reopens it in the background until that succeeds.
 
-    ``connect`` makes one attempt; ``on_reconnected`` is called after each success in the
-    background. After an answer, or if the connection lived for 0.1 s, the first attempt follows at
-    once. Else the delay doubles from 0.01 s to 1 s, so that a server that accepts and closes at
-    once is not flooded.
+    ``connect`` makes one attempt. ``on_reconnected`` is called after each success in the
+    background, ``on_failed`` with the reason after each failure there. After an answer, or if the
+    connection lived for 0.1 s, the first attempt follows at once. Else the delay doubles from
+    0.01 s to 1 s, so that a server that accepts and closes at once is not flooded.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class Dialer:
         on_reconnected: Callable[[], None],
         timeout_seconds: float,
         clock: Callable[[], float] = time.monotonic,
+        on_failed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._clock = clock
         self._opened_seconds = clock()
@@ -56,6 +57,7 @@ class Dialer:
         self._tls = target.tls
         self._connect = connect
         self._on_reconnected = on_reconnected
+        self._on_failed = on_failed
         self._timeout_seconds = timeout_seconds
         self.last_error = ""
         """Why the last attempt in the background failed; empty after a success."""
@@ -112,6 +114,7 @@ class Dialer:
                 await self.dial()
             except ConnectionFailedError as error:
                 self.last_error = str(error)
+                self._on_failed(self.last_error)
                 continue
             break
         self._task = None

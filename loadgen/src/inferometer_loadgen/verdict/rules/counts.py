@@ -1,6 +1,6 @@
 """Rules about the number of queries: enough of them, answered, and answered correctly."""
 
-from inferometer_api.results.result import Step
+from inferometer_api.results.result import Counts, Step
 from inferometer_api.scenarios.step_setting import Closed, Open, TraceArrivals
 from inferometer_api.spec.problems import as_sentence
 from inferometer_loadgen.schedule.steps import End, StepPlan, sufficient_samples
@@ -87,6 +87,36 @@ def error_rate(measurement: Measurement, _: ScenarioConditions) -> Violations:
             "0.1 %",
             counts.failed / counts.queries / ERROR_RATE_LIMIT,
         )
+
+
+def too_many_resent(measurement: Measurement, _: ScenarioConditions) -> Violations:
+    """Yield a violation if too many queries were sent a second time."""
+    counts = measurement.step.counts
+    if counts.resent > ERROR_RATE_LIMIT * counts.queries:
+        yield _resent(counts, "0.1 %", "the limit is 0.1 %")
+
+
+def queries_resent(measurement: Measurement, _: ScenarioConditions) -> Violations:
+    """Yield a violation if a query was sent a second time, and not too many were."""
+    counts = measurement.step.counts
+    if 0 < counts.resent <= ERROR_RATE_LIMIT * counts.queries:
+        yield _resent(counts, "0", "the server closed their connection after an error")
+
+
+def _resent(counts: Counts, limit: str, clause: str) -> Violation:
+    share = f"{100 * counts.resent / max(1, counts.queries):.3g} %"
+    were = "query was" if counts.resent == 1 else "queries were"
+    return Violation(
+        f"{counts.resent} of {counts.queries} {were} sent a second time ({share}); {clause}.",
+        share,
+        limit,
+    )
+
+
+def output_shape(measurement: Measurement, _: ScenarioConditions) -> Violations:
+    """Yield a violation for each output whose shape differs from the metadata in every reply."""
+    for sentence in measurement.step.output_deviations:
+        yield Violation(sentence, "another shape", "the shape in the metadata")
 
 
 def replies_changed(measurement: Measurement, _: ScenarioConditions) -> Violations:

@@ -25,6 +25,16 @@ def single_window(conditions: ScenarioConditions) -> Violations:
         yield Violation("The scenario was measured once.", "1 repeat", "2 repeats")
 
 
+def server_not_ready(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if the model was ready and its server was not."""
+    if conditions.unready_server:
+        yield Violation(
+            f"The model was ready, but not its server: {conditions.unready_server}.",
+            "not ready",
+            "ready",
+        )
+
+
 def server_colocated(conditions: ScenarioConditions) -> Violations:
     """Yield a violation if server and load generator share one machine."""
     if conditions.colocated:

@@ -175,6 +175,7 @@ class GrpcConnection:
         self.capacity = 0
         self.outstanding = 0
         self.reconnects = 0
+        self.resent_token: int | None = None  # HTTP/2 says which streams a server did not process
         self._target = target
         self._blocks = hpack.encode_request(request_headers(target))
         self._on_reply = on_reply

@@ -78,6 +78,10 @@ class Http1Connection(asyncio.Protocol):
 
     It is the asyncio protocol of one transport after another: a new one is opened only once the
     old one is gone.
+
+    Some servers close a connection after an error without announcing it. A request that was sent
+    right behind the error's reply, and of whose own reply nothing has arrived, is then sent once
+    more on the new transport.
     """
 
     def __init__(
@@ -90,20 +94,32 @@ class Http1Connection(asyncio.Protocol):
         self.capacity = 0
         self.outstanding = 0
         self.reconnects = 0
+        self.resent_token: int | None = None
         self._target = target
         self._on_reply = on_reply
         self._on_capacity = on_capacity
         self._parser = ReplyParser()
         self._token = 0
         self._keep = False
+        self._prepared = PreparedRequest(())
         self._begun = False
+        self._after_error = False
+        """Whether the last reply on this transport was an error, so that none is outstanding or
+        the outstanding request was sent right behind it."""
+        self._waits_to_resend = False
         self._template = HttpReplyTemplate()
         self._answered = False
         self._transport: asyncio.Transport | None = None
         self._write: Callable[[bytes], None] = _not_connected
         self._write_lines: Callable[[Iterable[bytes]], None] = _not_connected
         self._gone = asyncio.get_running_loop().create_future()
-        self._dialer = Dialer(target, self._connect, self._on_reconnected, connect_timeout_seconds)
+        self._dialer = Dialer(
+            target,
+            self._connect,
+            self._on_reconnected,
+            connect_timeout_seconds,
+            on_failed=self._on_redial_failed,
+        )
 
     @property
     def connected(self) -> bool:
@@ -129,7 +145,7 @@ class Http1Connection(asyncio.Protocol):
         self.outstanding = 1
         self._token = token
         self._keep = keep_reply
-        self._begun = False
+        self._prepared = prepared
         pieces = prepared.pieces
         if len(pieces) == 1:
             self._write(pieces[0])
@@ -141,6 +157,7 @@ class Http1Connection(asyncio.Protocol):
         if not self.outstanding or self._token != token:
             return ""
         self.outstanding = 0
+        self._waits_to_resend = False
         self._drop()
         return self._parser.received_so_far() if self._begun else ""
 
@@ -156,7 +173,7 @@ class Http1Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = opened = cast("asyncio.Transport", transport)
         self._write, self._write_lines = opened.write, opened.writelines
-        self._answered = False
+        self._answered = self._begun = self._after_error = False
         self._template = HttpReplyTemplate()
         self._gone = asyncio.get_running_loop().create_future()
 
@@ -207,18 +224,26 @@ class Http1Connection(asyncio.Protocol):
         parser = self._parser
         failure = parser.failure
         self.outstanding = 0
-        if failure is None or failure.kind is FailureKind.STATUS:
+        self._begun = False
+        self._after_error = failure is not None and failure.kind is FailureKind.STATUS
+        if self._after_error:
+            self._template = HttpReplyTemplate()  # the next reply is parsed and comes here
+        if failure is None or self._after_error:
             self._answered = True
         if not parser.reusable:
             self._drop()
         self._on_reply(self._token, failure, parser.reply)
 
     def _cut_off(self, reason: str, *, clean: bool) -> None:
-        if self.outstanding:
-            if not self._begun:
-                self._parser.start(self._keep)
-            self._parser.finish(reason, clean=clean)
-            self._complete()
+        if not self.outstanding or self._waits_to_resend:
+            return
+        if not self._begun:
+            if self._after_error:
+                self._after_error, self._waits_to_resend = False, True
+                return
+            self._parser.start(self._keep)
+        self._parser.finish(reason, clean=clean)
+        self._complete()
 
     def _drop(self) -> None:
         self.capacity = 0
@@ -234,7 +259,17 @@ class Http1Connection(asyncio.Protocol):
     def _on_reconnected(self) -> None:
         self.reconnects += 1
         self.capacity = 1
+        self.resent_token = None
+        if self._waits_to_resend:
+            self._waits_to_resend = False
+            self.resent_token = self._token
+            self._write_lines(self._prepared.pieces)
         self._on_capacity(self)
+
+    def _on_redial_failed(self, why: str) -> None:
+        if self._waits_to_resend:
+            self._waits_to_resend = False
+            self._cut_off(f"{close_reason(None)} {why}", clean=False)
 
 
 def _not_connected(_: object) -> None:

@@ -1,6 +1,6 @@
 """Decoder of compressed HTTP bodies.
 
-The client asks for none, but some proxies compress all the same.
+The client requests none, but some proxies compress all the same.
 """
 
 import zlib

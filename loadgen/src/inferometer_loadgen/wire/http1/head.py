@@ -22,7 +22,7 @@ _FOLD = re.compile(rb"\r\n[ \t]+")
 """Obsolete line folding, which must still be accepted (RFC 9112, section 5.2)."""
 _NO_BODY = frozenset((204, 304))
 READABLE_CODINGS = frozenset((b"gzip", b"x-gzip", b"deflate"))
-"""Codings of a body that are read, although the client asks for none."""
+"""Codings of a body that are read, although the client requests none."""
 
 
 class ReplyError(ValueError):
@@ -68,8 +68,8 @@ def parse_head(block: bytes) -> ReplyHead:
     elif status >= 200:
         length = _body_length(fields)
     json_length = _one_number(fields, b"inference-header-content-length")
-    is_sized = length is not None and not codings
-    if json_length is not None and is_sized and 0 <= length < json_length:
+    sized = None if codings else length
+    if json_length is not None and sized is not None and 0 <= sized < json_length:
         raise ReplyError(
             f"The reply's JSON part should have {json_length} bytes, but its body has {length}."
         )
