@@ -222,15 +222,13 @@ def closing() -> Iterator[int]:
             thread.join()
 
 
-@pytest.mark.parametrize(
-    ("protocol", "hint"), [("HTTP", "one with TLS (https://)"), ("GRPC", "with TLS (grpcs://)")]
-)
-def test_a_plain_url_of_a_tls_port_is_reported(protocol: str, hint: str, tmp_path: Path) -> None:
-    """Where a server speaks TLS alone, the sentence says which scheme may be meant."""
+@pytest.mark.parametrize(("protocol", "scheme"), [("HTTP", "https"), ("GRPC", "grpcs")])
+def test_a_plain_url_of_a_tls_port_is_refused(protocol: str, scheme: str, tmp_path: Path) -> None:
+    """Where a server speaks TLS alone, the run ends at once with the scheme to write."""
     with secured(tmp_path) as oracle:
         run = measure(hasty(oracle.url(protocol).replace("s://", "://")))
-    assert run.exit_code == 1
-    assert hint in run.outcome.message
+    assert (run.exit_code, run.outcome.reason) == (2, "ProtocolMismatch")
+    assert f"Write {scheme}:// instead of " in run.outcome.message
 
 
 @BOTH
