@@ -45,11 +45,13 @@ def test_each_run_has_one_operator(stage: Stage, home: str, everywhere: Operator
     ours = stage.start_operator(*_WORDS)
     _wait_until_left(stage, ours, "first", cluster_wide)
     # New runs are its own, and the cluster-wide one leaves them to it.
-    stage.apply("second")
+    # It may take some seconds to see that there is a new operator: until then it is held.
+    stage.apply("second", suspend=True)
+    _wait_until_left(stage, everywhere, "second", local)
+    stage.change("second", suspend=False)
     stage.load("second").show("Measuring", "latency")
     stage.wait("Measuring", name="second")
     assert stage.status("second")["operator"] == local
-    _wait_until_left(stage, everywhere, "second", local)
     _end(stage, "first")
     assert stage.status("first")["operator"] == cluster_wide
 
