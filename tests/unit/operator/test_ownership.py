@@ -133,6 +133,11 @@ def test_an_operator_that_never_was_holds_no_run_up(begun: str | None) -> None:
     operator.leases.specs[LOCAL] = None
     assert operator.leaves(LOCAL, startTime=begun) == ""
     assert operator.leaves(None, startTime=None) == ""
+    assert operator.leases.reads == 1
+    # It is installed, and takes what comes a second later.
+    operator.leases.hold(LOCAL)
+    operator.leases.now += 1
+    assert operator.leaves(None, startTime=None) == LOCAL
 
 
 @_UNHELD

@@ -29,6 +29,8 @@ UNCHANGED_SECONDS: Final = 600.0
 _MAX_LEASES = 1000
 _LONGEST_GAP_SECONDS = 4 * LOOK_SECONDS
 _READ_SECONDS = 5.0
+_ABSENT_SECONDS = 1.0
+"""How long a Lease that was absent is taken to be: hundreds of runs may come at once."""
 _DEFAULT_LEASE_SECONDS = 15.0
 _UNHELD_SECONDS = 15.0
 """How long an operator may be without its Lease: a restart releases it."""
@@ -152,9 +154,12 @@ class Ownership:
 
     async def _state(self, lease: str) -> _State:
         now, seen = self._clock(), self._leases.get(lease)
-        is_old = seen is None or now - seen.read_at >= _READ_SECONDS
         # A Lease that no operator held may have been acquired just now.
-        if seen is None or is_old or (seen.spec is not None and seen.state(now) == "gone"):
+        gone = seen is not None and seen.state(now) == "gone"
+        fresh_seconds = _READ_SECONDS
+        if seen is not None and gone:
+            fresh_seconds = _ABSENT_SECONDS if seen.spec is None else 0.0
+        if seen is None or now - seen.read_at >= fresh_seconds:
             seen = self._leases[lease] = await self._read(lease, seen)
             if len(self._leases) > _MAX_LEASES:
                 del self._leases[min(self._leases, key=lambda name: self._leases[name].read_at)]
