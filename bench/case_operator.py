@@ -20,6 +20,7 @@ from bench.scale_cluster import (
     delete_all,
     peak_bytes,
     run_list,
+    run_names,
     settings,
     shared_stage,
     wait_for,
@@ -78,7 +79,7 @@ def _turn(waiting: int, quiet_seconds: float) -> Figures:
         wait_for(watched.positions_are_right, "The positions of those that wait")
         figures = {_START: start_seconds, _START_CPU: start_cpu_seconds}
         if waiting == _MANY:
-            figures |= _burst(stage, watched, burst)
+            figures |= _burst(stage, watched, prefix, burst)
         figures |= {_QUEUED_CPU: _quiet_cpu_seconds(operator, quiet_seconds)}
         figures |= _measured_runs(stage, watched, operator, loads)
         found = Requests.since(stage, began)
@@ -95,6 +96,7 @@ def _turn(waiting: int, quiet_seconds: float) -> Figures:
         operator.close()
         stage.api.delete("Lease", stage.namespace, "inferometer-operator")
         delete_all(stage, prefix)
+        delete_all(stage, burst)
     wait_for(lambda: not watched.runs, "The end of the runs")
     return figures
 
@@ -109,7 +111,7 @@ def _started(stage: Stage) -> tuple[OperatorProcess, float]:
     return operator, time.monotonic() - began
 
 
-def _burst(stage: Stage, watched: WatchedRuns, burst: str) -> Figures:
+def _burst(stage: Stage, watched: WatchedRuns, prefix: str, burst: str) -> Figures:
     """Apply and delete many runs in one command each."""
     runs = run_list(stage, burst, range(_MANY))
     kubectl = stage.control_plane.kubectl
@@ -120,10 +122,11 @@ def _burst(stage: Stage, watched: WatchedRuns, burst: str) -> Figures:
         "The positions of those that were applied",
     )
     applied_seconds = time.monotonic() - applied_at
-    kubectl("delete", "--wait=false", "-f", "-", stdin=runs)
+    gone = _from_front_and_middle(prefix, burst)
+    kubectl("delete", "benchmarkruns", "-n", stage.namespace, "--wait=false", *gone)
     deleted_at = time.monotonic()
     wait_for(
-        lambda: not watched.of(burst) and watched.positions_are_right(),
+        lambda: watched.runs.keys().isdisjoint(gone) and watched.positions_are_right(),
         "The positions of those that stay",
     )
     reactions = sorted(
@@ -134,6 +137,16 @@ def _burst(stage: Stage, watched: WatchedRuns, burst: str) -> Figures:
         _DELETED: time.monotonic() - deleted_at,
         _REACTION: reactions[int(0.99 * len(reactions))],
     }
+
+
+def _from_front_and_middle(prefix: str, burst: str) -> list[str]:
+    """Return the names of half of those that wait, so that every one that stays moves.
+
+    They are the oldest but for those that are to be measured, and every second of the youngest.
+    """
+    first = 1 + _MEASURED
+    oldest = run_names(prefix, range(first, first + _MANY // 2))
+    return [*oldest, *run_names(burst, range(0, _MANY, 2))]
 
 
 def _quiet_cpu_seconds(operator: OperatorProcess, seconds: float) -> float:
@@ -186,15 +199,16 @@ OPERATOR_SCALE = Case(
     text=f"""\
 One operator at a real etcd, API server and controller-manager, which hold {KEPT:,} finished runs of
 6 KB each. It starts while {_MANY} further runs wait, and leads once it has listed all and hears
-every watch. Then {_MANY} more runs are applied by one `kubectl apply`, and deleted by one `kubectl
-delete`; the times count from the end of the command until the status of each run that waits has its
-right position. The reaction is the time from when a watch shows one of these runs until it shows
-its first status. After a quiet minute {_MEASURED + 1} runs measure one after the other on played
-nodes, at once and without any load. Requests are those in the API server's audit log: for a queued
-run the most in any minute of the turn, for a measured one the mean of these runs. A renewal is
-missed if it fails, or comes an interval ({LEASE_SECONDS / 5:g} s) late. Memory is the most resident
-memory of the whole turn. The peer is the same operator while {_FEW} runs wait. The API server takes
-most of the CPU time of the same cores.""",
+every watch. Then {_MANY} more runs are applied by one `kubectl apply`, and {_MANY} are deleted by
+one `kubectl delete`, from the front and the middle of the queue; the times count from the end of
+the command until the status of each run that waits has its right position. The reaction is the time
+from when a watch shows one of the applied runs until it shows its first status. After a quiet
+minute {_MEASURED + 1} runs measure one after the other on played nodes, at once and without any
+load. Requests are those in the API server's audit log: for a queued run the most in any minute of
+the turn, for a measured one the mean of these runs. A renewal is missed if it fails, or comes an
+interval ({LEASE_SECONDS / 5:g} s) late. Memory is the most resident memory of the whole turn. The
+peer is the same operator while {_FEW} runs wait. The API server takes most of the CPU time of the
+same cores.""",
     commands=("make bench CASE=operator-scale",),
     sides=tuple(Side(name) for name in _SIDES.values()),
     stage=_stage,

@@ -24,7 +24,7 @@ from bench.processes import ROOT, BenchError
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from support.api_client import AnswerError, Api, Object, path_of
-from support.cluster.audit import Request, requests
+from support.cluster.audit import Request, most_in_a_minute, requests
 from support.cluster.control_plane import ControlPlane
 from support.fake_kubelet import FakeKubelet, ready_server
 from support.fake_pod import Pod
@@ -39,7 +39,6 @@ LEASE_SECONDS = 15
 RENEW_SECONDS = LEASE_SECONDS / 5
 _LABEL = "bench"
 _DEADLINE_SECONDS = 120.0
-_WINDOW_SECONDS = 60.0
 
 
 @functools.cache
@@ -87,9 +86,14 @@ def wait_for(true: Callable[[], bool], what: str) -> None:
         raise BenchError(str(error)) from error
 
 
+def run_names(prefix: str, numbers: Iterable[int]) -> list[str]:
+    """Return the names of the runs of a list with these numbers."""
+    return [f"{prefix}-{number:04}" for number in numbers]
+
+
 def run_list(stage: Stage, prefix: str, numbers: Iterable[int]) -> str:
     """Return a list of runs as a file for kubectl."""
-    runs = [stage.a_run(f"{prefix}-{number:04}") for number in numbers]
+    runs = [stage.a_run(name) for name in run_names(prefix, numbers)]
     for run in runs:
         run["metadata"] |= {"namespace": stage.namespace, "labels": {_LABEL: prefix}}
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": runs})
@@ -228,11 +232,7 @@ class Requests:
 
     def most_in_a_minute(self, names: set[str], *, writes: bool) -> int:
         """Return the most reads or writes of one of these runs within any minute."""
-        times: dict[str, list[float]] = {}
-        for each in self.found:
-            if each.name in names and each.writes == writes and each.verb != "watch":
-                times.setdefault(each.name, []).append(_seconds(each))
-        return max((_most_within(found) for found in times.values()), default=0)
+        return most_in_a_minute(self.found, names, writes=writes)
 
     def of_work(self, waiting: set[str]) -> Counter[str]:
         """Count reads and writes, but for the Lease, watches and those of waiting runs."""
@@ -241,14 +241,6 @@ class Requests:
             for each in self.found
             if each.resource != "leases" and each.verb != "watch" and each.name not in waiting
         )
-
-
-def _most_within(times: list[float]) -> int:
-    times = sorted(times)
-    return max(
-        sum(begin <= at < begin + _WINDOW_SECONDS for at in times[place:])
-        for place, begin in enumerate(times)
-    )
 
 
 def _seconds(request: Request) -> float:

@@ -1,18 +1,19 @@
 """Hundreds of kept and queued runs cost the operator next to nothing."""
 
-from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
-from support.cluster.audit import Request, requests
+from support.cluster.audit import Request, most_in_a_minute, requests
 from support.many_runs import apply_runs, delete_runs, keep_runs, runs_of, wrong_positions
 from support.stage import Stage
 
 _KEPT, _QUEUED = 500, 50
 _FEW = 10
 _MOST_READS, _MOST_WRITES = 25, 22
-_CHANCE_READS = 3
-"""On a machine without CPU for seconds the operator reads Events, and pods that no watch showed."""
+_CHANCE_READS = frozenset({"events", "pods"})
+"""Read if a machine without CPU for seconds makes pods hang, or a watch late: they count towards
+the most, and not in the comparison."""
 _LEASE = ("--lease-seconds", "60")
 """A machine without CPU for seconds must not cost the Lease; it is renewed every 12 s."""
 
@@ -27,14 +28,17 @@ def test_kept_and_queued_runs_cost_next_to_nothing(stage: Stage) -> None:
     stage.load("running")
     names = apply_runs(stage.api, stage.namespace, "queued", _QUEUED)
     _positions_are_right(stage, "queued")
+    # From the front and from the middle: every run that stays moves, some of them twice as far.
+    gone = [*names[: _QUEUED // 5], *names[2 * _QUEUED // 5 : 3 * _QUEUED // 5]]
+    delete_runs(stage.api, stage.namespace, gone)
+    _positions_are_right(stage, "queued")
     made = _made(stage, began)
     listed = [each for each in made if each.resource == "benchmarkruns" and each.verb == "list"]
     assert len(listed) <= _KEPT / 100 + 1
     assert not [each for each in made if each.name.startswith("kept-")]
-    for name, (reads, writes) in _by_queued_run(made).items():
-        assert reads <= 2, name
-        assert writes <= 2, name
-    delete_runs(stage.api, stage.namespace, names)
+    assert most_in_a_minute(made, names, writes=False) <= 2
+    assert most_in_a_minute(made, names, writes=True) <= 2
+    delete_runs(stage.api, stage.namespace, [each for each in names if each not in gone])
     stage.wait_for(
         lambda: "0.0" in _queued_metric(operator.health("/metrics")[1]), "an empty queue"
     )
@@ -66,14 +70,15 @@ def test_what_a_run_costs_does_not_depend_on_the_queue(stage: Stage) -> None:
         stage.wait("Measuring", name=probe)
         load.end()
         stage.finished(probe)
-        costs.append(_cost(_made(stage, began), probe, "behind-"))
+        own = _own(_made(stage, began), probe, "behind-")
+        reads, writes = _counted(own)
+        assert reads <= _MOST_READS, own
+        assert writes <= _MOST_WRITES, own
+        costs.append(_counted(each for each in own if each.resource not in _CHANCE_READS))
         delete_runs(stage.api, stage.namespace, names)
         stage.wait_for(lambda: not runs_of(stage.api, stage.namespace, "behind-"), "their end")
-    for reads, writes in costs:
-        assert reads <= _MOST_READS, costs
-        assert writes <= _MOST_WRITES, costs
     (few_reads, few_writes), (reads, writes) = costs
-    assert reads <= 1.2 * few_reads + _CHANCE_READS, costs
+    assert reads <= 1.2 * few_reads, costs
     assert writes <= 1.2 * few_writes, costs
 
 
@@ -103,24 +108,16 @@ def _missed_renewals(stage: Stage, began: int) -> list[Request]:
     return [each for each in leases[2:] if each.code >= 300]
 
 
-def _by_queued_run(made: list[Request]) -> dict[str, tuple[int, int]]:
-    """Return reads and writes by queued run."""
-    of = [each for each in made if each.name.startswith("queued-")]
-    reads = Counter(each.name for each in of if not each.writes)
-    writes = Counter(each.name for each in of if each.writes)
-    return {name: (reads[name], writes[name]) for name in {*reads, *writes}}
-
-
 def _queued_metric(page: str) -> str:
     return next(
         line for line in page.splitlines() if line.startswith('inferometer_runs{phase="Queued')
     )
 
 
-def _cost(made: list[Request], probe: str, behind: str) -> tuple[int, int]:
-    """Return reads and writes of one run: all until its status was final, but those of others."""
+def _own(made: list[Request], probe: str, behind: str) -> list[Request]:
+    """Return the requests for one run: all until its status was final, but those of others."""
     final = max(each.received for each in made if each.name == probe and each.writes)
-    own = [
+    return [
         each
         for each in made
         if each.resource != "leases"
@@ -129,8 +126,12 @@ def _cost(made: list[Request], probe: str, behind: str) -> tuple[int, int]:
         and (each.received <= final or each.name.startswith(probe))
         and not (each.resource == "benchmarkruns" and each.verb == "list")
     ]
-    writes = sum(each.writes for each in own)
-    return len(own) - writes, writes
+
+
+def _counted(made: Iterable[Request]) -> tuple[int, int]:
+    """Return how many requests read, and how many write."""
+    writes = [each.writes for each in made]
+    return writes.count(False), writes.count(True)
 
 
 pytestmark = pytest.mark.usefixtures("kubelet")

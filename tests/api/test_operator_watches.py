@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
+from inferometer_operator.command import FAILED
 from support.cluster.audit import requests
 from support.fault_proxy import Fault, FaultProxy
 from support.operator_process import OperatorProcess
@@ -84,6 +85,26 @@ def test_minutes_of_faults_are_outlived(
     _end(stage, operator)
 
 
+def test_a_leader_that_ends_in_minutes_of_5xx_is_restarted_without_harm(
+    stage: Stage, proxy: FaultProxy
+) -> None:
+    """It cannot renew its Lease, and ends. It is started again, and its run keeps its result."""
+    operator = _measuring(stage, proxy, "--lease-seconds", "15")
+    proxy.rule = outage = _For(60.0, "broken")
+    stage.wait_for(lambda: operator.exit_code is not None, "the end of the leader")
+    assert not outage.is_over
+    assert operator.exit_code == FAILED
+    assert "could not be renewed" in operator.log.read_text()
+    stage.load().judge("latency")
+    stage.load().end()
+    # As a kubelet does: it waits for the Lease until requests succeed.
+    operator.start()
+    stage.wait_for(lambda: outage.is_over, "the end of the outage")
+    _end(stage, operator)
+    assert operator.log_events("lease_request_failed")
+    assert len(operator.log_events("lease_acquired")) == 2
+
+
 class _For:
     """A rule: requests by some methods meet a fault for so long."""
 
@@ -111,10 +132,10 @@ class _For:
         return self._fault
 
 
-def _measuring(stage: Stage, proxy: FaultProxy) -> OperatorProcess:
+def _measuring(stage: Stage, proxy: FaultProxy, *words: str) -> OperatorProcess:
     """Start an operator and a run, and let it measure."""
     stage.play(LOADGEN, stage.loads.follow)
-    operator = stage.start_operator(through=proxy)
+    operator = stage.start_operator(*words, through=proxy)
     stage.apply()
     stage.load().show("Measuring", "latency")
     stage.wait("Measuring")

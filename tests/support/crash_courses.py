@@ -88,10 +88,15 @@ def _external(stage: Stage) -> None:
 
 
 def _gpu_pending(stage: Stage) -> None:
+    """Find no GPU for the first pod: the run is queued again, and its second pod has one."""
+    pods: list[str] = []
+
     def wait_for_gpu(pod: Pod) -> None:
-        pod.unschedulable(_NO_GPU)
-        stage.wait("ServerReady", "GpuUnavailable", value="False")
-        ready_server(pod)
+        pods.append(pod.uid)
+        if pod.uid == pods[0]:
+            pod.unschedulable(_NO_GPU)
+        else:
+            ready_server(pod)
 
     _launched(stage)
     stage.play(SERVER, wait_for_gpu)
@@ -137,6 +142,9 @@ COURSES = (
         "gpu-pending",
         _gpu_pending,
         {"server": {"runtime": "OnnxRuntime", "device": "GPU"}},
+        # The server of each attempt; the load comes only once the server has its node.
+        created={"jobs": 3, "configmaps": 2},
+        pods={SERVER: 2, LOADGEN: 1},
     ),
     Course("cancelled", _cancelled, failure="Cancelled"),
     Course(

@@ -2,6 +2,8 @@
 
 It reads lines of JSON with the words, the environment and the log of an operator, and answers each
 with a process ID. A start then costs a few milliseconds instead of the second of the imports.
+Its operators give up and retry runs without nodes after seconds: they are killed at each write of
+such a run.
 """
 
 import json
@@ -10,10 +12,15 @@ import signal
 import sys
 
 from inferometer_operator import command
+from inferometer_operator.reconcile import faults, node_wait
+
+_UNSCHEDULED_SECONDS, _RETRY_SECONDS = 3, 2
 
 
 def main() -> None:
     """Fork until standard input ends."""
+    faults.UNSCHEDULED_SECONDS = _UNSCHEDULED_SECONDS
+    node_wait.NODE_RETRY_SECONDS = _RETRY_SECONDS
     # The kernel forgets children that have ended.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:

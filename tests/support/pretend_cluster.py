@@ -26,6 +26,7 @@ from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_api.timestamps import format_time
+from inferometer_operator.reconcile.external_service import unbacked_run
 from inferometer_operator.reconcile.make_plan import make_plan
 from inferometer_operator.reconcile.observed import (
     ChildRole,
@@ -128,7 +129,8 @@ class PretendCluster(PretendApi):
             "workload": self.own(self.workload),
         }
         there = [self.run, *filter(None, children.values()), *self.pods.values()]
-        self.sightings = sight(self.sightings, there, self.now)
+        unbacked = unbacked_run(self.run, self.service, self.behind_service)
+        self.sightings = sight(self.sightings, there, self.now, unbacked=unbacked)
         return Observed(
             queue_position=self._position(),
             children=children,

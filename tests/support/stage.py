@@ -193,7 +193,7 @@ class Stage:
         """Return KIND/NAME of every object that the operator made and that is still there."""
         return {
             f"{kind}/{each['metadata']['name']}"
-            for kind in ("Job", "ConfigMap", "Pod")
+            for kind in ("Job", "ConfigMap", "Service", "Pod")
             for each in self.api.all(
                 kind, self.namespace, "app.kubernetes.io/managed-by=inferometer-operator"
             )

@@ -1,11 +1,13 @@
 """Reads the API server's audit log."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+_MINUTE_SECONDS = 60.0
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
@@ -36,7 +38,10 @@ def requests(log: Path, user: str | None = None, offset_bytes: int = 0) -> Itera
     A watch is logged when it opens, everything else when it is answered.
     """
     with log.open("rb") as lines:
-        lines.seek(offset_bytes)
+        lines.seek(max(0, offset_bytes - 1))
+        if offset_bytes:
+            # The log may have ended within a line.
+            lines.readline()
         for line in lines:
             if not line.endswith(b"\n"):
                 return  # still being written
@@ -44,6 +49,23 @@ def requests(log: Path, user: str | None = None, offset_bytes: int = 0) -> Itera
             who = event["user"].get("username", "")
             if (user is None or who == user) and "objectRef" in event and _counts(event):
                 yield _request(event, who)
+
+
+def most_in_a_minute(found: Iterable[Request], names: Container[str], *, writes: bool) -> int:
+    """Return the most reads or writes of one object of these names within any minute."""
+    times: dict[str, list[float]] = {}
+    for each in found:
+        if each.name in names and each.writes == writes and each.verb != "watch":
+            at = datetime.fromisoformat(each.received).timestamp()
+            times.setdefault(each.name, []).append(at)
+    return max((_most_within(sorted(each)) for each in times.values()), default=0)
+
+
+def _most_within(times: list[float]) -> int:
+    return max(
+        sum(begin <= at < begin + _MINUTE_SECONDS for at in times[place:])
+        for place, begin in enumerate(times)
+    )
 
 
 def _counts(event: dict[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from inferometer_operator.reconcile.acceptance import Rejection, is_allowed_url, parse_run
-from inferometer_operator.reconcile.observed import EndpointList, ObjectReference
+from inferometer_operator.reconcile.observed import EndpointList, ObjectReference, QueuePosition
 from inferometer_operator.reconcile.references import raw_references
 from inferometer_operator.settings import Settings
 from support.cluster_objects import Object
@@ -206,6 +206,55 @@ def test_endpoints_without_a_selector_may_be_late(early: list[Object]) -> None:
     slices = ({"addressType": "IPv4", "endpoints": [_NEW]},)
     cluster.behind_service = EndpointList(slices, pods=frozenset({("n", "u")}))
     assert cluster.settle().says("Accepted") == ("True", "Accepted")
+
+
+_BACKED = EndpointList(
+    ({"addressType": "IPv4", "endpoints": [_NEW]},), pods=frozenset({("n", "u")})
+)
+_REPLACED = EndpointList(({"addressType": "IPv4", "endpoints": [_NEW]},))
+"""The pod is newer than the list of pods."""
+
+
+@pytest.mark.parametrize("late_seconds", [4, 5])
+def test_the_pods_of_a_queued_run_may_be_replaced(late_seconds: int) -> None:
+    """They may be late however old the run is: it counts from when they were missed."""
+    cluster = external()
+    cluster.turn = QueuePosition(admitted=False, position=1)
+    cluster.service, cluster.behind_service = _NO_SELECTOR, _BACKED
+    cluster.settle().later(3600)
+    cluster.behind_service = _REPLACED
+    cluster.settle().later(late_seconds)
+    refused = late_seconds == 5
+    assert cluster.says("Accepted") == (("False", "NotAllowed") if refused else ("True", "Queued"))
+    cluster.behind_service = _BACKED
+    cluster.settle()
+    assert cluster.says("Accepted")[0] == ("False" if refused else "True")
+
+
+@pytest.mark.parametrize("late_seconds", [4, 5])
+def test_the_pods_of_a_run_that_has_begun_may_be_replaced(late_seconds: int) -> None:
+    """No load begins meanwhile, and the run ends as soon as they are no longer only late."""
+    cluster = external()
+    cluster.service, cluster.behind_service = _NO_SELECTOR, _BACKED
+    cluster.step()
+    assert cluster.says("Accepted") == ("True", "Accepted")
+    del cluster.children[cluster.load]
+    cluster.run["status"]["conditions"] = [
+        each for each in cluster.run["status"]["conditions"] if each["type"] != "Measuring"
+    ]
+    made = cluster.jobs_made
+    cluster.behind_service = _REPLACED
+    cluster.settle().later(late_seconds)
+    assert cluster.jobs_made == made
+    cluster.behind_service = _BACKED
+    cluster.settle()
+    if late_seconds == 5:
+        assert cluster.says("Failed") == ("True", "NotAllowed")
+        assert "became one without a selector" in cluster.message("Failed")
+        assert "waited" not in cluster.message("Failed")
+    else:
+        assert cluster.jobs_made == made + 1
+        assert cluster.says("ServerReady") == ("Unknown", "External")
 
 
 @pytest.mark.parametrize("change", [{"kind": "Node"}, {"namespace": "other"}])

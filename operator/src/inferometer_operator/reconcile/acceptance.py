@@ -18,9 +18,8 @@ from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.reconcile.ceilings import beyond_ceilings
 from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.external_service import (
-    may_lead_to_pods,
+    late_until,
     misdirection,
-    selects_pods,
 )
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import run_references
@@ -79,8 +78,9 @@ def find_rejection(context: ReconcileContext) -> Rejection | None:
         *_unlabelled(context),
     ]:
         refusal = _refusal("NotAllowed", sentences)
-        late = len(sentences) == 1 and _may_be_late(context) and _waits_for_backends(context)
-        return Rejection(refusal.reason, refusal.message, may_appear=late)
+        late = late_until(context) if len(sentences) == 1 and _is_misdirected(context) else None
+        may_appear = late is not None and context.now < late
+        return Rejection(refusal.reason, refusal.message, may_appear=may_appear)
     if sentences := list(_missing_ports(context)):
         return _refusal("ServicePortNotFound", sentences)
     if sentences := list(_missing(context)):
@@ -94,16 +94,10 @@ def _may_be_late(context: ReconcileContext) -> bool:
     return context.now < add_seconds(context.since(context.raw, "created"), APPEARS_SECONDS)
 
 
-def _waits_for_backends(context: ReconcileContext) -> bool:
-    """Return whether a Service without a selector may lead to pods of its namespace soon."""
-    service, backends = context.observed.service, context.observed.behind_service
-    return (
-        service is not None
-        and misdirection(service, backends, context.namespace) != ""
-        and (service.get("spec") or {}).get("type") != "ExternalName"
-        and not selects_pods(service)
-        and may_lead_to_pods(backends, context.namespace)
-    )
+def _is_misdirected(context: ReconcileContext) -> bool:
+    """Return whether the Service of the External server leads to no pods of the namespace."""
+    observed = context.observed
+    return misdirection(observed.service, observed.behind_service, context.namespace) != ""
 
 
 def _refusal(reason: ReasonName, sentences: list[str]) -> Rejection:

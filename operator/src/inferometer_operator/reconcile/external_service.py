@@ -3,8 +3,13 @@
 The author of a run chooses the Service, and the load generator reaches what the author may not.
 """
 
+from datetime import datetime
+
+from inferometer_api.plan.deadlines import APPEARS_SECONDS
 from inferometer_operator.reconcile.agent_assignment import endpoints
+from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.observed import EndpointList, Json
+from inferometer_operator.reconcile.times import add_seconds
 
 
 def selects_pods(service: Json) -> bool:
@@ -27,15 +32,30 @@ def misdirection(service: Json | None, backends: EndpointList | None, namespace:
     return f"without a selector, and {wrong}" if wrong else ""
 
 
-def may_lead_to_pods(backends: EndpointList | None, namespace: str) -> bool:
-    """Return whether the slices of a Service without a selector may only be late or too new.
+def unbacked_run(run: Json, service: Json | None, backends: EndpointList | None) -> str:
+    """Return the UID of a run whose Service leads to no pods of its namespace now; empty if not."""
+    metadata = run["metadata"]
+    wrong = misdirection(service, backends, str(metadata.get("namespace", "default")))
+    return str(metadata["uid"]) if wrong else ""
 
-    They have no endpoint yet, or each names a pod of the namespace, maybe one that was not listed.
+
+def late_until(context: ReconcileContext) -> datetime | None:
+    """Return until when the pods of a Service without a selector may be late; None: they are not.
+
+    Its slices have no endpoint yet, or each names a pod of the namespace, maybe one that was not
+    listed. It counts from when that was first seen: pods are replaced at any time of a run.
     """
-    if backends is None or backends.refusal:
-        return False
+    service, backends = context.observed.service, context.observed.behind_service
+    if service is None or backends is None or backends.refusal or selects_pods(service):
+        return None
+    if (service.get("spec") or {}).get("type") == "ExternalName":
+        return None
     targets = [each.get("targetRef") or {} for each, _ in endpoints(backends.slices)]
-    return all(each.get("kind") == "Pod" and each.get("namespace") == namespace for each in targets)
+    if any(
+        each.get("kind") != "Pod" or each.get("namespace") != context.namespace for each in targets
+    ):
+        return None
+    return add_seconds(context.since(context.raw, "unbacked"), APPEARS_SECONDS)
 
 
 def _wrong_slices(backends: EndpointList | None, namespace: str) -> str:

@@ -63,9 +63,10 @@ class DownloadedResult:
     nothing else of the loop runs unless the edge decides in a thread."""
 
 
-Fact = Literal["created", "deleting", "bound", "silent", "ended"]
+Fact = Literal["created", "deleting", "bound", "silent", "ended", "unbacked"]
 """What an object shows from some time on: it was created, is being deleted, is bound to a node, its
-node is silent, its container has ended."""
+node is silent, its container has ended; of a run: the Service of its External server leads to no
+pods of the namespace."""
 Sightings = Mapping[tuple[str, Fact], datetime]
 """Since when facts hold, by the object's UID (see sightings.py)."""
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inferometer_api.plan.load_plan import PlannedServer
 from inferometer_api.runtimes.table import launch_of
@@ -20,7 +20,7 @@ from inferometer_operator.reconcile.child_faults import (
     pod_creation_fault,
 )
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
-from inferometer_operator.reconcile.external_service import misdirection
+from inferometer_operator.reconcile.external_service import late_until, misdirection
 from inferometer_operator.reconcile.faults import (
     PodRequest,
     RunFault,
@@ -103,7 +103,10 @@ def _external(context: ReconcileContext) -> ServerProgress:
     wrong = misdirection(observed.service, observed.behind_service, context.namespace)
     if wrong:
         found = f"The Service {target.name} became one {wrong}"
-        return ServerProgress(fault=make_fault("NotAllowed", found))
+        fault, late = make_fault("NotAllowed", found), late_until(context)
+        if late is not None and context.now < late:
+            fault = replace(fault, ends=False, until=late)
+        return ServerProgress(fault=fault)
     if found := missing_port(observed.service, target.port):
         return ServerProgress(fault=make_fault("ServicePortNotFound", found))
     host = f"{target.name}.{context.namespace}.svc"

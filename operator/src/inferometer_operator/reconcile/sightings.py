@@ -13,17 +13,24 @@ from inferometer_operator.reconcile.context import is_deleting
 from inferometer_operator.reconcile.observed import Fact, Json, Sightings
 
 
-def sight(known: Sightings | None, objects: Iterable[Json], now: datetime) -> Sightings:
+def sight(
+    known: Sightings | None, objects: Iterable[Json], now: datetime, *, unbacked: str = ""
+) -> Sightings:
     """Return since when each fact holds: since it was first seen.
+
+    `unbacked` is the UID of a run whose External Service leads to no pods of the namespace.
 
     `known` is None when an operator looks at a run for the first time. A creation or deletion has
     then happened at its own time: `now` is the API server's, which wrote it.
     """
-    return {
+    seen = {
         (str(each["metadata"].get("uid", "")), fact): _since(known, each, fact, now)
         for each in objects
         for fact in _facts(each)
     }
+    if unbacked:
+        seen[unbacked, "unbacked"] = (known or {}).get((unbacked, "unbacked"), now)
+    return seen
 
 
 def _facts(thing: Json) -> Iterator[Fact]:

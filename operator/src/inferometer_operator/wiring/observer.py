@@ -27,7 +27,7 @@ from inferometer_operator.reconcile.conditions import (
     read_status,
 )
 from inferometer_operator.reconcile.context import controller_of
-from inferometer_operator.reconcile.external_service import selects_pods
+from inferometer_operator.reconcile.external_service import selects_pods, unbacked_run
 from inferometer_operator.reconcile.observed import (
     ChildRole,
     EndpointList,
@@ -94,10 +94,6 @@ class Observer:
         """Return the observed state of the run."""
         status = read_status(run)
         if status.start_time is None:
-            metadata = run["metadata"]
-            # Pods of an attempt that was given up: seen since before the next one begins.
-            left = self.reader.list_pods(metadata["namespace"], metadata["uid"])
-            memory.sightings = sight(memory.sightings, (run, *left), self.now())
             return await self._before_begin(run, status, position, memory)
         metadata = run["metadata"]
         uid, namespace = metadata["uid"], metadata["namespace"]
@@ -108,7 +104,8 @@ class Observer:
             await self.reader.refresh_pods(namespace, uid)
             pods = self.reader.list_pods(namespace, uid)
         known = (run, *(each for each in children.values() if each is not None), *pods)
-        memory.sightings = sight(memory.sightings, known, self.now())
+        still = uid if (uid, "unbacked") in (memory.sightings or {}) else ""
+        memory.sightings = sight(memory.sightings, known, self.now(), unbacked=still)
         pods = _of_this_attempt(status, children, pods, memory.sightings)
         load = master_pod(load_pods(pods))
         finished = is_true(status, "Finished")
@@ -116,6 +113,9 @@ class Observer:
         to_keep = load is not None and ending(load) is not None and not is_collected(status)
         under_load = progress_under_load(memory.report) is not None
         service = None if finished or load else await self._service(run)
+        backends = await self._backends(run, service, needed=to_plan)
+        unbacked = unbacked_run(run, service, backends)
+        memory.sightings = sight(memory.sightings, known, self.now(), unbacked=unbacked)
         return Observed(
             queue_position=position,
             children=children,
@@ -129,7 +129,7 @@ class Observer:
             ),
             service=service,
             agents=await list_agents(self.reader, self.settings, run, pods) if to_plan else None,
-            behind_service=await self._backends(run, service, needed=to_plan),
+            behind_service=backends,
             report=None if finished or load is None else await self._report(load, memory),
             kueue=await self._kueue(
                 run, children, memory.kueue, reads=not finished and children.get("load") is None
@@ -146,14 +146,20 @@ class Observer:
         )
         # An External server exists already: the plan is made as soon as the run begins.
         begins = position.admitted and service is not None
+        backends = await self._backends(run, service, needed=begins)
+        # Pods of an attempt that was given up: seen since before the next one begins.
+        metadata = run["metadata"]
+        left = self.reader.list_pods(metadata["namespace"], metadata["uid"])
+        unbacked = unbacked_run(run, service, backends)
+        memory.sightings = sight(memory.sightings, (run, *left), self.now(), unbacked=unbacked)
         return Observed(
             queue_position=position,
             children=children,
-            sightings=memory.sightings or {},
+            sightings=memory.sightings,
             service=service,
             references=found,
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
-            behind_service=await self._backends(run, service, needed=begins),
+            behind_service=backends,
             kueue=await self._kueue(run, children, memory.kueue, reads=True),
         )
 
