@@ -19,8 +19,8 @@ _UNSCHEDULED_SECONDS, _RETRY_SECONDS = 3, 2
 
 def main() -> None:
     """Fork until standard input ends."""
-    faults.UNSCHEDULED_SECONDS = _UNSCHEDULED_SECONDS
-    node_wait.NODE_RETRY_SECONDS = _RETRY_SECONDS
+    faults.__dict__["UNSCHEDULED_SECONDS"] = _UNSCHEDULED_SECONDS
+    node_wait.__dict__["NODE_RETRY_SECONDS"] = _RETRY_SECONDS
     # The kernel forgets children that have ended.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
