@@ -12,6 +12,7 @@ from inferometer_api.results.search import Peak
 from inferometer_loadgen.search.goal import make_goal
 from inferometer_loadgen.verdict.measurement import ScenarioConditions
 from inferometer_loadgen.verdict.rules.search import peak_not_found
+from support.noisy_searches import noisy_searches
 from support.queues import Queue, sojourns
 from support.searched_queues import SearchedQueue, true_peak
 
@@ -94,7 +95,7 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(
     A search that cannot support its bracket claims none and says so; where many do so, the limits
     for the others are wider by two standard errors of what so many brackets can show.
     """
-    goal = make_goal(known.percentile, round(known.bound_seconds * 1e9), known.queries, 60)
+    goal = make_goal(known.percentile, round(known.bound_seconds * 1e9), known.queries, 600)
     searched = SearchedQueue(known.queue, goal)
     peaks = [searched.search(SEED, run) for run in range(known.searches)]
     truth = known.peak
@@ -117,6 +118,15 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(
     if len(claimed) < MANY * known.searches:
         margin = _TWO_ERRORS * (0.95 * 0.05 / max(1, len(claimed))) ** 0.5
     assert COVERED[0] - margin <= covered <= COVERED[1] + margin
+
+
+def test_a_busy_neighbour_misleads_no_search(note: Callable[[str], None]) -> None:
+    """Over 1,000 searches next to one, what is reported as known is true, and says something."""
+    found = noisy_searches(1000, SEED)
+    note(f"seed {SEED}: {found}")
+    assert found.contradicted == 0
+    assert found.too_low <= 120
+    assert found.too_high == 0
 
 
 def _has_reason(peak: Peak) -> bool:

@@ -58,7 +58,9 @@ _CARRIERS: dict[str, Run] = {
     "spec.scenarios[].server": a_scenario(server={"targetQps": 1}),
     "spec.scenarios[].batch": a_scenario(batch={"batchSizes": [1]}),
     "spec.scenarios[].multiStream": a_scenario(multiStream={}),
-    "spec.scenarios[].findPeak": a_scenario(findPeak={"latencyBoundMicroseconds": 1}),
+    "spec.scenarios[].findPeak": a_scenario(
+        findPeak={"latencyBoundMicroseconds": 1, "probe": {"maxSeconds": 86_400}}
+    ),
     "spec.scenarios[].concurrency": a_scenario(concurrency={"clients": [1]}),
     "spec.scenarios[].offline": a_scenario(offline={}),
     "spec.scenarios[].burst": a_scenario(

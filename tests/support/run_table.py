@@ -391,6 +391,26 @@ BROKEN_RULES = (
         ),
         "spec",
     ),
+    Row(
+        "probes too short for a query to be late",
+        a_scenario(findPeak={"latencyBoundMicroseconds": 15_000_000, "probe": {"maxSeconds": 15}}),
+        "spec.scenarios[0].findPeak.latencyBoundMicroseconds",
+    ),
+    Row(
+        "probes too short for the default length",
+        a_scenario(findPeak={"latencyBoundMicroseconds": 60_000_000}),
+        "spec.scenarios[0].findPeak.latencyBoundMicroseconds",
+    ),
+    Row(
+        "probes whose queries take too long at any rate",
+        a_scenario(
+            findPeak={
+                "latencyBoundMicroseconds": 1,
+                "probe": {"minQueries": 100_000_000, "maxSeconds": 10},
+            }
+        ),
+        "spec.scenarios[0].findPeak.probe.maxSeconds",
+    ),
     *(
         Row(
             f"{kind} larger than the server's batch",

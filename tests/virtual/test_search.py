@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from inferometer_loadgen.search.goal import make_goal
+from support.noisy_searches import noisy_searches
 from support.queues import Queue
 from support.searched_queues import SearchedQueue, true_peak
 
@@ -26,7 +27,7 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(kind: str) -> None:
     queue, services = CASES[kind]
     bound_seconds = services * SERVICE_SECONDS
     truth = true_peak(queue, 99.0, bound_seconds)
-    searched = SearchedQueue(queue, make_goal(99.0, round(bound_seconds * 1e9), 8192, 60))
+    searched = SearchedQueue(queue, make_goal(99.0, round(bound_seconds * 1e9), 8192, 600))
     peaks = [searched.search(SEED, run) for run in range(SEARCHES)]
     found = np.array([peak.qps for peak in peaks if peak.qps is not None])
     holds = [
@@ -37,7 +38,15 @@ def test_the_peak_is_unbiased_and_its_bracket_covers_it(kind: str) -> None:
     summary = (
         f"seed {SEED}: mean error {found.mean() / truth - 1:+.2%}, {sum(holds)} of {len(holds)}"
     )
-    assert len(found) == SEARCHES
+    assert len(found) >= SEARCHES - 1, summary
     assert abs(found.mean() / truth - 1) < 0.01, summary
     assert len(holds) >= 0.95 * SEARCHES, summary
     assert sum(holds) >= 0.9 * len(holds), summary
+
+
+def test_a_busy_neighbour_misleads_no_search() -> None:
+    """Over 100 searches next to one, what is reported as known is true, and says something."""
+    found = noisy_searches(100, SEED)
+    assert found.contradicted == 0, found
+    assert found.too_low <= 15, found
+    assert found.too_high == 0, found

@@ -13,7 +13,8 @@ from inferometer_loadgen.run.step_controller import StepController
 from inferometer_loadgen.run.step_result import Metered, Span, Used, summarize
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.search.goal import ObservedCounts, StepObservation, make_goal
-from inferometer_loadgen.search.peak import ProbeAt, ProbeResult, SearchState, next_step
+from inferometer_loadgen.search.peak import next_step
+from inferometer_loadgen.search.probes import ProbeAt, ProbeResult, SearchState
 from inferometer_loadgen.search.steps import plan_search_step, update_state
 from support.drills import Drill
 from support.simulated import MILLISECOND, SECOND, Answer, Answering

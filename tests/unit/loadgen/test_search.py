@@ -20,30 +20,33 @@ from inferometer_loadgen.search.goal import (
     Goal,
     ObservedCounts,
     decide,
+    decide_at_end,
     exceeds_share,
     make_goal,
 )
-from inferometer_loadgen.search.peak import (
-    FEWEST_PILOTS,
-    LOOKS,
+from inferometer_loadgen.search.peak import next_step
+from inferometer_loadgen.search.peak_regression import LEAST_BURSTS, ProbeCount, estimate_peak
+from inferometer_loadgen.search.peak_report import peak_result
+from inferometer_loadgen.search.pilots import FEWEST_PILOTS
+from inferometer_loadgen.search.probes import (
     ProbeAt,
     ProbeResult,
     Saturation,
     SearchState,
     SingleQuery,
-    next_step,
-    peak_result,
+    with_closed_loop,
 )
-from inferometer_loadgen.search.peak_regression import LEAST_BURSTS, ProbeCount, estimate_peak
+from inferometer_loadgen.search.roles import LOOKS
 from inferometer_loadgen.search.steps import goal_from_row, plan_search_step
 from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_queries
+from support.noisy_searches import is_contradicted, kept_rates_of
 
 GOAL = make_goal(99.0, 10_000_000, 8192, 60.0)
 
 
 def with_probe(goal: Goal, found: SearchState, ask: ProbeAt, seen: ObservedCounts) -> SearchState:
     """Return the search's state after a probe with these counts."""
-    decided = decide(goal.percentile, goal.query_limit, seen) or "Unfinished"
+    decided = decide_at_end(goal.percentile, goal.query_limit, seen)
     tried = ProbeResult(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
     return replace(found, probes=(*found.probes, tried))
 
@@ -53,6 +56,9 @@ def searched_by(share_at: Callable[[ProbeAt], float], closed_loop_qps: float) ->
     random = np.random.default_rng(5)
     found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=closed_loop_qps)
     while not isinstance(ask := next_step(GOAL, found), str):
+        if isinstance(ask, Saturation):
+            found = with_closed_loop(with_closed_loop(found, closed_loop_qps), closed_loop_qps)
+            continue
         assert isinstance(ask, ProbeAt)
         beyond = int(random.binomial(GOAL.query_limit, share_at(ask)))
         found = with_probe(GOAL, found, ask, ObservedCounts(GOAL.query_limit, beyond))
@@ -133,11 +139,17 @@ def test_a_steep_server_is_resolved_and_a_flat_one_is_indistinguishable() -> Non
 @given(st.randoms(use_true_random=False), st.sampled_from([1, 20, 1000]))
 def test_every_search_ends_whatever_its_probes_find(random: Random, queries: int) -> None:
     """Few queries, none, only overshoots and failures all lead to a next step or an end."""
-    goal = make_goal(random.choice([50.0, 90.0, 99.0]), 10_000_000, queries, 2.0)
+    seconds = random.choice([2.0, 600.0])
+    goal = make_goal(random.choice([50.0, 90.0, 99.0]), 10_000_000, queries, seconds)
     found = SearchState(
         alone=ObservedCounts(goal.query_limit, 0), closed_loop_qps=random.uniform(5, 500)
     )
     while not isinstance(ask := next_step(goal, found), str):
+        if isinstance(ask, Saturation):
+            assert not found.closed_loops
+            found = with_closed_loop(found, random.uniform(5, 500))
+            found = with_closed_loop(found, random.uniform(5, 500))
+            continue
         assert isinstance(ask, ProbeAt)
         if len(found.probes) == 60:  # a server that keeps every rate is only left by the time
             break
@@ -243,15 +255,17 @@ def test_a_search_that_time_ends_claims_a_bracket_of_enough_probes_alone() -> No
     [
         ([], 500, 560),
         ([(520, 900)], 500, 520),
-        ([(520, 900), (400, 900)], None, 400),
+        ([(520, 900), (400, 900)], 500, 520),
         ([(520, 10), (540, 10)], 540, 560),
-        ([(400, 900), (450, 10), (520, 900)], None, 520),
+        ([(580, 10)], 580, 700),
+        ([(500, 900), (400, 900)], None, 400),
+        ([(500, 900), (500, 10)], 500, 560),
     ],
 )
-def test_a_search_without_a_peak_reports_rates_that_no_whole_probe_contradicts(
+def test_a_search_without_a_peak_reports_the_highest_rate_that_kept_the_bound(
     whole: list[tuple[int, int]], low_qps: int | None, high_qps: int | None
 ) -> None:
-    """Whole probes prevail over probes that ended early, which chance may have decided."""
+    """No late probe at another rate refutes one that kept the bound, only one at its own rate."""
     found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
     for qps, overshoots, queries in ((500, 0, 459), (1000, 200, 250), (700, 200, 250)):
         found = with_probe(
@@ -335,10 +349,10 @@ def test_rates_that_never_keep_the_bound_cannot_be_met() -> None:
 
 
 def test_the_rate_doubles_until_the_bound_is_broken_and_then_is_bisected() -> None:
-    """Each rate of the locating probes follows from the verdicts before."""
+    """A rate that missed the bound once is tried again as soon as a lower one keeps it."""
     found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
     rates_qps = []
-    for enough in (True, True, False, True, False):
+    for enough in (True, True, False, True, False, False, True):
         ask = next_step(GOAL, found)
         assert isinstance(ask, ProbeAt)
         rates_qps.append(ask.milli_qps / 1000)
@@ -347,7 +361,10 @@ def test_the_rate_doubles_until_the_bound_is_broken_and_then_is_bisected() -> No
             found,
             probes=(*found.probes, ProbeResult(ask, ObservedCounts(500, 0), decided, "probe", 0)),
         )
-    assert rates_qps == pytest.approx([500, 1000, 2000, 1414.214, 1681.793], abs=0.001)
+    expected = [500, 1000, 2000, 1414.214, 2000, 1681.793, 1542.211]
+    assert rates_qps == pytest.approx(expected, abs=0.001)
+    again = next_step(GOAL, found)
+    assert again == ProbeAt(1_681_793, runs_to_completion=False)
 
 
 def doubled(
@@ -358,13 +375,16 @@ def doubled(
         alone=ObservedCounts(900, 0), service_time_ns=1, closed_loop_qps=closed_loop_qps
     )
     while not isinstance(ask := next_step(GOAL, found), str):
+        if isinstance(ask, Saturation):
+            found = with_closed_loop(with_closed_loop(found, closed_loop_qps), closed_loop_qps)
+            continue
         assert isinstance(ask, ProbeAt)
         tried = ProbeResult(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
         found = replace(found, probes=(*found.probes, tried))
     return found, ask
 
 
-@pytest.mark.parametrize("closed_loop_qps", [0.01, 10_000.0])
+@pytest.mark.parametrize("closed_loop_qps", [300.0, 10_000.0])
 @pytest.mark.parametrize(
     ("decided", "seen"),
     [("EnoughQueries", ObservedCounts(1024, 0)), ("Unfinished", ObservedCounts(0, 0))],
@@ -378,8 +398,136 @@ def test_probes_too_short_for_their_queue_end_the_search(
     rates = [each.probe.milli_qps / 1000 / closed_loop_qps for each in found.probes]
     assert rates == [0.5, 1, 2, 4]
     peak = peak_result(GOAL, found, "ProbesTooShort")
-    assert (peak.qps, peak.confidence, peak.high_qps) == (None, None, None)
-    assert peak.low_qps == 4 * closed_loop_qps
+    assert (peak.qps, peak.confidence) == (None, None)
+    # They kept the bound only because they ended too soon.
+    assert (peak.low_qps, peak.high_qps) == (None, None)
+
+
+def test_a_throughput_that_ends_the_search_is_measured_again() -> None:
+    """A neighbour that slows the first closed loop refuses no spec, and caps no rate."""
+    alone = SearchState(alone=ObservedCounts(900, 0))
+    slow = with_closed_loop(alone, 100.0)  # 8,192 queries at 50/s take longer than 60 s
+    assert next_step(GOAL, slow) == Saturation(2)
+    assert next_step(GOAL, with_closed_loop(slow, 90.0)) == "ProbesCutOff"
+    assert next_step(GOAL, with_closed_loop(slow, 1000.0)) == ProbeAt(
+        500_000, runs_to_completion=False
+    )
+
+
+def test_probes_that_cannot_finish_at_the_first_rate_are_refused() -> None:
+    """8,192 queries take 60 s at 136.53/s, half of 273.07/s."""
+    found = SearchState(alone=ObservedCounts(900, 0))
+    for qps, is_refused in ((273.06, True), (273.08, False)):
+        ask = next_step(GOAL, with_closed_loop(with_closed_loop(found, qps), qps))
+        assert (ask == "ProbesCutOff") == is_refused
+    peak = peak_result(GOAL, found, "ProbesCutOff")
+    assert (peak.probe_queries, peak.probe_max_seconds, peak.probes) == (8192, 60, [])
+
+
+def test_a_probe_that_is_cut_off_is_undecided() -> None:
+    """Few queries without a late one neither keep nor miss the bound, and bound no peak."""
+    goal = make_goal(99.0, 10_000_000, 1024, 60.0)
+    found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
+    for qps, seen in ((500, ObservedCounts(40, 0)), (1000, ObservedCounts(17, 1))):
+        ask = ProbeAt(qps * 1000, runs_to_completion=False)
+        found = with_probe(goal, found, ask, seen)
+    peak = peak_result(goal, found, "OutOfTime")
+    assert [each.decided_by for each in peak.probes] == ["Unfinished", "Unfinished"]
+    assert [each.within_bound for each in peak.probes] == [None, None]
+    assert (peak.low_qps, peak.high_qps) == (None, None)
+
+
+def test_a_cut_off_probe_with_many_late_queries_is_decided() -> None:
+    """More late queries than chance explains miss the bound, however few queries there are."""
+    assert decide_at_end(99.0, 1024, ObservedCounts(40, 8)) == "Overshoots"
+    assert decide_at_end(99.0, 1024, ObservedCounts(40, 8, failed=7)) == "Errors"
+    assert decide_at_end(99.0, 1024, ObservedCounts(40, 1)) == "Unfinished"
+    assert decide_at_end(99.0, 1024, ObservedCounts(0, 0)) == "Unfinished"
+
+
+def test_a_search_looks_higher_again_after_probes_that_a_neighbour_spoiled() -> None:
+    """Eight bad probes in a row lead down, and the next good ones back up."""
+    found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
+    rates = []
+    for number in range(14):
+        ask = next_step(GOAL, found)
+        assert isinstance(ask, ProbeAt)
+        rates.append(ask.milli_qps / 1000)
+        is_late = number < 5 or ask.milli_qps > 900_000
+        seen = ObservedCounts(200, 200) if is_late else ObservedCounts(459, 0)
+        found = with_probe(GOAL, found, ask, seen)
+    assert rates[:6] == pytest.approx([500, 250, 125, 62.5, 31.25, 15.625])
+    assert rates[6:11] == pytest.approx([31.25, 62.5, 125, 250, 500])
+    assert max(rates) == 1000
+
+
+def measured_while_slow() -> SearchState:
+    """Return a search that located its peak at 800/s, and then counted probes around 440/s."""
+    found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
+    while isinstance(ask := next_step(GOAL, found), ProbeAt) and not ask.runs_to_completion:
+        is_late = ask.milli_qps > 800_000
+        seen = ObservedCounts(200, 200) if is_late else ObservedCounts(459, 0)
+        found = with_probe(GOAL, found, ask, seen)
+    pilots = [(rate, True) for rate in (400, 480, 420, 460)]
+    for number, (rate, pilot) in enumerate([*pilots, *[(425, False), (455, False)] * 4]):
+        late = round(82 * math.exp(25 * (rate / 440 - 1))) + number % 3
+        ask = ProbeAt(rate * 1000, runs_to_completion=True, pilot=pilot)
+        found = with_probe(GOAL, found, ask, ObservedCounts(8192, late))
+    return found
+
+
+def test_a_bracket_is_checked_against_a_higher_rate_that_kept_the_bound() -> None:
+    """If that rate keeps the bound no more, the bracket stands: the server is slower now."""
+    found = measured_while_slow()
+    unchecked = peak_result(GOAL, found, "OutOfTime")
+    ask = next_step(GOAL, found)
+    kept = max(each.qps for each in found.probes if each.within_bound(GOAL))
+    assert kept > 750
+    assert (unchecked.confidence, unchecked.qps, unchecked.low_qps) == (None, None, kept)
+    assert ask == ProbeAt(round(1000 * kept), runs_to_completion=True, pilot=True)
+    found = with_probe(GOAL, found, ask, ObservedCounts(8192, 4000))
+    lower = next_step(GOAL, found)
+    while isinstance(lower, ProbeAt):  # every other rate that kept it is checked, too
+        assert 455_000 < lower.milli_qps < 1000 * kept
+        found = with_probe(GOAL, found, lower, ObservedCounts(8192, 3000))
+        lower = next_step(GOAL, found)
+    assert lower in {"Resolved", "Indistinguishable"}
+    peak = peak_result(GOAL, found, lower)
+    assert peak.confidence is not None
+    assert peak.qps == pytest.approx(440, rel=0.01)
+
+
+def test_a_bracket_that_a_higher_rate_refutes_is_given_up() -> None:
+    """If that rate keeps the bound again, the search goes on there instead of ending."""
+    found = measured_while_slow()
+    ask = next_step(GOAL, found)
+    assert isinstance(ask, ProbeAt)
+    found = with_probe(GOAL, found, ask, ObservedCounts(8192, 10))
+    higher = next_step(GOAL, found)
+    assert isinstance(higher, ProbeAt)
+    assert higher.milli_qps > ask.milli_qps
+    assert higher.pilot
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from([0.05, 0.2, 0.5]))
+def test_the_bracket_contradicts_no_probe_that_kept_the_bound(
+    random: Random, spoiled: float
+) -> None:
+    """Whatever a neighbour does to single probes, no kept rate lies above the bracket."""
+
+    def share_at(ask: ProbeAt) -> float:
+        share = 0.01 * math.exp(25 * (ask.milli_qps / 1000 / 440 - 1))
+        return min(0.95, share if random.random() >= spoiled else random.choice([0.02, 0.1, 0.9]))
+
+    peak = searched_by(share_at, random.uniform(300, 600))
+    kept = kept_rates_of(peak)
+    if peak.stop_reason != "ProbesTooShort" and kept:
+        assert not is_contradicted(peak)
+        assert peak.low_qps is not None
+        if peak.confidence is None and peak.qps is None:
+            assert peak.low_qps == max(kept)
+    if peak.qps is not None:
+        assert (peak.low_qps or 0) <= peak.qps <= (peak.high_qps or math.inf)
 
 
 def test_a_server_without_answers_ends_the_search() -> None:
@@ -489,7 +637,7 @@ def test_a_server_that_became_slower_is_followed(ever_later: int) -> None:
     """Whole probes that all miss the bound lead down in growing steps."""
     found = SearchState(alone=ObservedCounts(900, 0), closed_loop_qps=1000.0)
     rates = []
-    for number in range(12):
+    for number in range(15):
         ask = next_step(GOAL, found)
         assert isinstance(ask, ProbeAt)
         enough = not ask.runs_to_completion and ask.milli_qps < 600_000
@@ -500,5 +648,8 @@ def test_a_server_that_became_slower_is_followed(ever_later: int) -> None:
         found = replace(found, probes=(*found.probes, tried))
         if ask.runs_to_completion:
             rates.append(ask.milli_qps / 1000)
-    assert rates == sorted(set(rates), reverse=True)
-    assert rates[-1] < rates[0] / 3
+    kept = [each.qps for each in found.probes if each.within_bound(GOAL)]
+    lower = [rate for rate in rates if rate not in kept]
+    assert lower == sorted(set(lower), reverse=True)
+    assert lower[-1] < lower[0] / 3
+    assert rates.count(max(kept)) == 1

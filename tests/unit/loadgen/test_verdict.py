@@ -144,7 +144,10 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (
         "PeakNotFound",
         {"peak": a_peak("Resolved"), "kind": "findPeak"},
-        {"peak": a_peak("ProbesTooShort", qps=None, high_qps=None), "kind": "findPeak"},
+        {
+            "peak": a_peak("ProbesTooShort", qps=None, high_qps=None, confidence=None),
+            "kind": "findPeak",
+        },
     ),
     (
         "Unsteady",

@@ -1,6 +1,7 @@
 """Special cases of the verdict's rules: when each applies, and when it does not."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from inferometer_api.results.result import (
     Window,
     WorkerShare,
 )
+from inferometer_api.results.search import ProbeRecord
 from inferometer_api.scenarios.step_setting import (
     Bursts,
     Closed,
@@ -446,13 +448,77 @@ def test_a_search_without_a_peak_is_never_valid() -> None:
     """A search without any answer, or with an early end, violates PeakNotFound."""
     unknown = {"qps": None, "low_qps": None, "high_qps": None, "confidence": None}
     for more, words in (
-        ({"closed_loop_qps": 0.0, "probes": []}, "got no answer, with the peak unknown."),
-        ({}, "The search ended early, with the peak unknown."),
+        ({"closed_loop_qps": 0.0, "probes": []}, "busy, got no answer."),
+        ({}, "ended early, before it confirmed a peak: no probe decided whether the bound is kept"),
     ):
         peak = a_peak("EndedEarly", **unknown).model_copy(update=more)
         (found,) = verdict(a_step(), peak=peak, kind="findPeak").reasons
         assert found.rule == "PeakNotFound"
         assert words in found.message
+
+
+def not_found(stopped: str, **figures: Any) -> str:
+    """Return the sentence about a search without a bracket."""
+    unknown = {"qps": None, "low_qps": None, "high_qps": None, "confidence": None}
+    limits = {"probe_queries": 1000, "probe_max_seconds": 15, "max_duration_seconds": 300}
+    peak = a_peak(stopped, **unknown).model_copy(update=limits | figures)
+    (found,) = verdict(a_step(), peak=peak, kind="findPeak").reasons
+    assert found.rule == "PeakNotFound"
+    return found.message
+
+
+def cut_off(qps: float, queries: int) -> ProbeRecord:
+    """Return a probe that probe.maxSeconds cut off."""
+    return ProbeRecord(
+        step="", seed=1, target_qps=qps, decided_by="Unfinished", queries=queries, overshoots=0
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (83.21, 101.0, "at least 83.21/s; not confirmed above 101/s."),
+        (5120.4, None, "at least 5,120/s; no probe missed the bound at a higher rate."),
+        (None, 12.5, "no probe kept the bound; the lowest rate that missed it is 12.5/s."),
+        (None, None, "no probe decided whether the bound is kept."),
+    ],
+)
+def test_a_search_without_a_bracket_says_what_it_knows(
+    low: float | None, high: float | None, words: str
+) -> None:
+    """The highest rate that kept the bound, and the lowest one above it that did not."""
+    message = not_found("OutOfTime", low_qps=low, high_qps=high)
+    assert f"The search has not confirmed a peak: {words}" in message
+    assert "Validity.maxDurationSeconds (300 s) ended the search." in message
+
+
+def test_the_limit_that_a_search_hit_is_named() -> None:
+    """Probes that probe.maxSeconds cut off are undecided; the setting that would do is named."""
+    probes = [cut_off(2.0, 17), cut_off(4.0, 40), a_peak("OutOfTime").probes[0]]
+    message = not_found("OutOfTime", probes=probes)
+    assert (
+        "2 of 3 probes are undecided: probe.maxSeconds (15 s) was over after 17 to 40 of 1,000 "
+        "queries; set probe.maxSeconds to at least 625." in message
+    )
+    assert "undecided" not in not_found("OutOfTime")
+    assert "maxDurationSeconds" not in not_found("EndedEarly", probes=probes)
+
+
+@pytest.mark.parametrize(
+    ("closed_loop_qps", "settings"),
+    [
+        (100.0, "set probe.maxSeconds to at least 25, or probe.minQueries to at most 600."),
+        (60.0, "set probe.maxSeconds to at least 42."),
+    ],
+)
+def test_probes_that_cannot_finish_are_refused_with_settings_that_would_do(
+    closed_loop_qps: float, settings: str
+) -> None:
+    """At half the throughput; fewer queries than early stopping needs (459) would not do."""
+    message = not_found("ProbesCutOff", closed_loop_qps=closed_loop_qps, probes=[])
+    assert message.startswith("The search ended before its first probe. At the first rate, ")
+    assert f"{closed_loop_qps / 2:g}/s (half of what the closed loop reached)" in message
+    assert settings in message
 
 
 def test_only_the_probe_at_the_peak_is_judged() -> None:

@@ -169,17 +169,39 @@ def test_the_lowest_rate_that_missed_the_bound_is_printed() -> None:
 @pytest.mark.parametrize(
     ("stopped", "end"),
     [
-        ("ProbesTooShort", "which ended before a queue could grow: use longer probes."),
-        ("OutOfTime", "before the maximum duration ended the search."),
-        ("EndedEarly", "before the search was ended early."),
+        ("ProbesTooShort", ", which ended before a queue could grow: use longer probes"),
+        ("OutOfTime", ""),
+        ("EndedEarly", ", before the search was ended early"),
+        ("ProbesCutOff", ""),
+        ("Indistinguishable", ", which contradict each other: use longer probes, and a machine"),
     ],
 )
 def test_a_search_without_a_peak_has_a_sentence(stopped: str, end: str) -> None:
-    """The sentence says how many probes there were and what ended the search."""
-    text = printed(a_document(a_search(**{**_UNMET, "stop_reason": stopped})))
-    assert f"No peak with p99 within 100 ms was found in 4 probes {end}" in text
-    one = a_search(**{**_UNMET, "stop_reason": stopped}, probes=[_A_PROBE])
-    assert f"was found in 1 probe {end}" in printed(a_document(one))
+    """The sentence says what is known; the verdict names the limit that was hit."""
+    unknown = {**_UNMET, "stop_reason": stopped}
+    text = printed(a_document(a_search(**unknown | {"low_qps": 83.2, "high_qps": 101.0})))
+    assert (
+        "No peak with p99 within 100 ms is confirmed: at least 83.2/s; not confirmed above 101/s "
+        f"(4 probes{end}" in text
+    )
+    one = a_search(**unknown, probes=[_A_PROBE])
+    assert f"no probe decided whether the bound is kept (1 probe{end}" in printed(a_document(one))
+
+
+def test_the_page_says_what_is_known_without_a_peak() -> None:
+    """The card and the chart show both rates with their numbers; cut-off probes are named."""
+    unknown = {**_UNMET, "stop_reason": "OutOfTime", "low_qps": 31.0, "high_qps": 33.0}
+    peak = a_search().peak
+    assert peak is not None
+    probes = list(peak.probes)
+    probes[0] = probes[0].model_copy(update={"decided_by": "Unfinished", "within_bound": None})
+    document = a_document(a_search(**unknown, probes=probes))
+    text = text_of(document)
+    glance = text[text.index("At a glance") : text.index("Summary")]
+    assert "at least 31 queries/s" in glance
+    assert "not confirmed above 33 queries/s" in glance
+    assert "not confirmed above 33/s" in text[text.index("Summary") :]
+    assert "cut off" in text
 
 
 def test_a_sweep_prints_its_knee() -> None:
@@ -254,13 +276,13 @@ def test_an_interval_that_a_chart_cuts_is_in_its_caption() -> None:
 
 def test_a_peak_without_a_bracket_has_two_digits() -> None:
     """An uncertain peak is not printed with four digits."""
-    unknown = a_search(qps=99.668, low_qps=None, high_qps=None, confidence=None)
+    unknown = a_search(qps=99.668, low_qps=90.0, high_qps=110.0, confidence=None)
     document = a_document(unknown)
-    assert "is about 100 queries/s, without a bracket" in printed(document)
+    known = "at least 90/s; not confirmed above 110/s; the probes lead to about 100/s"
+    assert f"is confirmed: {known}" in printed(document)
     shown = text_of(document)
     assert "about 100" in shown
     assert "99.67" not in shown
-    assert "bracket unknown" in shown
 
 
 @pytest.mark.parametrize(

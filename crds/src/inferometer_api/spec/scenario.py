@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 from typing_extensions import override
 
 from inferometer_api import patterns
-from inferometer_api.document import Decimal, DnsLabel, Document, Integral, Sha256
+from inferometer_api.document import DECIMAL_MAXIMUM, Decimal, DnsLabel, Document, Integral, Sha256
 from inferometer_api.rules import Rule, Unique, exactly_one, same_order
 from inferometer_api.spec import mlperf
 from inferometer_api.spec.checksum import needs_checksum
@@ -19,6 +19,7 @@ UNKNOWN_KIND = "unknown"
 
 Percentile = Literal["P50", "P90", "P95", "P97", "P99", "P99.9"]
 _LatencyBound = Annotated[int, Field(ge=1, le=3_600_000_000), Integral]
+_PROBE_QUERIES, _PROBE_SECONDS = 1024, 60
 _BatchSize = Annotated[int, Field(ge=1, le=4096), Integral]
 
 
@@ -107,12 +108,29 @@ class MultiStream(LoadProfile):
 class Probe(Document):
     """How long one probe of findPeak may take."""
 
-    min_queries: Annotated[int, Field(ge=10, le=100_000_000), Integral] = 1024
+    min_queries: Annotated[int, Field(ge=10, le=100_000_000), Integral] = _PROBE_QUERIES
     """Queries of a full probe; other probes end as soon as they are decided. Raised to the \
 minimum of early stopping: 459 for P99, 4,603 for P99.9."""
 
-    max_seconds: Annotated[int, Field(ge=1, le=86_400), Integral] = 60
-    """Seconds after which a probe ends, even if it is not decided."""
+    max_seconds: Annotated[int, Field(ge=1, le=86_400), Integral] = _PROBE_SECONDS
+    """Seconds after which a probe is cut off, even if it is not decided. It must suffice for \
+minQueries at the first rate, half the closed-loop throughput; otherwise the search ends before \
+its first probe."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"(has(self.minQueries) ? self.minQueries : {_PROBE_QUERIES}) <= "
+            f"(has(self.maxSeconds) ? self.maxSeconds : {_PROBE_SECONDS}) * {DECIMAL_MAXIMUM}",
+            message=f"at {DECIMAL_MAXIMUM:,} queries/s, the highest rate, minQueries take longer "
+            "than maxSeconds: raise maxSeconds or lower minQueries",
+            holds=lambda probe: probe.min_queries <= probe.max_seconds * DECIMAL_MAXIMUM,
+            field="maxSeconds",
+            found=lambda probe: (
+                f"{probe.max_seconds}, and at least {-(-probe.min_queries // DECIMAL_MAXIMUM)} "
+                "would do"
+            ),
+        ),
+    )
 
 
 class FindPeak(LoadProfile):
@@ -128,6 +146,22 @@ class FindPeak(LoadProfile):
     """Limits of one probe."""
 
     fixed_warm_up = True
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.latencyBoundMicroseconds < 1000000 * (has(self.probe) && "
+            f"has(self.probe.maxSeconds) ? self.probe.maxSeconds : {_PROBE_SECONDS})",
+            message="a probe of probe.maxSeconds ends before any query can exceed "
+            "latencyBoundMicroseconds: raise probe.maxSeconds or lower the bound",
+            holds=lambda search: (
+                search.latency_bound_microseconds < 1_000_000 * search.probe.max_seconds
+            ),
+            field="latencyBoundMicroseconds",
+            found=lambda search: (
+                f"{search.latency_bound_microseconds} with maxSeconds {search.probe.max_seconds}, "
+                f"and {search.latency_bound_microseconds // 1_000_000 + 1} would do"
+            ),
+        ),
+    )
 
 
 class Concurrency(LoadProfile):

@@ -83,6 +83,17 @@ def decide(percentile: float, query_limit: int, counts: ObservedCounts) -> Decis
     return None
 
 
+def decide_at_end(percentile: float, query_limit: int, counts: ObservedCounts) -> Decision:
+    """Return how a probe is decided that is over; Unfinished if it was cut off too soon to say.
+
+    More overshoots than chance explains decide it even if they are few.
+    """
+    decided = decide(percentile, query_limit, counts)
+    if decided is None and exceeds_share(counts, 1 - percentile / 100):
+        return "Errors" if counts.failed > counts.overshoots - counts.failed else "Overshoots"
+    return decided or "Unfinished"
+
+
 def exceeds_share(counts: ObservedCounts, share: float) -> bool:
     """Return whether more than `share` of all queries overshoot, with 99 % confidence."""
     if counts.overshoots <= share * counts.queries:

@@ -18,16 +18,17 @@ from inferometer_api.scenarios.step_setting import (
 from inferometer_api.spec.scenario import Validity
 from inferometer_loadgen.schedule.arrivals import probe_seed
 from inferometer_loadgen.schedule.steps import SECOND_NS, StepPlan
-from inferometer_loadgen.search.goal import Goal, StepObservation, decide, make_goal
-from inferometer_loadgen.search.peak import (
+from inferometer_loadgen.search.goal import Goal, StepObservation, decide_at_end, make_goal
+from inferometer_loadgen.search.peak import next_step
+from inferometer_loadgen.search.peak_report import peak_result
+from inferometer_loadgen.search.probes import (
     ProbeAt,
     ProbeResult,
     Saturation,
     SearchState,
     SingleQuery,
     StopReason,
-    next_step,
-    peak_result,
+    with_closed_loop,
 )
 
 _WARM_UP_SHARE = 4
@@ -82,7 +83,8 @@ class PeakSearch:
 
     def peak(self) -> Peak:
         """Return the result of the search so far."""
-        return peak_result(self._goal, self._state, self._stop_reason)
+        peak = peak_result(self._goal, self._state, self._stop_reason)
+        return peak.model_copy(update={"max_duration_seconds": self._validity.max_duration_seconds})
 
 
 def plan_search_step(
@@ -105,10 +107,10 @@ def plan_search_step(
     match ask:
         case SingleQuery():
             return plan
-        case Saturation():
+        case Saturation(number=times):
             return replace(
                 plan,
-                label=CLOSED_LOOP_STEP,
+                label=CLOSED_LOOP_STEP if times == 1 else f"{CLOSED_LOOP_STEP} {times}",
                 loop=Closed(clients=None),
                 min_duration_ns=_SATURATED_SECONDS * SECOND_NS,
                 min_queries=_SATURATED_QUERIES,
@@ -142,11 +144,11 @@ def update_state(
             known_ns = nanoseconds_at(step.latency, goal.percentile)
             return replace(found, alone=seen, service_time_ns=known_ns)
         case Saturation():
-            return replace(found, closed_loop_qps=step.achieved_qps)
+            return with_closed_loop(found, step.achieved_qps)
         case ProbeAt():
-            decided = over.decided_by or decide(goal.percentile, goal.query_limit, seen)
+            decided = over.decided_by or decide_at_end(goal.percentile, goal.query_limit, seen)
             seed = 0 if step.seed is None else step.seed
-            tried = ProbeResult(ask, seen, decided or "Unfinished", step.label, seed)
+            tried = ProbeResult(ask, seen, decided, step.label, seed)
             return replace(found, probes=(*found.probes, tried))
         case _:
             assert_never(ask)

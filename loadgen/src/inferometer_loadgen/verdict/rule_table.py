@@ -169,13 +169,16 @@ RULES: tuple[VerdictRule, ...] = (
     VerdictRule(
         name="PeakNotFound",
         effect="reason",
-        limit="in findPeak, the search brackets the peak before validity.maxDurationSeconds",
-        source="the run's own maximum duration; chosen: a bracket of 1 %, the tolerance of "
+        limit="in findPeak, the search brackets the peak within validity.maxDurationSeconds, and "
+        "its probes finish within probe.maxSeconds",
+        source="the run's own limits; chosen: a bracket of 1 %, the tolerance of "
         "AchievedRate, and at most 2.5 times the closed-loop throughput, which no "
         "server sustains with the same connections",
-        why="Without a bracket, the peak is a guess.",
-        remedy="Raise validity.maxDurationSeconds. If overshoots are too few or probes too short, "
-        "raise probe.minQueries. If probes contradict each other, search on an idle machine.",
+        why="Without a bracket, the peak is a guess. The sentence says which rates kept the bound "
+        "and which did not.",
+        remedy="Raise the limit that the sentence names. If overshoots are too few or probes too "
+        "short, raise probe.minQueries. If probes contradict each other, search on an idle "
+        "machine.",
         once=search.peak_not_found,
     ),
     VerdictRule(

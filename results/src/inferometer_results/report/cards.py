@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from inferometer_api.results.peak_words import rate_text
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step, percentile_of
 from inferometer_api.results.search import Peak, RepeatFigure, RepeatSummary
 from inferometer_api.scenarios.table import SCENARIOS
@@ -129,21 +130,26 @@ def _latency(step: Step, goal: Bound | None) -> MainFigure:
 
 def _peak(peak: Peak) -> MainFigure:
     bound = f"p{peak.percentile:g} within {duration(peak.latency_bound_nanoseconds)}"
-    covers = ""
-    if peak.qps is None:
-        bounds = ""
-    elif peak.confidence is None or peak.low_qps is None or peak.high_qps is None:
-        bounds = "bracket unknown"
-    else:
-        ends = f"{significant(peak.low_qps, 4)}{DASH}{significant(peak.high_qps, 4)}"
-        bounds, covers = f"{ends} queries/s", f"{peak.confidence:.0%} bracket"
+    details: Details = (("probes", str(len(peak.probes))),)
+    if peak.confidence is None or peak.low_qps is None or peak.high_qps is None:
+        low, high = peak.low_qps, peak.high_qps
+        if peak.qps is not None:
+            details = (("probes lead to", f"{peak_rate(peak)} queries/s"), *details)
+        return MainFigure(
+            figure=DASH if low is None else f"at least {rate_text(low)}",
+            unit="" if low is None else "queries/s",
+            label=f"no peak confirmed with {bound}",
+            bounds="" if high is None else f"not confirmed above {rate_text(high)} queries/s",
+            details=details,
+            name="peakQps",
+        )
     return MainFigure(
         figure=peak_rate(peak),
-        unit="" if peak.qps is None else "queries/s",
-        label=f"peak, {bound}" if peak.qps is not None else f"no peak found with {bound}",
-        bounds=bounds,
-        covers=covers,
-        details=(("probes", str(len(peak.probes))),),
+        unit="queries/s",
+        label=f"peak, {bound}",
+        bounds=f"{significant(peak.low_qps, 4)}{DASH}{significant(peak.high_qps, 4)} queries/s",
+        covers=f"{peak.confidence:.0%} bracket",
+        details=details,
         name="peakQps",
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from inferometer_api.results.peak_words import rate_text
 from inferometer_api.results.result import ScenarioResult, nanoseconds_at
 from inferometer_api.results.search import Peak, ProbeRecord, RepeatSummary
 from inferometer_api.scenarios.table import SCENARIOS
@@ -20,7 +21,7 @@ from inferometer_results.wording.search import (
     peak_sentence,
 )
 
-_EARLY, _WHOLE = 2, 1
+_WHOLE, _EARLY, _UNDECIDED = 1, 2, 3
 _REACH = 3.0
 
 
@@ -72,8 +73,8 @@ def search_chart(result: ScenarioResult) -> Chart | None:
     unit = time_unit([*values, peak.latency_bound_nanoseconds])
     marks: list[Mark] = [
         mark
-        for name, series, is_whole in (("ended early", _EARLY, False), ("whole", _WHOLE, True))
-        if (mark := _dots(probes, values, unit, name, series, is_whole=is_whole)) is not None
+        for name, series in (("ended early", _EARLY), ("cut off", _UNDECIDED), ("whole", _WHOLE))
+        if (mark := _dots(probes, values, unit, name, series)) is not None
     ]
     marks += _references(peak, unit)
     shown = [unit.of(value) for value in [*values, peak.latency_bound_nanoseconds]]
@@ -83,8 +84,9 @@ def search_chart(result: ScenarioResult) -> Chart | None:
         title="Peak search",
         caption=(
             f"The {name} latency of each probe over its rate; each probe has its own seed. Probes "
-            "that ended early were stopped once they were decided. The peak and its bracket are "
-            "estimated from the whole probes, without the pilots, which only chose the rates."
+            "that ended early were stopped once they were decided; those that probe.maxSeconds cut "
+            "off before that are undecided. The peak and its bracket are estimated from the whole "
+            "probes, without the pilots, which only chose or checked rates."
         ),
         summary=peak_sentence(peak),
         x=linear_axis("Target rate (queries/s)", [probe.target_qps for probe in probes]),
@@ -97,9 +99,10 @@ def search_chart(result: ScenarioResult) -> Chart | None:
 def _references(peak: Peak, unit: Unit) -> list[Mark]:
     bound = peak.latency_bound_nanoseconds
     marks: list[Mark] = [ReferenceLine("y", unit.of(bound), f"bound {unit.named(bound)}", "bound")]
-    ends = ((peak.low_qps, "from"), (peak.high_qps, "to"))
+    words = ("from", "to") if peak.confidence is not None else ("at least", "not confirmed above")
+    ends = zip((peak.low_qps, peak.high_qps), words, strict=True)
     marks += [
-        ReferenceLine("x", qps, f"{word} {significant(qps, 4)}")
+        ReferenceLine("x", qps, f"{word} {rate_text(qps)}/s")
         for qps, word in ends
         if qps is not None
     ]
@@ -109,21 +112,15 @@ def _references(peak: Peak, unit: Unit) -> list[Mark]:
 
 
 def _dots(
-    probes: Sequence[ProbeRecord],
-    values: Sequence[int],
-    unit: Unit,
-    name: str,
-    series: int,
-    *,
-    is_whole: bool,
+    probes: Sequence[ProbeRecord], values: Sequence[int], unit: Unit, name: str, series: int
 ) -> Line | None:
     """Return the probes of one kind as points that no line joins."""
-    if all(probe.ran_to_completion != is_whole for probe in probes):
+    if all(_series_of(probe) != series for probe in probes):
         return None
     x, y, words = [], [], []
     for probe, value in zip(probes, values, strict=True):
         x += [probe.target_qps, np.nan]
-        y += [unit.of(value) if probe.ran_to_completion == is_whole else np.nan, np.nan]
+        y += [unit.of(value) if _series_of(probe) == series else np.nan, np.nan]
         over = f"{probe.overshoots:,} of {probe.queries:,} exceeded the bound"
         words += [f"{unit.named(value)}, {over}", ""]
     return Line(
@@ -135,6 +132,12 @@ def _dots(
         dots=True,
         in_legend=True,
     )
+
+
+def _series_of(probe: ProbeRecord) -> int:
+    if probe.decided_by == "Unfinished":
+        return _UNDECIDED
+    return _WHOLE if probe.ran_to_completion else _EARLY
 
 
 def _apart(texts: Sequence[str]) -> tuple[str, ...]:

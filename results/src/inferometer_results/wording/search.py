@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from inferometer_api.results.peak_words import known_range
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.results.search import Knee, Peak, RepeatFigure, RepeatSummary
 from inferometer_results.quantity import DASH, duration, energy, percent, significant
@@ -50,13 +51,14 @@ def peak_sentence(peak: Peak) -> str:
     if peak.stop_reason == "CannotBeMet":
         return f"No rate keeps the {bound}: {'; '.join(_unmet(peak, name))}."
     probes = "1 probe" if len(peak.probes) == 1 else f"{len(peak.probes)} probes"
-    if peak.qps is None:
-        return f"No peak with {bound} was found in {probes} {_why(peak, until='before')}."
-    known = ", without a bracket"
-    if peak.confidence is not None and peak.low_qps is not None and peak.high_qps is not None:
-        low, high = significant(peak.low_qps, 4), significant(peak.high_qps, 4)
-        known = f" ({peak.confidence:.0%} bounds within this search: {low} to {high})"
-    return f"The peak with {bound} is {peak_rate(peak)} queries/s{known}; {probes}, {_why(peak)}."
+    if peak.confidence is None or peak.low_qps is None or peak.high_qps is None:
+        about = "" if peak.qps is None else f"; the probes lead to {peak_rate(peak)}/s"
+        known = f"{known_range(peak)}{about}"
+        return f"No peak with {bound} is confirmed: {known} ({probes}{_open(peak)})."
+    low, high = significant(peak.low_qps, 4), significant(peak.high_qps, 4)
+    known = f"{peak.confidence:.0%} bounds within this search: {low} to {high}"
+    rate = peak_rate(peak)
+    return f"The peak with {bound} is {rate} queries/s ({known}); {probes}, until {_why(peak)}."
 
 
 def peak_rate(peak: Peak) -> str:
@@ -80,31 +82,37 @@ def _unmet(peak: Peak, name: str) -> Iterator[str]:
         yield f"no probe kept it, down to {lowest} queries/s"
 
 
-def _why(peak: Peak, *, until: str = "until") -> str:
-    # A newer version may have more reasons.
+def _open(peak: Peak) -> str:
+    """Return why there is no bracket, unless a limit was hit, which the verdict names."""
     match str(peak.stop_reason):
-        case "Resolved":
-            end = "the bracket was within 1 %"
         case "Indistinguishable" if peak.qps is None:
             return (
-                "whose results contradict each other: use longer probes, and a machine on which "
-                "nothing else runs"
+                ", which contradict each other: use longer probes, and a machine on which nothing "
+                "else runs"
             )
-        case "Indistinguishable" if peak.confidence is None:
-            return "with too few bursts of slow queries for a bracket: use longer probes"
         case "Indistinguishable":
-            end = "probes at the two ends of the bracket would differ only by chance"
+            return ", with too few bursts of slow queries for a bracket: use longer probes"
         case "ProbesTooShort":
-            return "which ended before a queue could grow: use longer probes"
-        case "OutOfTime":
-            end = "the maximum duration ended the search"
+            return ", which ended before a queue could grow: use longer probes"
         case "EndedEarly":
-            end = "the search was ended early"
-        case "CannotBeMet":
-            return "because no rate can keep the bound"
+            return ", before the search was ended early"
+        case _:
+            return ""
+
+
+def _why(peak: Peak) -> str:
+    """Return why a search with a bracket ended; a newer version may have more reasons."""
+    match str(peak.stop_reason):
+        case "Resolved":
+            return "the bracket was within 1 %"
+        case "Indistinguishable":
+            return "probes at the two ends of the bracket would differ only by chance"
+        case "OutOfTime":
+            return "the maximum duration ended the search"
+        case "EndedEarly":
+            return "the search was ended early"
         case reason:
-            end = f"it ended with {reason}"
-    return f"{until} {end}"
+            return f"it ended with {reason}"
 
 
 def knee_sentence(knee: Knee) -> str:

@@ -1,5 +1,6 @@
 """Rules about a search: `findPeak` found a peak, and bracketed it."""
 
+from inferometer_api.results.peak_words import known_range, limits_hit, rate_text
 from inferometer_api.results.search import Peak
 from inferometer_loadgen.verdict.measurement import (
     ScenarioConditions,
@@ -36,51 +37,56 @@ def bound_cannot_be_met(conditions: ScenarioConditions) -> Violations:
 
 
 def peak_not_found(conditions: ScenarioConditions) -> Violations:
-    """Yield a violation if the search ended without a bracket of the peak."""
+    """Yield a violation if the search ended without a bracket of the peak.
+
+    It names what is known, and each limit that the search hit.
+    """
     peak = conditions.peak
-    if peak is None:
+    if peak is None or peak.confidence is not None or peak.stop_reason == "CannotBeMet":
         return
-    between = _between(peak)
+    known = known_range(peak)
+    sentences = [_without_bracket(peak, known), *(f"{one}." for one in limits_hit(peak))]
+    text = " ".join(each[0].upper() + each[1:] for each in sentences)
+    if not peak.probes:
+        known = "no probe"
+    yield Violation(text, known, "a bracket of 1 %, or as narrow as such probes make it")
+
+
+def _without_bracket(peak: Peak, known: str) -> str:
+    """Return why there is no bracket, and what is known."""
     match peak.stop_reason:
-        case "OutOfTime" if peak.confidence is None:
-            seems = "is" if between == "unknown" else "seems to be"
-            yield Violation(
-                "The search reached its maximum duration before it bracketed the peak, which "
-                f"{seems} {between}.",
-                between,
-                "a bracket of 1 %",
+        case "ProbesCutOff" if not peak.probes:
+            why = "The search ended before its first probe."
+        case "ProbesCutOff":
+            why = (
+                "The search ended because probe.maxSeconds is too short for a probe at a lower "
+                f"rate: {known}."
             )
         case "ProbesTooShort":
-            closed_loop = f"{peak.closed_loop_qps or 0:.5g} queries a second"
-            yield Violation(
-                f"No probe exceeded the bound: the peak seems to be {between}, while a closed loop "
-                f"reached {closed_loop}. The probes ended before the growing queue exceeded the "
-                "bound.",
-                between,
-                closed_loop,
+            highest = max((probe.target_qps for probe in peak.probes), default=0.0)
+            why = (
+                f"No probe exceeded the bound, up to {rate_text(highest)} queries a second, while "
+                f"a closed loop reached {rate_text(peak.closed_loop_qps or 0)}. The probes ended "
+                "before the growing queue exceeded the bound: raise probe.minQueries."
             )
         case "Indistinguishable" if peak.qps is None:
-            yield Violation(
-                f"{len(peak.probes)} probes do not bracket the peak: no rate separates lower ones "
-                "that met the bound from higher ones that exceeded it. Either late queries come in "
-                "so few bursts that chance decides, or the server's speed changed meanwhile.",
-                "no peak",
-                "a peak",
+            why = (
+                f"{len(peak.probes)} probes do not bracket the peak: {known}. The probes "
+                "contradict one another: late queries come in so few bursts that chance decides, "
+                "or other work on the machine, or a change of the server's speed, spoiled some."
             )
-        case "Indistinguishable" if peak.confidence is None:
-            yield Violation(
-                f"{len(peak.probes)} probes do not bracket the peak: they saw too few bursts of "
-                "late queries to know how much probes differ by chance.",
-                "no bracket",
-                "a bracket",
+        case "Indistinguishable":
+            why = (
+                f"{len(peak.probes)} probes do not bracket the peak: {known}. They saw too few "
+                "bursts of late queries to know how much probes differ by chance."
             )
-        case "EndedEarly" if peak.qps is None:
-            why = "The search ended early"
-            if peak.closed_loop_qps == 0:
-                why = "The closed loop, with all connections busy, got no answer"
-            yield Violation(f"{why}, with the peak {between}.", between, "a peak")
-        case _:  # there is a peak, or CannotBeMet, which has its own rule
-            return
+        case "EndedEarly" if peak.closed_loop_qps == 0:
+            why = "The closed loop, with all connections busy, got no answer."
+        case "EndedEarly":
+            why = f"The search ended early, before it confirmed a peak: {known}."
+        case _:
+            why = f"The search has not confirmed a peak: {known}."
+    return why
 
 
 def bracket_open(conditions: ScenarioConditions) -> Violations:
@@ -97,12 +103,7 @@ def bracket_open(conditions: ScenarioConditions) -> Violations:
 
 
 def _between(peak: Peak) -> str:
-    low = None if peak.low_qps is None else f"{peak.low_qps:.5g}"
-    high = None if peak.high_qps is None else f"{peak.high_qps:.5g}"
-    if low is not None and high is not None:
-        return f"between {low} and {high} queries a second"
-    if low is not None:
-        return f"above {low} queries a second"
-    if high is not None:
-        return f"below {high} queries a second"
-    return "unknown" if peak.qps is None else f"near {float(f'{peak.qps:.2g}'):g} queries a second"
+    return (
+        f"between {rate_text(peak.low_qps or 0)} and {rate_text(peak.high_qps or 0)} queries a "
+        "second"
+    )
