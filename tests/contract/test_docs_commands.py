@@ -1,11 +1,17 @@
 """The sections of the pages that tests on real nodes follow exist, and give what is followed."""
 
 import ast
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
+import yaml
+from docgen.files import CHECKOUT
 
+from inferometer_cli.command_line import app
 from support.documented import commands
 from support.monitored import documented
 
@@ -44,3 +50,39 @@ def test_a_section_that_tests_follow_exists(page: str, heading: str) -> None:
 def test_the_sections_are_found() -> None:
     """The three pages are followed."""
     assert {page for page, _ in SECTIONS} == {"", "docs/how-to/energy.md", "docs/how-to/install.md"}
+
+
+def _samples() -> dict[str, list[str]]:
+    """Return the commands of each sample for a CI server, by its heading."""
+    text = (CHECKOUT / "docs/how-to/continuous-integration.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^## ([^\n]*)\n\n```yaml\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return {
+        heading: [line for each in _scripts(yaml.safe_load(block)) for line in each.splitlines()]
+        for heading, block in blocks
+    }
+
+
+def _scripts(node: object) -> Iterator[str]:
+    """Yield the scripts of a pipeline: GitHub's `run`, GitLab's `script` and `after_script`."""
+    if isinstance(node, dict):
+        for key, each in node.items():
+            if key in {"run", "script", "after_script"}:
+                yield from each if isinstance(each, list) else [each]
+            else:
+                yield from _scripts(each)
+    elif isinstance(node, list):
+        for each in node:
+            yield from _scripts(each)
+
+
+def test_the_samples_for_ci_servers_have_our_options() -> None:
+    """Each sample is YAML, and its commands and options are those of `inferometer`."""
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
+    samples = _samples()
+    assert set(samples) == {"GitHub Actions", "GitLab"}
+    for heading, lines in samples.items():
+        ours = [shlex.split(line) for line in lines if line.startswith("inferometer ")]
+        assert {words[1] for words in ours} >= {"run", "report"}, heading
+        for words in ours:
+            options = {name for each in known[words[1]].params for name in each.opts}
+            assert {word for word in words if word.startswith("--")} <= options, words

@@ -9,7 +9,11 @@ import pytest
 from onnx import ModelProto
 
 from inferometer_api.results.result import ResultDocument
+<<<<<<< HEAD
 from inferometer_serving.options import OPTIONS
+=======
+from inferometer_results.export import FORMATS
+>>>>>>> 222e9d6e (cli: export a result as CSV, JSON, JUnit, Markdown or OpenMetrics)
 from support.command import Command
 from support.inferometer_process import run_file
 from support.onnx_models import identity, save, unsupported_operator, zip_map
@@ -379,6 +383,31 @@ def test_a_saved_result_is_shown_again(inferometer: Command, tmp_path: Path) -> 
     elsewhere = tmp_path / "new" / "elsewhere"
     assert inferometer("report", str(result), "--output", str(elsewhere)).code == 0
     assert (elsewhere / "report.html").read_text() == (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_result_is_exported(inferometer: Command, tmp_path: Path, name: str) -> None:
+    """`report --format` prints nothing but the export, or writes it to --output."""
+    document = a_result()
+    result = _write_result(tmp_path, document)
+    completed = inferometer("report", str(result), "--format", name)
+    assert (completed.code, completed.stderr) == (0, "")
+    assert completed.stdout == FORMATS[name](document)
+    assert not (tmp_path / "report.html").exists()
+    written = tmp_path / "exported"
+    assert inferometer("report", str(result), "-f", name, "-o", str(written)).stdout == ""
+    assert written.read_text(encoding="utf-8") == completed.stdout
+
+
+def test_an_export_does_not_overwrite_its_result(inferometer: Command, tmp_path: Path) -> None:
+    """`report --format` refuses the result itself and a directory as --output."""
+    result = _write_result(tmp_path, a_result())
+    before = result.read_bytes()
+    for output, message in ((result, "is the result itself"), (tmp_path, "is a directory")):
+        completed = inferometer("report", str(result), "--format", "json", "-o", str(output))
+        assert completed.code == 2
+        assert message in completed.stderr
+    assert result.read_bytes() == before
 
 
 def test_a_report_does_not_overwrite_a_file(inferometer: Command, tmp_path: Path) -> None:

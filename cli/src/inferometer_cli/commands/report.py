@@ -1,7 +1,7 @@
 """`inferometer report`: prints a saved result and writes its report, from a file or a cluster."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,7 +12,7 @@ from inferometer_cli.cluster.options import (
     KubeconfigOption,
     NamespaceOption,
 )
-from inferometer_cli.exits import FailedError
+from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.result_file import is_file, load_result
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
@@ -26,7 +26,18 @@ _OutputOption = Annotated[
         "-o",
         metavar="DIR",
         help="Directory for report.html, or a file name that ends in .html. [default: the "
-        "directory of the result; for a run in a cluster results/NAME-TIME]",
+        "directory of the result; for a run in a cluster results/NAME-TIME] With --format: the "
+        "file to write. [default: standard output]",
+    ),
+]
+_FormatOption = Annotated[
+    Literal["csv", "json", "junit", "markdown", "openmetrics"] | None,
+    typer.Option(
+        "--format",
+        "-f",
+        help="Print the result in this format instead of the table, and write no report.html. "
+        "csv and json have a row for each step, with the field names of result.json.",
+        show_default=False,
     ),
 ]
 
@@ -41,13 +52,19 @@ def report(
         ),
     ],
     output: _OutputOption = None,
+    format_name: _FormatOption = None,
     namespace: NamespaceOption = None,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Print the table of a saved result and write its report.html again."""
+    """Print the table of a saved result and write its report.html again, or export its figures."""
     where = ClusterOptions(namespace, context, kubeconfig)
     document = load_result(result, where)
+    if format_name is not None:
+        if output is not None and output.absolute() == Path(result).absolute():
+            raise RefusedError(f"{output} is the result itself. Choose another --output.")
+        _export(document, format_name, output)
+        return
     if is_file(result, where):
         default = Path(result).parent
     else:
@@ -61,6 +78,22 @@ def report(
         print_table(document, output_console())
     _draw(document, path)
     print_message(f"\nreport  {path}")
+
+
+def _export(document: ResultDocument, format_name: str, output: Path | None) -> None:
+    from inferometer_results.export import FORMATS
+
+    text = FORMATS[format_name](document)
+    if output is None:
+        with flushed_output():
+            typer.echo(text, nl=False)
+        return
+    if output.is_dir():
+        raise RefusedError(f"{output} is a directory. With --format, --output is a file.")
+    try:
+        output.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise FailedError(f"Cannot write {output}: {error.strerror}.") from error
 
 
 def _page(output: Path | None, default: Path) -> Path:

@@ -1,0 +1,118 @@
+"""Flat rows of a result, one for each step, and their CSV and JSON.
+
+Names and units are those of the result document: `p99Nanoseconds`, `achievedQps`.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+
+from inferometer_api.results.result import (
+    ResultDocument,
+    ScenarioResult,
+    Step,
+    Verdict,
+    percentile_of,
+)
+from inferometer_results.headline import headline, model_of
+from inferometer_results.quantity import PERCENTILES
+from inferometer_results.wording.search import steps_shown
+
+Value = str | int | float | None
+Row = dict[str, Value]
+
+_NOTHING = ScenarioResult(name="", kind="", seed=0, steps=[], verdict=Verdict(state="INVALID"))
+"""Gives a run that measured nothing the same header as any other."""
+
+
+def csv_rows(document: ResultDocument) -> str:
+    """Return a CSV with a header; an unknown figure is an empty cell."""
+    written = io.StringIO()
+    names = [*_of_run(document), *_of_scenario(_NOTHING), *_figures(None), *_of_peak(_NOTHING)]
+    writer = csv.DictWriter(written, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_rows(document))
+    return written.getvalue()
+
+
+def json_rows(document: ResultDocument) -> str:
+    """Return a JSON object: the outcome of the run, and the rows without unknown figures."""
+    head = headline(document)
+    known = [
+        {name: value for name, value in row.items() if value is not None} for row in _rows(document)
+    ]
+    written = {
+        **_of_run(document),
+        "outcome": document.outcome.state,
+        "valid": document.valid,
+        "message": f"{head.word}: {head.sentence}",
+        "steps": known,
+    }
+    return json.dumps(written, indent=2, ensure_ascii=False) + "\n"
+
+
+def _rows(document: ResultDocument) -> Iterator[Row]:
+    """Yield a row for each step; for a search, only for the probe by which it is judged."""
+    for result in document.scenarios:
+        steps: list[Step | None] = [*steps_shown(result)]
+        for step in steps or [None]:
+            yield _of_run(document) | _of_scenario(result) | _figures(step) | _of_peak(result)
+
+
+def _of_run(document: ResultDocument) -> Row:
+    return {
+        "run": document.run.name,
+        "runId": document.run_id,
+        "startedAt": document.started_at,
+        "model": model_of(document),
+    }
+
+
+def _of_scenario(result: ScenarioResult) -> Row:
+    verdict = result.verdict
+    return {
+        "scenario": result.name,
+        "kind": result.kind,
+        "repeat": result.repeat,
+        "verdict": verdict.state,
+        "reasons": " ".join(dict.fromkeys(finding.rule for finding in verdict.reasons)),
+        "cautions": " ".join(dict.fromkeys(finding.rule for finding in verdict.cautions)),
+    }
+
+
+def _figures(step: Step | None) -> Row:
+    latency = None if step is None else step.latency
+    figures: Row = {
+        "step": "" if step is None else step.label,
+        "queries": None if step is None else step.counts.queries,
+        "failed": None if step is None else step.counts.failed,
+        "scheduledQps": None if step is None else step.scheduled_qps,
+        "achievedQps": None if step is None else step.achieved_qps,
+        "achievedSamplesPerSecond": None if step is None else step.achieved_samples_per_second,
+        "meanNanoseconds": None if latency is None else latency.mean_nanoseconds,
+    }
+    for percentile in PERCENTILES:
+        name = f"p{percentile:g}".replace(".", "")
+        value = percentile_of(latency, percentile)
+        figures[f"{name}Nanoseconds"] = None if value is None else value.nanoseconds
+        figures[f"{name}LowNanoseconds"] = None if value is None else value.low_nanoseconds
+        figures[f"{name}HighNanoseconds"] = None if value is None else value.high_nanoseconds
+    figures["maxNanoseconds"] = None if latency is None else latency.max_nanoseconds
+    energy = None if step is None else step.energy
+    figures["microjoulesPerInference"] = (
+        None if energy is None else energy.microjoules_per_inference
+    )
+    figures["energyAttribution"] = None if energy is None else energy.attribution
+    return figures
+
+
+def _of_peak(result: ScenarioResult) -> Row:
+    peak = result.peak
+    return {
+        "peakQps": None if peak is None else peak.qps,
+        "peakLowQps": None if peak is None else peak.low_qps,
+        "peakHighQps": None if peak is None else peak.high_qps,
+        "peakConfidence": None if peak is None else peak.confidence,
+        "stopReason": None if peak is None else peak.stop_reason,
+    }

@@ -1,0 +1,198 @@
+"""A result in the formats of spreadsheets, scripts, CI servers and Prometheus."""
+
+import csv
+import io
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+from prometheus_client.core import Metric as Family
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from inferometer_api.results.result import ErrorExample, ResultDocument, nanoseconds_at
+from inferometer_results.export import FORMATS
+from support.results import (
+    a_metered_result,
+    a_refused_result,
+    a_result,
+    a_run,
+    an_unfinished_result,
+)
+
+STEPS = ["", "", "batch 1", "batch 8", "batch 32"]
+
+
+def rows(document: ResultDocument) -> list[dict[str, str]]:
+    """Return the rows of the CSV."""
+    return list(csv.DictReader(io.StringIO(FORMATS["csv"](document))))
+
+
+def families(document: ResultDocument) -> dict[str, Family]:
+    """Return the families of the OpenMetrics text by name, as a strict parser reads it."""
+    text = FORMATS["openmetrics"](document)
+    read = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]  # theirs
+    return {each.name: each for each in read}
+
+
+def cases(document: ResultDocument) -> dict[str, ET.Element]:
+    """Return the test cases of the JUnit XML by name."""
+    root = ET.fromstring(FORMATS["junit"](document))  # noqa: S314 - our own
+    return {case.attrib["name"]: case for case in root.iter("testcase")}
+
+
+def test_csv_has_a_row_for_each_step_with_exact_figures() -> None:
+    """Each cell is the figure of the document, in the document's unit."""
+    document = a_metered_result()
+    found = rows(document)
+    assert [row["step"] for row in found] == STEPS
+    steps = [step for result in document.scenarios for step in result.steps]
+    for row, step in zip(found, steps, strict=True):
+        assert int(row["queries"]) == step.counts.queries
+        assert float(row["achievedQps"]) == step.achieved_qps
+        assert int(row["p999Nanoseconds"]) == nanoseconds_at(step.latency, 99.9)
+        assert int(row["microjoulesPerInference"]) == step.energy.microjoules_per_inference
+    assert (found[1]["verdict"], found[1]["reasons"]) == ("INVALID", "LatencyBound ErrorRate")
+
+
+def test_csv_has_the_same_columns_whatever_was_measured() -> None:
+    """A run that measured nothing has a header, to which rows of others can be appended."""
+    nothing = FORMATS["csv"](a_refused_result())
+    assert nothing == FORMATS["csv"](a_result()).partition("\n")[0] + "\n"
+
+
+def test_json_has_the_same_figures_and_the_verdict() -> None:
+    """Unknown figures are left out, all others are those of the CSV."""
+    document = a_result()
+    found = json.loads(FORMATS["json"](document))
+    assert (found["outcome"], found["valid"]) == ("Complete", False)
+    assert found["message"].startswith("INVALID: ")
+    for row, step in zip(rows(document), found["steps"], strict=True):
+        assert {name: text for name, text in row.items() if text} == {
+            name: str(value) for name, value in step.items() if value != ""
+        }
+
+
+def test_junit_fails_what_is_invalid() -> None:
+    """A scenario is a test case; its reasons are the failure, its figures and cautions output."""
+    document = a_result()
+    found = cases(document)
+    assert list(found) == ["latency", "traffic", "throughput"]
+    failures = {name: case.find("failure") for name, case in found.items()}
+    assert [name for name, failure in failures.items() if failure is not None] == ["traffic"]
+    failure = failures["traffic"]
+    assert failure is not None
+    assert failure.attrib["type"] == "LatencyBound"
+    assert "ErrorRate: 3 of 770 queries failed" in (failure.text or "")
+    output = found["throughput"].findtext("system-out") or ""
+    assert "batch 8: queries" in output
+    assert "caution CoLocated" in output
+
+
+@pytest.mark.parametrize(
+    ("document", "errors"),
+    [
+        (an_unfinished_result("Failed"), ["throughput"]),
+        (a_refused_result(), ["latency", "traffic", "throughput"]),
+    ],
+    ids=["failed", "refused"],
+)
+def test_junit_has_an_error_for_what_was_not_measured(
+    document: ResultDocument, errors: list[str]
+) -> None:
+    """A run that ends early never looks as if it had passed."""
+    found = cases(document)
+    assert [name for name, case in found.items() if case.find("error") is not None] == errors
+    error = found[errors[0]].find("error")
+    assert error is not None
+    assert error.attrib["type"] == document.outcome.reason
+    assert document.outcome.message in (error.text or "")
+
+
+def test_junit_of_a_run_that_failed_after_its_last_scenario_has_an_error() -> None:
+    """All scenarios may be measured, and the run fail after that."""
+    failed = an_unfinished_result("Failed").outcome
+    found = cases(a_result(outcome=failed))
+    assert found["the run"].find("error") is not None
+
+
+def test_junit_counts_its_cases() -> None:
+    """The totals agree with the cases, as CI servers expect."""
+    root = ET.fromstring(FORMATS["junit"](an_unfinished_result()))  # noqa: S314 - our own
+    for element in (root, root[0]):
+        counts = [element.attrib[name] for name in ("tests", "failures", "errors")]
+        assert counts == ["3", "1", "1"]
+
+
+def test_texts_of_a_server_break_no_format() -> None:
+    """Control characters, markup and separators of messages are taken as text."""
+    hostile = 'a\x00\x1b[31m"],|</failure>\n<script>, `x`'
+    document = a_result()
+    traffic = document.scenarios[1]
+    finding = traffic.verdict.reasons[0].model_copy(update={"message": hostile})
+    step = traffic.steps[0].model_copy(
+        update={
+            "label": 'x",|\n',
+            "error_examples": [ErrorExample(kind="status", message=hostile)],
+        }
+    )
+    verdict = traffic.verdict.model_copy(update={"reasons": [finding]})
+    broken = traffic.model_copy(update={"steps": [step], "verdict": verdict})
+    document = document.model_copy(update={"scenarios": [broken]})
+    assert "<script>" in (cases(document)["traffic"].findtext("failure") or "")
+    assert [row["step"] for row in rows(document)] == ['x",|\n']
+    lines = FORMATS["markdown"](document).splitlines()
+    assert "\\<script\\>" in lines[-2]
+    header, _, row = [line for line in lines if line.startswith("|")]
+    assert row.replace("\\|", "").count("|") == header.count("|")
+    found = families(document).values()
+    assert {sample.labels["step"] for each in found for sample in each.samples} == {'x",|\n'}
+
+
+def test_markdown_has_the_verdict_a_table_and_the_findings() -> None:
+    """A job's summary shows what a terminal shows."""
+    text = FORMATS["markdown"](a_result())
+    assert text.startswith("### resnet50-cpu: INVALID\n")
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(table) == 2 + len(STEPS)
+    assert "- **INVALID** traffic: The 99th percentile of the latency" in text
+    assert "- **caution** latency, traffic, throughput: Server and load generator" in text
+
+
+def test_openmetrics_are_those_that_the_operator_exposes() -> None:
+    """Names, labels and units are those of finished runs in a cluster."""
+    document = a_metered_result()
+    text = FORMATS["openmetrics"](document)
+    assert text.endswith("# EOF\n")
+    found = families(document)
+    p99 = [
+        sample
+        for sample in found["inferometer_run_latency_seconds"].samples
+        if sample.labels["percentile"] == "99"
+    ]
+    steps = [step for result in document.scenarios for step in result.steps]
+    assert [sample.value * 1e9 for sample in p99] == pytest.approx(
+        [nanoseconds_at(step.latency, 99.0) for step in steps]
+    )
+    assert p99[0].labels == {
+        "run_namespace": "local",
+        "run": "resnet50-cpu",
+        "scenario": "latency",
+        "step": "",
+        "percentile": "99",
+    }
+    valid = [sample.value for sample in found["inferometer_run_valid"].samples]
+    assert valid == [1, 0, 1, 1, 1]
+
+
+def test_openmetrics_have_one_series_over_repeats() -> None:
+    """The figures of repeats are averaged; one INVALID repeat makes the scenario INVALID."""
+    first = a_result().scenarios[0]
+    step = first.steps[0].model_copy(update={"achieved_qps": first.steps[0].achieved_qps + 2})
+    invalid = a_result().scenarios[1].verdict
+    second = first.model_copy(update={"repeat": 2, "steps": [step], "verdict": invalid})
+    document = a_result(run=a_run(), scenarios=[first, second])
+    found = families(document)
+    (rate,) = found["inferometer_run_queries_per_second"].samples
+    assert rate.value == pytest.approx(first.steps[0].achieved_qps + 1)
+    (valid,) = found["inferometer_run_valid"].samples
+    assert valid.value == 0
