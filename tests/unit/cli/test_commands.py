@@ -9,11 +9,8 @@ import pytest
 from onnx import ModelProto
 
 from inferometer_api.results.result import ResultDocument
-<<<<<<< HEAD
-from inferometer_serving.options import OPTIONS
-=======
 from inferometer_results.export import FORMATS
->>>>>>> 222e9d6e (cli: export a result as CSV, JSON, JUnit, Markdown or OpenMetrics)
+from inferometer_serving.options import OPTIONS
 from support.command import Command
 from support.inferometer_process import run_file
 from support.onnx_models import identity, save, unsupported_operator, zip_map

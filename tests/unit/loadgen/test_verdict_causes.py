@@ -109,7 +109,7 @@ def test_a_search_without_a_peak_is_explained_by_its_probes() -> None:
         a_step(other_load=[others(1.1)]),
         End.DONE,
     )
-    peak = a_peak("ProbesTooShort", qps=None, high_qps=None, step=None)
+    peak = a_peak("ProbesTooShort", qps=None, high_qps=None, confidence=None, step=None)
     found = judge([probe], ScenarioConditions(kind="findPeak", peak=peak))
     assert names(found) == ["BusyMachine", "PeakNotFound"]
 
