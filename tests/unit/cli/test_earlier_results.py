@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from inferometer_api.results.result import Finding, ResultDocument, Verdict
+from inferometer_cli.local import measurement
 from inferometer_cli.local.earlier_results import with_run_to_run_spread
 from inferometer_cli.result_file import save_result
+from support.command import Command
 from support.results import a_result, a_run
 from support.steps import Load, a_step
 
@@ -65,3 +67,20 @@ def test_other_runs_do_not_count(tmp_path: Path, what: str) -> None:
         other = a_single_run(20 + number).model_copy(update=changed[what])
         save_result(other, tmp_path / f"run-{number}")
     assert with_run_to_run_spread(new, tmp_path / "new") == new
+
+
+def test_a_third_run_prints_the_spread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table and the saved result have it; the first two say that it is unknown."""
+    left = iter([20.0, 21.0, 22.0])
+    monkeypatch.setattr(measurement, "measure", lambda *_: a_single_run(next(left)))
+    file = tmp_path / "run.yaml"
+    file.write_text(a_run(_SINGLE).model_dump_json(exclude_unset=True))
+    inferometer = Command(monkeypatch, capsys)
+    outputs = [
+        inferometer("run", str(file), "-o", str(tmp_path / f"results/{number}")).stdout
+        for number in range(3)
+    ]
+    assert ["From run to run the p50 varies by" in each for each in outputs] == [False, False, True]
+    assert "varies by" in (tmp_path / "results" / "2" / "result.json").read_text()

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import (
@@ -103,10 +104,17 @@ def _measure(run: BenchmarkRun, seconds: int, ending: StopRequest) -> _Runs:
     """Measure until the time is over or a signal arrives; end the command if a run fails."""
     from inferometer_cli.local.measurement import measure
     from inferometer_cli.noise_table import progress_line
+    from inferometer_cli.progress import Warn, WebPage
 
     runs, began = _Runs(), monotonic()
+
+    def watch(event: ProgressReport | WebPage | Warn | str) -> None:
+        # The same warning again with every run says nothing new.
+        if isinstance(event, Warn) and not runs.count:
+            print_message(event.sentence())
+
     while True:
-        document = measure(run, Path.cwd(), ending, watch=lambda _: None)
+        document = measure(run, Path.cwd(), ending, watch=watch)
         if document.outcome.state in {"Interrupted", "Terminated"}:
             break
         if document.outcome.state != "Complete":
