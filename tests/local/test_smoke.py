@@ -87,6 +87,9 @@ def test_a_run_counts_the_requests_that_the_server_received(
     due = within(poisson_schedule(SEED, 100, 1000), SECONDS)
     assert steps[1].counts.scheduled == len(due)
     assert steps[0].duration_nanoseconds >= SECONDS * 10**9
+    for scenario in result.scenarios:
+        # Each was measured once.
+        assert "SingleWindow" in {caution.rule for caution in scenario.verdict.cautions}
 
 
 def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path) -> None:
