@@ -1,7 +1,7 @@
 """Settings and reports of every test."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,15 @@ def require_quiet() -> Callable[[], None]:
             pytest.skip(f"{INCONCLUSIVE}: {found}")
 
     return require
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the tests' results out of the user's database."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        patch.delenv("INFEROMETER_DATABASE", raising=False)
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,6 +14,7 @@ from inferometer_cli.commands import (
     preflight,
     report,
     result,
+    results,
     run,
     serve,
     status,
@@ -43,6 +44,7 @@ app.command(
     epilog=WHICH_RESULT,
 )(report.report)
 app.command("compare", short_help="Compare two results.", epilog=WHICH_RESULTS)(compare.compare)
+app.add_typer(results.app)
 app.command("ab", short_help="Measure two variants in turn and judge the difference.")(ab.ab)
 app.command("noise", short_help="Measure how far figures differ from run to run here.")(noise.noise)
 app.command("serve", short_help="Serve one ONNX model over HTTP and gRPC.")(serve.serve)

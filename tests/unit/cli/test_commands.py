@@ -18,9 +18,20 @@ from support.results import a_result, an_unfinished_result
 
 COMMANDS = (
     *("run", "validate", "report", "serve", "models", "examples"),
-    *("status", "result", "cancel", "preflight"),
+    *("results", "status", "result", "cancel", "preflight"),
 )
-HEAVY = ("grpc", "jinja2", "kopf", "kubernetes", "numpy", "onnx", "onnxruntime", "urllib3")
+HEAVY = (
+    "alembic",
+    "grpc",
+    "jinja2",
+    "kopf",
+    "kubernetes",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "sqlalchemy",
+    "urllib3",
+)
 
 
 @pytest.fixture

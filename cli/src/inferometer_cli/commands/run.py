@@ -11,7 +11,13 @@ import yaml
 from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.exits import ExitCode, RefusedError, deferred_signals, exit_code_of
+from inferometer_cli.exits import (
+    ExitCode,
+    FailedError,
+    RefusedError,
+    deferred_signals,
+    exit_code_of,
+)
 from inferometer_cli.quick_run import QuickOptions, compose_run, is_model
 from inferometer_cli.run_file import SetOption, check_run, parse_run_file, parse_run_text
 from inferometer_cli.terminal import (
@@ -137,6 +143,15 @@ _JsonOption = Annotated[
 ]
 
 
+_SaveOption = Annotated[
+    bool,
+    typer.Option(
+        "--save/--no-save",
+        help="Keep the result in this machine's database too (`inferometer results`).",
+    ),
+]
+
+
 def run(  # noqa: PLR0913 - one argument for each option
     target: _Target = None,
     *,
@@ -154,6 +169,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     print_yaml: _PrintYamlOption = False,
     progress: _ProgressOption = "auto",
     json: _JsonOption = False,
+    save: _SaveOption = True,
 ) -> None:
     """Start the server, drive the load, measure, judge and report, without a cluster.
 
@@ -170,11 +186,17 @@ def run(  # noqa: PLR0913 - one argument for each option
         options = _run_options(
             benchmark_run, agent, prometheus_targets, progress, fleet_web=fleet_web
         )
-        raise typer.Exit(_measure(benchmark_run, base, output, options, json=json))
+        raise typer.Exit(_measure(benchmark_run, base, output, options, json=json, save=save))
 
 
-def _measure(
-    run: BenchmarkRun, base: Path, output: Path | None, options: "RunOptions", *, json: bool
+def _measure(  # noqa: PLR0913 - where and how to write are options of their own
+    run: BenchmarkRun,
+    base: Path,
+    output: Path | None,
+    options: "RunOptions",
+    *,
+    json: bool,
+    save: bool,
 ) -> ExitCode:
     """Measure a run, keep and show its result, and return the exit code."""
     # Reports and tables are slow to import: not before the file is known to be valid.
@@ -188,7 +210,7 @@ def _measure(
     with deferred_signals() as ending:
         document = measure(run, base, ending, options)
         document = with_run_to_run_spread(document, directory)
-        _keep_and_show(document, directory, json=json)
+        _keep_and_show(document, directory, json=json, save=save)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
         print_error("Stopped after the last measurement; the result is complete.")
         return ending.exit_code
@@ -239,7 +261,7 @@ def _run_options(
     return RunOptions(PrometheusTargets(targets, labels), agent, fleet_web, progress)
 
 
-def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool) -> None:
+def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool, save: bool) -> None:
     from inferometer_cli.result_file import save_result
     from inferometer_cli.result_table import print_table
 
@@ -257,5 +279,17 @@ def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool) -> 
             print_error(document.outcome.message)
     if paths is not None:
         print_paths(result=paths[0], report=paths[1])
+        if save:
+            _store(paths[0])
     elif document.outcome.state not in {"Complete", "Refused"}:
         print_message("Nothing was measured, so no result was written.")
+
+
+def _store(result: Path) -> None:
+    """Keep a result in the database; without it the run is complete all the same."""
+    from inferometer_cli.result_store import keep
+
+    try:
+        print_message(f"stored  {keep(result)[:12]}")
+    except (FailedError, OSError) as error:
+        print_error(f"The result is not in the database. {error}")

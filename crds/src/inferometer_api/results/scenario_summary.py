@@ -17,7 +17,7 @@ def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
     All figures are of one step, which `step` names: the probe at the peak, the knee, otherwise the
     step with the most samples per second. Only `total_queries` and `total_errors` count all steps.
     """
-    best = _sought(result)
+    best = representative_step(result)
     peak = None if result.peak is None else result.peak.qps
     summary = ScenarioSummary(
         name=result.name,
@@ -38,7 +38,8 @@ def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
     return summary if best is None else summary.model_copy(update=_figures(best))
 
 
-def _sought(result: ScenarioResult) -> Step | None:
+def representative_step(result: ScenarioResult) -> Step | None:
+    """Return the step that stands for a scenario, as `scenario_summary` says."""
     named = result.peak.step if result.peak is not None else None
     if result.knee is not None:
         named = result.knee.step

@@ -1,0 +1,26 @@
+"""`inferometer results`: the results that this machine keeps."""
+
+import typer
+
+from inferometer_cli.commands.results import annotate, compare, listing, remove, show, transfer
+
+app = typer.Typer(
+    name="results",
+    help="Find, compare, export and annotate the results that were kept.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+app.command("list", short_help="List results, newest first.")(listing.list_results)
+app.command("fields", short_help="List the fields of --where and --sort.")(listing.fields)
+app.command("show", short_help="Print one result.")(show.show)
+app.command("compare", short_help="Compare two results.")(compare.compare)
+app.command("export", short_help="Write results as CSV, Parquet or JSON lines.")(transfer.export)
+app.command("import", short_help="Keep results from files, folders or an export.")(
+    transfer.import_results
+)
+app.command("tag", short_help="Tag a result, or remove a tag.")(annotate.tag)
+app.command("retract", short_help="Mark a result as wrong, with the reason.")(annotate.retract)
+app.command("delete", short_help="Delete results.")(remove.delete)
+app.command("prune", short_help="Delete old results.")(remove.prune)
+app.command("reindex", short_help="Make the index anew from the documents.")(annotate.reindex)

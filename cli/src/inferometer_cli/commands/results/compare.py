@@ -1,0 +1,51 @@
+"""`inferometer results compare`."""
+
+from typing import Annotated
+
+import typer
+
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.result_store import DatabaseOption, opened
+from inferometer_cli.terminal import flushed_output, output_console, print_message
+
+
+def compare(
+    before: Annotated[
+        str, typer.Argument(metavar="A", help="ID of the baseline.", show_default=False)
+    ],
+    after: Annotated[
+        str, typer.Argument(metavar="B", help="ID of the result to compare.", show_default=False)
+    ],
+    *,
+    database: DatabaseOption = None,
+) -> None:
+    """Show two results side by side, after each condition in which they differ.
+
+    For a gate with an exit code, see `inferometer compare`.
+    """
+    from inferometer_api.results.reading import read_result
+    from inferometer_cli import comparison_table
+    from inferometer_results.compare.comparison import compare as compared
+    from inferometer_results.store.comparability import comparability_key, differing
+
+    with opened(database) as store:
+        ids = [store.resolve(each) for each in (before, after)]
+        found = [store.read(each) for each in ids]
+    first, second = (
+        read_result(each.content, source=f"Result {each.id}").document for each in found
+    )
+    comparison = compared(first, second)
+    if not comparison.pairs:
+        raise RefusedError(f"{before} and {after} have no scenario in common.")
+    names = dict.fromkeys(pair.before.scenario for pair in comparison.pairs)
+    keys = [
+        differing(comparability_key(first, name), comparability_key(second, name)) for name in names
+    ]
+    for condition, (one, other) in {
+        key: value for each in keys for key, value in each.items()
+    }.items():
+        print_message(f"different {condition}: {one or 'unknown'} in A, {other or 'unknown'} in B")
+    with flushed_output():
+        comparison_table.print_comparison(
+            (before, first), (after, second), comparison, output_console()
+        )

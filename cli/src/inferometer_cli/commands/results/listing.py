@@ -1,0 +1,118 @@
+"""`inferometer results list` and `fields`."""
+
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from inferometer_cli.result_store import DatabaseOption, WhereOption, opened
+from inferometer_cli.terminal import print_message, print_output
+
+_HEADER = (
+    "ID", "STARTED", "RUN", "MODEL", "STACK", "NODE", "SCENARIO", "VERDICT", "QUERIES/S", "P50 MS",
+    "P99 MS",
+)  # fmt: skip
+_TEXT_COLUMNS = 8
+_SHOWN_ID = 12
+
+
+def list_results(  # noqa: PLR0913 - one argument for each option
+    *,
+    where: WhereOption = "",
+    sort: Annotated[
+        str,
+        typer.Option(
+            "--sort", metavar="FIELD", help="Field to sort by; -FIELD puts the largest first."
+        ),
+    ] = "-started",
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Results to list.")
+    ] = 20,
+    offset: Annotated[
+        int, typer.Option("--offset", min=0, metavar="N", help="Results to skip.")
+    ] = 0,
+    retracted: Annotated[
+        bool, typer.Option("--retracted", help="List retracted results too.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON with every column.")] = False,
+    database: DatabaseOption = None,
+) -> None:
+    """List results, one row for each scenario and repeat.
+
+    The figures are those of the step that stands for the scenario, as in the status of a run.
+    """
+    from inferometer_results.store.query import Search
+
+    search = Search(where, sort, limit, offset, with_retracted=retracted)
+    with opened(database) as store:
+        found = store.find(search)
+        total = store.count(search)
+    if json:
+        print_output(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        return
+    if found:
+        print_output(_table([row for result in found for row in _rows(result)]))
+    shown = offset + len(found)
+    if total > shown:
+        print_message(f"\n{shown} of {total} results. --limit and --offset show more.")
+    elif not total:
+        print_message("No results." if not where else "No results for this condition.")
+
+
+def fields() -> None:
+    """List the fields that --where and --sort can name."""
+    from inferometer_results.store.query import FIELDS
+
+    named = {name: field.help for name, field in FIELDS.items()}
+    named |= {"tag": "tag=NAME, a tag of a person", "label.NAME": "label of the run"}
+    width = max(map(len, named))
+    print_output("\n".join(f"{name.ljust(width)}  {text}" for name, text in named.items()))
+
+
+def _rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
+    shared: tuple[str, ...] = (
+        result["id"][:_SHOWN_ID],
+        result["started_at"][:19].replace("T", " "),
+        result["name"],
+        result["model"],
+        result["engine"] or result["server"] or result["runtime"],
+        result["node"],
+    )
+    retraction = "RETRACTED" if result["retracted"] is not None else ""
+    found: list[tuple[str, ...]] = [
+        (
+            *shared,
+            _scenario(each),
+            retraction or str(each["verdict"]),
+            _figure(each["peak_qps"] or each["qps"]),
+            _figure(each["p50_nanoseconds"], 1e6),
+            _figure(each["p99_nanoseconds"], 1e6),
+        )
+        for each in result["measurements"]
+        if each["headline"]
+    ]
+    return found or [(*shared, "", retraction or str(result["verdict"]), "", "", "")]
+
+
+def _scenario(measurement: dict[str, Any]) -> str:
+    repeat = measurement["repeat"]
+    name = str(measurement["scenario"])
+    return name if repeat == 1 else f"{name} #{repeat}"
+
+
+def _figure(value: float | None, size: float = 1.0) -> str:
+    from inferometer_results.quantity import DASH, significant
+
+    return DASH if value is None else significant(value / size)
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    lines = [_HEADER, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADER))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column < _TEXT_COLUMNS else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )

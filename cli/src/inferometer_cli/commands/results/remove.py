@@ -1,0 +1,59 @@
+"""`inferometer results delete` and `prune`."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from inferometer_api.timestamps import format_time
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.result_store import DatabaseOption, opened
+from inferometer_cli.terminal import print_message
+
+
+def delete(
+    ids: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="IDs of results.", show_default=False)
+    ],
+    *,
+    database: DatabaseOption = None,
+) -> None:
+    """Delete results with their tags. They cannot be brought back."""
+    with opened(database) as store:
+        deleted = store.delete([store.resolve(each) for each in ids])
+    print_message(f"{deleted} results deleted.")
+
+
+def prune(
+    *,
+    older_than_days: Annotated[
+        int | None,
+        typer.Option(
+            "--older-than-days", min=0, metavar="N", help="Delete results older than this."
+        ),
+    ] = None,
+    keep_megabytes: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-megabytes",
+            min=0,
+            metavar="N",
+            help="Delete the oldest results until the rest takes no more than this.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print how many would be deleted.")
+    ] = False,
+    database: DatabaseOption = None,
+) -> None:
+    """Delete old results, but none that has a tag."""
+    if older_than_days is None and keep_megabytes is None:
+        raise RefusedError("Say what to delete: --older-than-days or --keep-megabytes.")
+    oldest = None
+    if older_than_days is not None:
+        oldest = format_time(datetime.now(tz=UTC) - timedelta(days=older_than_days))
+    most_bytes = None if keep_megabytes is None else keep_megabytes * 10**6
+    with opened(database) as store:
+        chosen = store.dispensable(oldest, most_bytes)
+        deleted = len(chosen) if dry_run else store.delete(chosen)
+    print_message(f"{deleted} results {'would be ' if dry_run else ''}deleted.")

@@ -1,0 +1,48 @@
+"""`inferometer results show`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inferometer_cli.result_store import DatabaseOption, opened
+from inferometer_cli.terminal import (
+    flushed_output,
+    output_console,
+    print_message,
+    print_output,
+)
+
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="ID of a result, or its beginning.", show_default=False)
+]
+
+
+def show(
+    id_: IdArgument,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print the result document.")] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE.html", help="Write its report to this file."),
+    ] = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Print the table of a result, as the run printed it."""
+    from inferometer_api.results.reading import read_result
+    from inferometer_cli.result_file import save_report
+    from inferometer_cli.result_table import print_table
+
+    with opened(database) as store:
+        stored = store.read(store.resolve(id_))
+    if json:
+        print_output(stored.content.decode(), end="")
+        return
+    read = read_result(stored.content, source=f"Result {stored.id}")
+    if read.notice:
+        print_message(read.notice)
+    with flushed_output():
+        print_table(read.document, output_console())
+    if report is not None:
+        save_report(read.document, report)
+        print_message(f"\nreport  {report}")

@@ -1,0 +1,134 @@
+"""`inferometer results export` and `import`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
+
+import typer
+
+from inferometer_api.timestamps import format_time
+from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.result_file import RESULT_NAME
+from inferometer_cli.result_store import DatabaseOption, WhereOption, opened
+from inferometer_cli.terminal import print_message, print_output
+
+if TYPE_CHECKING:
+    from inferometer_results.store.store import Store
+    from inferometer_results.store.transfer import Imported
+
+_OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="File to write. [default: standard output]"
+    ),
+]
+
+
+def export(
+    *,
+    where: WhereOption = "",
+    format_: Annotated[
+        Literal["csv", "jsonl", "parquet"],
+        typer.Option("--format", help="One row for each measurement; jsonl: one for each result."),
+    ] = "csv",
+    all_: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Export every document and what people added, for `results import` elsewhere.",
+        ),
+    ] = False,
+    output: _OutputOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Write the figures of results, retracted ones left out; or the whole store with --all."""
+    from inferometer_results.store import transfer
+    from inferometer_results.store.query import Search
+
+    if all_ and where:
+        raise RefusedError("--all exports the whole store: leave --where away.")
+    with opened(database) as store:
+        if all_:
+            with _written(output) as file:
+                for line in transfer.archive_lines(store):
+                    _write(file, f"{line}\n")
+            return
+        results = store.find(Search(where, "started"))
+    if format_ == "parquet":
+        if output is None:
+            raise RefusedError("Parquet is not text: name a file with --output.")
+        with opened(database):
+            transfer.write_parquet(transfer.figure_rows(results), output)
+        return
+    with _written(output) as file:
+        rows = transfer.figure_rows(results)
+        is_csv = format_ == "csv"
+        _write(file, transfer.as_csv(rows) if is_csv else transfer.as_json_lines(results))
+
+
+def import_results(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            help=f"A result file, an export of --all (.jsonl), or a folder, in which every "
+            f"{RESULT_NAME} is taken.",
+            show_default=False,
+        ),
+    ],
+    *,
+    database: DatabaseOption = None,
+) -> None:
+    """Keep results from elsewhere. What is kept already is left as it is."""
+    faults = 0
+    new = known = 0
+    with opened(database) as store:
+        for path in paths:
+            for each in _imported(store, path):
+                if each.fault:
+                    faults += 1
+                    print_message(each.fault)
+                new += bool(each.id) and each.is_new
+                known += bool(each.id) and not each.is_new
+    print_message(f"{new} results kept, {known} known already, {faults} refused.")
+    if faults:
+        raise typer.Exit(1)
+
+
+def _imported(store: "Store", path: Path) -> "Iterator[Imported]":
+    from inferometer_results.store import transfer
+
+    now = format_time(datetime.now(tz=UTC))
+    if path.suffix == transfer.ARCHIVE_SUFFIX:
+        try:
+            with path.open(encoding="utf-8") as lines:
+                yield from transfer.import_archive(store, lines, source=str(path))
+        except (OSError, UnicodeDecodeError) as error:
+            yield transfer.Imported(str(path), fault=f"Cannot read {path}: {error}.")
+        return
+    files = sorted(path.rglob(RESULT_NAME)) if path.is_dir() else [path]
+    if not files:
+        yield transfer.Imported(str(path), fault=f"{path} holds no {RESULT_NAME}.")
+    for file in files:
+        yield transfer.import_file(store, file, now)
+
+
+@contextmanager
+def _written(output: Path | None) -> Iterator[TextIO | None]:
+    if output is None:
+        yield None
+        return
+    try:
+        with output.open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise FailedError(f"Cannot write {output}: {error.strerror}.") from error
+
+
+def _write(file: TextIO | None, text: str) -> None:
+    if file is None:
+        print_output(text, end="")
+    else:
+        file.write(text)

@@ -1,0 +1,166 @@
+"""Opens the database of the store: SQLite in one file, or PostgreSQL."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+HEAD = "0001"
+"""The newest schema that this version knows; see `migrations`."""
+
+_BUSY_SECONDS = 60.0
+
+
+class StoreError(Exception):
+    """The store cannot do what was asked; the message is a sentence with what to do."""
+
+
+def default_address() -> str:
+    """Return the address of the user's own database: $INFEROMETER_DATABASE, or a file."""
+    given = os.environ.get("INFEROMETER_DATABASE")
+    if given:
+        return given
+    home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return str(Path(home) / "inferometer" / "results.db")
+
+
+def open_database(address: str) -> Engine:
+    """Open a database and bring its schema up to date.
+
+    `address` is the path of an SQLite file, which is created with its folder if it is missing, or
+    postgresql://USER@HOST/NAME. Raises StoreError.
+    """
+    url = _url(address)
+    try:
+        engine = create_engine(url, **_options(url))
+    except NoSuchModuleError as error:
+        raise StoreError(
+            f"The driver of {_shown(address)} is not installed. Install inferometer[postgresql]."
+        ) from error
+    if engine.dialect.name == "sqlite":
+        _prepare_sqlite(engine)
+    try:
+        with describing(address):
+            _migrate(engine, address)
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+@contextmanager
+def describing(address: str) -> Iterator[None]:
+    """Turn errors of the database into StoreError."""
+    try:
+        yield
+    except DBAPIError as error:
+        reason = str(error.orig).strip().splitlines()[0].rstrip(".") if error.orig else str(error)
+        raise StoreError(
+            f"The database {_shown(address)} failed: {reason}.{_advice(reason)}"
+        ) from error
+    except SQLAlchemyError as error:
+        raise StoreError(f"The database {_shown(address)} failed: {error}.") from error
+
+
+def _url(address: str) -> str:
+    if "://" not in address:
+        path = Path(address)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"Cannot create {path.parent}: {error.strerror}.") from error
+        return f"sqlite:///{path}"
+    try:
+        backend = make_url(address).get_backend_name()
+    except ArgumentError as error:
+        raise StoreError(f"{address!r} is not the address of a database.") from error
+    if backend not in {"sqlite", "postgresql"}:
+        raise StoreError(
+            f"{_shown(address)} is not a database that Inferometer knows. Give the path of a file, "
+            "or postgresql://USER@HOST/NAME."
+        )
+    return address.replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+def _shown(address: str) -> str:
+    """Return the address without its password."""
+    return address if "://" not in address else make_url(address).render_as_string()
+
+
+def _options(url: str) -> dict[str, Any]:
+    if url.startswith("sqlite"):
+        return {"connect_args": {"timeout": _BUSY_SECONDS}}
+    return {"pool_pre_ping": True}
+
+
+def _advice(reason: str) -> str:
+    if "disk" in reason and "full" in reason:
+        return " Free some disk space, then repeat the command: nothing was half-written."
+    if "not a database" in reason or "malformed" in reason:
+        return " Give another file, or restore this one from a copy."
+    if "readonly" in reason or "unable to open" in reason:
+        return " Check that you may write this file and its folder."
+    if "locked" in reason:
+        return " Another program keeps it busy: wait for it, and repeat the command."
+    return ""
+
+
+def _prepare_sqlite(engine: Engine) -> None:
+    """Have transactions begin when they say so, and let readers go on while one writes.
+
+    The driver begins transactions by itself, and not before statements that change tables; so it is
+    told not to (SQLAlchemy, "Serializable isolation / Savepoints / Transactional DDL").
+    """
+
+    @event.listens_for(engine, "connect")
+    def _connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        read_only = connection.get_execution_options().get("read_only", False)
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+
+def _migrate(engine: Engine, address: str) -> None:
+    """Bring the schema up to date, by one process at a time."""
+    with engine.connect().execution_options(read_only=True) as connection:
+        found = _revision(connection)
+    if found == HEAD:
+        return
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(4712018)"))
+        found = _revision(connection)
+        if found == HEAD:
+            return
+        if found is not None and found > HEAD:
+            raise StoreError(
+                f"The database {_shown(address)} has schema {found}, and this program knows schema "
+                f"{HEAD}. Use a newer version of Inferometer."
+            )
+        # Alembic takes longer to import than the rest, and is seldom needed.
+        from inferometer_results.store.migrations import upgrade  # noqa: PLC0415
+
+        upgrade(connection)
+
+
+def _revision(connection: Connection) -> str | None:
+    """Return the revision of the schema; None if the database is empty."""
+    names = set(inspect(connection).get_table_names())
+    if "alembic_version" not in names:
+        if names:
+            raise StoreError(
+                "The database holds tables of another program: "
+                f"{', '.join(sorted(names)[:3])}. Give a database of its own."
+            )
+        return None
+    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())

@@ -1,0 +1,176 @@
+"""The rows of the index for a document: a pure function of it and of the journal."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferometer_api.results.reading import ReadResult
+from inferometer_api.results.result import ResultDocument, ScenarioResult, Step, nanoseconds_at
+from inferometer_api.results.scenario_summary import representative_step
+from inferometer_results.headline import headline, model_of
+from inferometer_results.store.comparability import comparability_key, key_digest
+
+SUITE_LABEL = "inferometer.dev/suite"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a document came from."""
+
+    source: str
+    """run, import, operator or user."""
+    received_at: str
+    cluster_uid: str = ""
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the journal: what a person added to a result."""
+
+    at: str
+    by: str
+    action: str
+    """tag, untag, retract or restore."""
+    text: str
+    """The tag, or the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRows:
+    """The rows of one result."""
+
+    result: dict[str, Any]
+    measurements: list[dict[str, Any]] = field(default_factory=list)
+    labels: list[dict[str, Any]] = field(default_factory=list)
+
+
+def index_rows(
+    result_id: str, number: int, read: ReadResult, origin: Origin, journal: Sequence[Entry]
+) -> IndexRows:
+    """Return the rows of a document that was kept as the `number`th."""
+    document = read.document
+    return IndexRows(
+        _result_row(document, origin, journal)
+        | {"id": result_id, "number": number, "notice": read.notice},
+        [
+            {"result_id": result_id, "position": position} | row
+            for position, row in enumerate(_measurement_rows(document))
+        ],
+        [{"result_id": result_id} | row for row in _label_rows(document, journal)],
+    )
+
+
+def standing_tags(journal: Sequence[Entry]) -> list[str]:
+    """Return the tags that the entries of one result leave, in the order of the alphabet."""
+    tags: set[str] = set()
+    for entry in journal:
+        if entry.action == "tag":
+            tags.add(entry.text)
+        elif entry.action == "untag":
+            tags.discard(entry.text)
+    return sorted(tags)
+
+
+def standing_retraction(journal: Sequence[Entry]) -> str | None:
+    """Return why a result is retracted, None if it is not."""
+    reason: str | None = None
+    for entry in journal:
+        if entry.action in {"retract", "restore"}:
+            reason = entry.text if entry.action == "retract" else None
+    return reason
+
+
+def _result_row(
+    document: ResultDocument, origin: Origin, journal: Sequence[Entry]
+) -> dict[str, Any]:
+    spec, found = document.run.spec, document.environment
+    server = None if found is None else found.server
+    settings = {} if server is None else server.settings
+    labels = document.run.metadata.labels
+    return {
+        "cluster_uid": origin.cluster_uid,
+        "namespace": origin.namespace or document.run.metadata.namespace or "",
+        "name": document.run.name,
+        "run_uid": document.run_id,
+        "source": origin.source,
+        "received_at": origin.received_at,
+        "started_at": _text(document.started_at),
+        "finished_at": _text(document.finished_at),
+        "outcome": document.outcome.state,
+        "verdict": headline(document).word,
+        "retracted": standing_retraction(journal),
+        "place": "" if found is None else found.place,
+        "suite": labels.get(SUITE_LABEL, ""),
+        "model": _model_name(document),
+        "model_version": "" if found is None else found.model.version,
+        "model_sha256": "" if found is None else found.model.sha256 or "",
+        "runtime": spec.server.runtime,
+        "engine": f"{settings.get('runtime', '')} {settings.get('runtime_version', '')}".strip(),
+        "server": "" if server is None else f"{server.name} {server.version}".strip(),
+        "device": spec.server.device,
+        "protocol": spec.load.protocol,
+        "node": _node(document),
+        "cpu": "" if found is None else found.node.cpu_model,
+        "gpu": "" if found is None else ", ".join(sorted(set(found.node.gpus))),
+        "inferometer_version": document.inferometer_version,
+        "schema_version": document.schema_version,
+    }
+
+
+def _model_name(document: ResultDocument) -> str:
+    named = "" if document.environment is None else document.environment.model.name
+    return named or model_of(document)
+
+
+def _node(document: ResultDocument) -> str:
+    """Return the node of the servers, otherwise that of the load generator."""
+    if document.environment is None:
+        return ""
+    nodes = {each.node for each in document.environment.server.replicas if each.node}
+    return ", ".join(sorted(nodes)) or document.environment.node.hostname
+
+
+def _measurement_rows(document: ResultDocument) -> Iterator[dict[str, Any]]:
+    for scenario in document.scenarios:
+        key = key_digest(comparability_key(document, scenario.name))
+        chosen = representative_step(scenario)
+        for step in scenario.steps:
+            yield _measurement_row(scenario, step, is_headline=step is chosen) | {"key": key}
+
+
+def _measurement_row(scenario: ScenarioResult, step: Step, *, is_headline: bool) -> dict[str, Any]:
+    peak = scenario.peak if is_headline else None
+    return {
+        "scenario": scenario.name,
+        "kind": scenario.kind,
+        "repeat": scenario.repeat,
+        "step": step.label,
+        "headline": is_headline,
+        "verdict": scenario.verdict.state,
+        "reasons": " ".join(sorted({each.rule for each in scenario.verdict.reasons})),
+        "batch_size": step.batch_size,
+        "clients": step.clients,
+        "queries": step.counts.queries,
+        "errors": step.counts.failed,
+        "scheduled_qps": step.scheduled_qps,
+        "qps": step.achieved_qps,
+        "samples_per_second": step.achieved_samples_per_second,
+        "peak_qps": None if peak is None else peak.qps,
+        "p50_nanoseconds": nanoseconds_at(step.latency, 50.0),
+        "p90_nanoseconds": nanoseconds_at(step.latency, 90.0),
+        "p99_nanoseconds": nanoseconds_at(step.latency, 99.0),
+        "p999_nanoseconds": nanoseconds_at(step.latency, 99.9),
+        "microjoules_per_inference": step.energy.microjoules_per_inference,
+    }
+
+
+def _label_rows(document: ResultDocument, journal: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+    for name, value in sorted(document.run.metadata.labels.items()):
+        yield {"origin": "run", "name": name, "value": value}
+    for tag in standing_tags(journal):
+        yield {"origin": "tag", "name": tag, "value": ""}
+
+
+def _text(time: object) -> str:
+    return str(time)

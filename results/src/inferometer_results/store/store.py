@@ -1,0 +1,328 @@
+"""The store: keeps documents once, finds them, and takes what people say about them."""
+
+import hashlib
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+from sqlalchemy import Connection, RowMapping, delete, exists, func, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from inferometer_api.results.reading import read_result
+from inferometer_results.store.database import StoreError, describing, open_database
+from inferometer_results.store.index_rows import Entry, IndexRows, Origin, index_rows
+from inferometer_results.store.query import Search
+from inferometer_results.store.tables import (
+    DOCUMENT,
+    INDEX_TABLES,
+    JOURNAL,
+    LABEL,
+    MEASUREMENT,
+    RESULT,
+)
+
+_KIND = "BenchmarkResult"
+_SHORTEST_PREFIX = 4
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of a document that was handed over."""
+
+    id: str
+    is_new: bool
+    """False if the store had it already."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document as it was received."""
+
+    id: str
+    origin: Origin
+    name: str
+    content: bytes
+
+
+class Store:
+    """Results in one database. Every method is atomic and raises StoreError."""
+
+    def __init__(self, address: str) -> None:
+        """Open the database at an address; see `open_database`."""
+        self._address = address
+        self.engine = open_database(address)
+
+    def __enter__(self) -> Self:
+        """Return the store."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the database."""
+        self.engine.dispose()
+
+    def add(self, content: bytes, origin: Origin, *, source: str) -> Kept:
+        """Keep a result document; `source` names it in messages.
+
+        A document is the same if cluster, run and checksum are. Raises UnreadableResultError if it
+        is none.
+        """
+        read = read_result(content, source=source)
+        sha256 = hashlib.sha256(content).hexdigest()
+        run_uid = read.document.run_id
+        id_ = _id(origin.cluster_uid, run_uid, sha256)
+        row = {
+            "id": id_,
+            "kind": _KIND,
+            "cluster_uid": origin.cluster_uid,
+            "run_uid": run_uid,
+            "namespace": origin.namespace or read.document.run.metadata.namespace or "",
+            "name": read.document.run.name,
+            "source": origin.source,
+            "received_at": origin.received_at,
+            "sha256": sha256,
+            "bytes": len(content),
+            "content": zlib.compress(content, 9),
+        }
+        with self._writing() as connection:
+            number = _insert_new(connection, row)
+            if number is None:
+                return Kept(id_, is_new=False)
+            journal = _journal(connection, [id_]).get(id_, [])
+            _insert_rows(connection, [index_rows(id_, number, read, origin, journal)])
+        return Kept(id_, is_new=True)
+
+    def resolve(self, prefix: str) -> str:
+        """Return the one ID that begins so."""
+        wanted = prefix.lower()
+        if len(wanted) < _SHORTEST_PREFIX or set(wanted) - set("0123456789abcdef"):
+            raise StoreError(
+                f"{prefix!r} is not the ID of a result. Give at least {_SHORTEST_PREFIX} of its "
+                "characters, as `inferometer results list` prints them."
+            )
+        with self._reading() as connection:
+            query = select(DOCUMENT.c.id).where(DOCUMENT.c.id.startswith(wanted)).limit(2)
+            found = connection.scalars(query).all()
+        if not found:
+            raise StoreError(f"No result has an ID that begins with {prefix}.")
+        if len(found) > 1:
+            raise StoreError(f"More than one ID begins with {prefix}. Give more characters.")
+        return str(found[0])
+
+    def read(self, id_: str) -> StoredDocument:
+        """Return a document, checked against its checksum."""
+        with self._reading() as connection:
+            row = connection.execute(select(DOCUMENT).where(DOCUMENT.c.id == id_)).one_or_none()
+        if row is None:
+            raise StoreError(f"There is no result {id_}.")
+        return _stored(row)
+
+    def documents(self) -> Iterator[StoredDocument]:
+        """Yield every document in the order in which it was kept."""
+        after = 0
+        while True:
+            with self._reading() as connection:
+                query = select(DOCUMENT).where(DOCUMENT.c.number > after)
+                rows = connection.execute(query.order_by(DOCUMENT.c.number).limit(_PAGE)).all()
+            if not rows:
+                return
+            for row in rows:
+                yield _stored(row)
+            after = rows[-1].number
+
+    def find(self, search: Search) -> list[dict[str, Any]]:
+        """Return the results of a search with their measurements and labels, in its order."""
+        with self._reading() as connection:
+            rows = [_plain(row) for row in connection.execute(search.results()).mappings()]
+            _attach(
+                connection,
+                rows,
+                "measurements",
+                select(MEASUREMENT).order_by(MEASUREMENT.c.result_id, MEASUREMENT.c.position),
+            )
+            _attach(connection, rows, "labels", select(LABEL).order_by(*LABEL.primary_key))
+        return rows
+
+    def count(self, search: Search) -> int:
+        """Return how many results a search finds, its limit left aside."""
+        with self._reading() as connection:
+            return connection.scalar(search.counted()) or 0
+
+    def note(self, id_: str, entry: Entry) -> None:
+        """Add an entry to the journal of a result."""
+        with self._writing() as connection:
+            row = connection.execute(select(DOCUMENT).where(DOCUMENT.c.id == id_)).one_or_none()
+            if row is None:
+                raise StoreError(f"There is no result {id_}.")
+            connection.execute(insert(JOURNAL).values(_journal_row(id_, entry)))
+            _clear(connection, id_)
+            _insert_rows(connection, [_rows_of(row, _journal(connection, [id_]).get(id_, []))])
+
+    def journal(self) -> list[tuple[str, Entry]]:
+        """Return every entry of the journal in order, each with the ID of its result."""
+        with self._reading() as connection:
+            rows = connection.execute(select(JOURNAL).order_by(JOURNAL.c.number)).all()
+        return [(row.document_id, _entry(row)) for row in rows]
+
+    def restore_journal(self, entries: Sequence[tuple[str, Entry]]) -> None:
+        """Add the entries of another store's journal, those that this one lacks."""
+        known = set(self.journal())
+        for id_, entry in entries:
+            if (id_, entry) not in known:
+                self.note(id_, entry)
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Delete documents with all that was said about them; return how many there were."""
+        deleted = 0
+        with self._writing() as connection:
+            for start in range(0, len(ids), _PAGE):
+                some = list(ids[start : start + _PAGE])
+                for table, column in (
+                    (LABEL, LABEL.c.result_id),
+                    (MEASUREMENT, MEASUREMENT.c.result_id),
+                    (RESULT, RESULT.c.id),
+                    (JOURNAL, JOURNAL.c.document_id),
+                ):
+                    connection.execute(delete(table).where(column.in_(some)))
+                gone = connection.execute(delete(DOCUMENT).where(DOCUMENT.c.id.in_(some)))
+                deleted += gone.rowcount
+        return deleted
+
+    def dispensable(self, started_before: str | None, most_bytes: int | None) -> list[str]:
+        """Return the results that have no tag and are older than a time, oldest first.
+
+        With `most_bytes` as many more as must go until the rest takes no more than that.
+        """
+        tagged = exists().where(LABEL.c.result_id == RESULT.c.id, LABEL.c.origin == "tag")
+        size = func.length(DOCUMENT.c.content)
+        query = select(RESULT.c.id, RESULT.c.started_at, size.label("size"), tagged.label("tagged"))
+        query = query.join(DOCUMENT, DOCUMENT.c.id == RESULT.c.id).order_by(RESULT.c.started_at)
+        with self._reading() as connection:
+            rows = connection.execute(query).all()
+        excess = 0 if most_bytes is None else sum(row.size for row in rows) - most_bytes
+        chosen = []
+        for row in rows:
+            is_old = started_before is not None and row.started_at < started_before
+            if not row.tagged and (is_old or excess > 0):
+                chosen.append(row.id)
+                excess -= row.size
+        return chosen
+
+    def reindex(self) -> Iterator[int]:
+        """Make the index anew from documents and journal; yield how many are done.
+
+        Readers see the old index until the end.
+        """
+        with self._writing() as connection:
+            for table in INDEX_TABLES:
+                connection.execute(delete(table))
+            after, done = 0, 0
+            while True:
+                query = select(DOCUMENT).where(DOCUMENT.c.number > after)
+                rows = connection.execute(query.order_by(DOCUMENT.c.number).limit(_PAGE)).all()
+                if not rows:
+                    return
+                journal = _journal(connection, [row.id for row in rows])
+                _insert_rows(connection, [_rows_of(row, journal.get(row.id, [])) for row in rows])
+                after, done = rows[-1].number, done + len(rows)
+                yield done
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with describing(self._address), self.engine.connect() as connection:
+            yield connection.execution_options(read_only=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with describing(self._address), self.engine.begin() as connection:
+            yield connection
+
+
+def _id(cluster_uid: str, run_uid: str, sha256: str) -> str:
+    return hashlib.sha256(f"{cluster_uid}\0{run_uid}\0{sha256}".encode()).hexdigest()[:32]
+
+
+def _insert_new(connection: Connection, row: dict[str, Any]) -> int | None:
+    """Insert a document; return its number, None if it is there already."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(DOCUMENT).values(row)
+    statement = statement.on_conflict_do_nothing(index_elements=["id"])
+    found = connection.execute(statement.returning(DOCUMENT.c.number)).one_or_none()
+    return None if found is None else int(found[0])
+
+
+def _insert_rows(connection: Connection, indexed: Sequence[IndexRows]) -> None:
+    connection.execute(insert(RESULT), [each.result for each in indexed])
+    for table, rows in (
+        (MEASUREMENT, [row for each in indexed for row in each.measurements]),
+        (LABEL, [row for each in indexed for row in each.labels]),
+    ):
+        if rows:
+            connection.execute(insert(table), rows)
+
+
+def _clear(connection: Connection, id_: str) -> None:
+    for column in (LABEL.c.result_id, MEASUREMENT.c.result_id, RESULT.c.id):
+        connection.execute(delete(column.table).where(column == id_))
+
+
+def _stored(row: Any) -> StoredDocument:
+    try:
+        content = zlib.decompress(row.content)
+    except zlib.error:
+        content = b""
+    if hashlib.sha256(content).hexdigest() != row.sha256:
+        raise StoreError(
+            f"The document of result {row.id} is damaged: its checksum differs. Restore the "
+            f"database from a copy, or delete it: inferometer results delete {row.id[:12]}"
+        )
+    origin = Origin(row.source, row.received_at, row.cluster_uid, row.namespace)
+    return StoredDocument(row.id, origin, row.name, content)
+
+
+def _rows_of(row: Any, journal: Sequence[Entry]) -> IndexRows:
+    stored = _stored(row)
+    read = read_result(stored.content, source=f"Result {row.id}")
+    return index_rows(row.id, row.number, read, stored.origin, journal)
+
+
+def _journal(connection: Connection, ids: Sequence[str]) -> dict[str, list[Entry]]:
+    query = select(JOURNAL).where(JOURNAL.c.document_id.in_(list(ids))).order_by(JOURNAL.c.number)
+    found: dict[str, list[Entry]] = {}
+    for row in connection.execute(query):
+        found.setdefault(row.document_id, []).append(_entry(row))
+    return found
+
+
+def _entry(row: Any) -> Entry:
+    return Entry(row.at, row.by, row.action, row.text)
+
+
+def _journal_row(id_: str, entry: Entry) -> dict[str, str]:
+    return {
+        "at": entry.at,
+        "by": entry.by,
+        "action": entry.action,
+        "document_id": id_,
+        "text": entry.text,
+    }
+
+
+def _plain(row: RowMapping) -> dict[str, Any]:
+    """Return a row by the plain names of its columns."""
+    return {str(name): value for name, value in row.items()}
+
+
+def _attach(connection: Connection, rows: list[dict[str, Any]], name: str, query: Any) -> None:
+    by_id: dict[str, dict[str, Any]] = {row["id"]: row for row in rows}
+    for row in rows:
+        row[name] = []
+    ids = list(by_id)
+    column = query.selected_columns["result_id"]
+    for start in range(0, len(ids), _PAGE):
+        some = query.where(column.in_(ids[start : start + _PAGE]))
+        for each in connection.execute(some).mappings():
+            found = _plain(each)
+            by_id[found.pop("result_id")][name].append(found)

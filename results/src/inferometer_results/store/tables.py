@@ -1,0 +1,143 @@
+"""The tables of the store.
+
+`document` and `journal` are the truth, and only ever added to, except when a user deletes a result.
+`result`, `measurement` and `label` are an index of them that `reindex` makes anew.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+)
+
+METADATA = MetaData()
+
+_SERIAL = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite numbers only rows of type INTEGER by itself."""
+
+DOCUMENT = Table(
+    "document",
+    METADATA,
+    Column("number", _SERIAL, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("kind", String, nullable=False),
+    Column("cluster_uid", String, nullable=False),
+    Column("run_uid", String, nullable=False),
+    Column("namespace", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("source", String, nullable=False),
+    Column("received_at", String, nullable=False),
+    Column("sha256", String, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+)
+"""Each result document as it was received, compressed by zlib."""
+
+JOURNAL = Table(
+    "journal",
+    METADATA,
+    Column("number", _SERIAL, primary_key=True),
+    Column("at", String, nullable=False),
+    Column("by", String, nullable=False),
+    Column("action", String, nullable=False),
+    Column("document_id", String, nullable=False, index=True),
+    Column("text", String, nullable=False),
+)
+"""What people added: tags and retractions."""
+
+_RESULT_ID = "result.id"
+
+RESULT = Table(
+    "result",
+    METADATA,
+    Column("id", String, ForeignKey("document.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("cluster_uid", String, nullable=False),
+    Column("namespace", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("run_uid", String, nullable=False),
+    Column("source", String, nullable=False),
+    Column("received_at", String, nullable=False),
+    Column("started_at", String, nullable=False),
+    Column("finished_at", String, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("verdict", String, nullable=False),
+    Column("retracted", String),
+    Column("place", String, nullable=False),
+    Column("suite", String, nullable=False),
+    Column("model", String, nullable=False),
+    Column("model_version", String, nullable=False),
+    Column("model_sha256", String, nullable=False),
+    Column("runtime", String, nullable=False),
+    Column("engine", String, nullable=False),
+    Column("server", String, nullable=False),
+    Column("device", String, nullable=False),
+    Column("protocol", String, nullable=False),
+    Column("node", String, nullable=False),
+    Column("cpu", String, nullable=False),
+    Column("gpu", String, nullable=False),
+    Column("inferometer_version", String, nullable=False),
+    Column("schema_version", String, nullable=False),
+    Column("notice", String, nullable=False),
+)
+"""One row for each result document."""
+
+MEASUREMENT = Table(
+    "measurement",
+    METADATA,
+    Column("result_id", String, ForeignKey(_RESULT_ID, ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("scenario", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("repeat", Integer, nullable=False),
+    Column("step", String, nullable=False),
+    Column("headline", Boolean, nullable=False),
+    Column("verdict", String, nullable=False),
+    Column("reasons", String, nullable=False),
+    Column("batch_size", BigInteger, nullable=False),
+    Column("clients", BigInteger),
+    Column("queries", BigInteger, nullable=False),
+    Column("errors", BigInteger, nullable=False),
+    Column("scheduled_qps", Double),
+    Column("qps", Double, nullable=False),
+    Column("samples_per_second", Double, nullable=False),
+    Column("peak_qps", Double),
+    Column("p50_nanoseconds", BigInteger),
+    Column("p90_nanoseconds", BigInteger),
+    Column("p99_nanoseconds", BigInteger),
+    Column("p999_nanoseconds", BigInteger),
+    Column("microjoules_per_inference", BigInteger),
+    Column("key", String, nullable=False),
+)
+"""One row for each step of each repeat of each scenario. `headline` marks the step that stands for
+its scenario."""
+
+LABEL = Table(
+    "label",
+    METADATA,
+    Column("result_id", String, ForeignKey(_RESULT_ID, ondelete="CASCADE"), primary_key=True),
+    Column("origin", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("value", String, nullable=False),
+)
+"""Labels of the run (origin "run") and tags of people (origin "tag", without a value)."""
+
+Index("result_by_time", RESULT.c.started_at, RESULT.c.id)
+Index("result_by_number", RESULT.c.number)
+for _column in ("namespace", "name", "model", "model_sha256", "node", "runtime", "verdict"):
+    Index(f"result_by_{_column}", RESULT.c[_column], RESULT.c.started_at)
+Index("measurement_by_p99", MEASUREMENT.c.p99_nanoseconds)
+Index("measurement_by_qps", MEASUREMENT.c.qps)
+Index("measurement_by_key", MEASUREMENT.c.key)
+Index("label_by_name", LABEL.c.name, LABEL.c.value)
+
+INDEX_TABLES = (LABEL, MEASUREMENT, RESULT)
+"""The tables of the index, in an order in which they can be emptied."""

@@ -1,0 +1,116 @@
+"""Carries results out of a store and into one: whole stores, tables of figures, folders."""
+
+import base64
+import csv
+import io
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from inferometer_api.results.reading import UnreadableResultError
+from inferometer_results.store.database import StoreError
+from inferometer_results.store.index_rows import Entry, Origin
+from inferometer_results.store.store import Store
+
+ARCHIVE_SUFFIX = ".jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of one file or line."""
+
+    source: str
+    id: str = ""
+    is_new: bool = False
+    fault: str = ""
+    """Why it was not kept, as a sentence."""
+
+
+def figure_rows(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a flat row for each measurement, with the columns of its result."""
+    rows = []
+    for result in results:
+        own = {
+            name: value for name, value in result.items() if name not in {"measurements", "labels"}
+        }
+        own["tags"] = " ".join(each["name"] for each in result["labels"] if each["origin"] == "tag")
+        rows += [
+            own | {f"scenario_{key}" if key in own else key: value for key, value in each.items()}
+            for each in result["measurements"]
+        ]
+    return rows
+
+
+def as_csv(rows: list[dict[str, Any]]) -> str:
+    """Return rows as CSV with a heading (RFC 4180); an absent value is empty."""
+    written = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(written, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    return written.getvalue()
+
+
+def as_json_lines(results: Iterable[dict[str, Any]]) -> str:
+    """Return one JSON object a line for each result, with its measurements and labels."""
+    return "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in results)
+
+
+def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
+    """Write rows as a Parquet file."""
+    try:
+        # It is an extra, and large.
+        import pyarrow as pa  # noqa: PLC0415
+        from pyarrow import parquet  # type: ignore[import-untyped]  # noqa: PLC0415
+    except ImportError as error:
+        raise StoreError("Parquet needs pyarrow. Install inferometer[parquet].") from error
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+
+
+def archive_lines(store: Store) -> Iterator[str]:
+    """Yield the truth of a store, line by line: its documents, then its journal."""
+    for stored in store.documents():
+        content = base64.b64encode(zlib.compress(stored.content, 9)).decode()
+        yield json.dumps({"document": stored.id, **asdict(stored.origin), "content": content})
+    for id_, entry in store.journal():
+        yield json.dumps({"journal": id_, **asdict(entry)})
+
+
+def import_archive(store: Store, lines: Iterable[str], *, source: str) -> Iterator[Imported]:
+    """Keep what `archive_lines` wrote; yield what became of each document."""
+    entries: list[tuple[str, Entry]] = []
+    for number, line in enumerate(lines, 1):
+        where = f"{source}:{number}"
+        try:
+            fields = json.loads(line)
+            if "journal" in fields:
+                entries.append((fields.pop("journal"), Entry(**fields)))
+                continue
+            fields.pop("document")
+            content = zlib.decompress(base64.b64decode(fields.pop("content"), validate=True))
+            origin = Origin(**fields)
+        except (ValueError, KeyError, TypeError, zlib.error):
+            yield Imported(where, fault=f"{where} is not a line of an archive.")
+            continue
+        yield _added(store, content, origin, where)
+    store.restore_journal(entries)
+
+
+def import_file(store: Store, path: Path, received_at: str) -> Imported:
+    """Keep the result in a file."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        return Imported(str(path), fault=f"Cannot read {path}: {error.strerror}.")
+    return _added(store, content, Origin("import", received_at), str(path))
+
+
+def _added(store: Store, content: bytes, origin: Origin, source: str) -> Imported:
+    try:
+        kept = store.add(content, origin, source=source)
+    except UnreadableResultError as error:
+        return Imported(source, fault=str(error))
+    return Imported(source, kept.id, kept.is_new)

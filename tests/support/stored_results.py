@@ -1,0 +1,56 @@
+"""Results for the store: the kept documents of each version, copied under other names."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event
+
+from inferometer_results.store.index_rows import Origin
+from inferometer_results.store.query import Search
+from inferometer_results.store.store import Store
+
+KEPT = Path(__file__).resolve().parents[1] / "data" / "results"
+ORIGIN = Origin("import", "2026-01-31T12:00:00.000Z")
+CLUSTER = json.loads((KEPT / "1.1-cluster.json").read_bytes())
+LOCAL = json.loads((KEPT / "1.1-local.json").read_bytes())
+
+
+def a_document(number: int = 0, like: dict[str, Any] = CLUSTER, **fields: Any) -> bytes:
+    """Return a result document of its own run, with other fields at its top."""
+    return json.dumps(like | {"runId": f"run-{number:05}"} | fields).encode()
+
+
+def answers(store: Store) -> str:
+    """Return all that a store tells of its results, as text."""
+    return json.dumps(store.find(Search("", "started", with_retracted=True)), sort_keys=True)
+
+
+def add_and_die(address: str, content: bytes, statement: int) -> bool:
+    """Add a document in a process that ends at this statement; return whether it came so far."""
+    child = os.fork()
+    if child == 0:
+        _add_and_die(address, content, statement)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == _DIED
+
+
+_DIED = 9
+
+
+def _add_and_die(address: str, content: bytes, statement: int) -> None:
+    try:
+        store = Store(address)
+        left = [statement]
+
+        def die(*_: object) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                os._exit(_DIED)
+
+        for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
+            event.listen(store.engine, name, die)
+        store.add(content, ORIGIN, source="a document")
+    finally:
+        os._exit(0)

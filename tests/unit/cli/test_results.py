@@ -1,0 +1,152 @@
+"""`inferometer results` keeps, finds and carries results, and refuses with what to do."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from support.command import Command
+from support.stored_results import KEPT, a_document
+
+CLUSTER = str(KEPT / "1.1-cluster.json")
+
+
+@pytest.fixture
+def inferometer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    """Run a command with an empty database."""
+    monkeypatch.setenv("INFEROMETER_DATABASE", str(tmp_path / "kept" / "results.db"))
+    return Command(monkeypatch, capsys)
+
+
+@pytest.fixture
+def id_(inferometer: Command) -> str:
+    """Import the result of a cluster; return its ID."""
+    assert inferometer("results", "import", CLUSTER).code == 0
+    (row,) = json.loads(inferometer("results", "list", "--json").stdout)
+    return str(row["id"])
+
+
+def test_an_empty_database_has_no_results(inferometer: Command) -> None:
+    """It is made at first use."""
+    completed = inferometer("results", "list")
+    assert (completed.code, completed.stdout) == (0, "")
+    assert completed.stderr == "No results.\n"
+
+
+def test_a_list_has_a_row_for_each_scenario(inferometer: Command, id_: str) -> None:
+    """The heading names the columns; the condition chooses the results."""
+    heading, *rows = inferometer("results", "list").stdout.splitlines()
+    assert heading.split()[:3] == ["ID", "STARTED", "RUN"]
+    assert [row.split()[0] for row in rows] == [id_[:12]] * 3
+    assert [row.split()[9] for row in rows] == ["VALID", "INVALID", "VALID"]
+    nothing = inferometer("results", "list", "--where", "model=other")
+    assert nothing.stderr == "No results for this condition.\n"
+
+
+def test_a_condition_that_cannot_be_understood_ends_with_2(inferometer: Command, id_: str) -> None:
+    """The message names the nearest field."""
+    completed = inferometer("results", "list", "--where", "modle=x")
+    assert completed.code == 2
+    assert "Did you mean model?" in completed.stderr
+    assert inferometer("results", "show", f"{id_}0").code == 1
+
+
+def test_a_result_is_shown_as_it_was_measured(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """As a table, as its document, and as a report."""
+    assert "s0" in inferometer("results", "show", id_[:8]).stdout
+    assert inferometer("results", "show", id_, "--json").stdout == Path(CLUSTER).read_text()
+    page = tmp_path / "page.html"
+    assert inferometer("results", "show", id_, "--report", str(page)).code == 0
+    assert "<html" in page.read_text()
+
+
+def test_a_comparison_names_the_conditions_that_differ(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """Here that is the machine of the other one."""
+    document = json.loads(a_document(1))
+    document["environment"]["node"]["cpuModel"] = "Another CPU"
+    other = tmp_path / "result.json"
+    other.write_text(json.dumps(document))
+    assert inferometer("results", "import", str(tmp_path)).code == 0
+    ids = [row["id"] for row in json.loads(inferometer("results", "list", "--json").stdout)]
+    (second,) = set(ids) - {id_}
+    completed = inferometer("results", "compare", id_, second)
+    assert completed.code == 0
+    (line,) = [each for each in completed.stderr.splitlines() if each.startswith("different")]
+    assert line.startswith("different node class: AMD EPYC, 2 CPUs")
+    assert "Another CPU" in line
+    assert "different" not in inferometer("results", "compare", id_, id_).stderr
+
+
+def test_tags_and_retractions_are_kept_with_a_result(inferometer: Command, id_: str) -> None:
+    """A retracted result leaves the list, until that is taken back."""
+    assert inferometer("results", "tag", id_, "baseline").code == 0
+    assert id_[:12] in inferometer("results", "list", "--where", "tag=baseline").stdout
+    assert inferometer("results", "tag", id_, "baseline", "--remove").code == 0
+    assert inferometer("results", "list", "--where", "tag=baseline").stdout == ""
+    assert inferometer("results", "retract", id_).code == 2
+    assert inferometer("results", "retract", id_, "--reason", "busy").code == 0
+    assert inferometer("results", "list").stdout == ""
+    assert "RETRACTED" in inferometer("results", "list", "--retracted").stdout
+    assert inferometer("results", "retract", id_, "--undo").code == 0
+    assert id_[:12] in inferometer("results", "list").stdout
+
+
+def test_figures_are_exported_for_other_programs(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """CSV and Parquet have a row for each measurement, JSON lines one for each result."""
+    heading, *rows = inferometer("results", "export").stdout.splitlines()
+    assert len(rows) == 4
+    assert "p99_nanoseconds" in heading.split(",")
+    (line,) = inferometer("results", "export", "--format", "jsonl").stdout.splitlines()
+    assert json.loads(line)["id"] == id_
+    file = tmp_path / "figures.parquet"
+    assert inferometer("results", "export", "--format", "parquet").code == 2
+    assert inferometer("results", "export", "--format", "parquet", "-o", str(file)).code == 0
+    assert pyarrow.parquet.read_table(file).num_rows == 4
+
+
+def test_a_whole_store_moves_to_another_machine(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """With its tags; what is known already is left as it is."""
+    archive, other = str(tmp_path / "all.jsonl"), str(tmp_path / "other.db")
+    inferometer("results", "tag", id_, "baseline")
+    assert inferometer("results", "export", "--all", "-o", archive).code == 0
+    completed = inferometer("results", "import", archive, "--database", other)
+    assert completed.stderr == "1 results kept, 0 known already, 0 refused.\n"
+    found = inferometer("results", "list", "--where", "tag=baseline", "--database", other)
+    assert id_[:12] in found.stdout
+    completed = inferometer("results", "import", archive, CLUSTER)
+    assert completed.stderr == "0 results kept, 2 known already, 0 refused.\n"
+
+
+def test_what_cannot_be_imported_is_named_and_the_rest_is_kept(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """The command ends with 1."""
+    empty, broken = tmp_path / "empty", tmp_path / "result.json"
+    empty.mkdir()
+    broken.write_text("{")
+    completed = inferometer("results", "import", str(empty), str(broken), CLUSTER, "none.json")
+    assert completed.code == 1
+    assert f"{empty} holds no result.json." in completed.stderr
+    assert f"{broken} is not JSON." in completed.stderr
+    assert "Cannot read none.json: No such file or directory." in completed.stderr
+    assert "1 results kept, 0 known already, 3 refused." in completed.stderr
+
+
+def test_results_are_deleted_and_pruned(inferometer: Command, id_: str) -> None:
+    """A dry run only counts."""
+    assert inferometer("results", "prune").code == 2
+    completed = inferometer("results", "prune", "--older-than-days", "0", "--dry-run")
+    assert completed.stderr == "1 results would be deleted.\n"
+    assert inferometer("results", "delete", id_[:6]).stderr == "1 results deleted.\n"
+    assert inferometer("results", "reindex").stderr == "0 results indexed.\n"

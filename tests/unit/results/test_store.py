@@ -1,0 +1,261 @@
+"""The store keeps each document once, whole, and finds it by what it says."""
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from sqlalchemy import inspect
+
+from inferometer_api.results.reading import ReadResult, UnreadableResultError
+from inferometer_api.results.result import ResultDocument
+from inferometer_results.store.database import HEAD, StoreError, default_address
+from inferometer_results.store.index_rows import Entry, index_rows
+from inferometer_results.store.query import Search
+from inferometer_results.store.store import Store
+from inferometer_results.store.tables import METADATA
+from inferometer_results.store.transfer import archive_lines, import_archive
+from support.any_results import any_results
+from support.stored_results import KEPT, LOCAL, ORIGIN, a_document, add_and_die, answers
+
+TAG = Entry("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
+RETRACT = Entry("2026-02-02T00:00:00.000Z", "bob", "retract", "the machine was <b>busy</b>")
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    """Return the address of a new database."""
+    return str(tmp_path / "kept" / "results.db")
+
+
+def test_a_document_comes_back_byte_for_byte(address: str) -> None:
+    """The documents of every released version are kept as they are."""
+    with Store(address) as store:
+        for path in sorted(KEPT.glob("*.json")):
+            content = path.read_bytes()
+            kept = store.add(content, ORIGIN, source=path.name)
+            assert store.read(kept.id).content == content
+
+
+def test_a_document_is_kept_once_by_however_many_writers(address: str) -> None:
+    """Cluster, run and checksum name a document; writers at once do not double it."""
+    content = a_document()
+    with Store(address) as store:
+        with ThreadPoolExecutor(8) as pool:
+            kept = list(pool.map(lambda _: store.add(content, ORIGIN, source="x"), range(40)))
+        assert sum(each.is_new for each in kept) == 1
+        assert len({each.id for each in kept}) == 1
+        assert store.count(Search()) == 1
+        assert store.add(a_document(1), ORIGIN, source="x").is_new
+
+
+def test_a_process_that_dies_at_any_statement_leaves_all_or_nothing(address: str) -> None:
+    """After each death the document is whole or absent, and the next one is kept."""
+    Store(address).__exit__()
+    statement = 1
+    while add_and_die(address, a_document(statement), statement):
+        with Store(address) as store:
+            before = answers(store)
+            found = {each.id for each in store.documents()}
+            assert {row["id"] for row in store.find(Search())} == found
+            for _ in store.reindex():
+                pass
+            assert answers(store) == before
+        statement += 1
+    assert statement > 5
+    with Store(address) as store:
+        assert store.add(a_document(statement), ORIGIN, source="x").is_new is False
+
+
+def test_an_index_made_anew_answers_the_same(address: str) -> None:
+    """200 results with tags and retractions: documents and journal are the truth."""
+    with Store(address) as store:
+        ids = [store.add(a_document(n), ORIGIN, source="x").id for n in range(200)]
+        store.note(ids[3], TAG)
+        store.note(ids[4], RETRACT)
+        before = answers(store)
+        assert list(store.reindex()) == [200]
+        assert answers(store) == before
+        assert store.count(Search("tag=baseline")) == 1
+        assert store.count(Search()) == 199
+
+
+def test_an_archive_carries_documents_and_journal_to_another_store(
+    address: str, tmp_path: Path
+) -> None:
+    """Both stores answer the same, and a second import changes nothing."""
+    with Store(address) as store, Store(str(tmp_path / "other.db")) as other:
+        for number in range(3):
+            store.note(store.add(a_document(number), ORIGIN, source="x").id, TAG)
+        store.add(a_document(9, LOCAL), ORIGIN, source="x")
+        lines = list(archive_lines(store))
+        assert all(each.is_new for each in import_archive(other, lines, source="archive"))
+        assert answers(other) == answers(store)
+        again = list(import_archive(other, lines, source="archive"))
+        assert len(again) == 4
+        assert not any(each.is_new or each.fault for each in again)
+        assert list(archive_lines(other)) == lines
+
+
+@pytest.mark.parametrize("line", ["", "{", '{"document": "a"}', '{"journal": "a"}', "[]", "3"])
+def test_a_damaged_line_of_an_archive_is_named_and_the_others_are_kept(
+    address: str, line: str
+) -> None:
+    """A fault names its line."""
+    with Store(address) as store, Store(f"{address}.2") as other:
+        store.add(a_document(), ORIGIN, source="x")
+        lines = [line, *archive_lines(store)]
+        first, second = import_archive(other, lines, source="archive.jsonl")
+        assert first.fault == "archive.jsonl:1 is not a line of an archive."
+        assert second.is_new
+
+
+def test_what_is_no_result_is_refused_and_nothing_is_kept(address: str) -> None:
+    """The message names the source."""
+    with Store(address) as store:
+        with pytest.raises(UnreadableResultError, match=r"^mine\.json is not a result"):
+            store.add(b'{"kind": "Pod"}', ORIGIN, source="mine.json")
+        assert not list(store.documents())
+
+
+def test_a_document_of_a_newer_minor_version_is_kept_whole_with_a_notice(address: str) -> None:
+    """It is shown as far as it is understood."""
+    content = a_document(schemaVersion="1.99", novelty={"a": 1})
+    with Store(address) as store:
+        kept = store.add(content, ORIGIN, source="x")
+        (row,) = store.find(Search())
+        assert "1.99" in row["notice"]
+        assert store.read(kept.id).content == content
+
+
+@given(any_results())
+def test_every_document_has_an_index(document: ResultDocument) -> None:
+    """Rows are made for whatever a result holds."""
+    rows = index_rows("id", 1, ReadResult(document), ORIGIN, [])
+    assert len(rows.measurements) == sum(len(each.steps) for each in document.scenarios)
+    assert sum(row["headline"] for row in rows.measurements) <= len(document.scenarios)
+
+
+def test_deleting_leaves_nothing_of_a_result(address: str) -> None:
+    """Its tags go with it, others stay."""
+    with Store(address) as store:
+        first, second = (store.add(a_document(n), ORIGIN, source="x").id for n in range(2))
+        store.note(first, TAG)
+        assert store.delete([first]) == 1
+        assert [row["id"] for row in store.find(Search())] == [second]
+        assert store.journal() == []
+        assert store.add(a_document(0), ORIGIN, source="x").is_new
+        assert store.count(Search("tag=baseline")) == 0
+
+
+def test_old_results_without_a_tag_are_dispensable(address: str) -> None:
+    """By age, or until the rest is small enough; the oldest go first."""
+    with Store(address) as store:
+        ids = [
+            store.add(
+                a_document(n, startedAt=f"2026-01-0{n + 1}T00:00:00.000Z"), ORIGIN, source=""
+            ).id
+            for n in range(4)
+        ]
+        store.note(ids[0], TAG)
+        assert store.dispensable("2026-01-03T00:00:00.000Z", None) == [ids[1]]
+        each = len(store.read(ids[0]).content)
+        assert store.dispensable(None, 0) == ids[1:]
+        assert store.dispensable(None, 10 * each) == []
+
+
+def test_a_beginning_names_the_one_result_that_it_fits(address: str) -> None:
+    """Too short, unknown and ambiguous ones are refused."""
+    with Store(address) as store:
+        id_ = store.add(a_document(), ORIGIN, source="x").id
+        assert store.resolve(id_[:6].upper()) == id_
+        for wrong in (id_[:3], "zzzz", "%%%%", "ffff" if id_[:4] != "ffff" else "eeee"):
+            with pytest.raises(StoreError):
+                store.resolve(wrong)
+
+
+def test_a_damaged_document_is_found_by_its_checksum(address: str) -> None:
+    """It is never shown."""
+    with Store(address) as store:
+        id_ = store.add(a_document(), ORIGIN, source="x").id
+    with sqlite3.connect(address) as connection:
+        connection.execute("UPDATE document SET content = x'789c030000000001'")
+    connection.close()
+    with Store(address) as store, pytest.raises(StoreError, match="its checksum differs"):
+        store.read(id_)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("UPDATE alembic_version SET version_num = '9999'", r"has schema 9999, .* newer version"),
+        ("DROP TABLE alembic_version", "tables of another program"),
+    ],
+)
+def test_a_database_that_is_not_ours_is_refused(address: str, script: str, message: str) -> None:
+    """A newer schema and another program's tables are left alone."""
+    Store(address).__exit__()
+    with sqlite3.connect(address) as connection:
+        connection.execute(script)
+    connection.close()
+    with pytest.raises(StoreError, match=message):
+        Store(address)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    """The message says what to do."""
+    path = tmp_path / "notes.txt"
+    path.write_text("buy milk " * 100)
+    with pytest.raises(StoreError, match=r"not a database\. Give another file"):
+        Store(str(path))
+    with pytest.raises(StoreError, match="is not a database that Inferometer knows"):
+        Store("mysql://root:secret@host/x")
+
+
+def _fill(store: Store) -> None:
+    for number in range(1, 100):
+        store.add(a_document(number, LOCAL), ORIGIN, source="x")
+
+
+def test_a_full_disk_keeps_what_was_there(address: str) -> None:
+    """Nothing is half-written; the message says what to do."""
+    with Store(address) as store:
+        store.add(a_document(), ORIGIN, source="x")
+        before = answers(store)
+    with Store(address) as store:
+        with store.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count = 1")
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreError, match="Free some disk space"):
+            _fill(store)
+        assert answers(store)[: len(before) - 1] == before[:-1]
+
+
+def test_the_migrations_make_the_tables_that_the_code_uses(address: str) -> None:
+    """Columns, types and indexes are those of `tables.py`."""
+    with Store(address) as store:
+        found = inspect(store.engine)
+        for table in METADATA.sorted_tables:
+            columns = {each["name"]: each["nullable"] for each in found.get_columns(table.name)}
+            assert columns == {each.name: each.nullable for each in table.columns}
+            indexes = {each["name"] for each in found.get_indexes(table.name)}
+            assert {str(each.name) for each in table.indexes} <= indexes
+        with store.engine.connect() as connection:
+            version = connection.exec_driver_sql("SELECT version_num FROM alembic_version")
+            assert version.scalar_one() == HEAD
+
+
+def test_the_database_is_where_the_user_keeps_data(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By $INFEROMETER_DATABASE, $XDG_DATA_HOME, or the home folder."""
+    monkeypatch.delenv("INFEROMETER_DATABASE", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_address() == f"{tmp_path}/inferometer/results.db"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert default_address() == "/home/ann/.local/share/inferometer/results.db"
+    monkeypatch.setenv("INFEROMETER_DATABASE", "postgresql://ann@db/results")
+    assert default_address() == "postgresql://ann@db/results"

@@ -1,0 +1,112 @@
+"""A search finds what its condition says, and refuses what it cannot understand."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from inferometer_results.store.index_rows import Entry
+from inferometer_results.store.query import FIELDS, Search, SearchError
+from inferometer_results.store.store import Store
+from support.stored_results import CLUSTER, LOCAL, ORIGIN, a_document
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Return a store with a result of a laptop and one of a cluster, which is tagged."""
+    path: Path = tmp_path_factory.mktemp("store") / "results.db"
+    run = LOCAL["run"] | {"metadata": LOCAL["run"]["metadata"] | {"labels": {"team": "a b"}}}
+    with Store(str(path)) as opened:
+        opened.add(a_document(1, LOCAL, run=run), ORIGIN, source="x")
+        id_ = opened.add(a_document(2, CLUSTER), ORIGIN, source="x").id
+        opened.note(id_, Entry("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline"))
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("", {"every-part", "test"}),
+        ("model=oracle", {"test"}),
+        ("model!=oracle", {"every-part"}),
+        ("model~NET", {"every-part"}),
+        ("model~%", set()),
+        ("not model=oracle", {"every-part"}),
+        ("model=oracle or run=every-part", {"every-part", "test"}),
+        ("not (model=oracle or run=every-part)", set()),
+        ("p99<50ms and scenario=s0", {"test"}),
+        ("p99<1us", set()),
+        ("p99<50000us", {"every-part", "test"}),
+        ("scenario=s1 and scenario.verdict=VALID", set()),
+        ("scenario=s1 and scenario.verdict=INVALID", {"test"}),
+        ("qps>0.4k", {"every-part", "test"}),
+        ('engine="onnxruntime 1.31.1"', {"every-part"}),
+        ("tag=baseline", {"test"}),
+        ("tag!=baseline", {"every-part"}),
+        ('label.team="a b"', {"every-part"}),
+        ("started>=2026-11-23T23", {"test"}),
+        ("reason~clientstarved", {"every-part"}),
+    ],
+)
+def test_a_condition_finds_the_results_that_it_describes(
+    store: Store, where: str, found: set[str]
+) -> None:
+    """All conditions on figures hold for one measurement."""
+    search = Search(where)
+    assert {row["name"] for row in store.find(search)} == found
+    assert store.count(search) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("modle=x", "There is no field 'modle'. Did you mean model?"),
+        ("model", "The condition ends where one of = != < <= > >= ~ was expected."),
+        ("model=", "The condition ends where a value was expected."),
+        ("model x", "After 'model' one of = != < <= > >= ~ was expected."),
+        ("(model=x", "A bracket is not closed."),
+        ("model=x model=y", "'model' stands where and, or, or the end was expected."),
+        ("p99<50", "p99 is compared with 50ms, with its unit: ns, us, ms or s; '50' is not that."),
+        ("qps~5", "qps is a figure: compare it with = != < <= > or >=."),
+        ("tag>x", "Tags and labels are compared with = and !=, not with >."),
+        ('model="x', "Cannot read the condition from '\"x' on."),
+    ],
+)
+def test_a_condition_that_cannot_be_understood_is_refused_with_what_to_do(
+    store: Store, where: str, message: str
+) -> None:
+    """The message names the place."""
+    with pytest.raises(SearchError) as raised:
+        store.find(Search(where))
+    assert str(raised.value).startswith(message)
+
+
+_WORDS = st.sampled_from(
+    [*FIELDS, "tag", "label.a", "and", "or", "not", "(", ")", "=", "<", "~", "50ms", "x", '"a b"']
+)
+
+
+@given(st.one_of(st.text(max_size=60), st.lists(_WORDS, max_size=12).map(" ".join)))
+@example("(" * 500)
+@example("not " * 500 + "model=x")
+@example("\x00=1")
+def test_no_condition_breaks_a_search(store: Store, where: str) -> None:
+    """It is answered, or refused with a sentence."""
+    with suppress(SearchError):
+        assert len(store.find(Search(where))) <= 2
+
+
+@pytest.mark.parametrize("sort", [*FIELDS, *(f"-{name}" for name in FIELDS)])
+def test_results_are_sorted_by_any_field(store: Store, sort: str) -> None:
+    """Either way all are there."""
+    assert len(store.find(Search("", sort))) == 2
+
+
+def test_sorting_by_a_figure_takes_the_best_scenario(store: Store) -> None:
+    """Rates descend, latencies ascend."""
+    assert [row["name"] for row in store.find(Search("", "-qps"))] == ["test", "every-part"]
+    assert [row["name"] for row in store.find(Search("", "p50", limit=1))] == ["every-part"]
+    assert [row["name"] for row in store.find(Search("", "p50", limit=1, offset=1))] == ["test"]
