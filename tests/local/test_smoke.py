@@ -13,6 +13,9 @@ import pytest
 from inferometer_api.results.result import Step
 from inferometer_loadgen import telemetry_client
 from inferometer_loadgen.nodes import energy
+from inferometer_results.store.database import default_address
+from inferometer_results.store.query import Search
+from inferometer_results.store.store import Store
 from support.agreement import below, latencies
 from support.exact import poisson_schedule, within
 from support.fake_agent import FakeAgent, answering, steady
@@ -76,6 +79,10 @@ def test_a_run_counts_the_requests_that_the_server_received(
     assert ended.code in {0, 3}, ended.stderr  # a busy machine makes it INVALID
     result = result_in(tmp_path / "out")
     assert result.outcome.state == "Complete"
+    with Store(default_address()) as store:
+        (stored,) = store.find(Search(f'run="{result.run.name}" and protocol={protocol}'))
+        assert f"stored  {stored['id'][:12]}" in ended.stderr
+        assert store.read(stored["id"]).content == (tmp_path / "out" / "result.json").read_bytes()
     steps = [step for scenario in result.scenarios for step in scenario.steps]
     assert [step.label for step in steps] == ["", "", "batch 1", "batch 4", "clients 3"]
     for step, seen in zip(steps, windows(steps, oracle.report()), strict=True):

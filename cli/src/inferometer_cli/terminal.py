@@ -68,12 +68,13 @@ def print_error(sentence: str) -> None:
         print_message(f"inferometer: {sentence}")
 
 
-def print_paths(*, result: Path, report: Path) -> None:
-    """Write where a result and its report are to standard error."""
+def print_paths(*, result: Path, report: Path, stored: str = "") -> None:
+    """Write to standard error where a result and its report are, and its ID in the database."""
     if _STYLE.is_json:
-        print_event("result", result=str(result), report=str(report))
+        print_event("result", result=str(result), report=str(report), stored=stored)
     else:
-        print_message(f"\nresult  {result}\nreport  {report}")
+        id_ = f"\nstored  {stored[:12]}" if stored else ""
+        print_message(f"\nresult  {result}\nreport  {report}{id_}")
 
 
 def print_event(event: str, **facts: object) -> None:

@@ -189,7 +189,7 @@ def run(  # noqa: PLR0913 - one argument for each option
         raise typer.Exit(_measure(benchmark_run, base, output, options, json=json, save=save))
 
 
-def _measure(  # noqa: PLR0913 - where and how to write are options of their own
+def _measure(
     run: BenchmarkRun,
     base: Path,
     output: Path | None,
@@ -278,18 +278,18 @@ def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool, sav
         if document.outcome.state != "Complete" and not is_read:
             print_error(document.outcome.message)
     if paths is not None:
-        print_paths(result=paths[0], report=paths[1])
-        if save:
-            _store(paths[0])
+        stored = _store(paths[0]) if save else ""
+        print_paths(result=paths[0], report=paths[1], stored=stored)
     elif document.outcome.state not in {"Complete", "Refused"}:
         print_message("Nothing was measured, so no result was written.")
 
 
-def _store(result: Path) -> None:
-    """Keep a result in the database; without it the run is complete all the same."""
+def _store(result: Path) -> str:
+    """Keep a result in the database; return its ID. Without it the run is complete all the same."""
     from inferometer_cli.result_store import keep
 
     try:
-        print_message(f"stored  {keep(result)[:12]}")
+        return keep(result)
     except (FailedError, OSError) as error:
         print_error(f"The result is not in the database. {error}")
+        return ""

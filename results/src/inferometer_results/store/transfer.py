@@ -64,7 +64,7 @@ def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
     try:
         # It is an extra, and large.
         import pyarrow as pa  # noqa: PLC0415
-        from pyarrow import parquet  # type: ignore[import-untyped]  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
         raise StoreError("Parquet needs pyarrow. Install inferometer[parquet].") from error
     parquet.write_table(pa.Table.from_pylist(rows), path)
