@@ -23,7 +23,7 @@ def a_document(number: int = 0, like: dict[str, Any] = CLUSTER, **fields: Any) -
 
 
 def answers(store: Store) -> str:
-    """Return all that a store tells of its results, as text."""
+    """Return all results of a store with their rows, as text."""
     return json.dumps(store.find(Search("", "started", with_retracted=True)), sort_keys=True)
 
 

@@ -80,7 +80,7 @@ def test_a_result_without_an_environment_has_a_key() -> None:
 
 
 def test_the_keys_of_kept_results_move_only_with_the_version_of_the_measurement() -> None:
-    """Whoever changes what a figure means, or what a key holds, raises MEASUREMENT_VERSION."""
+    """A change of what a figure means, or of what a key holds, raises MEASUREMENT_VERSION."""
     found = {}
     for name, scenario in KEYS:
         document = json.loads((KEPT / f"{name}.json").read_bytes())

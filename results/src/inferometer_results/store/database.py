@@ -112,8 +112,8 @@ def _advice(reason: str) -> str:
 def _prepare_sqlite(engine: Engine) -> None:
     """Have transactions begin when they say so, and let readers go on while one writes.
 
-    The driver begins transactions by itself, and not before statements that change tables; so it is
-    told not to (SQLAlchemy, "Serializable isolation / Savepoints / Transactional DDL").
+    By default the driver begins transactions by itself, and not before statements that change
+    tables (SQLAlchemy, "Serializable isolation / Savepoints / Transactional DDL").
     """
 
     @event.listens_for(engine, "connect")
