@@ -16,7 +16,7 @@ _BUSY_SECONDS = 60.0
 
 
 class StoreError(Exception):
-    """The store cannot do what was asked; the message is a sentence with what to do."""
+    """The store cannot carry out a request; the message is a sentence with what to do."""
 
 
 def default_address() -> str:
