@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import pytest
 
+from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import Finding, ResultDocument, Verdict
 from inferometer_results.report import render_report
 from support.browser import Page, Theme, browsing, find_chromium
@@ -23,6 +24,8 @@ from support.results import (
 )
 
 _WIDTHS = (400, 820, 1280)
+_SCREENS = ((1400, 900), (400, 800))
+_RECORDED = Path(__file__).parents[1] / "data" / "results" / "1.1-local.json"
 
 _LOOK = """(() => {
   const box = (e) => { const b = e.getBoundingClientRect(); return [b.width, b.height]; };
@@ -38,8 +41,9 @@ _LOOK = """(() => {
     card: style(document.querySelector("section.verdict")).backgroundColor,
     charts: [...document.querySelectorAll("svg.chart")].map(box),
     outside: [...document.querySelectorAll("svg.chart text")].filter((t) => {
-      const [inner, outer] = [text(t), t.closest("figure").getBoundingClientRect()];
-      return inner[0] < outer.left || inner[1] > outer.right || inner[3] > outer.bottom;
+      const [inner, outer] = [text(t), t.closest("svg").getBoundingClientRect()];
+      return inner[0] < outer.left - 2 || inner[1] > outer.right + 2
+        || inner[2] < outer.top - 2 || inner[3] > outer.bottom + 2;
     }).map((t) => t.textContent),
     names: [...document.querySelectorAll("svg.chart")].map(names),
     small: Math.min(...[...document.querySelectorAll("svg.chart text")].map((t) => {
@@ -60,6 +64,45 @@ class _Seen:
     complaints: tuple[str, ...]
 
 
+def _recorded_result() -> ResultDocument:
+    """Return a run of every kind, with repeats, searches and sweeps, on a busy machine."""
+    return read_result(_RECORDED.read_bytes(), source=_RECORDED.name).document
+
+
+def _crowded_search() -> ResultDocument:
+    """Return a search with a whole probe next to one of the same latency that ended early."""
+    document = _recorded_result()
+    search = next(each for each in document.scenarios if each.peak is not None)
+    assert search.peak is not None
+    rates, latency = (40.0, 41.0, 42.5), search.steps[0].latency
+    labels = [probe.step for probe in search.peak.probes[:3]]
+    steps = [
+        step.model_copy(update={"latency": latency}) if step.label in labels else step
+        for step in search.steps
+    ]
+    probes = [
+        probe.model_copy(update={"target_qps": rate, "ran_to_completion": rate == rates[1]})
+        for probe, rate in zip(search.peak.probes[:3], rates, strict=True)
+    ]
+    peak = search.peak.model_copy(update={"probes": probes})
+    crowded = search.model_copy(update={"steps": steps, "peak": peak})
+    return document.model_copy(update={"scenarios": [crowded]})
+
+
+def _many_scenarios() -> ResultDocument:
+    """Return a run of as many scenarios as a spec may have, each INVALID by both reasons."""
+    document = a_result()
+    traffic = document.scenarios[1]
+    return document.model_copy(
+        update={
+            "scenarios": [
+                traffic.model_copy(update={"name": f"traffic-{number}-of-sixteen"})
+                for number in range(1, 17)
+            ]
+        }
+    )
+
+
 def _hostile_result() -> ResultDocument:
     document = a_valid_result()
     attack = (
@@ -77,6 +120,9 @@ _DOCUMENTS: dict[str, Callable[[], ResultDocument]] = {
     "long": a_long_result,
     "interrupted": an_unfinished_result,
     "refused": a_refused_result,
+    "recorded": _recorded_result,
+    "many": _many_scenarios,
+    "crowded": _crowded_search,
     "hostile": _hostile_result,
     "gpus": lambda: a_metered_result(Machine(cpus=64, packages=2, gpus=8, throttles=True)),
     "nodes": lambda: a_metered_result(Machine("node-a", throttles=True, gpus=1), Machine("node-b")),
@@ -209,10 +255,63 @@ def test_the_verdict_is_the_heading(seen: dict[tuple[str, int, Theme], _Seen]) -
         "long": "VALID",
         "interrupted": "INTERRUPTED",
         "refused": "REFUSED",
+        "recorded": "INVALID",
+        "many": "INVALID",
+        "crowded": "INVALID",
         "hostile": "INVALID",
         "gpus": "INVALID",
         "nodes": "INVALID",
     }
+
+
+_FIRST = """(() => {
+  const shown = (e) => {
+    const b = e.getBoundingClientRect();
+    return [e.textContent.trim(), b.width > 0 && b.left >= 0 && b.right <= innerWidth, b.bottom];
+  };
+  return [...document.querySelectorAll("#verdict, .card .top a, .hero, .bounds")].map(shown);
+})()"""
+
+
+@pytest.mark.parametrize(("width", "height"), _SCREENS)
+def test_the_first_screen_answers(chromium: str, folder: Path, width: int, height: int) -> None:
+    """Verdict and the figure of each scenario with its bounds are seen without scrolling."""
+
+    async def look() -> dict[str, list[tuple[str, bool, float]]]:
+        async with browsing(chromium) as page:
+            await page.emulate(width=width, height=height)
+            found = {}
+            for name in ("three", "valid", "long", "recorded", "many", "gpus", "interrupted"):
+                await page.open((folder / f"{name}.html").as_uri())
+                found[name] = await page.evaluate(_FIRST)
+            return found
+
+    for name, elements in asyncio.run(look()).items():
+        below = [text for text, is_shown, bottom in elements if not is_shown or bottom > height]
+        assert below == [], name
+        texts = [text for text, _, _ in elements]
+        assert {each.name for each in _DOCUMENTS[name]().scenarios} <= set(texts)
+
+
+def test_names_stand_clear_of_points(chromium: str, folder: Path) -> None:
+    """In a search, whose points may lie anywhere, no name of them is written over one."""
+
+    async def look() -> list[int]:
+        async with browsing(chromium) as page:
+            await page.open((folder / "crowded.html").as_uri())
+            found: list[int] = await page.evaluate(
+                """[...document.querySelectorAll("svg[aria-label='Peak search']")]
+                .map((svg) => {
+                  const boxes = (what) => [...svg.querySelectorAll(what)]
+                    .map((e) => e.getBoundingClientRect());
+                  const dots = boxes("circle.dot");
+                  return boxes("text.name").filter((t) => dots.some((d) => d.right > t.left
+                    && d.left < t.right && d.bottom > t.top && d.top < t.bottom)).length;
+                })"""
+            )
+            return found
+
+    assert asyncio.run(look()) == [0]
 
 
 def test_a_pointer_shows_values(chromium: str, folder: Path) -> None:

@@ -12,9 +12,11 @@ from inferometer_results.report.chart import Band, Chart, Line, ReferenceLine
 WIDTH = 480.0
 CHARACTER = 7.6
 """Room for one character of the largest text that the page uses (on phones)."""
+NAME_CHARACTER = 9.4
+"""The same for names, which are bold."""
 TOP = 40.0
 BOTTOM = 44.0
-_MOST_ROOM = 130.0
+_MOST_ROOM = 150.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Margins:
         longest = max((len(tick.text) for tick in chart.y.ticks), default=1)
         lengths = [len(name.text) for name in names(Frame(chart, cls(0.0, 0.0)))]
         last = len(chart.x.ticks[-1].text) if chart.x.ticks else 1
-        room = max(max(lengths, default=0) * CHARACTER + 10, last * CHARACTER / 2 + 2, 12)
+        room = max(max(lengths, default=0) * NAME_CHARACTER + 14, last * CHARACTER / 2 + 2, 12)
         left = min(_MOST_ROOM, longest * CHARACTER + 10)
         return cls(max(left, 24.0), min(_MOST_ROOM, room))
 
@@ -108,3 +110,9 @@ def names(frame: Frame) -> list[Name]:
             case _:
                 pass
     return sorted(found, key=lambda name: name.y)
+
+
+def shortened(text: str) -> str:
+    """Return a name that fits next to the plot; the pointer shows the whole."""
+    most = int((_MOST_ROOM - 14) / NAME_CHARACTER)
+    return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"

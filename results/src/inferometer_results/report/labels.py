@@ -7,7 +7,14 @@ from markupsafe import Markup
 
 from inferometer_results.report.chart import Area, Line, Note, ReferenceLine
 from inferometer_results.report.elements import written
-from inferometer_results.report.frame import CHARACTER, WIDTH, Frame, names
+from inferometer_results.report.frame import (
+    CHARACTER,
+    NAME_CHARACTER,
+    WIDTH,
+    Frame,
+    names,
+    shortened,
+)
 
 _LABEL_GAP = 16.0
 _LEGEND_Y = 14
@@ -37,7 +44,7 @@ def legend(frame: Frame) -> Iterator[Markup]:
     for mark in reversed(frame.chart.marks):
         if isinstance(mark, Line) and mark.in_legend and mark.name:
             yield written(f"name s{mark.series} end", x, _LEGEND_Y, mark.name)
-            x -= len(mark.name) * CHARACTER + 8
+            x -= len(mark.name) * NAME_CHARACTER + 8
             yield Markup('<circle class="dot s{}" cx="{:.1f}" cy="{}" r="4"/>').format(
                 mark.series, x, _LEGEND_Y - 4
             )
@@ -49,7 +56,7 @@ def line_labels(frame: Frame) -> Iterator[Markup]:
     labels = names(frame)
     heights = pushed_apart([name.y for name in labels], frame.top + 4, frame.bottom)
     for name, y in zip(labels, heights, strict=True):
-        yield written(f"name {name.style}", name.x + 6, y + 4, name.text)
+        yield written(f"name {name.style}", name.x + 6, y + 4, shortened(name.text))
     for mark in frame.chart.marks:
         if isinstance(mark, Area) and mark.name:
             top = int(np.argmax(mark.heights))
