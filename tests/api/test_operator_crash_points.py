@@ -66,6 +66,6 @@ def test_an_operator_that_is_killed_after_every_write_ends_the_run_right(
     proxy = FaultProxy(api_server, tmp_path)
     try:
         with a_stage(api_server, kubelet, tmp_path) as stage:
-            assert CrashWalk(stage, proxy, forks).crash_after_every_write(course) >= 5
+            assert CrashWalk(stage, proxy, forks).crash_after_every_write(course) >= 4
     finally:
         proxy.close()

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,11 +54,11 @@ def bucket(cluster: Cluster, namespace: str, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="module")
-def claim(cluster: Cluster, namespace: str) -> Path:
-    """Bind a claim to a folder of the node; return the folder."""
+def claim(cluster: Cluster, namespace: str) -> Iterator[Path]:
+    """Bind a claim to a folder of the node; yield the folder."""
     ((name, node),) = cluster.nodes.items()
     folder = Path(f"/proc/{node.pid}/root") / ON_NODE
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     here = {"matchExpressions": [
         {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
     ]}  # fmt: skip
@@ -86,7 +87,8 @@ def claim(cluster: Cluster, namespace: str) -> Path:
     }
     for each in (volume, claimed):
         cluster.kubectl("create", "-f", "-", stdin=json.dumps(each))
-    return folder
+    yield folder
+    shutil.rmtree(folder)
 
 
 def _assert_exported(cluster: Cluster, namespace: str, run: str, folder: Path) -> None:

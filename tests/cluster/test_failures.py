@@ -82,9 +82,10 @@ FAULTS = (
     ),
     Fault(
         "no-such-model",
-        "ModelRefused",
-        "zoo://classification/nothing",
+        "NotAvailable",
+        "classification/nothing",
         _model("zoo://classification/nothing") | _server(),
+        condition="Accepted",
     ),
     Fault(
         "unreachable-model",

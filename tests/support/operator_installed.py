@@ -42,5 +42,6 @@ def operator_installed(cluster: Cluster, prefix: str, values: Json | None = None
 
 def _is_established(cluster: Cluster) -> bool:
     """Return whether the definition is served; `kubectl wait` fails while it has no status."""
-    template = '{.status.conditions[?(@.type=="Established")].status}'
-    return cluster.kubectl("get", "crd", NAME, "-o", f"jsonpath={template}") == "True"
+    found = json.loads(cluster.kubectl("get", "crd", NAME, "-o", "json"))
+    conditions = found.get("status", {}).get("conditions") or []
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
