@@ -70,6 +70,8 @@ _LABELS = {
     "a counter, or sampled power summed up.",
     "gpu": "Index of the GPU on its node.",
     "percentile": "`50`, `90`, `99` or `99.9`.",
+    "part": "Part of the time that a server spends on a request: `queue`, `compute_input`, "
+    "`compute_infer` or `compute_output`.",
     "attribution": "What an energy figure covers: `dedicated`, `shared`, `node` or `estimated`.",
     "spec_hash": "Equal for runs with the same model, server, load, scenarios and validity, whose "
     "figures can be compared.",
@@ -89,7 +91,8 @@ _HEADINGS: dict[Component, str] = {
 _RESULTS = 6
 """Values of the label result."""
 _PROTOCOLS = 2
-_PERCENTILES = 4
+_VALUES = {"percentile": 4, "part": 4}
+"""How many values a label of a scenario's figures has, if it has several."""
 _FINISHED_RUNS = 200
 """Finished runs that the operator serves, and as many unfinished ones."""
 _MOST_SCENARIOS = 32
@@ -191,7 +194,7 @@ def _cardinality() -> list[str]:
     )
     run = len((metrics.RUN_INFO, metrics.RUN_STARTED, metrics.RUN_FINISHED))
     scenario = sum(
-        _PERCENTILES if "percentile" in metric.labels else 1
+        prod(_VALUES.get(label, 1) for label in metric.labels)
         for metric in METRICS["operator"]
         if "scenario" in metric.labels
     )

@@ -23,6 +23,12 @@ MEASURED: Object = {
     "p90Microseconds": 9_000,
     "p99Microseconds": 12_345,
     "p999Microseconds": 20_000,
+    "serverTime": {
+        "queueMicroseconds": 1_000,
+        "computeInputMicroseconds": 20,
+        "computeInferMicroseconds": 6_500,
+        "computeOutputMicroseconds": 30,
+    },
     "microjoulesPerInference": 250_000,
     "netMicrojoulesPerInference": -1_000,
     "energyAttribution": "shared",

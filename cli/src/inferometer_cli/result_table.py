@@ -5,10 +5,16 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from inferometer_api.results.result import ResultDocument, Step, nanoseconds_at
+from inferometer_api.results.result import (
+    ResultDocument,
+    ScenarioResult,
+    Step,
+    nanoseconds_at,
+)
 from inferometer_api.results.rule_pages import how_to_url
 from inferometer_api.results.search import RepeatSummary
 from inferometer_cli.energy_table import EnergyRow, print_energy
+from inferometer_cli.server_time_table import print_server_time
 from inferometer_cli.text_table import (
     STYLES,
     Row,
@@ -37,6 +43,7 @@ from inferometer_results.wording.search import (
     judged_step,
     steps_shown,
 )
+from inferometer_results.wording.server_time import server_parts
 
 _INDENT = "  "
 _REPEATS_HEADER = ("over repeats", "scenario", *FIGURE_HEADINGS)
@@ -53,8 +60,20 @@ def print_table(document: ResultDocument, console: Console) -> None:
         print_rows(_header(document), rows, console)
         console.print()
         print_energy(list(_spent(document)), _energy_notes(document), console)
+        _print_server_time(document, console)
         _print_repeats(document.repeat_summaries, console)
     print_sentences(_sentences(document), console)
+
+
+def _print_server_time(document: ResultDocument, console: Console) -> None:
+    """Print where the servers spent the time of the requests of each step, if they report it."""
+    spent = {
+        _step_name(result, step): server_parts(step.server_time)
+        for result in document.scenarios
+        for step in steps_shown(result)
+        if step.server_time is not None
+    }
+    print_server_time(spent, console)
 
 
 def _print_repeats(repeated: Sequence[RepeatSummary], console: Console) -> None:
@@ -108,13 +127,17 @@ def _spent(document: ResultDocument) -> Iterator[EnergyRow]:
         for step in steps_shown(result):
             energy = step.energy
             yield EnergyRow(
-                name=", ".join(part for part in (entry_name(result), step.label) if part),
+                name=_step_name(result, step),
                 attribution=energy.attribution,
                 gross=energy.microjoules_per_inference,
                 net=energy.net_microjoules_per_inference,
                 milliwatts=mean_milliwatts(energy),
                 idle_milliwatts=energy.baseline_milliwatts,
             )
+
+
+def _step_name(result: ScenarioResult, step: Step) -> str:
+    return printable(", ".join(part for part in (entry_name(result), step.label) if part))
 
 
 def _energy_notes(document: ResultDocument) -> Iterator[str]:

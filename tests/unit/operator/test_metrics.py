@@ -31,9 +31,9 @@ from support.runs import a_run
 RUN = ("team", "a-run")
 STEP = (*RUN, "latency", "")
 BEGAN = EPOCH.timestamp()
-OF_ONE_SCENARIO, MORE_OF_EACH_SCENARIO = 13, 10
+OF_ONE_SCENARIO, MORE_OF_EACH_SCENARIO = 17, 14
 """Series of a finished run: its info, start and end, and of each scenario verdict, rate, queries,
-errors, four percentiles, energy gross and net."""
+errors, four percentiles, four parts of the server's time, energy gross and net."""
 
 
 def test_every_metric_of_the_operator_is_exported_and_no_other() -> None:
@@ -85,6 +85,12 @@ def test_figures_are_exported_in_base_units() -> None:
         (*STEP, "99"): 0.012345,
         (*STEP, "99.9"): 0.02,
     }
+    assert values(stats, "inferometer_run_server_seconds") == {
+        (*STEP, "queue"): 0.001,
+        (*STEP, "compute_input"): 0.00002,
+        (*STEP, "compute_infer"): 0.0065,
+        (*STEP, "compute_output"): 0.00003,
+    }
     assert values(stats, "inferometer_run_joules_per_inference") == {(*STEP, "shared"): 0.25}
     assert values(stats, "inferometer_run_net_joules_per_inference") == {(*STEP, "shared"): -0.001}
     assert values(stats, "inferometer_run_started_timestamp_seconds") == {RUN: BEGAN}
@@ -116,7 +122,12 @@ def test_figures_that_are_not_there_have_no_series() -> None:
     stats = operator_stats(a_finished_run(scenarios=[measured]))
     names = Counter(sample.name for sample in scraped(stats))
     assert values(stats, "inferometer_run_valid") == {STEP: 0.0}
-    for absent in ("joules_per_inference", "net_joules_per_inference", "latency_seconds"):
+    for absent in (
+        "joules_per_inference",
+        "net_joules_per_inference",
+        "latency_seconds",
+        "server_seconds",
+    ):
         assert names[f"inferometer_run_{absent}"] == 0
 
 
@@ -245,7 +256,11 @@ def test_a_finished_run_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None
     stats.update_run(a_finished_run("c"))
     page()
     assert sorted(written) == ["a", "b", "c"]
-    assert series(once.decode()) == series(twice.decode()) == {"a": 13, "b": 13}
+    assert (
+        series(once.decode())
+        == series(twice.decode())
+        == {"a": OF_ONE_SCENARIO, "b": OF_ONE_SCENARIO}
+    )
 
 
 @pytest.mark.parametrize("step", ['a"b', "a\\nb", "a\nb", "a\\"])

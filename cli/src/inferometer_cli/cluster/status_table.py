@@ -25,6 +25,7 @@ from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.energy_table import EnergyRow, print_energy
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
+from inferometer_cli.server_time_table import print_server_time
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 from inferometer_cli.text_table import Row, latency_headings, print_rows, print_sentences, printable
 from inferometer_results.quantity import DASH, Unit, significant, time_unit
@@ -74,6 +75,7 @@ def print_figures(summaries: Sequence[ScenarioSummary], verdict: Text, console: 
         print_rows(_header(unit), [_row(summary, unit) for summary in summaries], console)
         console.print()
         print_energy([_spent(summary) for summary in summaries], (), console)
+        print_server_time(dict(_server_times(summaries)), console)
     findings = (*_reasons(summaries), *_cautions(summaries))
     print_sentences((verdict, *findings), console)
 
@@ -99,6 +101,19 @@ def _spent(summary: ScenarioSummary) -> EnergyRow:
         gross=summary.microjoules_per_inference,
         net=summary.net_microjoules_per_inference,
     )
+
+
+def _server_times(summaries: Sequence[ScenarioSummary]) -> Iterator[tuple[str, dict[str, int]]]:
+    for summary in summaries:
+        spent = summary.server_time
+        if spent is not None:
+            microseconds = {
+                "queue": spent.queue_microseconds,
+                "compute input": spent.compute_input_microseconds,
+                "compute": spent.compute_infer_microseconds,
+                "compute output": spent.compute_output_microseconds,
+            }
+            yield _name(summary), {name: each * 1000 for name, each in microseconds.items()}
 
 
 def _name(summary: ScenarioSummary) -> str:

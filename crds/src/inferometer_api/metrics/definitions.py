@@ -362,6 +362,13 @@ RUN_LATENCY = Metric(
     "Percentiles of the latency: percentile is 50, 90, 99 or 99.9.",
     (*_STEP, "percentile"),
 )
+RUN_SERVER_TIME = Metric(
+    "inferometer_run_server_seconds",
+    "gauge",
+    "Mean time that the servers spent on a request: part is queue, compute_input, compute_infer or "
+    "compute_output; absent if a server lacks the statistics extension.",
+    (*_STEP, "part"),
+)
 RUN_JOULES = Metric(
     "inferometer_run_joules_per_inference",
     "gauge",
@@ -440,6 +447,7 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
         RUN_QUERIES,
         RUN_ERRORS,
         RUN_LATENCY,
+        RUN_SERVER_TIME,
         RUN_JOULES,
         RUN_NET_JOULES,
     ),

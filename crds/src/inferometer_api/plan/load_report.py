@@ -42,8 +42,8 @@ class LoadReport(Document):
 def report_within(report: LoadReport, limit_bytes: int = TERMINATION_MESSAGE_BYTES) -> bytes:
     """Return a report as JSON of at most so many bytes (2,048 or more), leaving out what it must.
 
-    Cautions go first, then reasons, percentiles but the 99th, the end of a long message, and last
-    the scenarios that no longer fit; `omitted` names what went.
+    Cautions go first, then reasons, percentiles but the 99th with the servers' times, the end of a
+    long message, and last the scenarios that no longer fit; `omitted` names what went.
     """
     shortened = report
     for shortened in _ever_shorter(report):
@@ -71,7 +71,9 @@ def _ever_shorter(report: LoadReport) -> Iterator[LoadReport]:
             report = _without(report, what, scenarios=cut)
             yield report
     if report.scenarios:
-        absent = dict.fromkeys(("p50_microseconds", "p90_microseconds", "p999_microseconds"))
+        absent = dict.fromkeys(
+            ("p50_microseconds", "p90_microseconds", "p999_microseconds", "server_time")
+        )
         cut = [each.model_copy(update=absent) for each in report.scenarios]
         report = _without(report, "percentiles", scenarios=cut)
         yield report

@@ -403,6 +403,26 @@ class WorkerShare(Document):
     """Why it was lost: a phrase without a period."""
 
 
+class ServerTime(Document):
+    """Where the servers spent the time of their requests: means per request within the window.
+
+    It is the difference of their statistics (the protocol's statistics extension) at its edges.
+    """
+
+    requests: Count
+    """Requests that the servers answered between the edges, from all clients."""
+    executions: Count
+    """Runs of the model: fewer than the requests if the server joins them."""
+    queue_nanoseconds: Count
+    """Waiting for the model."""
+    compute_input_nanoseconds: Count
+    """Reading, joining and copying inputs."""
+    compute_infer_nanoseconds: Count
+    """Running the model."""
+    compute_output_nanoseconds: Count
+    """Copying and writing outputs."""
+
+
 class Step(Document):
     """One measurement at one setting: a whole scenario, or one of its batch sizes or probes."""
 
@@ -445,6 +465,8 @@ reply. Absent if no query was answered."""
 loops. For a fleet, times below half a second may be missing."""
     service_time: Distribution | None = None
     """Time from the send to the whole reply, in open loops."""
+    server_time: ServerTime | None = None
+    """Absent if a server lacks the statistics extension or was restarted within the window."""
     dispatch_lag: Distribution | None = None
     """Time from the scheduled time until the load generator handled the query."""
     windows: list[Window] = Field(default_factory=list)

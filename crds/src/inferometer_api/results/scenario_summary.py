@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from inferometer_api.results.result import ScenarioResult, Step, nanoseconds_at
-from inferometer_api.status.run_status import ScenarioSummary
+from inferometer_api.results.result import ScenarioResult, ServerTime, Step, nanoseconds_at
+from inferometer_api.status.run_status import ScenarioSummary, ServerTimeSummary
 
 _MOST_MESSAGES = 16
 
@@ -63,10 +63,22 @@ def _figures(step: Step) -> dict[str, object]:
         "p90_microseconds": _microseconds(step, 90.0),
         "p99_microseconds": _microseconds(step, 99.0),
         "p999_microseconds": _microseconds(step, 99.9),
+        "server_time": _server_time(step.server_time),
         "microjoules_per_inference": step.energy.microjoules_per_inference,
         "net_microjoules_per_inference": step.energy.net_microjoules_per_inference,
         "energy_attribution": step.energy.attribution,
     }
+
+
+def _server_time(spent: ServerTime | None) -> ServerTimeSummary | None:
+    if spent is None:
+        return None
+    return ServerTimeSummary(
+        queue_microseconds=round(spent.queue_nanoseconds / 1000),
+        compute_input_microseconds=round(spent.compute_input_nanoseconds / 1000),
+        compute_infer_microseconds=round(spent.compute_infer_nanoseconds / 1000),
+        compute_output_microseconds=round(spent.compute_output_nanoseconds / 1000),
+    )
 
 
 def _microseconds(step: Step, percentile: float) -> int | None:

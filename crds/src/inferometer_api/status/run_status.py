@@ -74,6 +74,22 @@ is none, and if the run did not complete."""
     """Nodes of the servers; if there are many, the first and how many more."""
 
 
+class ServerTimeSummary(Document):
+    """Where the servers spent the time of their requests: means per request within the window."""
+
+    queue_microseconds: Count
+    """Waiting for the model, in us."""
+
+    compute_input_microseconds: Count
+    """Reading, joining and copying inputs, in us."""
+
+    compute_infer_microseconds: Count
+    """Running the model, in us."""
+
+    compute_output_microseconds: Count
+    """Copying and writing outputs, in us."""
+
+
 class ScenarioSummary(Document):
     """Figures and verdict of one scenario."""
 
@@ -133,6 +149,10 @@ there is one step, or if no step stands for the scenario."""
 
     p999_microseconds: Count | None = None
     """99.9th percentile of the latency, in us."""
+
+    server_time: ServerTimeSummary | None = None
+    """Where the servers spent the time of the step's requests. Absent if a server lacks the \
+statistics extension."""
 
     microjoules_per_inference: Count | None = None
     """Energy per inference (sample) in uJ, including idle power."""

@@ -22,6 +22,7 @@ from inferometer_loadgen.run.environment import fell_back
 from inferometer_loadgen.run.executor import CUTS_SHORT, RunContext, ScenarioRepeat, StepEnd
 from inferometer_loadgen.run.load_step import EndOnInterruption, LoadStepRunner
 from inferometer_loadgen.run.other_load import scope_of
+from inferometer_loadgen.run.server_sampling import ServerSampling
 from inferometer_loadgen.run.step_telemetry import RunTelemetry
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.knee import find_knee
@@ -45,9 +46,11 @@ async def open_load_executor(run: RunContext) -> AsyncIterator["LoadExecutor"]:
         if fleet is not None:
             await fleet.wait_for_workers(run.progress.gathering)
         telemetry = RunTelemetry(run.plan)
+        executor = LoadExecutor(run, fleet, telemetry)
         try:
-            yield LoadExecutor(run, fleet, telemetry)
+            yield executor
         finally:
+            await executor.close()
             await telemetry.close()
 
 
@@ -60,6 +63,12 @@ class LoadExecutor:
         self._telemetry = telemetry
         self._descriptions: Sequence[ServerDescription] = ()
         self._steps: LoadStepRunner | None = None
+        self._sampling: ServerSampling | None = None
+
+    async def close(self) -> None:
+        """Close the connections over which the servers' statistics are read."""
+        if self._sampling is not None:
+            await self._sampling.close()
 
     async def prepare(
         self, descriptions: Sequence[ServerDescription], repeats: Sequence[ScenarioRepeat]
@@ -78,10 +87,14 @@ class LoadExecutor:
                 if note is not None:
                     notes[note] = None
         self._descriptions = descriptions
+        self._sampling = ServerSampling(run.servers, descriptions)
+        # The first connects and imports what later samples need.
+        await self._sampling.sample()
         self._steps = LoadStepRunner(
             drivers=self._drivers(first, inputs),
             server_process_ids=run.plan.server_process_ids,
             telemetry=self._telemetry,
+            sampling=self._sampling,
             progress=run.progress,
             observers=[run.live, run.progress, EndOnInterruption(run.interruption)],
             other_load=scope_of(run.plan, colocated=self._is_colocated()),

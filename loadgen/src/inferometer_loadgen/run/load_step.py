@@ -18,6 +18,7 @@ from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
 from inferometer_loadgen.run.executor import Interruption
 from inferometer_loadgen.run.other_load import OtherLoadScope, OtherLoadWatch, other_loads
 from inferometer_loadgen.run.resource_usage import ResourceUsage
+from inferometer_loadgen.run.server_sampling import ServerSampling
 from inferometer_loadgen.run.step_controller import StepController
 from inferometer_loadgen.run.step_result import Metered, Span, summarize, unanswered
 from inferometer_loadgen.run.step_telemetry import RunTelemetry
@@ -45,6 +46,7 @@ class LoadStepRunner:
     drivers: DriverFactory
     server_process_ids: Sequence[int]
     telemetry: RunTelemetry
+    sampling: ServerSampling
     progress: ProgressReporter
     observers: Sequence[StepObserver]
     """Observers of every step, besides those that it makes for each."""
@@ -55,11 +57,21 @@ class LoadStepRunner:
         driver = await self.drivers.prepare(scenario, plan)
         controller = StepController(driver, plan)
         telemetry = self.telemetry.step(is_probe=plan.is_probe)
+        server = self.sampling.step()
         window = _WindowRecord(driver.recorder)
         usage = ResourceUsage(self.server_process_ids, driver.client)
         others = OtherLoadWatch(self.other_load)
         observers = _Observers(
-            [*self.observers, _GarbageFreeze(), controller, telemetry, window, usage, others]
+            [
+                *self.observers,
+                _GarbageFreeze(),
+                controller,
+                telemetry,
+                server,
+                window,
+                usage,
+                others,
+            ]
         )
         driver.observer = observers
         try:
@@ -71,6 +83,7 @@ class LoadStepRunner:
                 used, other_load = usage.totals(), others.total()
                 # An interrupt from here on ends a step that is over: its figures are kept.
                 await telemetry.settled()
+                spent = await server.time()
         finally:
             await driver.close()
         if not window.started_at:
@@ -81,7 +94,7 @@ class LoadStepRunner:
             tallied,
             _span(driver, window.started_at),
             used,
-            Metered(telemetry.terms, telemetry.windows(driver.window_ns), window.answered),
+            Metered(telemetry.terms, telemetry.windows(driver.window_ns), window.answered, spent),
             end=end,
             reconnects=driver.reconnects,
             open_loop=driver.open_loop,

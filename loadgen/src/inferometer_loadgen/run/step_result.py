@@ -11,6 +11,7 @@ from inferometer_api.results.result import (
     EarlyStopping,
     ErrorExample,
     NodeTelemetry,
+    ServerTime,
     Step,
     UsageSample,
     WorkerShare,
@@ -54,12 +55,13 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """What the agents of the servers' nodes reported around the window."""
+    """What the servers and the agents of their nodes reported around the window."""
 
     terms: EnergyTerms
     windows: Sequence[NodeWindow]
     answered: int
     """Queries answered between the window's edges, whenever they were due."""
+    server_time: ServerTime | None = None
 
     def nodes(self) -> list[NodeTelemetry]:
         """Return the telemetry of each node for the result document."""
@@ -101,6 +103,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         achieved_samples_per_second=achieved * plan.batch_size,
         latency=tallied.latency.distribution(),
         longest_silence_nanoseconds=span.longest_silence_ns,
+        server_time=metered.server_time,
         service_time=tallied.service_time.distribution() if open_loop else None,
         dispatch_lag=tallied.dispatch_lag.distribution() if open_loop else None,
         windows=tallied.windows.report(open_loop=open_loop),

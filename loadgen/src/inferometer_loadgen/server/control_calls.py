@@ -78,6 +78,9 @@ class ControlClient(Protocol):
     async def model_config(self) -> Any:
         """Return the model's configuration, as JSON values or a message of protobuf."""
 
+    async def model_statistics(self) -> Any:
+        """Return the model's statistics as JSON values."""
+
     async def close(self) -> None:
         """Close the connection."""
 

@@ -15,6 +15,7 @@ from inferometer_loadgen.server.control_calls import (
     AnswerKind,
     CallError,
     ControlClient,
+    RedirectedError,
 )
 from inferometer_loadgen.server.documents import (
     ServerDocument,
@@ -34,6 +35,8 @@ from inferometer_loadgen.server.refusals import (
 )
 
 _FAULTS = (CallError, OSError, TimeoutError)
+_STATISTICS_SECONDS = 2.0
+"""How long the statistics may take at the end of a window, before the next step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,13 @@ class ControlPlane:
     async def settings(self) -> dict[str, str]:
         """Return the settings in the model's configuration; empty if it cannot be read."""
         return settings_of(await self._config())
+
+    async def statistics(self) -> Any:
+        """Return the statistics of the model as JSON values; None if they cannot be read."""
+        with suppress(*_FAULTS, RedirectedError):
+            async with asyncio.timeout(_STATISTICS_SECONDS):
+                return await self._client.model_statistics()
+        return None
 
     async def close(self) -> None:
         """Close the connection."""

@@ -109,6 +109,11 @@ class GrpcControlClient:
         """Return the model's configuration as a message."""
         return await _call("ModelConfig", self._client.get_model_config(*self._model))
 
+    async def model_statistics(self) -> Any:
+        """Return the model's statistics as JSON values."""
+        call = self._client.get_inference_statistics(*self._model, as_json=True)
+        return await _call("ModelStatistics", call)
+
     async def close(self) -> None:
         """Close the connection."""
         await self._client.close()

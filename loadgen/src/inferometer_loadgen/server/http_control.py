@@ -81,6 +81,10 @@ class HttpControlClient:
         """Return the model's configuration as JSON values."""
         return await self._document(f"{self._model}/config")
 
+    async def model_statistics(self) -> Any:
+        """Return the model's statistics as JSON values."""
+        return await self._document(f"{self._model}/stats")
+
     async def close(self) -> None:
         """Close the connection."""
         await self._session.close()

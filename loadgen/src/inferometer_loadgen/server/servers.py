@@ -89,6 +89,10 @@ class Servers:
         finally:
             await control.close()
 
+    def controls(self) -> list[ControlPlane]:
+        """Return a control plane of each server; the caller closes them."""
+        return [self._control(endpoint) for endpoint in self.endpoints]
+
     def _control(self, endpoint: ServerEndpoint) -> ControlPlane:
         plan = self._plan
         return ControlPlane(

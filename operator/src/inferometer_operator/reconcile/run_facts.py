@@ -12,7 +12,13 @@ from pydantic import ValidationError
 from inferometer_api.document import API_VERSION
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.status.run_status import ConditionType, Phase, RunStatus, ScenarioSummary
+from inferometer_api.status.run_status import (
+    ConditionType,
+    Phase,
+    RunStatus,
+    ScenarioSummary,
+    ServerTimeSummary,
+)
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile.conditions import find_condition, is_true, read_status
 from inferometer_operator.reconcile.observed import Json
@@ -32,6 +38,8 @@ class ScenarioFacts:
     queries_per_second: float | None
     latency_seconds: tuple[tuple[str, float], ...]
     """By percentile: "50", "90", "99", "99.9"."""
+    server_seconds: tuple[tuple[str, float], ...]
+    """By part of a request: "queue", "compute_input", "compute_infer", "compute_output"."""
     joules: float | None
     net_joules: float | None
     attribution: str
@@ -152,9 +160,21 @@ def _scenario(summary: ScenarioSummary) -> ScenarioFacts:
         errors=summary.errors,
         queries_per_second=_of(summary.achieved_milli_qps, 1e3),
         latency_seconds=tuple((name, us / 1e6) for name, us in latencies if us is not None),
+        server_seconds=_server_seconds(summary.server_time),
         joules=_of(summary.microjoules_per_inference, 1e6),
         net_joules=_of(summary.net_microjoules_per_inference, 1e6),
         attribution=summary.energy_attribution or "",
+    )
+
+
+def _server_seconds(spent: ServerTimeSummary | None) -> tuple[tuple[str, float], ...]:
+    if spent is None:
+        return ()
+    return (
+        ("queue", spent.queue_microseconds / 1e6),
+        ("compute_input", spent.compute_input_microseconds / 1e6),
+        ("compute_infer", spent.compute_infer_microseconds / 1e6),
+        ("compute_output", spent.compute_output_microseconds / 1e6),
     )
 
 

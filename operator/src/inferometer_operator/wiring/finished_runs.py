@@ -19,6 +19,7 @@ from inferometer_api.metrics.definitions import (
     RUN_NET_JOULES,
     RUN_QPS,
     RUN_QUERIES,
+    RUN_SERVER_TIME,
     RUN_STARTED,
     RUN_VALID,
     Metric,
@@ -62,6 +63,7 @@ _OF_SCENARIOS: tuple[tuple[Metric, Callable[[ScenarioFacts], list[_Sample]]], ..
     (RUN_QUERIES, lambda each: [((), each.queries)]),
     (RUN_ERRORS, lambda each: [((), each.errors)]),
     (RUN_LATENCY, lambda each: [((name,), seconds) for name, seconds in each.latency_seconds]),
+    (RUN_SERVER_TIME, lambda each: [((part,), seconds) for part, seconds in each.server_seconds]),
     (RUN_JOULES, lambda each: [((each.attribution,), each.joules)]),
     (RUN_NET_JOULES, lambda each: [((each.attribution,), each.net_joules)]),
 )

@@ -24,6 +24,7 @@ from inferometer_results.wording.search import (
     figure_texts,
     figures_shown,
 )
+from inferometer_results.wording.server_time import server_parts
 
 _MANY_COLUMNS = 11
 _DISTRIBUTIONS = (
@@ -164,7 +165,10 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def percentile_table(result: ScenarioResult) -> Table:
-    """Return every percentile of every distribution of a scenario, with its bounds."""
+    """Return every percentile of every distribution of a scenario, with its bounds.
+
+    Of the time in the servers only the means are known.
+    """
     found = [
         (" ".join(part for part in (step.label, name) if part), getattr(step, field))
         for step in result.steps
@@ -187,7 +191,20 @@ def percentile_table(result: ScenarioResult) -> Table:
                 FigureCell(unit.text(summary.max_nanoseconds)),
             )
         )
+    rows += [row for step in result.steps for row in _server_rows(step, len(percentiles))]
     return Table(headings, tuple(rows))
+
+
+def _server_rows(step: Step, percentile_count: int) -> Iterator[tuple[FigureCell, ...]]:
+    """Yield a row for each part of the time that the servers spent on a request."""
+    spent = step.server_time
+    if spent is None:
+        return
+    for name, nanoseconds in server_parts(spent).items():
+        unit = time_unit([nanoseconds])
+        shown = " ".join(part for part in (step.label, f"server: {name}") if part)
+        cells = (f"{shown} ({unit.name})", f"{spent.requests:,}", DASH, unit.text(nanoseconds))
+        yield tuple(FigureCell(text) for text in (*cells, *[DASH] * (percentile_count + 1)))
 
 
 def repeat_table(repeated: RepeatSummary | None) -> Table:
