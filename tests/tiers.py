@@ -64,7 +64,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/cluster/test_fleet_nodes.py",
         "tests/cluster/test_agent_chart_nodes.py",
     ),
-    "results": ("tests/local/test_results_*.py",),
     "dashboards": (
         "tests/cluster/test_dashboards.py",
         "tests/cluster/test_prometheus.py",
@@ -98,7 +97,6 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "cli/src/inferometer_cli/preflight/*": ("nodes",),
     "cli/src/inferometer_cli/local/prometheus_targets.py": ("dashboards",),
     "results/*": ("local", "packaging"),
-    "results/src/inferometer_results/store/*": ("results",),
     "grafana/*": ("dashboards",),
     "helm/inferometer/*": ("operator", "nodes", "dashboards"),
     "helm/inferometer-agent/*": ("nodes", "dashboards"),

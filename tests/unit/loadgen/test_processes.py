@@ -60,6 +60,7 @@ def a_proc(root: Path) -> Path:
         (11, "python3.11", "python3.11\0-m\0http.server\0"),
         (12, "make) x", "make\0all\0"),
         (13, "bash", "bash\0-c\0secret\0"),
+        (14, "python3", ""),  # ended before its command line was read
     ]
     for pid, name, words in rows:
         (root / str(pid)).mkdir()
@@ -88,7 +89,7 @@ def test_names_show_scripts_and_no_other_arguments(tmp_path: Path) -> None:
     """An interpreter is named with its script or module; arguments may be secrets."""
     proc = a_proc(tmp_path)
     before = read_machine(proc)
-    for pid in (10, 11, 12, 13):
+    for pid in (10, 11, 12, 13, 14):
         path = proc / str(pid) / "stat"
         path.write_text(path.read_text().replace(" 0 3 0 20", f" {pid * 100} 3 0 20"))
     after = read_machine(proc)
@@ -98,6 +99,7 @@ def test_names_show_scripts_and_no_other_arguments(tmp_path: Path) -> None:
     later = MachineSnapshot(moment, after.cpu_count, after.busy, after.processes)
     found = other_load(before, later, {1}, proc)
     assert [each.name for each in found.processes] == [
+        "python3",
         "bash",
         "make) x",
         "python3.11 http.server",
