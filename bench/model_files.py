@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from inferometer_api.results.result import Tensor
+from inferometer_fetch.built_in import write_model
 from inferometer_models import zoo
 
 FloatArray = NDArray[np.float32]
@@ -57,19 +58,23 @@ class Measurand:
         return replace(self, input=sized, shape=(1, 3, pixels, pixels))
 
     def write(self, folder: Path) -> Path:
-        """Write the model's ONNX file into a folder and return its path."""
+        """Write the model into a folder, with its weights if it is of the zoo; return its path."""
         path = folder / f"{self.name}.onnx"
-        path.write_bytes(_MADE[self.name]() if self.name in _MADE else self._of_the_zoo())
+        if self.name in _MADE:
+            path.write_bytes(_MADE[self.name]())
+        else:
+            self._write_of_the_zoo(path)
         return path
 
-    def _of_the_zoo(self) -> bytes:
-        model = onnx.load_model_from_string(zoo.read_onnx(f"{self.task}/{self.name}"))
+    def _write_of_the_zoo(self, path: Path) -> None:
+        write_model(zoo.entry(f"{self.task}/{self.name}"), path)
+        model = onnx.load_model(path, load_external_data=False)
         for dimension, size in zip(
             model.graph.input[0].type.tensor_type.shape.dim, self.input.shape, strict=True
         ):
             if size > 0:
                 dimension.dim_value = size
-        return model.SerializeToString()
+        path.write_bytes(model.SerializeToString())
 
 
 def seeded_image(shape: tuple[int, ...]) -> FloatArray:

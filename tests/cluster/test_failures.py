@@ -98,14 +98,14 @@ FAULTS = (
         "out-of-memory",
         "OutOfMemory",
         "64Mi",
-        _model("zoo://classification/vit_base_patch16_224")
+        _model("zoo://classification/resnet50")
         | _server(resources={"cpu": "100m", "memory": "64Mi"}),
     ),
     Fault(
         "never-ready",
         "ServerNotReady",
         "readyDeadlineSeconds",
-        _model("zoo://classification/vit_base_patch16_224")
+        _model("zoo://classification/mobilenet_v2")
         | _server(resources={"cpu": "20m", "memory": "2Gi"}, readyDeadlineSeconds=4),
     ),
     Fault("clash", "NameClash", "clash-server", _server()),

@@ -1,6 +1,7 @@
 """The zoo's graphs, and those that its tool makes, run."""
 
 import csv
+import hashlib
 import io
 import lzma
 import re
@@ -9,24 +10,19 @@ import sys
 from importlib import resources
 from pathlib import Path
 
-import numpy as np
 import onnx
-import onnxruntime  # type: ignore[import-untyped]  # ships neither types nor stubs
 import pytest
 
 from inferometer_models import zoo
-from inferometer_models.describe import UnfitModelError, compress, describe
+from inferometer_models.calibrate import index_text
+from inferometer_models.calibrate import main as calibrate_main
+from inferometer_models.calibration import Calibration
+from inferometer_models.describe import compress, describe
+from inferometer_models.errors import UnfitModelError
 from inferometer_models.light import light
 from inferometer_models.lighten import main
+from inferometer_models.weights import read_draws
 from support.full_graphs import convolutional, with_weights
-
-five_families = [
-    "classification/squeezenet1_1",
-    "detection/ssdlite320_mobilenet_v3_large",
-    "text/minilm_l6",
-    "audio/wav2vec2_base",
-    "segmentation/lraspp_mobilenet_v3_large",
-]
 
 
 def _row(name: str) -> dict[str, str]:
@@ -36,30 +32,38 @@ def _row(name: str) -> dict[str, str]:
     return next(row for row in rows if f"{row['task']}/{row['name']}" == name)
 
 
-@pytest.mark.parametrize("name", five_families)
-def test_a_family_runs_with_random_inputs(name: str) -> None:
-    """A model of the family gives an output of the index's datatype and shape."""
+@pytest.mark.parametrize(
+    "name",
+    [
+        "classification/squeezenet1_1",
+        "detection/ssdlite320_mobilenet_v3_large",
+        "text/minilm_l6",
+        "text/gpt2",
+    ],
+)
+def test_calibrating_again_changes_nothing(name: str, tmp_path: Path) -> None:
+    """The command finds the packaged weights anew, and writes the very graph and row.
+
+    Another processor may round a deviation to another third digit, so scales are compared with
+    1 % of tolerance.
+    """
     entry = zoo.entry(name)
-    session = onnxruntime.InferenceSession(zoo.read_onnx(name), providers=["CPUExecutionProvider"])
-    shape = (2, *(int(dim) for dim in entry.input_shape[1:]))
-    random = np.random.default_rng(1)
-    sample = (
-        random.integers(0, 30_000, shape)
-        if entry.input_datatype == "INT64"
-        else random.standard_normal(shape, dtype=np.float32)
-    )
-    (output,) = session.run(["output"], {"input": sample})
-    assert output.dtype == np.float32
-    assert entry.output_datatype == "FP32"
-    assert output.shape == (2, *entry.output_shape[1:])
-
-
-@pytest.mark.parametrize("name", [*five_families[:3], "text/gpt2"])
-def test_the_tool_prints_the_row_that_the_index_has(name: str) -> None:
-    """Describing a packaged graph anew, open or fixed batch, gives its very row."""
-    content = zoo.read_onnx(name)
-    onnx.checker.check_model(content)
-    assert describe(content, name, zoo.entry(name).origin) == _row(name)
+    (tmp_path / entry.task).mkdir()
+    (tmp_path / "index.csv").write_text(index_text([_row(name)]), encoding="utf-8")
+    assert calibrate_main([name, "--graphs", str(tmp_path)]) == 0
+    (row,) = csv.DictReader((tmp_path / "index.csv").read_text(encoding="utf-8").splitlines())
+    packed = (tmp_path / f"{name}.onnx.xz").read_bytes()
+    content = lzma.decompress(packed)
+    assert (len(packed), len(content)) == (int(row["xz_bytes"]), int(row["onnx_bytes"]))
+    assert hashlib.sha256(content).hexdigest() == row["sha256"]
+    varying = {"weights", "sha256", "weights_sha256", "xz_bytes"}
+    assert {key: row[key] for key in row.keys() - varying} == {
+        key: value for key, value in _row(name).items() if key not in varying
+    }
+    for found, packaged in zip(read_draws(row["weights"]), read_draws(entry.weights), strict=True):
+        assert found.count == packaged.count
+        assert found.centre == pytest.approx(packaged.centre, rel=0.01, abs=1e-3)
+        assert found.spread == pytest.approx(packaged.spread, rel=0.01)
 
 
 def test_a_full_graph_is_made_light_from_the_command_line(tmp_path: Path) -> None:
@@ -74,25 +78,14 @@ def test_a_full_graph_is_made_light_from_the_command_line(tmp_path: Path) -> Non
     )
     (printed,) = csv.DictReader(io.StringIO(done.stdout), zoo.INDEX_COLUMNS)
     content = lzma.decompress(made.read_bytes())
-    assert printed == describe(content, "classification/tiny", "the tests, Apache-2.0")
+    assert hashlib.sha256(content).hexdigest() == printed["sha256"]
+    assert printed["name"] == "tiny"
+    assert printed["task"] == "classification"
+    assert printed["origin"] == "the tests, Apache-2.0"
     assert printed["output_shape"] == "batchx10"
     assert printed["operators"] == "4"
     assert int(printed["xz_bytes"]) == made.stat().st_size < full.stat().st_size / 10
     assert done.stderr == ""
-
-
-def test_a_light_graph_gives_outputs_like_the_full_one() -> None:
-    """Full and light take the same input and give finite outputs of the same shape."""
-    full = convolutional()
-    sample = np.random.default_rng(2).standard_normal((3, 3, 8, 8), dtype=np.float32)
-    outputs = [
-        onnxruntime.InferenceSession(
-            model.SerializeToString(), providers=["CPUExecutionProvider"]
-        ).run(None, {"input": sample})[0]
-        for model in (full, light(full))
-    ]
-    assert [output.shape for output in outputs] == [(3, 10), (3, 10)]
-    assert np.isfinite(outputs[1]).all()
 
 
 def test_weights_in_an_external_file_are_read(tmp_path: Path) -> None:
@@ -109,7 +102,7 @@ def test_check_reports_the_same_structure(
     """Full and light compared end 0 with the operators counted."""
     full, made = tmp_path / "full.onnx", tmp_path / "tiny.onnx.xz"
     onnx.save(convolutional(), full)
-    made.write_bytes(compress(light(convolutional()).SerializeToString()))
+    made.write_bytes(compress(light(convolutional(), "tiny.onnx.data").SerializeToString()))
     assert main([str(full), str(made), "--check"]) == 0
     stdout = capsys.readouterr().out
     assert stdout == "The same structure: 4 operators (1 Conv, 1 Relu, 1 Flatten, 1 Gemm).\n"
@@ -166,4 +159,4 @@ def test_a_graph_that_the_zoo_cannot_hold_is_named() -> None:
         (broken, "cannot run the graph on zeros of the shape 1x4x8x8"),
     ):
         with pytest.raises(UnfitModelError, match=message):
-            describe(model.SerializeToString(), "classification/odd", "")
+            describe(model, Calibration((), 0, 0, {}), "classification/odd", "")

@@ -76,15 +76,20 @@ def test_a_disk_that_fills_while_measuring_loses_no_result(tmp_path: Path) -> No
 
 
 def test_a_full_disk_for_the_model_is_reported(tmp_path: Path) -> None:
-    """A model that cannot be written for want of room is a failure in one sentence."""
-    with _disk(tmp_path / "temporary", "8k"):
-        run = done(tmp_path, CALM, spec={"model": {"uri": "zoo://classification/squeezenet1_1"}})
+    """A model that cannot be written for want of room is a failure in one sentence.
+
+    Nothing half-written is left, and with room the next run succeeds.
+    """
+    spec = {"model": {"uri": "zoo://classification/squeezenet1_1"}}
+    with _disk(tmp_path / "caches", "2m"):
+        env = {"XDG_CACHE_HOME": str(tmp_path / "caches")}
+        run = done(tmp_path, CALM, spec=spec, env=env)
+        left = [each for each in (tmp_path / "caches").rglob("*.onnx*") if each.is_file()]
     assert run.ended.code == 1
-    assert "No space left on device" in run.ended.sentence
-    assert (
-        "\n"
-        not in run.ended.sentence.removesuffix(
-            "Nothing was measured, so no result was written."
-        ).strip()
-    )
+    assert left == []
+    (sentence,) = [line for line in run.ended.sentence.splitlines() if "Cannot write" in line]
+    assert "zoo://classification/squeezenet1_1 (5 MB)" in sentence
+    assert "No space left on device. Make room there, or set XDG_CACHE_HOME" in sentence
     assert "Traceback" not in run.ended.stderr
+    again = done(tmp_path, CALM, spec=spec, env={"XDG_CACHE_HOME": str(tmp_path / "caches")})
+    assert again.outcome == ("Complete", "Measured")

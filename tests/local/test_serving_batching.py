@@ -22,6 +22,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no typ
     np_to_triton_dtype,
 )
 
+from inferometer_fetch.built_in import write_model
 from inferometer_models import zoo
 from support import onnx_models
 from support.serving_process import (
@@ -29,7 +30,7 @@ from support.serving_process import (
     serving,
     started,
 )
-from support.waiting import DEADLINE_SECONDS, result_of, wait_until
+from support.waiting import DEADLINE_SECONDS, wait_until
 
 FOREVER = ("--max-delay-microseconds", "60000000")
 FLAVOURS = {"http": over_http, "grpc": over_grpc}
@@ -81,7 +82,7 @@ def test_requests_of_both_protocols_share_a_batch_and_get_their_own_answers(tmp_
             for at, array in enumerate(arrays)
         ]
         for array, answer in zip(arrays, answers, strict=True):
-            np.testing.assert_array_equal(result_of(answer, "the answer").as_numpy("y"), array)
+            np.testing.assert_array_equal(answer.result(DEADLINE_SECONDS).as_numpy("y"), array)
         statistics = _statistics(server)
     assert statistics["inference_count"] == sum(sizes)
     assert statistics["execution_count"] == 1
@@ -96,7 +97,7 @@ def test_texts_are_joined_too(tmp_path: Path) -> None:
     with serving(path, "--max-batch-size", "4", *FOREVER) as server, ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(_infer, server, "http", array) for array in arrays]
         for array, answer in zip(arrays, answers, strict=True):
-            found = result_of(answer, "the answer").as_numpy("y")
+            found = answer.result(DEADLINE_SECONDS).as_numpy("y")
             assert [each.decode() for each in found.flat] == list(array.flat)
         assert _statistics(server)["execution_count"] == 1
 
@@ -120,7 +121,7 @@ def test_only_what_is_alike_is_joined(tmp_path: Path) -> None:
                     (array, pool.submit(_infer, server, protocol, array, name="image", **more))
                 )
         for array, answer in answers:
-            found = result_of(answer, "the answer").as_numpy("mean")
+            found = answer.result(DEADLINE_SECONDS).as_numpy("mean")
             np.testing.assert_array_equal(found, array[:, :, :1, :1])
         statistics = _statistics(server)
     assert (statistics["inference_count"], statistics["execution_count"]) == (6, 3)
@@ -166,9 +167,9 @@ def test_a_request_at_fault_fails_alone(tmp_path: Path) -> None:
         for rows, answer in zip(sent, answers, strict=True):
             if rows == [99]:
                 with pytest.raises(InferenceServerException, match="out of"):
-                    result_of(answer, "the answer")
+                    answer.result(DEADLINE_SECONDS)
                 continue
-            found = result_of(answer, "the answer").as_numpy("y")
+            found = answer.result(DEADLINE_SECONDS).as_numpy("y")
             np.testing.assert_array_equal(found, [[10 * each, 10 * each + 1] for each in rows])
         statistics = _statistics(server)["inference_stats"]
     assert (statistics["success"]["count"], statistics["fail"]["count"]) == (3, 1)
@@ -196,7 +197,7 @@ def test_a_client_that_left_takes_no_room(tmp_path: Path, protocol: str) -> None
             call.cancel()
         wait_until(lambda: _pending(server) == 0, "the end of the request")
         for answer in [pool.submit(_infer, server, "http", array) for _ in range(2)]:
-            np.testing.assert_array_equal(result_of(answer, "the answer").as_numpy("y"), array)
+            np.testing.assert_array_equal(answer.result(DEADLINE_SECONDS).as_numpy("y"), array)
         assert _statistics(server)["inference_count"] == 2
 
 
@@ -271,14 +272,13 @@ def test_what_waits_for_company_is_answered_as_the_server_ends(tmp_path: Path) -
         answer = pool.submit(_infer, server, "http", array)
         wait_until(lambda: _pending(server) == 1, "the request")
         server.signal(signal.SIGTERM)
-        np.testing.assert_array_equal(result_of(answer, "the answer").as_numpy("y"), array)
+        np.testing.assert_array_equal(answer.result(DEADLINE_SECONDS).as_numpy("y"), array)
         assert server.exit_code() == 0
 
 
 def test_joined_answers_are_those_of_single_requests(tmp_path: Path) -> None:
     """A zoo model answers joined requests as it answers each alone, within rounding."""
-    path = tmp_path / "m.onnx"
-    path.write_bytes(zoo.read_onnx("classification/squeezenet1_1"))
+    path = write_model(zoo.entry("classification/squeezenet1_1"), tmp_path / "m.onnx")
     random = np.random.default_rng(1)
     arrays = [random.random((1, 3, 224, 224), np.float32) for _ in range(4)]
     with serving(path) as server:
@@ -288,7 +288,7 @@ def test_joined_answers_are_those_of_single_requests(tmp_path: Path) -> None:
             pool.submit(_infer, server, ("http", "grpc")[at % 2], array, name="input")
             for at, array in enumerate(arrays)
         ]
-        joined = [result_of(answer, "the answer") for answer in answers]
+        joined = [answer.result(DEADLINE_SECONDS) for answer in answers]
         assert _statistics(server)["execution_count"] == 1
     for single, one in zip(alone, joined, strict=True):
         np.testing.assert_allclose(

@@ -77,14 +77,16 @@ def _promise(found: Noise) -> str:
 
 
 def _explanations(found: Noise) -> Iterator[str]:
+    yield (
+        "Varies by: the standard deviation from run to run. Within a window: half the width of the "
+        "95 % bounds of one run."
+    )
     judged = next((each for each in found.spreads if each.name == found.judged), None)
-    if judged is not None and judged.window:
-        times = judged.variation / judged.window
-        if times > 1:
-            yield (
-                f"The bounds of one window (±{percent(judged.window)}) miss most of it: from run "
-                f"to run the {judged.name} varies by {percent(judged.variation)}."
-            )
+    if judged is not None and judged.window and judged.variation > judged.window:
+        yield (
+            f"The {judged.name} varies by {percent(judged.variation)} from run to run, which "
+            f"bounds of one window (±{percent(judged.window)}) do not cover."
+        )
     small = [each for each in found.needed if each.margin < DEFAULT_MARGIN]
     for each in small:
         yield (

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from inferometer_api.spec.address import INPUTS_FILE, trace_file
+from inferometer_fetch.built_in import zoo_cache
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.fetched_model import FetchedModel
 from inferometer_fetch.model import MAX_MODEL_BYTES, fetch_model
@@ -113,6 +114,7 @@ def _fetch_model(options: argparse.Namespace) -> FetchedModel:
         sources=options.sources,
         file_name=options.file_name,
         is_copied=options.copy_model,
+        cache=zoo_cache() if options.zoo_cache else None,
     )
 
 
@@ -211,6 +213,12 @@ def _parser() -> argparse.ArgumentParser:
         "--copy-model",
         action="store_true",
         help="Copy a model from file: or pvc:// too, instead of leaving it where it is.",
+    )
+    parser.add_argument(
+        "--zoo-cache",
+        action="store_true",
+        help="Keep models from zoo:// in $XDG_CACHE_HOME/inferometer/zoo, where later runs find "
+        "them, instead of writing them to --destination.",
     )
     for flag, limit, text in _LIMITS:
         parser.add_argument(flag, default=limit, type=int, metavar="BYTES", help=text)

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from inferometer_api.spec.address import Address, AddressError, address
 from inferometer_api.spec.zoo_address import UnknownModelError, zoo_name
+from inferometer_fetch.built_in import cached_model, write_model
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.fetched_model import FetchedModel, GraphInput
 from inferometer_fetch.mounts import mounted_file
@@ -21,10 +22,10 @@ from inferometer_fetch.transfer import (
     file_chunks,
     path_below,
     transfer_to_file,
-    write_atomically,
 )
 from inferometer_models import zoo
 from inferometer_models.errors import ModelRefusedError
+from inferometer_models.zoo import ZooEntry
 
 MAX_MODEL_BYTES = 8 << 30
 """The largest model taken by default, external data included."""
@@ -48,25 +49,31 @@ def fetch_model(  # noqa: PLR0913 - each is one fact of the request, and named
     sources: Path | None = None,
     file_name: str | None = None,
     is_copied: bool = False,
+    cache: Path | None = None,
 ) -> FetchedModel:
     """Fetch the model at `uri`; return it as a file on this machine.
 
     Models from zoo://, https:// and s3:// are written into the folder `destination`, as the path
-    `file_name` in it if that is given. Models from file: and pvc:// stay where they are unless
-    `is_copied`: a relative file: path starts in the folder `relative_to`, and claims are below the
-    folder `sources`.
+    `file_name` in it if that is given. Models from file: and pvc://, and those from zoo:// if there
+    is a `cache` of them, stay where they are unless `is_copied`: a relative file: path starts in
+    the folder `relative_to`, and claims are below the folder `sources`.
 
     Raises ModelRefusedError if the address has no known scheme, `file_name` leads out of
     `destination`, or the model is missing, larger than `max_bytes`, not ONNX, differs from
-    `sha256`, or has external data outside its folder; FetchFailedError if the network fails;
-    OSError if `destination` cannot be written.
+    `sha256`, or has external data outside its folder; FetchFailedError if the network fails or
+    `cache` cannot be written; OSError if `destination` cannot be written.
     """
     if file_name is not None:
         path_below(destination, file_name)
     found = _address(uri)
     match uri.partition(":")[0].lower() if ":" in uri else "":
         case "zoo":
-            return _from_zoo(uri, destination, file_name, sha256, max_bytes)
+            entry = _zoo_entry(uri, sha256, max_bytes)
+            target = destination / (file_name or f"{entry.bare_name}.onnx")
+            if cache is None:
+                return _built_in(entry, write_model(entry, target))
+            model = _built_in(entry, cached_model(entry, cache))
+            return _copied(model, target) if is_copied else model
         case "file":
             path = local_path(uri, relative_to)
             _check_exists(path, relative_to)
@@ -135,29 +142,29 @@ def _check_sum(uri: str, expected: str | None, found: str) -> None:
         )
 
 
-def _from_zoo(
-    uri: str, destination: Path, file_name: str | None, sha256: str | None, max_bytes: int
-) -> FetchedModel:
-    """Write a built-in model; the zoo has checked its bytes, and its index lists the inputs."""
+def _zoo_entry(uri: str, sha256: str | None, max_bytes: int) -> ZooEntry:
     try:
         entry = zoo.entry(zoo_name(uri))
-        content = zoo.read_onnx(entry.name)
     except UnknownModelError as error:
         raise ModelRefusedError(f"Unknown model: {uri}. {error}") from error
     _check_sum(uri, sha256, entry.sha256)
-    if len(content) > max_bytes:
+    if entry.size_bytes > max_bytes:
         raise ModelRefusedError(
-            f"The model {uri} has {len(content):,} bytes, and at most {max_bytes:,} are allowed: "
-            "raise the limit or take a smaller model."
+            f"The model {uri} has {entry.size_bytes:,} bytes, and at most {max_bytes:,} are "
+            "allowed: raise the limit or take a smaller model."
         )
-    bare = entry.name.rpartition("/")[2]
+    return entry
+
+
+def _built_in(entry: ZooEntry, path: Path) -> FetchedModel:
+    """Describe a built-in model without opening it: the index lists all that is needed."""
     shape = tuple(axis if isinstance(axis, int) else -1 for axis in entry.input_shape)
     return FetchedModel(
-        path=write_atomically(destination / (file_name or f"{bare}.onnx"), (content,)),
+        path=path,
         sha256=entry.sha256,
-        size_bytes=len(content),
-        name=bare,
-        external_sha256={},
+        size_bytes=entry.size_bytes,
+        name=entry.bare_name,
+        external_sha256={entry.weights_file: entry.weights_sha256},
         inputs=(GraphInput("input", entry.input_datatype, shape),),
     )
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
@@ -89,7 +90,7 @@ def path_below(folder: Path, name: str) -> Path:
 def write_atomically(path: Path, chunks: Iterable[bytes]) -> Path:
     """Write to a temporary file and rename it: `path` never holds a partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
     try:
         with partial.open("wb") as file:
             for chunk in chunks:

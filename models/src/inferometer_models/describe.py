@@ -2,19 +2,27 @@
 
 import hashlib
 import lzma
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime  # type: ignore[import-untyped]  # ships neither types nor stubs
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
-from inferometer_models.light import default_opset
-from inferometer_models.work import macs, parameters
-from inferometer_models.zoo import Shape
+from inferometer_models.calibration import Calibration
+from inferometer_models.errors import UnfitModelError
+from inferometer_models.light import default_opset, set_checksum
+from inferometer_models.weights import chunks, write_draws
+from inferometer_models.zoo import DATA_SUFFIX, Shape
 
 BATCH = "batch"
 """The name of the one dimension that may be open, the first."""
+
+_SAMPLES = 4
+_SAMPLE_SEED = 1
+_TOKENS = 30_000
+"""Every vocabulary of the zoo is larger."""
 
 _DATATYPES: dict[int, str] = {
     TensorProto.BOOL: "BOOL",
@@ -28,41 +36,64 @@ _DATATYPES: dict[int, str] = {
 }
 
 
-class UnfitModelError(ValueError):
-    """A graph that the zoo cannot hold; its message says what to export otherwise."""
-
-
 def compress(content: bytes) -> bytes:
     """Return an ONNX file as the zoo keeps it: xz, preset 9."""
     return lzma.compress(content, preset=9)
 
 
-def describe(content: bytes, name: str, origin: str) -> dict[str, str]:
-    """Return the row, by column, of the light ONNX file `content` for the model "task/name".
+def random_samples(model: ModelProto) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    """Return inputs like those that the load generator draws; several where the batch is open.
+
+    Raises UnfitModelError.
+    """
+    declared = _only(model.graph.input, "input")
+    shape = _at_batch(_declared_shape(declared), _SAMPLES)
+    random = np.random.default_rng(_SAMPLE_SEED)
+    dtype = _dtype(declared)
+    if np.issubdtype(dtype, np.floating):
+        return random.random(shape, np.float32).astype(dtype)
+    return random.integers(0, _TOKENS, shape).astype(dtype)
+
+
+def describe(
+    model: ModelProto, calibration: Calibration, name: str, origin: str
+) -> tuple[bytes, dict[str, str]]:
+    """Return the ONNX file of a light graph, and its row by column, for the model "task/name".
 
     The output's shape is found by running the graph on zeros at batch 1 and, where the batch is
     open, 2: exporters often leave it unknown. Raises UnfitModelError.
     """
     task, _, bare_name = name.rpartition("/")
-    model = onnx.load_model_from_string(content)
+    data = b"".join(chunks(calibration.draws))
+    weights_sha256 = hashlib.sha256(data).hexdigest()
+    set_checksum(model, weights_sha256)
+    content = model.SerializeToString(deterministic=True)
     declared_input = _only(model.graph.input, "input")
     declared_output = _only(model.graph.output, "output")
     input_shape = _declared_shape(declared_input)
-    return {
+    with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
+        path = Path(folder) / f"{bare_name}.onnx"
+        path.write_bytes(content)
+        path.with_name(f"{bare_name}{DATA_SUFFIX}").write_bytes(data)
+        output_shape = _found_shape(path, input_shape, _dtype(declared_input))
+    return content, {
         "name": bare_name,
         "task": task,
         "input_type": _datatype(declared_input),
         "input_shape": _written(input_shape),
         "output_type": _datatype(declared_output),
-        "output_shape": _written(_found_shape(content, input_shape, _dtype(declared_input))),
+        "output_shape": _written(output_shape),
         "operators": str(_operators(model)),
-        "parameters": str(parameters(model)),
-        "macs": str(macs(model, np.zeros(_at_batch(input_shape, 1), _dtype(declared_input)))),
+        "parameters": str(calibration.parameters),
+        "macs": str(calibration.macs),
         "opset": str(default_opset(model)),
         "onnx_bytes": str(len(content)),
         "xz_bytes": str(len(compress(content))),
         "sha256": hashlib.sha256(content).hexdigest(),
+        "weights_bytes": str(len(data)),
+        "weights_sha256": weights_sha256,
         "origin": origin,
+        "weights": write_draws(calibration.draws),
     }
 
 
@@ -107,9 +138,9 @@ def _declared_shape(value: ValueInfoProto) -> Shape:
     return shape
 
 
-def _found_shape(content: bytes, input_shape: Shape, dtype: np.dtype[np.generic]) -> Shape:
+def _found_shape(path: Path, input_shape: Shape, dtype: np.dtype[np.generic]) -> Shape:
     """Run the graph at batch 1, and at 2 if the batch is open: what doubles is the batch."""
-    one, two = (_run(content, np.zeros(_at_batch(input_shape, batch), dtype)) for batch in (1, 2))
+    one, two = (_run(path, np.zeros(_at_batch(input_shape, batch), dtype)) for batch in (1, 2))
     dims = zip(one, two, strict=False)
     shape: Shape = tuple(BATCH if pair == (1, 2) else pair[0] for pair in dims)
     if _at_batch(shape, 1) != one or _at_batch(shape, 2) != two:
@@ -120,10 +151,10 @@ def _found_shape(content: bytes, input_shape: Shape, dtype: np.dtype[np.generic]
     return shape
 
 
-def _run(content: bytes, sample: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Shape:
+def _run(path: Path, sample: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Shape:
     """Return the shape of the output for one input."""
     try:
-        session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         output = session.run(None, {"input": sample})[0]
     except Exception as error:  # ONNX Runtime's errors share no nearer class
         raise UnfitModelError(

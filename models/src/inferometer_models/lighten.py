@@ -12,10 +12,12 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
-from inferometer_models.describe import UnfitModelError, compress, describe
+from inferometer_models.calibration import calibrate
+from inferometer_models.describe import compress, describe, random_samples
+from inferometer_models.errors import UnfitModelError
 from inferometer_models.light import light
 from inferometer_models.structure import differences, operator_counts
-from inferometer_models.zoo import INDEX_COLUMNS
+from inferometer_models.zoo import DATA_SUFFIX, INDEX_COLUMNS
 
 SAME, DIFFERENT, REFUSED = 0, 1, 2
 """Exit codes: done (or the same structure), another structure, refused."""
@@ -45,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m inferometer_models.lighten",
-        description="Replace the large weights of an ONNX graph and print its row of the index.",
+        description="Take the weights out of an ONNX graph, choose random ones, and print "
+        "its row of the index.",
     )
     parser.add_argument("full", type=Path, metavar="FULL.onnx", help="the graph as exported")
     parser.add_argument("light", type=Path, metavar=f"TASK/NAME{SUFFIX}", help="the light graph")
@@ -60,12 +63,15 @@ def _lighten(full_path: Path, light_path: Path, origin: str) -> int:
     if not light_path.name.endswith(SUFFIX):
         raise LightenError(f"{light_path} does not end in {SUFFIX}; name the light file so.")
     full = _load(full_path)
-    made = light(full)
+    name = light_path.name.removesuffix(SUFFIX)
+    made = light(full, f"{name}{DATA_SUFFIX}")
     if differing := differences(full, made):
         raise LightenError(f"{full_path} cannot be made light: {' '.join(differing)}")
-    content = made.SerializeToString()
+    calibration = calibrate(made, random_samples(made))
+    for tensor, deviation in calibration.outliers.items():
+        sys.stderr.write(f"Warning: {tensor} has the standard deviation {deviation:.3g}.\n")
     task = light_path.absolute().parent.name
-    row = describe(content, f"{task}/{light_path.name.removesuffix(SUFFIX)}", origin)
+    content, row = describe(made, calibration, f"{task}/{name}", origin)
     try:
         light_path.write_bytes(compress(content))
     except OSError as error:
@@ -92,7 +98,6 @@ def _load(path: Path) -> ModelProto:
     try:
         if path.name.endswith(SUFFIX):
             content = lzma.decompress(path.read_bytes())
-            onnx.checker.check_model(content)
             return onnx.load_model_from_string(content)
         onnx.checker.check_model(path)  # by path: more than 2 GiB cannot be checked in memory
         return onnx.load_model(path)

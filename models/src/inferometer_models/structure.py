@@ -3,9 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
-
-from inferometer_models.light import graphs, made_weights
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+)
 
 MOST_REPORTED = 5
 """So many differences of one kind are named, the others counted."""
@@ -16,7 +21,7 @@ def operator_counts(model: ModelProto) -> Counter[str]:
 
     Constant and ConstantOfShape are left out: they run once, while the graph is loaded.
     """
-    nodes = (node for graph in graphs(model.graph) for node in graph.node)
+    nodes = (node for graph in _graphs(model.graph) for node in graph.node)
     return Counter(
         node.op_type for node in nodes if node.op_type not in {"Constant", "ConstantOfShape"}
     )
@@ -41,25 +46,26 @@ def _written(counts: Counter[str]) -> dict[str, str]:
     return {operator: str(count) for operator, count in counts.items()}
 
 
-def _weights(model: ModelProto) -> dict[str, str]:
-    """Give each weight, stored or made, its datatype and shape in words."""
-    found: dict[str, str] = {}
-    for graph in graphs(model.graph):
-        made = made_weights(graph)
-        shapes = {tensor.name for tensor in made.values()}
-        for tensor in graph.initializer:
-            if tensor.name not in shapes:
-                found[tensor.name] = _tensor(tensor.data_type, tensor.dims)
-        for node in graph.node:
-            if node.op_type == "ConstantOfShape" and node.output[0] in made:
-                shape = _integers(made[node.output[0]])
-                found[node.output[0]] = _tensor(node.attribute[0].t.data_type, shape)
+def _graphs(graph: GraphProto) -> list[GraphProto]:
+    """Return `graph` and all graphs inside its nodes (the branches of If, the body of Loop)."""
+    found = [graph]
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                found += _graphs(attribute.g)
+            elif attribute.type == AttributeProto.GRAPHS:
+                for inner in attribute.graphs:
+                    found += _graphs(inner)
     return found
 
 
-def _integers(tensor: TensorProto) -> list[int]:
-    from_raw = memoryview(tensor.raw_data).cast("q") if tensor.raw_data else tensor.int64_data
-    return list(from_raw)
+def _weights(model: ModelProto) -> dict[str, str]:
+    """Give each weight, stored or external, its datatype and shape in words."""
+    return {
+        tensor.name: _tensor(tensor.data_type, tensor.dims)
+        for graph in _graphs(model.graph)
+        for tensor in graph.initializer
+    }
 
 
 def _interface(values: Iterable[ValueInfoProto]) -> dict[str, str]:
@@ -81,14 +87,8 @@ def _tensor(data_type: int, dims: Iterable[int | str]) -> str:
 
 
 def _wiring(model: ModelProto) -> list[str]:
-    """Write each node of all graphs, without those that `light` has put in, as one line."""
-    return [
-        _node(node)
-        for graph in graphs(model.graph)
-        for made in [made_weights(graph)]
-        for node in graph.node
-        if not (node.op_type == "ConstantOfShape" and node.output[0] in made)
-    ]
+    """Write each node of all graphs as one line."""
+    return [_node(node) for graph in _graphs(model.graph) for node in graph.node]
 
 
 def _node(node: NodeProto) -> str:

@@ -1,8 +1,9 @@
-"""The zoo: the list of the built-in models, their descriptions and their bytes."""
+"""The zoo: the list of the built-in models, their descriptions, graphs and weights."""
 
 import csv
 import hashlib
 import lzma
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -12,6 +13,9 @@ from inferometer_api.spec.zoo_address import zoo_model
 
 Shape = tuple[int | str, ...]
 """Integers for fixed dimensions, a name ("batch") for an open one."""
+
+DATA_SUFFIX = ".onnx.data"
+"""The weights of NAME.onnx are expected next to it in NAME.onnx.data."""
 
 INDEX_COLUMNS = (
     "name",
@@ -27,7 +31,10 @@ INDEX_COLUMNS = (
     "onnx_bytes",
     "xz_bytes",
     "sha256",
+    "weights_bytes",
+    "weights_sha256",
     "origin",
+    "weights",
 )
 """The header of graphs/index.csv."""
 
@@ -52,19 +59,41 @@ class ZooEntry:
     operators: int
     """Nodes of the graph without Constant and ConstantOfShape."""
     parameters: int
-    """Elements of all floating-point weights."""
+    """Numbers that training would learn: the weights without the statistics of normalisations."""
     macs: int
     """Multiply-accumulate operations of one sample, in convolutions and matrix products."""
     opset: int
     """Version of the default ONNX operator set."""
     onnx_bytes: int
-    """Size of the decompressed ONNX file, whose large weights are one repeated number."""
+    """Size of the ONNX file, which holds the graph."""
     xz_bytes: int
-    """Size of the compressed file."""
+    """Size of the compressed ONNX file, as it is packaged."""
     sha256: str
-    """Checksum of the decompressed ONNX file, 64 lower-case hexadecimal digits."""
+    """Checksum of the decompressed ONNX file, 64 lower-case hexadecimal digits. The file contains
+    weights_sha256, so this identifies graph and weights."""
+    weights_bytes: int
+    """Size of the file of the weights."""
+    weights_sha256: str
+    """Checksum of the file of the weights."""
     origin: str
     """The public library that the graph was exported from, and its licence."""
+    weights: str
+    """How the weights are drawn, as `weights.read_draws` reads it."""
+
+    @property
+    def bare_name(self) -> str:
+        """The name without the task."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the ONNX file and its weights together."""
+        return self.onnx_bytes + self.weights_bytes
+
+    @property
+    def weights_file(self) -> str:
+        """The name of the file of the weights, which has to lie next to the ONNX file."""
+        return f"{self.bare_name}{DATA_SUFFIX}"
 
 
 def names() -> tuple[str, ...]:
@@ -86,13 +115,13 @@ def entry(name: str) -> ZooEntry:
 
 
 def read_onnx(name: str) -> bytes:
-    """Return the decompressed ONNX file of a model named as for `entry`.
+    """Return the decompressed ONNX file of a model named as for `entry`, without its weights.
 
     Its checksum has been compared with the index. Raises UnknownModelError, or DamagedModelError
     where the packaged file is missing, cannot be decompressed or has another checksum.
     """
     found = entry(name)
-    file = _graphs().joinpath(found.task, f"{_bare(found.name)}.onnx.xz")
+    file = _graphs().joinpath(found.task, f"{found.bare_name}.onnx.xz")
     remedy = "install Inferometer again."
     try:
         content = lzma.decompress(file.read_bytes())
@@ -107,6 +136,16 @@ def read_onnx(name: str) -> bytes:
             f"{file} has {checksum}: {remedy}"
         )
     return content
+
+
+def weight_chunks(name: str) -> Iterator[bytes]:
+    """Yield the file of a model's weights piece by piece; raises UnknownModelError.
+
+    The pieces are made here, the same on every machine; the index has the checksum of the whole.
+    """
+    from inferometer_models import weights  # noqa: PLC0415 - numpy, which a cached model spares
+
+    return weights.chunks(weights.read_draws(entry(name).weights))
 
 
 @cache
@@ -132,17 +171,16 @@ def _entry(row: dict[str, str]) -> ZooEntry:
         onnx_bytes=int(row["onnx_bytes"]),
         xz_bytes=int(row["xz_bytes"]),
         sha256=row["sha256"],
+        weights_bytes=int(row["weights_bytes"]),
+        weights_sha256=row["weights_sha256"],
         origin=row["origin"],
+        weights=row["weights"],
     )
 
 
 def _shape(written: str) -> Shape:
     """Read "batchx3x224x224"; no dimension's name holds an "x"."""
     return tuple(int(part) if part.isdecimal() else part for part in written.split("x"))
-
-
-def _bare(name: str) -> str:
-    return name.rpartition("/")[2]
 
 
 def _graphs() -> Traversable:

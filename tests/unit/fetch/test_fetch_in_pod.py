@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from inferometer_fetch import __main__ as fetcher
@@ -155,13 +156,27 @@ def test_inputs_are_bounded(sources: Path) -> None:
     assert not (sources / "inputs.npz").exists()
 
 
-def test_metadata_of_every_zoo_model_match_its_graph(tmp_path: Path) -> None:
+def test_metadata_of_every_zoo_model_match_its_graph() -> None:
     """What is said of a built-in model without opening it is what its file says."""
-    for name in zoo.names():
-        fetched = fetch_model(f"zoo://{name}", tmp_path, relative_to=tmp_path)
-        graph = read_graph(fetched.path, max_bytes=1 << 30)
-        assert fetched.inputs == graph_inputs(graph.model.graph), name
-        assert (fetched.sha256, fetched.size_bytes) == (graph.sha256, graph.size_bytes), name
+    for entry in zoo.entries():
+        graph = onnx.load_model_from_string(zoo.read_onnx(entry.name)).graph
+        (given,) = graph_inputs(graph) or ()
+        shape = tuple(axis if isinstance(axis, int) else -1 for axis in entry.input_shape)
+        expected = (given.name, given.datatype, given.shape)
+        assert ("input", entry.input_datatype, shape) == expected, entry.name
+
+
+def test_a_zoo_model_in_a_pod_is_whole(tmp_path: Path) -> None:
+    """Graph and weights lie in the folder, with the reported sizes and checksums."""
+    fetched = fetch_model(
+        "zoo://espcn_x3", tmp_path, relative_to=tmp_path, file_name="deep/model.onnx"
+    )
+    assert fetched.path == tmp_path / "deep" / "model.onnx"
+    graph = read_graph(fetched.path, max_bytes=1 << 30)
+    assert fetched.inputs == graph_inputs(graph.model.graph)
+    assert (fetched.sha256, fetched.size_bytes) == (graph.sha256, graph.size_bytes)
+    assert fetched.external_sha256 == graph.external_sha256
+    assert list(fetched.external_sha256) == ["espcn_x3.onnx.data"]
 
 
 def test_a_zoo_model_is_held_to_checksum_and_limit(tmp_path: Path) -> None:
@@ -184,14 +199,14 @@ def test_a_pod_gets_both_files(
     """Model and inputs file lie in the folder under the names that the pod's commands have."""
     code, report, _ = _main(
         capsys,
-        *("--uri", "zoo://resnet50", "--inputs-uri", "configmap://samples/x.npz"),
+        *("--uri", "zoo://espcn_x3", "--inputs-uri", "configmap://samples/x.npz"),
         *("--destination", str(tmp_path / "model"), "--file-name", "model.onnx"),
         *("--sources", str(sources)),
     )
     assert code == 0
     assert report["path"] == str(tmp_path / "model" / "model.onnx")
     assert report["inputsPath"] == str(tmp_path / "model" / "inputs.npz")
-    assert report["name"] == "resnet50"
+    assert report["name"] == "espcn_x3"
     content = (tmp_path / "model" / "model.onnx").read_bytes()
     assert report["sha256"] == hashlib.sha256(content).hexdigest()
 
@@ -224,8 +239,9 @@ def test_a_pods_room_is_shared(
 ) -> None:
     """What the model takes is not there for the inputs, but a model on a claim takes nothing."""
     inputs = ("--inputs-uri", "configmap://samples/x.npz", "--sources", str(sources))
-    room = ("--destination", str(tmp_path / "m"), "--max-written-bytes", "53300")
-    code, _, error = _main(capsys, "--uri", "zoo://resnet50", *inputs, *room)
+    taken = zoo.entry("espcn_x3").size_bytes
+    room = ("--destination", str(tmp_path / "m"), "--max-written-bytes", str(taken + 100))
+    code, _, error = _main(capsys, "--uri", "zoo://espcn_x3", *inputs, *room)
     assert code == 2
     assert "inputs file configmap://samples/x.npz is larger than" in error
     code, report, _ = _main(capsys, "--uri", "pvc://models/a%20b/net.onnx", *inputs, *room)
@@ -238,7 +254,7 @@ def test_a_restarted_fetch_writes_its_files_again(
 ) -> None:
     """An init container that is started again writes its files again."""
     words = (
-        *("--uri", "zoo://resnet50", "--inputs-uri", "configmap://samples/x.npz"),
+        *("--uri", "zoo://espcn_x3", "--inputs-uri", "configmap://samples/x.npz"),
         *("--destination", str(tmp_path / "m"), "--sources", str(sources)),
     )
     assert _main(capsys, *words) == _main(capsys, *words)
@@ -250,10 +266,10 @@ def test_a_folder_that_cannot_be_written_is_a_fault(
     """It ends with 1, and a sentence that names folder and fault."""
     (tmp_path / "file").touch()
     code, _, error = _main(
-        capsys, "--uri", "zoo://resnet50", "--destination", str(tmp_path / "file")
+        capsys, "--uri", "zoo://espcn_x3", "--destination", str(tmp_path / "file")
     )
     assert code == 1
-    assert error.startswith("failed: zoo://resnet50 could not be written to")
+    assert error.startswith("failed: zoo://espcn_x3 could not be written to")
 
 
 def test_nothing_to_fetch_is_refused(tmp_path: Path) -> None:
@@ -338,12 +354,12 @@ def test_files_of_a_layout_stay_below_the_destination(
     before = sorted(tmp_path.rglob("*"))
     code, _, error = _main(
         capsys,
-        *("--uri", "zoo://resnet50", "--destination", str(destination), option.format(name)),
+        *("--uri", "zoo://espcn_x3", "--destination", str(destination), option.format(name)),
     )
     assert code == 2
     assert f"refused: The file {name!r} is not below {destination}: give a relative path" in error
     left = {path.name for path in set(tmp_path.rglob("*")) - set(before)}
-    assert left <= {"resnet50.onnx"}
+    assert left <= {"espcn_x3.onnx", "espcn_x3.onnx.data"}
 
 
 def test_a_link_within_the_destination_is_followed(
@@ -353,7 +369,7 @@ def test_a_link_within_the_destination_is_followed(
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to("a")
     (tmp_path / "a" / "c").symlink_to("/etc/hostname")
-    words = ("--uri", "zoo://resnet50", "--destination", str(tmp_path))
+    words = ("--uri", "zoo://espcn_x3", "--destination", str(tmp_path))
     assert _main(capsys, *words, "--write=b/c=text")[0] == 0
     assert not (tmp_path / "a" / "c").is_symlink()
     assert (tmp_path / "a" / "c").read_text() == "text"

@@ -5,44 +5,44 @@ import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
 
 from inferometer_models import zoo
-from inferometer_models.light import STAND_IN, light, stand_in_value
+from inferometer_models.light import default_opset, light, set_checksum, weights_of
 from inferometer_models.structure import differences, operator_counts
-from support.full_graphs import convolutional, with_a_branch, with_weights
+from inferometer_models.weights import Draw, size_bytes
+from support.full_graphs import convolutional, graph_of, with_weights
+
+DATA = "tiny.onnx.data"
 
 
-def _made(model: ModelProto) -> dict[str, float]:
-    """Map each made weight to its value."""
-    return {
-        node.output[0]: float(numpy_helper.to_array(node.attribute[0].t)[0])
-        for node in model.graph.node
-        if node.op_type == "ConstantOfShape"
+def _places(model: ModelProto) -> dict[str, tuple[str, int, int]]:
+    """Map each weight to its file, offset and length."""
+    places = {}
+    for tensor in weights_of(model):
+        found = {each.key: each.value for each in tensor.external_data}
+        places[tensor.name] = (found["location"], int(found["offset"]), int(found["length"]))
+    return places
+
+
+def test_weights_become_external_data_in_order() -> None:
+    """Each has its place in one file, at a multiple of 64 bytes, and its numbers are gone."""
+    made = light(convolutional(), DATA)
+    assert _places(made) == {
+        "conv.weight": (DATA, 0, 1728),
+        "conv.bias": (DATA, 1728, 64),
+        "fc.weight": (DATA, 1792, 40960),
+        "fc.bias": (DATA, 42752, 40),
     }
-
-
-def test_large_float_weights_become_nodes_at_the_head_of_the_graph() -> None:
-    """A ConstantOfShape node, named after the weight, gives the mean magnitude in its shape."""
-    full = convolutional()
-    made = light(full)
-    onnx.checker.check_model(made, full_check=True)
-    head = made.graph.node[0]
-    assert (head.op_type, head.name) == ("ConstantOfShape", "")
-    assert (list(head.input), list(head.output)) == (["conv.weight__shape"], ["conv.weight"])
-    stored = {tensor.name: tensor for tensor in made.graph.initializer}
-    assert numpy_helper.to_array(stored["conv.weight__shape"]).tolist() == [16, 3, 3, 3]
-    weight = next(numpy_helper.to_array(t) for t in full.graph.initializer if t.name in head.output)
-    assert _made(made)["conv.weight"] == pytest.approx(np.abs(weight).mean(), rel=1e-6)
-    assert "conv.bias" in stored
-    assert "fc.weight" not in stored
+    assert not any(tensor.raw_data for tensor in made.graph.initializer)
+    assert size_bytes(Draw(count, 0, 1) for count in (432, 16, 10240, 10)) == 42752 + 64
 
 
 def test_a_light_graph_has_the_structure_of_the_full_one() -> None:
     """Operators, wiring, weights, inputs and outputs are found the same."""
     full = convolutional()
     before = full.SerializeToString()
-    made = light(full)
+    made = light(full, DATA)
     assert differences(full, made) == ()
     assert operator_counts(made) == operator_counts(full)
     assert full.SerializeToString() == before
@@ -50,107 +50,69 @@ def test_a_light_graph_has_the_structure_of_the_full_one() -> None:
 
 def test_a_light_graph_stays_as_it_is() -> None:
     """Making a light graph light changes nothing."""
-    once = light(convolutional())
-    assert light(once) == once
+    once = light(convolutional(), DATA)
+    assert light(once, DATA) == once
 
 
 def test_shipped_graphs_are_what_this_tool_makes() -> None:
-    """No shipped graph holds a weight that the tool would still replace."""
+    """No shipped graph holds a weight that the tool would still take out."""
     for name in ("classification/resnet50", "text/gpt2", "detection/yolos_tiny"):
         shipped = onnx.load_model_from_string(zoo.read_onnx(name))
-        assert light(shipped) == shipped, name
+        assert light(shipped, zoo.entry(name).weights_file) == shipped, name
 
 
-def test_only_float_initializers_above_the_limit_are_replaced() -> None:
-    """257 floats go; 256 floats, and integers of any number, stay to the bit."""
+def test_only_floats_of_more_than_one_element_are_taken_out() -> None:
+    """Scalars, integers and halves stay to the bit."""
     full = with_weights(
         {
             "large": np.full(257, 0.5, np.float32),
-            "small": np.full(256, 0.5, np.float32),
+            "pair": np.full(2, 0.5, np.float32),
+            "scalar": np.full(1, 0.5, np.float32),
             "whole": np.arange(1000, dtype=np.int64),
-            "flags": np.ones(1000, dtype=np.bool_),
+            "half": np.full(300, 0.5, np.float16),
         }
     )
-    made = light(full)
-    assert _made(made) == {"large": 0.5}
-    assert {t.name for t in made.graph.initializer} == {"large__shape", "small", "whole", "flags"}
+    made = light(full, DATA)
+    assert list(_places(made)) == ["large", "pair"]
+    kept = {"scalar", "whole", "half"}
+    assert [each for each in made.graph.initializer if each.name in kept] == [
+        each for each in full.graph.initializer if each.name in kept
+    ]
     assert differences(full, made) == ()
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_weights_keep_their_datatype(dtype: type[np.floating]) -> None:
-    """Half and double weights stay half and double."""
-    made = light(with_weights({"weight": np.full((20, 20), -0.25, dtype)}))
-    value = made.graph.node[0].attribute[0].t
-    assert numpy_helper.to_array(value).dtype == dtype
-    assert _made(made) == {"weight": 0.25}
+def test_scales_of_a_resize_stay() -> None:
+    """They are settings of the operator: random ones would change its output's shape."""
+    nodes = [helper.make_node("Resize", ["table", "", "scales"], ["output"])]
+    weights = {
+        "table": np.ones((1, 1, 2, 2), np.float32),
+        "scales": np.array([1, 1, 2, 2], np.float32),
+    }
+    full = graph_of(nodes, weights, ["batch", 1], [1, 1, 4, 4])
+    made = light(full, DATA)
+    assert list(_places(made)) == ["table"]
+    stored = next(each for each in made.graph.initializer if each.name == "scales")
+    assert numpy_helper.to_array(stored).tolist() == [1, 1, 2, 2]
 
 
-@pytest.mark.parametrize(("opset", "replaced"), [(19, False), (20, True)])
-def test_bfloat16_is_replaced_where_the_operator_set_can(opset: int, *, replaced: bool) -> None:
-    """ConstantOfShape knows BFLOAT16 from operator set 20; before, the weight is kept."""
-    weight = helper.make_tensor("weight", TensorProto.BFLOAT16, [300], [0.5] * 300)
-    full = with_weights({}, opset=opset)
-    full.graph.initializer.append(weight)
-    made = light(full)
-    onnx.checker.check_model(made)
-    assert ("weight" in _made(made)) is replaced
-    assert differences(full, made) == ()
+@given(sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4))
+def test_any_shape_survives(sizes: list[int]) -> None:
+    """Whatever its shape, a weight is found with it in the light graph."""
+    full = with_weights({"weight": np.ones(sizes, np.float32)})
+    assert differences(full, light(full, DATA)) == ()
 
 
-@pytest.mark.parametrize(
-    "numbers",
-    [
-        np.zeros(300, np.float32),
-        np.full(300, 1e-42, np.float32),
-        np.full(300, -np.inf, np.float32),
-        np.full(300, np.nan, np.float32),
-    ],
-)
-def test_a_weight_without_a_normal_magnitude_gets_the_stand_in(numbers: np.ndarray) -> None:
-    """Zeros, subnormal numbers and what is not finite become 0.01."""
-    assert stand_in_value(numpy_helper.from_array(numbers)) == STAND_IN
-
-
-def test_infinities_of_a_mask_do_not_spread() -> None:
-    """Only finite numbers count for the magnitude."""
-    mask = np.where(np.tri(20, dtype=np.bool_), np.float32(2), np.float32(-np.inf))
-    assert stand_in_value(numpy_helper.from_array(mask)) == 2
-
-
-@given(
-    magnitude=st.floats(2.0**-100, 2.0**100, width=32),
-    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4),
-)
-def test_any_shape_and_magnitude_survives(magnitude: float, sizes: list[int]) -> None:
-    """Whatever its shape and scale, a weight is found with them in the light graph."""
-    full = with_weights({"weight": np.full(sizes, -magnitude, np.float32)})
-    made = light(full)
-    assert differences(full, made) == ()
-    if int(np.prod(sizes)) > 256:
-        assert _made(made)["weight"] == pytest.approx(magnitude, rel=1e-6)
-    else:
-        assert _made(made) == {}
-
-
-def test_weights_of_a_branch_are_replaced_inside_it() -> None:
-    """A subgraph's weights give way to nodes of that subgraph."""
-    full = with_a_branch()
-    made = light(full)
-    onnx.checker.check_model(made, full_check=True)
-    (branch,) = (a.g for a in made.graph.node[-1].attribute if a.name == "then_branch")
-    assert [node.op_type for node in branch.node] == ["ConstantOfShape", "Add"]
-    assert not any(tensor.name == "branch.weight" for tensor in branch.initializer)
-    assert differences(full, made) == ()
-
-
-def test_a_weight_that_was_also_an_input_is_none_any_more() -> None:
-    """Before IR version 4 weights were inputs too; a node's output may not be."""
-    full = with_weights({"weight": np.ones(300, np.float32)})
-    full.graph.input.append(helper.make_tensor_value_info("weight", TensorProto.FLOAT, [300]))
-    made = light(full)
-    onnx.checker.check_model(made, full_check=True)
-    assert [value.name for value in made.graph.input] == ["input"]
+def test_the_checksum_of_the_weights_is_written_once() -> None:
+    """The metadata name the weights that belong to the graph; other metadata stay."""
+    made = light(convolutional(), DATA)
+    made.metadata_props.add(key="author", value="someone")
+    set_checksum(made, "a" * 64)
+    set_checksum(made, "b" * 64)
+    assert {each.key: each.value for each in made.metadata_props} == {
+        "author": "someone",
+        "inferometer.weights_sha256": "b" * 64,
+    }
+    assert len(made.metadata_props) == 2
 
 
 def test_a_model_without_an_operator_set_is_refused() -> None:
@@ -158,20 +120,19 @@ def test_a_model_without_an_operator_set_is_refused() -> None:
     full = convolutional()
     del full.opset_import[:]
     with pytest.raises(ValueError, match="no version of the default ONNX operator set"):
-        light(full)
+        default_opset(full)
 
 
 def test_differences_name_what_changed() -> None:
     """Another operator, another shape of a weight and another wiring are each reported."""
     full = convolutional()
-    other = light(full)
+    other = light(full, DATA)
     relu = next(node for node in other.graph.node if node.op_type == "Relu")
     relu.op_type = "Sigmoid"
-    shape = next(t for t in other.graph.initializer if t.name == "conv.weight__shape")
-    shape.CopyFrom(numpy_helper.from_array(np.array([16, 3, 5, 5]), shape.name))
+    weight = next(tensor for tensor in other.graph.initializer if tensor.name == "conv.weight")
+    weight.dims[2:] = [5, 5]
     other.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 11
-    lines = differences(full, other)
-    assert lines == (
+    assert differences(full, other) == (
         "operator Relu: 1 in the full graph, absent in the light one.",
         "operator Sigmoid: absent in the full graph, 1 in the light one.",
         "weight conv.weight: FLOAT 16x3x3x3 in the full graph, FLOAT 16x3x5x5 in the light one.",

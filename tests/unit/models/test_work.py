@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from inferometer_models.calibration import calibrate
 from inferometer_models.light import light
-from inferometer_models.work import macs, parameters
 
 
 def _model(node: NodeProto, weight: tuple[int, ...], rank: int) -> ModelProto:
@@ -37,15 +37,17 @@ def _model(node: NodeProto, weight: tuple[int, ...], rank: int) -> ModelProto:
             8 * 5 * 5 * 4 * 4,
         ),
         (helper.make_node("MatMul", ["input", "weight"], ["output"]), (7, 5), (1, 3, 7), 3 * 7 * 5),
-        (helper.make_node("Gemm", ["input", "weight"], ["output"]), (30, 20), (2, 30), 2 * 30 * 20),
+        (helper.make_node("Gemm", ["input", "weight"], ["output"]), (30, 20), (1, 30), 30 * 20),
     ],
     ids=["Conv", "ConvTranspose", "MatMul", "Gemm"],
 )
 def test_work_is_counted_by_the_usual_formulas(
     node: NodeProto, weight: tuple[int, ...], sample: tuple[int, ...], expected: int
 ) -> None:
-    """Convolutions and matrix products count, for stored weights and for made ones alike."""
-    full = _model(node, weight, len(sample) - 1)
-    for model in (full, light(full)):
-        assert macs(model, np.zeros(sample, np.float32)) == expected
-        assert parameters(model) == np.prod(weight)
+    """Convolutions and matrix products count for each sample, however many there are."""
+    model = light(_model(node, weight, len(sample) - 1), "tiny.onnx.data")
+    for count in (1, 3):
+        batch = np.random.default_rng(1).random((count, *sample[1:]), dtype=np.float32)
+        found = calibrate(model, batch)
+        assert found.macs == expected
+        assert found.parameters == np.prod(weight)

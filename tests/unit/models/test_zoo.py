@@ -13,6 +13,8 @@ from inferometer_api.spec import zoo_address
 from inferometer_api.spec.zoo_address import UnknownModelError
 from inferometer_api.spec.zoo_names import ZOO_NAMES
 from inferometer_models import zoo
+from inferometer_models.light import CHECKSUM_KEY, element_count, weights_of
+from inferometer_models.weights import read_draws, size_bytes
 from inferometer_models.zoo import DamagedModelError
 
 graphs = Path(str(resources.files("inferometer_models"))) / "graphs"
@@ -36,9 +38,10 @@ def test_the_index_is_written_as_the_tool_prints_it() -> None:
 def test_every_file_is_as_large_as_its_row_says_and_has_its_checksum() -> None:
     """Sizes are those of the compressed files, checksums those of the decompressed ones."""
     for entry in zoo.entries():
-        content = (graphs / f"{entry.name}.onnx.xz").read_bytes()
-        assert len(content) == entry.xz_bytes, entry.name
-        assert hashlib.sha256(lzma.decompress(content)).hexdigest() == entry.sha256, entry.name
+        packed = (graphs / f"{entry.name}.onnx.xz").read_bytes()
+        content = lzma.decompress(packed)
+        assert (len(packed), len(content)) == (entry.xz_bytes, entry.onnx_bytes), entry.name
+        assert hashlib.sha256(content).hexdigest() == entry.sha256, entry.name
 
 
 def test_every_row_agrees_with_the_graph() -> None:
@@ -61,6 +64,51 @@ def test_every_row_agrees_with_the_graph() -> None:
             ["output"],
             entry.input_shape,
         ), entry.name
+
+
+def test_every_weight_has_its_draw() -> None:
+    """The index draws as many numbers for each external tensor as the graph expects at its place.
+
+    The graph names the checksum of its weights, so that its own checksum identifies both.
+    """
+    for entry in zoo.entries():
+        model = onnx.load_model_from_string(zoo.read_onnx(entry.name))
+        draws = read_draws(entry.weights)
+        offset = 0
+        for tensor, draw in zip(weights_of(model), draws, strict=True):
+            place = {each.key: each.value for each in tensor.external_data}
+            assert place == {
+                "location": entry.weights_file,
+                "offset": str(offset),
+                "length": str(4 * draw.count),
+            }, (entry.name, tensor.name)
+            assert element_count(tensor) == draw.count, (entry.name, tensor.name)
+            offset += draw.padded_bytes
+        assert offset == entry.weights_bytes == size_bytes(draws), entry.name
+        named = {each.key: each.value for each in model.metadata_props}
+        assert named[CHECKSUM_KEY] == entry.weights_sha256, entry.name
+
+
+@pytest.mark.parametrize("name", ["image_processing/espcn_x3", "classification/squeezenet1_1"])
+def test_made_weights_have_the_recorded_checksum(name: str) -> None:
+    """The bytes that this machine makes are those that the index names."""
+    entry = zoo.entry(name)
+    content = b"".join(zoo.weight_chunks(name))
+    assert len(content) == entry.weights_bytes
+    assert hashlib.sha256(content).hexdigest() == entry.weights_sha256
+
+
+def test_known_models_have_their_known_number_of_parameters() -> None:
+    """What the libraries document for these models is what the index counts."""
+    known = {
+        "classification/resnet50": 25_557_032,
+        "classification/vgg16": 138_357_544,
+        "classification/mobilenet_v3_small": 2_542_856,
+        "classification/densenet121": 7_978_856,
+        "classification/vit_base_patch16_224": 86_567_656,
+    }
+    assert {name: zoo.entry(name).parameters for name in known} == known
+    assert zoo.entry("resnet50").macs == pytest.approx(4.09e9, rel=0.01)
 
 
 def test_shapes_have_only_the_batch_open() -> None:

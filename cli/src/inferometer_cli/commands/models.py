@@ -9,7 +9,7 @@ from inferometer_cli.terminal import print_output
 from inferometer_models import zoo
 from inferometer_results.quantity import significant, size
 
-_HEADER = ("NAME", "PARAMETERS", "MACS", "FILE", "OPERATORS", "INPUT", "OUTPUT")
+_HEADER = ("NAME", "PARAMETERS", "MACS", "SIZE", "OPERATORS", "INPUT", "OUTPUT")
 _NUMBERS = range(1, 5)
 """The columns that are aligned on the right."""
 _PREFIXES = ("", "k", "M", "G", "T")
@@ -24,8 +24,8 @@ def models(
 ) -> None:
     """List the built-in models. Use one in a run file as model.uri: zoo://NAME.
 
-    MACS: multiply-accumulate operations of one sample. FILE: the ONNX file without its weights,
-    which are made when it is loaded.
+    MACS are the multiply-accumulate operations of one sample. SIZE is that of the ONNX file and its
+    weights, which the first use of a model writes into $XDG_CACHE_HOME/inferometer/zoo.
     """
     entries = [entry for entry in zoo.entries() if task in (None, entry.task)]
     if not entries:
@@ -49,7 +49,7 @@ def _row(entry: zoo.ZooEntry) -> tuple[str, ...]:
         entry.name,
         _prefixed(entry.parameters),
         _prefixed(entry.macs),
-        size(entry.onnx_bytes),
+        size(entry.size_bytes),
         str(entry.operators),
         f"{entry.input_datatype} {_shape(entry.input_shape)}",
         f"{entry.output_datatype} {_shape(entry.output_shape)}",

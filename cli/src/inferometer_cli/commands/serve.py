@@ -86,6 +86,7 @@ def _read(option: Option, given: str | list[str] | None) -> Any:
 
 
 def _fetch(uri: str, sha256: str | None, options: dict[str, Any], folder: Path) -> ServeOptions:
+    from inferometer_fetch.built_in import zoo_cache
     from inferometer_fetch.errors import FetchFailedError
     from inferometer_fetch.model import fetch_model
     from inferometer_models.errors import ModelRefusedError
@@ -97,6 +98,7 @@ def _fetch(uri: str, sha256: str | None, options: dict[str, Any], folder: Path) 
             relative_to=Path(),
             sha256=sha256,
             max_bytes=options["max_model_bytes"],
+            cache=zoo_cache(),
         )
     except ModelRefusedError as refusal:
         raise RefusedError(str(refusal)) from refusal

@@ -64,9 +64,9 @@ def fetch_command(
     if model.uri is None:
         raise ValueError("An External server already has its model: nothing is fetched for it.")
     layout = launch_of(run.spec).layout(run)
-    in_pod: tuple[str, ...] = ()
+    by_place: tuple[str, ...] = ("--zoo-cache",)
     if pod is not None:
-        in_pod = (
+        by_place = (
             *("--max-model-bytes", str(pod.max_model_bytes)),
             *_option("--inputs-uri", None if file is None else file.uri),
             *_option("--inputs-sha256", None if file is None else file.sha256),
@@ -82,7 +82,7 @@ def fetch_command(
         *("--file-name", layout.model_path),
         *(() if layout.takes_any_path else ("--copy-model",)),
         *(f"--write={join(layout.root, name)}={text}" for name, text in layout.files.items()),
-        *in_pod,
+        *by_place,
     )
 
 

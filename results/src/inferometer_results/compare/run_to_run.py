@@ -124,7 +124,7 @@ def needed_runs(spread: Spread, change: float, *, figures: int = 1) -> NeededRun
     uncertain: its upper limit at a confidence of 0.8 is used (Browne, Statistics in Medicine 14,
     1995).
     """
-    margin = min(DEFAULT_MARGIN, change / 2)
+    margin = DEFAULT_MARGIN if change > DEFAULT_MARGIN else change / 2
     unsure = _upper_limit_factor(len(spread.values) - 1)
     paired = MarginRule(margin, PAIRED_FALSE_ALARMS, figures)
     grouped = MarginRule(margin, GROUPED_FALSE_ALARMS, figures)

@@ -1,0 +1,111 @@
+"""PostgreSQL keeps results as SQLite does: a real server, its faults included."""
+
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event, text
+
+from inferometer_results.store.database import StoreError
+from inferometer_results.store.index_rows import Entry
+from inferometer_results.store.query import FIELDS, Search
+from inferometer_results.store.store import Store
+from inferometer_results.store.tables import METADATA
+from inferometer_results.store.transfer import archive_lines, import_archive
+from support.postgresql import postgresql
+from support.stored_results import LOCAL, ORIGIN, a_document, add_and_die, answers
+
+TAG = Entry("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Start a server; a socket's path is short."""
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder, postgresql(Path(folder)) as address:
+        yield address
+
+
+@pytest.fixture
+def address(server: str) -> Iterator[str]:
+    """Return the address of an empty database."""
+    yield server
+    with Store(server) as store, store.engine.begin() as connection:
+        METADATA.drop_all(connection)
+        connection.execute(text("DROP TABLE alembic_version"))
+
+
+def test_many_writers_prepare_a_new_database_and_keep_a_document_once(address: str) -> None:
+    """Eight services that start at once: one makes the tables, one keeps the document."""
+
+    def add(_: int) -> bool:
+        with Store(address) as store:
+            return store.add(a_document(), ORIGIN, source="x").is_new
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(add, range(16))) == 1
+
+
+def test_a_store_moves_from_sqlite_and_answers_the_same(address: str, tmp_path: Path) -> None:
+    """Every search finds the same in the same order, also after the index was made anew."""
+    with Store(str(tmp_path / "results.db")) as sqlite, Store(address) as shared:
+        for number in range(20):
+            like = LOCAL if number % 7 == 0 else None
+            content = a_document(number, like) if like else a_document(number)
+            sqlite.note(sqlite.add(content, ORIGIN, source="x").id, TAG)
+        assert all(each.is_new for each in import_archive(shared, archive_lines(sqlite), source=""))
+        assert answers(shared) == answers(sqlite)
+        for name in FIELDS:
+            search = Search("p99<50ms or model~net", f"-{name}")
+            assert [each["id"] for each in shared.find(search)] == [
+                each["id"] for each in sqlite.find(search)
+            ], name
+        before = answers(shared)
+        assert list(shared.reindex()) == [20]
+        assert answers(shared) == before
+
+
+def test_a_process_that_dies_at_any_statement_leaves_all_or_nothing(address: str) -> None:
+    """After each death the document is whole or absent."""
+    Store(address).__exit__()
+    statement = 1
+    while add_and_die(address, a_document(statement), statement):
+        with Store(address) as store:
+            assert {row["id"] for row in store.find(Search())} == {
+                each.id for each in store.documents()
+            }
+        statement += 1
+    assert statement > 5
+
+
+def test_a_database_that_goes_away_loses_nothing_that_was_kept(address: str) -> None:
+    """The server ends the connection in mid-ingest: a sentence, and the next attempt succeeds."""
+    with Store(address) as store:
+        store.add(a_document(1), ORIGIN, source="x")
+        with Store(address) as other:
+            seen: list[object] = []
+
+            def end(connection: object, *_: object) -> None:
+                if not seen:
+                    seen.append(connection)
+                    with other.engine.begin() as admin:
+                        admin.execute(
+                            text(
+                                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+                                "datname = current_database() AND pid <> pg_backend_pid()"
+                            )
+                        )
+
+            event.listen(store.engine, "before_cursor_execute", end)
+            with pytest.raises(StoreError, match="terminating connection"):
+                store.add(a_document(2), ORIGIN, source="x")
+        assert store.count(Search()) == 1
+        assert store.add(a_document(2), ORIGIN, source="x").is_new
+        assert store.count(Search()) == 2
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """The message has the address without its password."""
+    with pytest.raises(StoreError, match=r"postgresql\+?\w*://ann:\*\*\*@.*failed"):
+        Store(f"postgresql://ann:secret@/results?host={tmp_path}")

@@ -1,0 +1,47 @@
+"""A PostgreSQL server of the test's own, on a socket in the test's folder."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from support.requirements import cannot_run
+
+_FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+_USER = "nobody"
+"""The server refuses to run as root."""
+
+
+@contextmanager
+def postgresql(folder: Path) -> Iterator[str]:
+    """Start a server; yield the address of an empty database. Skips the test if there is none."""
+    program = shutil.which("postgres", path=":".join(map(str, _FOLDERS)))
+    if program is None:
+        cannot_run("PostgreSQL is not installed (tests/install-tools verify)")
+    programs, data = Path(program).parent, folder / "data"
+    data.mkdir(parents=True)
+    for each in (folder, data):
+        shutil.chown(each, _USER if os.getuid() == 0 else os.getuid())
+    _run(programs / "initdb", "--pgdata", data, "--username=tests", "--auth=trust", "--no-sync")
+    options = f"-k {folder} -c listen_addresses= -c fsync=off"
+    _run(programs / "pg_ctl", "start", "-w", "-D", data, "-o", options, "-l", folder / "log")
+    try:
+        yield f"postgresql://tests@/postgres?host={quote(str(folder), safe='')}"
+    finally:
+        _run(programs / "pg_ctl", "stop", "-w", "-m", "immediate", "-D", data)
+
+
+def _run(*words: object) -> None:
+    user = _USER if os.getuid() == 0 else None
+    output = subprocess.run(
+        [str(word) for word in words],
+        user=user,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert output.returncode == 0, output.stdout + output.stderr
