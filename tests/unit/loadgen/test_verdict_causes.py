@@ -114,6 +114,15 @@ def test_a_search_without_a_peak_is_explained_by_its_probes() -> None:
     assert names(found) == ["BusyMachine", "PeakNotFound"]
 
 
+def test_the_use_of_processes_without_a_name_is_reported() -> None:
+    """A build's compilers end before they can be named; their share is not hidden."""
+    load = others(0.6).model_copy(update={"other_cores": 1.6})
+    (finding,) = verdict(a_late_step(9, other_load=[load])).reasons
+    assert "train.py (2 processes) 0.6, processes that ended or used little 1.0. The" in (
+        finding.message
+    )
+
+
 def test_processes_of_a_cluster_are_not_named() -> None:
     """In a cluster the node is named, and no process of another pod."""
     step = a_late_step(9, other_load=[others(1.1, node="worker-1")])

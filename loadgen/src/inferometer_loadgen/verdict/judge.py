@@ -155,4 +155,5 @@ def _among(step: str, steps: Sequence[str]) -> str:
     others = [each for each in steps if each != step]
     named, more = others[:_MOST_STEPS], len(others) - _MOST_STEPS
     listed = ", ".join(named) + (f" and {more} more" if more > 0 else "")
-    return f" This is {step}, the worst of {len(steps)} steps; the others are {listed}."
+    are = "others are" if len(others) > 1 else "other is"
+    return f" This is {step}, the worst of {len(steps)} steps; the {are} {listed}."

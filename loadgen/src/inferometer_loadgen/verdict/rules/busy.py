@@ -12,6 +12,8 @@ BUSY_LIMIT = 0.5
 FULL_LIMIT = 0.9
 """Share of the CPUs in use, by all processes, from which the load generator or the server may wait
 for one."""
+_LEAST_UNNAMED = 0.2
+"""Share of the CPU use of others from which the part without a name is reported."""
 _OF_THE_CLIENT = frozenset({"ClientStarved", "ClientStall", "DispatchLag"})
 _OF_THE_SERVER = (
     "LatencyBound",
@@ -58,11 +60,14 @@ def _used(load: OtherLoad) -> str:
     cpus = f"{load.other_cores:.1f} of the {load.cpu_count} CPUs"
     if load.node:
         return f"Other pods and processes used {cpus} of {load.node}."
-    names = ", ".join(
+    names = [
         f"{each.name}{f' ({each.processes} processes)' * (each.processes > 1)} {each.cpu_cores:.1f}"
         for each in load.processes
-    )
-    return f"Other processes used {cpus} of this machine{f': {names}' if names else ''}."
+    ]
+    left = load.other_cores - sum(each.cpu_cores for each in load.processes)
+    if names and left >= _LEAST_UNNAMED * load.other_cores:
+        names.append(f"processes that ended or used little {left:.1f}")
+    return f"Other processes used {cpus} of this machine{': ' if names else ''}{', '.join(names)}."
 
 
 def _effects(late: Sequence[str], slow: Sequence[str]) -> str:
