@@ -115,9 +115,9 @@ class Search:
     offset: int = 0
     with_retracted: bool = False
 
-    def results(self) -> Select[Any]:
-        """Return the query for the results."""
-        query = select(RESULT).where(self._condition()).order_by(*self._order())
+    def ids(self) -> Select[str]:
+        """Return the query for the IDs of the results, in their order."""
+        query = select(RESULT.c.id).where(self._condition()).order_by(*self._order())
         return query.limit(self.limit).offset(self.offset) if self.limit is not None else query
 
     def counted(self) -> Select[int]:

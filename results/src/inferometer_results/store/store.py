@@ -135,7 +135,9 @@ class Store:
     def find(self, search: Search) -> list[dict[str, Any]]:
         """Return the results of a search with their measurements and labels, in its order."""
         with self._reading() as connection:
-            rows = [_plain(row) for row in connection.execute(search.results()).mappings()]
+            ids = list(connection.scalars(search.ids()))
+            found = _rows_by_id(connection, ids)
+            rows = [found[id_] for id_ in ids]
             _attach(
                 connection,
                 rows,
@@ -308,6 +310,15 @@ def _journal_row(id_: str, entry: Entry) -> dict[str, str]:
         "document_id": id_,
         "text": entry.text,
     }
+
+
+def _rows_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for start in range(0, len(ids), _PAGE):
+        query = select(RESULT).where(RESULT.c.id.in_(ids[start : start + _PAGE]))
+        rows = map(_plain, connection.execute(query).mappings())
+        found |= {row["id"]: row for row in rows}
+    return found
 
 
 def _plain(row: RowMapping) -> dict[str, Any]:

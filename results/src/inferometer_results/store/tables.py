@@ -130,7 +130,8 @@ LABEL = Table(
 )
 """Labels of the run (origin "run") and tags of people (origin "tag", without a value)."""
 
-Index("result_by_time", RESULT.c.started_at, RESULT.c.id)
+# Lists in the order of time are found by this index alone.
+Index("result_by_time", RESULT.c.started_at, RESULT.c.number, RESULT.c.id, RESULT.c.retracted)
 Index("result_by_number", RESULT.c.number)
 for _column in ("namespace", "name", "model", "model_sha256", "node", "runtime", "verdict"):
     Index(f"result_by_{_column}", RESULT.c[_column], RESULT.c.started_at)

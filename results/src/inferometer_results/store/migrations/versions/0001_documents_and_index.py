@@ -80,7 +80,9 @@ def upgrade() -> None:
     op.create_index("result_by_node", "result", ["node", "started_at"], unique=False)
     op.create_index("result_by_number", "result", ["number"], unique=False)
     op.create_index("result_by_runtime", "result", ["runtime", "started_at"], unique=False)
-    op.create_index("result_by_time", "result", ["started_at", "id"], unique=False)
+    op.create_index(
+        "result_by_time", "result", ["started_at", "number", "id", "retracted"], unique=False
+    )
     op.create_index("result_by_verdict", "result", ["verdict", "started_at"], unique=False)
     op.create_table(
         "label",
