@@ -2,7 +2,7 @@
 
 import re
 
-from docgen.field_tables import HEADER, Schema, appendix, descendants, members, table
+from docgen.field_tables import FORMATS, HEADER, Schema, appendix, descendants, members, table
 from docgen.refusals import refusals_section
 
 EXAMPLE = """\
@@ -38,8 +38,8 @@ For authors of run files: an example, then every field with its type, default an
 `kubectl explain bmr.spec` prints the same. Only `model` and `scenarios` are required. A mistake is
 rejected with its place and the fix, in a cluster and in a local run alike: unknown fields are
 errors, and `null` means absent."""
-_PATTERN = re.compile(r"\^\S+\$(?= |$)")
-"""A regular expression in a message; without code marks Markdown reads it as links and emphasis."""
+_PATTERN = re.compile(r"matches (\^\S+\$)(?= |$)")
+"""A regular expression in a message."""
 _IMMUTABLE = " is immutable: create a new BenchmarkRun"
 
 
@@ -85,10 +85,12 @@ def _rules(schema: Schema, place: str = "") -> list[str]:
     messages = [rule["message"] for rule in schema.get("x-kubernetes-validations", ())]
     fixed = [each.removesuffix(_IMMUTABLE) for each in messages if each.endswith(_IMMUTABLE)]
     rest = [each for each in messages if not each.endswith(_IMMUTABLE)]
-    lines = [f"* {where}{_PATTERN.sub(_as_code, message)}." for message in rest]
+    lines = [f"* {where}{_PATTERN.sub(_named, message)}." for message in rest]
     names = ", ".join(f"`{name}`" for name in fixed)
     return [*lines, *([f"* {where}Immutable: {names}."] if fixed else [])]
 
 
-def _as_code(found: re.Match[str]) -> str:
-    return f"`{found[0]}`"
+def _named(found: re.Match[str]) -> str:
+    """Return what a value must be: a format of the appendix, or else an expression as code."""
+    name = FORMATS.get(found[1])
+    return f"matches `{found[1]}`" if name is None else f"is a {name}"

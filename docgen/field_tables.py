@@ -66,7 +66,7 @@ def appendix(used: str) -> list[str]:
     rows = [
         f"| {name} | `{cell(pattern)}` |"
         for pattern, name in FORMATS.items()
-        if f"({name})" in used
+        if f"({name})" in used or f" is a {name}" in used
     ]
     return ["", "| format | regular expression |", "|---|---|", *rows]
 

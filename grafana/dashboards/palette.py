@@ -25,6 +25,7 @@ ENERGY = {"Package": "orange", "Dram": "purple", "Gpu": "green"}
 STAGES = {
     "WaitingForWorkers": "#4a4a4a",
     "WaitingForServer": "#6e6e6e",
+    "WaitingForRestart": "#8a8a8a",
     "Preparing": "purple",
     "Idle": "blue",
     "WarmUp": "yellow",

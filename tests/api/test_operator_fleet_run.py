@@ -6,6 +6,7 @@ from collections.abc import Callable
 from inferometer_api.plan.cluster_objects import LOADGEN
 from support.fake_pod import Pod
 from support.stage import Stage
+from support.waiting import wait_for_event
 
 WORKERS = 2
 
@@ -22,7 +23,7 @@ def test_a_failing_worker_leaves_the_run_to_finish(stage: Stage) -> None:
         pod.bind()
         pod.start()
         workers.append(pod)
-        assert lost.wait(60)
+        wait_for_event(lost, "the loss of a worker")
         if pod.index == 1:
             pod.end(137, "OOMKilled")
 

@@ -13,6 +13,7 @@ from support.cluster.audit import Request, requests
 from support.fake_kubelet import ready_server
 from support.fake_pod import Pod
 from support.stage import Stage
+from support.waiting import wait_for_event
 
 _MOST_RESIDENT_KIB = 96 << 10
 _RARELY_USED = {
@@ -159,7 +160,7 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
         healed.set()
 
     def patient(pod: Pod) -> None:
-        assert healed.wait(60)
+        wait_for_event(healed, "the start of the server")
         if pod.index > 0:
             pod.bind()
             pod.start()

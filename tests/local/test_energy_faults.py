@@ -74,7 +74,7 @@ FAULTS: list[tuple[str, Callable[[int], Fault | None], Law, str]] = [
 ]
 
 
-OF_THE_PROCESS = {"ClientStarved"}
+OF_THE_PROCESS = {"BusyMachine", "ClientStarved"}
 """Why else it may be INVALID here: agent, server and load generator share one process."""
 
 

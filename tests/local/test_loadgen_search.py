@@ -95,14 +95,29 @@ def test_a_bound_below_the_service_time_cannot_be_met_at_any_rate() -> None:
 
 
 def test_a_search_out_of_time_reports_no_peak() -> None:
-    """The maximum duration ends a search between two probes."""
-    probe = {"minQueries": 1000, "maxSeconds": 1}
-    scenario = {"findPeak": {"latencyBoundMicroseconds": 500_000, "probe": probe}}
+    """The maximum duration ends a search between two probes, and the verdict names it."""
+    bound = {"latencyBoundMicroseconds": 500_000, "percentile": "P90"}
+    scenario = {"findPeak": {**bound, "probe": {"minQueries": 1000, "maxSeconds": 60}}}
     run = run_of(one_at_a_time(0.005), scenario, maxDurationSeconds=3)
     (result,) = run.scenarios
     assert result.peak is not None
     assert result.peak.stop_reason == "OutOfTime"
-    assert "PeakNotFound" in [reason.rule for reason in result.verdict.reasons]
+    (reason,) = [each for each in result.verdict.reasons if each.rule == "PeakNotFound"]
+    assert "Validity.maxDurationSeconds (3 s) ended the search" in reason.message
+
+
+def test_probes_that_cannot_finish_at_the_first_rate_are_refused() -> None:
+    """No probe is sent, and the verdict says which settings would do."""
+    probe = {"minQueries": 1000, "maxSeconds": 1}
+    scenario = {"findPeak": {"latencyBoundMicroseconds": 500_000, "probe": probe}}
+    run = run_of(one_at_a_time(0.005), scenario)
+    (result,) = run.scenarios
+    assert result.peak is not None
+    assert (result.peak.stop_reason, result.peak.probes) == ("ProbesCutOff", [])
+    labels = [step.label for step in result.steps]
+    assert labels == ["one at a time", "closed loop", "closed loop 2"]
+    (reason,) = [each for each in result.verdict.reasons if each.rule == "PeakNotFound"]
+    assert "set probe.maxSeconds to at least" in reason.message
 
 
 def test_repeats_use_the_next_seeds_and_share_a_summary() -> None:

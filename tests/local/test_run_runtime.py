@@ -18,8 +18,9 @@ from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError
 from inferometer_cli.local.prometheus_targets import PrometheusTargets
+from inferometer_cli.local.replaceable_server import ReplaceableServer
 from inferometer_cli.local.run import RunOptions, run_locally
-from inferometer_cli.local.server import TargetServer, start_server
+from inferometer_cli.local.server import TargetServer
 from support.inferometer_process import SHORT
 from support.onnx_models import identity, save
 from support.runs import a_run
@@ -84,9 +85,9 @@ def start(run: BenchmarkRun, folder: Path) -> TargetServer:
 
     async def start_and_stop() -> TargetServer:
         async with asyncio.timeout(DEADLINE_SECONDS), AsyncExitStack() as stack:
-            server = await start_server(run, folder, None, stack, lambda _: None)
-            assert server.process is not None
-            return server
+            server = await ReplaceableServer.start(run, folder, None, stack, lambda _: None)
+            assert server.current.process is not None
+            return server.current
 
     return asyncio.run(start_and_stop())
 

@@ -30,7 +30,7 @@ from support.serving_process import (
     serving,
     started,
 )
-from support.waiting import DEADLINE_SECONDS, wait_until
+from support.waiting import DEADLINE_SECONDS, result_of, wait_until
 
 FOREVER = ("--max-delay-microseconds", "60000000")
 FLAVOURS = {"http": over_http, "grpc": over_grpc}
@@ -82,7 +82,7 @@ def test_requests_of_both_protocols_share_a_batch_and_get_their_own_answers(tmp_
             for at, array in enumerate(arrays)
         ]
         for array, answer in zip(arrays, answers, strict=True):
-            np.testing.assert_array_equal(answer.result(DEADLINE_SECONDS).as_numpy("y"), array)
+            np.testing.assert_array_equal(result_of(answer, "the answer").as_numpy("y"), array)
         statistics = _statistics(server)
     assert statistics["inference_count"] == sum(sizes)
     assert statistics["execution_count"] == 1
@@ -97,7 +97,7 @@ def test_texts_are_joined_too(tmp_path: Path) -> None:
     with serving(path, "--max-batch-size", "4", *FOREVER) as server, ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(_infer, server, "http", array) for array in arrays]
         for array, answer in zip(arrays, answers, strict=True):
-            found = answer.result(DEADLINE_SECONDS).as_numpy("y")
+            found = result_of(answer, "the answer").as_numpy("y")
             assert [each.decode() for each in found.flat] == list(array.flat)
         assert _statistics(server)["execution_count"] == 1
 
@@ -121,7 +121,7 @@ def test_only_what_is_alike_is_joined(tmp_path: Path) -> None:
                     (array, pool.submit(_infer, server, protocol, array, name="image", **more))
                 )
         for array, answer in answers:
-            found = answer.result(DEADLINE_SECONDS).as_numpy("mean")
+            found = result_of(answer, "the answer").as_numpy("mean")
             np.testing.assert_array_equal(found, array[:, :, :1, :1])
         statistics = _statistics(server)
     assert (statistics["inference_count"], statistics["execution_count"]) == (6, 3)
@@ -167,9 +167,9 @@ def test_a_request_at_fault_fails_alone(tmp_path: Path) -> None:
         for rows, answer in zip(sent, answers, strict=True):
             if rows == [99]:
                 with pytest.raises(InferenceServerException, match="out of"):
-                    answer.result(DEADLINE_SECONDS)
+                    result_of(answer, "the answer")
                 continue
-            found = answer.result(DEADLINE_SECONDS).as_numpy("y")
+            found = result_of(answer, "the answer").as_numpy("y")
             np.testing.assert_array_equal(found, [[10 * each, 10 * each + 1] for each in rows])
         statistics = _statistics(server)["inference_stats"]
     assert (statistics["success"]["count"], statistics["fail"]["count"]) == (3, 1)
@@ -197,7 +197,7 @@ def test_a_client_that_left_takes_no_room(tmp_path: Path, protocol: str) -> None
             call.cancel()
         wait_until(lambda: _pending(server) == 0, "the end of the request")
         for answer in [pool.submit(_infer, server, "http", array) for _ in range(2)]:
-            np.testing.assert_array_equal(answer.result(DEADLINE_SECONDS).as_numpy("y"), array)
+            np.testing.assert_array_equal(result_of(answer, "the answer").as_numpy("y"), array)
         assert _statistics(server)["inference_count"] == 2
 
 
@@ -272,7 +272,7 @@ def test_what_waits_for_company_is_answered_as_the_server_ends(tmp_path: Path) -
         answer = pool.submit(_infer, server, "http", array)
         wait_until(lambda: _pending(server) == 1, "the request")
         server.signal(signal.SIGTERM)
-        np.testing.assert_array_equal(answer.result(DEADLINE_SECONDS).as_numpy("y"), array)
+        np.testing.assert_array_equal(result_of(answer, "the answer").as_numpy("y"), array)
         assert server.exit_code() == 0
 
 
@@ -288,7 +288,7 @@ def test_joined_answers_are_those_of_single_requests(tmp_path: Path) -> None:
             pool.submit(_infer, server, ("http", "grpc")[at % 2], array, name="input")
             for at, array in enumerate(arrays)
         ]
-        joined = [answer.result(DEADLINE_SECONDS) for answer in answers]
+        joined = [result_of(answer, "the answer") for answer in answers]
         assert _statistics(server)["execution_count"] == 1
     for single, one in zip(alone, joined, strict=True):
         np.testing.assert_allclose(

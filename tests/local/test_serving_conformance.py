@@ -22,7 +22,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no typ
 from inferometer_models.graph_file import sha256_of
 from support import onnx_models
 from support.serving_process import ServerProcess, serving
-from support.waiting import DEADLINE_SECONDS, within_deadline
+from support.waiting import DEADLINE_SECONDS, next_of, within_deadline
 
 Array = np.ndarray[Any, Any]
 
@@ -353,14 +353,14 @@ def test_grpc_async_infer_and_stream(pairs: ServerProcess) -> None:
 
     with over_grpc.InferenceServerClient(pairs.grpc_url) as client:
         client.async_infer("pairs", _pair(over_grpc), hear, request_id="single")
-        result, error = results.get(timeout=DEADLINE_SECONDS)
+        result, error = next_of(results, "the answer of the asynchronous call")
         assert error is None
         _check_pair(result)
         client.start_stream(hear)
         client.async_stream_infer("pairs", _pair(over_grpc), request_id="a")
         client.async_stream_infer("other", _pair(over_grpc), request_id="b")
         client.async_stream_infer("pairs", _pair(over_grpc, left=9), request_id="c")
-        answers = [results.get(timeout=DEADLINE_SECONDS) for _ in range(3)]
+        answers = [next_of(results, f"answer {each} of the stream") for each in "abc"]
         client.stop_stream()
     assert answers[0][0].get_response().id == "a"
     assert "only 'pairs'" in str(answers[1][1])

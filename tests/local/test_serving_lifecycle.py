@@ -18,7 +18,7 @@ import tritonclient.http as over_http  # type: ignore[import-untyped]  # ships n
 from support import onnx_models
 from support.requirements import cannot_run
 from support.serving_process import Gate, ServerProcess, serving, started
-from support.waiting import DEADLINE_SECONDS, wait_until
+from support.waiting import DEADLINE_SECONDS, next_of, wait_for_event, wait_until
 
 ENDLESS = 10**12
 """Trips of the counting model that outlast every test."""
@@ -152,7 +152,7 @@ def test_drains_on_a_signal(counting: Path, gate: Gate, number: signal.Signals) 
             reply = connection.getresponse()
             assert reply.getheader("Connection") == "close"
             assert json.loads(reply.read())["outputs"][0]["data"] == [count]
-        result, error = results.get(timeout=DEADLINE_SECONDS)
+        result, error = next_of(results, "the answer")
         assert error is None
         assert result.as_numpy("count") == [3]
         assert server.exit_code() == 0
@@ -187,7 +187,7 @@ def test_a_stopped_inference_is_reported_as_unavailable(counting: Path, *, waits
         client.async_infer("count", [tensor], lambda result, error: results.put((result, error)))
         _await_pending(server, 1 + waits)
         server.signal(signal.SIGTERM)
-        _, error = results.get(timeout=DEADLINE_SECONDS)
+        _, error = next_of(results, "the answer")
         assert error.status() == "StatusCode.UNAVAILABLE"
         assert "ended before" in str(error)
         if waits:
@@ -254,12 +254,12 @@ def test_an_open_stream_does_not_hold_up_the_end(tmp_path: Path) -> None:
             tensor.set_data_from_numpy(np.ones((1, 4), np.float32))
             client.start_stream(hear)
             client.async_stream_infer("copy", [tensor])
-            assert reloaded.wait(DEADLINE_SECONDS)
+            wait_for_event(reloaded, "the answer on the stream")
             assert errors == [None]
             reloaded.clear()
             server.signal(signal.SIGTERM)
             assert server.exit_code() == 0
-            assert reloaded.wait(DEADLINE_SECONDS)
+            wait_for_event(reloaded, "the end of the stream")
             assert "draining" in str(errors[1])
 
 

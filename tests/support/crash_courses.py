@@ -8,7 +8,7 @@ from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from support.cluster.audit import requests
 from support.fake_kubelet import ready_server
 from support.fake_pod import Pod
-from support.stage import Stage
+from support.stage import SHORT, Stage
 
 _NO_GPU = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 _LAUNCHED = {"jobs": 2, "configmaps": 2}
@@ -73,6 +73,27 @@ def _measure(stage: Stage, pod: Pod, end: Callable[[], object] | None = None) ->
         return
     load.judge(load.scenarios[0])
     load.end()
+
+
+def measure_repeats(stage: Stage, pod: Pod) -> None:
+    """Measure two repeats, each with a server of its own, and end."""
+    stage.loads.follow(pod)
+    load = stage.load()
+    scenario = load.scenarios[0]
+    load.show("Measuring", scenario)
+    stage.wait("Measuring")
+    load.judge(scenario)
+    load.show("WaitingForRestart", repeat=2)
+    stage.wait_for(lambda: load.targets, lambda: f"the second server: {stage.status()}")
+    load.show("Measuring", scenario, repeat=2)
+    stage.wait("ServerReady")
+    load.judge(scenario)
+    load.end()
+
+
+def _repeated(stage: Stage) -> None:
+    stage.play(SERVER, ready_server)
+    stage.play(LOADGEN, lambda pod: measure_repeats(stage, pod))
 
 
 def _launched(stage: Stage) -> None:
@@ -143,6 +164,13 @@ COURSES = (
         _gpu_pending,
         {"server": {"runtime": "OnnxRuntime", "device": "GPU"}},
         # The server of each attempt; the load comes only once the server has its node.
+        created={"jobs": 3, "configmaps": 2},
+        pods={SERVER: 2, LOADGEN: 1},
+    ),
+    Course(
+        "repeated",
+        _repeated,
+        {"validity": {**SHORT, "repeats": 2}},
         created={"jobs": 3, "configmaps": 2},
         pods={SERVER: 2, LOADGEN: 1},
     ),

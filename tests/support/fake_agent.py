@@ -19,8 +19,8 @@ from inferometer_api.results.agent_sample import (
     MissingSource,
     WorkloadReading,
 )
+from support.waiting import join_thread, wait_for_event
 
-_STARTS_WITHIN_SECONDS = 60.0
 NODE = "worker-1"
 SERVER_POD = "6f1c2f7e-0000-4000-8000-000000000001"
 
@@ -133,12 +133,13 @@ def answering(agent: FakeAgent) -> Iterator[FakeAgent]:
     thread = threading.Thread(target=work, name="agent")
     thread.start()
     try:
-        if not started.wait(_STARTS_WITHIN_SECONDS) or faults:
+        wait_for_event(started, "the start of the agent")
+        if faults:
             raise RuntimeError(f"The agent did not start: {faults}.")
         yield agent
     finally:
         agent.stop()
-        thread.join(_STARTS_WITHIN_SECONDS)
+        join_thread(thread, "the end of the agent")
 
 
 async def _serve(agent: FakeAgent, started: threading.Event) -> None:

@@ -17,7 +17,7 @@ from support.api_client import AnswerError, Api, Object
 from support.cluster.control_plane import ControlPlane
 from support.fake_pod import Pod, stamp
 from support.loopback_tls import server_context
-from support.waiting import wait_until
+from support.waiting import join_thread, wait_until
 
 _HEARTBEAT_SECONDS = 3.0
 DEADLINE_SECONDS = 60.0
@@ -89,7 +89,7 @@ class FakeKubelet:
         self._ended.set()
         self.api.close()
         for thread in self._threads:
-            thread.join(DEADLINE_SECONDS)
+            join_thread(thread, f"the end of the thread {thread.name}")
         self._server.shutdown()
         self._server.server_close()
 

@@ -1,7 +1,7 @@
 """A server in this process that plays the load generator, where there are no pods.
 
-It answers /progress and /stop at its pod's own address, and hands over a result as a real one does:
-the document in the log, its summary as the termination message.
+It answers /progress, /stop and /targets at its pod's own address, and hands over a result as a real
+one does: the document in the log, its summary as the termination message.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ from typing import Literal
 
 from typing_extensions import override
 
+from inferometer_api.plan.load_plan import ServerTargets
 from inferometer_api.plan.load_report import LoadReport, report_within
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import (
@@ -33,7 +34,9 @@ from support.fake_pod import Pod
 from support.results import a_result
 from support.steps import Load, a_step
 
-Stage = Literal["WaitingForServer", "Preparing", "WarmUp", "Measuring", "Draining"]
+Stage = Literal[
+    "WaitingForServer", "WaitingForRestart", "Preparing", "WarmUp", "Measuring", "Draining"
+]
 
 
 _PORTS = itertools.count(20_000 + os.getpid() % 10_000)
@@ -67,6 +70,8 @@ class FakeLoad:
         self.obedient = True
         """Whether it ends on request."""
         self.refused_stops = 0
+        self.targets: list[ServerTargets] = []
+        """The servers of further repeats, as often as they were handed over."""
         self._invalid: set[str] = set()
         self._server = ThreadingHTTPServer((pod.address, port), self._handler())
         self._server.daemon_threads = True
@@ -79,8 +84,11 @@ class FakeLoad:
         """Return the names of what is to be measured."""
         return [each.name for each in self.run.spec.scenarios]
 
-    def show(self, stage: Stage, scenario: str = "", fraction: float = 0.5) -> None:
+    def show(
+        self, stage: Stage, scenario: str = "", fraction: float = 0.5, repeat: int = 1
+    ) -> None:
         """Answer at /progress that the work is so far."""
+        taken = [each for each in self.targets if each.repeat == repeat][:1]
         progress = ProgressReport(
             stage=stage,
             scenario=scenario,
@@ -89,6 +97,9 @@ class FakeLoad:
             queries=100,
             qps=123.4,
             p99_nanoseconds=7_654_321,
+            repeat=repeat,
+            repeat_count=self.run.spec.validity.repeats,
+            server_pods=[server.pod_uid for each in taken for server in each.servers],
         )
         self.stop_requested.clear()
         self.report = self.report.model_copy(update={"progress": progress})
@@ -177,7 +188,11 @@ class FakeLoad:
 
             def do_POST(self) -> None:
                 token = f"Bearer {load.plan['stopToken']}"
-                if self.path == "/stop" and self.headers["Authorization"] == token:
+                body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+                if self.path == "/targets" and self.headers["Authorization"] == token:
+                    load.targets.append(ServerTargets.model_validate_json(body))
+                    self._answer(202, b"{}")
+                elif self.path == "/stop" and self.headers["Authorization"] == token:
                     self._answer(202, b"{}")
                     load.stopped.set()
                     threading.Thread(target=load.end_as_asked, daemon=True).start()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from inferometer_api.results.result import ResultDocument
-from support.waiting import DEADLINE_SECONDS, wait_until
+from support.waiting import DEADLINE_SECONDS, join_thread, wait_until
 
 COMMAND = str(Path(sys.executable).with_name("inferometer"))
 END_SECONDS = 60.0
@@ -87,7 +87,7 @@ class Inferometer:
             process_group=0,
         )
         self._readers = [
-            threading.Thread(target=self._read, args=(name, stream), daemon=True)
+            threading.Thread(target=self._read, name=name, args=(name, stream), daemon=True)
             for name, stream in (
                 ("stdout", self._process.stdout),
                 ("stderr", self._process.stderr),
@@ -149,7 +149,7 @@ class Inferometer:
                 f"it did not end within {within_seconds} s:\n{self._text('stderr')}"
             ) from None
         for reader in self._readers:
-            reader.join(DEADLINE_SECONDS)
+            join_thread(reader, f"the end of {reader.name}")
         seconds = time.monotonic() - began
         return Ended(code, self._text("stdout"), self._text("stderr"), seconds)
 

@@ -20,7 +20,7 @@ from support.load_runs import COMMAND
 TOKEN = "a token that cannot be guessed"  # noqa: S105 - of a test
 RUN_ID = "6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10"
 _ENDS_WITHIN_SECONDS = 60.0
-_LISTENS = "Answers GET /progress, GET /metrics and POST /stop on port "
+_LISTENS = "Answers GET /progress, GET /metrics, POST /stop and POST /targets on port "
 
 
 @dataclass(frozen=True, slots=True)

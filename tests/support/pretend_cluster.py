@@ -22,6 +22,7 @@ from inferometer_api.plan.cluster_objects import (
     workload_name,
 )
 from inferometer_api.plan.exporting import ExportReport
+from inferometer_api.plan.load_plan import ServerTargets
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome, ResultDocument
@@ -87,6 +88,8 @@ class PretendCluster(PretendApi):
     looks_again: bool = True
     """Whether anything makes the edges look again after the last step."""
     stops: int = 0
+    handovers: list[ServerTargets] = field(default_factory=list)
+    """The servers that were handed over, as often as they were."""
     sightings: Sightings | None = None
     document_bytes: int = 0
     """Size that the load generator reports for a document that its log does not hold."""
@@ -174,6 +177,8 @@ class PretendCluster(PretendApi):
         fresh = self.collected != before_log
         if plan.stop is not None:
             self.stops += 1
+        if plan.handover is not None:
+            self.handovers.append(plan.handover.targets)
         self.looks_again = (
             fresh
             or plan.look_again_seconds is not None
@@ -287,6 +292,9 @@ class PretendCluster(PretendApi):
             fraction=fraction,
             qps=more.pop("qps", 123.4),
             p99_nanoseconds=12_345_678,
+            repeat=more.pop("repeat", 1),
+            repeat_count=self.run["spec"].get("validity", {}).get("repeats", 1),
+            server_pods=more.pop("server_pods", []),
         )
         done = list(self.report.scenarios) if self.report else []
         self.report = LoadReport(progress=progress, scenarios=more.pop("scenarios", done))

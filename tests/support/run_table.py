@@ -200,6 +200,8 @@ VALID = (
         ),
     ),
     Row("a warm-up until it is steady", a_run(validity={"warmUp": "UntilSteady"})),
+    Row("repeats of the server", a_run(validity={"repeats": 2, "repeatScope": "Server"})),
+    Row("repeats of the load", an_external_run(validity={"repeats": 2, "repeatScope": "Load"})),
     Row(
         "bounds that are equal", a_run(validity={"minDurationSeconds": 9, "maxDurationSeconds": 9})
     ),
@@ -379,6 +381,11 @@ BROKEN_RULES = (
         "MLPerf's rules in less than its duration",
         a_run(validity={"rules": "MLPerf", "maxDurationSeconds": 599}),
         "spec.validity",
+    ),
+    Row(
+        "repeats of an External server",
+        an_external_run(validity={"repeats": 2, "repeatScope": "Server"}),
+        "spec.validity.repeatScope",
     ),
     Row(
         "a search that warms up until it is steady",

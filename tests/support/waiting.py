@@ -1,11 +1,15 @@
 """Waits for conditions that have no event of their own."""
 
 import asyncio
+import queue
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+_Result = TypeVar("_Result")
 DEADLINE_SECONDS = 60.0
 """Far above what anything takes: a test that reaches it has failed."""
 
@@ -46,6 +50,41 @@ def wait_until(
             logs = "".join(f"\n{process.name}: {process.tail()}" for process in needs)
             raise TimeoutError(f"{what} was waited for during {deadline_seconds:g} s.{logs}")
         time.sleep(poll_seconds)
+
+
+def wait_for_event(
+    event: threading.Event, what: str, deadline_seconds: float = DEADLINE_SECONDS
+) -> None:
+    """Wait until an event is set; TimeoutError past the deadline."""
+    if not event.wait(deadline_seconds):
+        raise TimeoutError(f"{what} was waited for during {deadline_seconds:g} s.")
+
+
+def join_thread(
+    thread: threading.Thread, what: str, deadline_seconds: float = DEADLINE_SECONDS
+) -> None:
+    """Wait until a thread has ended; TimeoutError past the deadline."""
+    thread.join(deadline_seconds)
+    if thread.is_alive():
+        raise TimeoutError(f"{what} was waited for during {deadline_seconds:g} s.")
+
+
+def result_of(future: Future[_Result], what: str) -> _Result:
+    """Wait for the result of a future and return it; TimeoutError past the deadline."""
+    try:
+        return future.result(DEADLINE_SECONDS)
+    except TimeoutError as error:
+        if future.done():
+            raise
+        raise TimeoutError(f"{what} was waited for during {DEADLINE_SECONDS:g} s.") from error
+
+
+def next_of(results: queue.Queue[_Result], what: str) -> _Result:
+    """Wait for the next entry of a queue and return it; TimeoutError past the deadline."""
+    try:
+        return results.get(timeout=DEADLINE_SECONDS)
+    except queue.Empty:
+        raise TimeoutError(f"{what} was waited for during {DEADLINE_SECONDS:g} s.") from None
 
 
 @asynccontextmanager

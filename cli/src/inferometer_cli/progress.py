@@ -144,7 +144,9 @@ class _JsonLines:
             print_event("stage", message=event)
             return
         left = self._remaining.at(event, time.monotonic())
-        facts = event.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"report"})
+        facts = event.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude={"report", "server_pods"}
+        )
         if left is not None:
             facts |= {"secondsLeft": round(left.seconds, 1), "isBound": left.is_bound}
         print_event("progress", **facts)
@@ -169,6 +171,8 @@ def _where(event: ProgressReport) -> str:
     if event.detail and event.elapsed_seconds >= _DETAIL_AFTER_SECONDS:
         return f"{stage}: {event.detail}"
     if not event.scenario:
+        if event.stage == "WaitingForRestart":
+            return f"{stage} (repeat {event.repeat}/{event.repeat_count})"
         return stage
     number = f"{event.scenario_index + 1}/{event.scenario_count}"
     repeats = event.repeat_count

@@ -6,8 +6,9 @@ from typing import assert_never
 from typing_extensions import override
 
 from inferometer_api.plan.reports import ProgressReport
-from inferometer_api.scenarios.planned_duration import planned_duration
+from inferometer_api.scenarios.planned_duration import RESTART_SECONDS, planned_duration
 from inferometer_api.scenarios.table import SCENARIOS, effective_validity, usual_labels
+from inferometer_api.spec.resolve import restarts_server
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_results.quantity import long_duration
 
@@ -37,6 +38,7 @@ class RemainingTime:
         self._spec = spec
         self._planned = [planned_duration(each, spec) for each in spec.scenarios]
         self._is_search = [SCENARIOS[each.kind].steps == "search" for each in spec.scenarios]
+        self._restarts = restarts_server(spec)
         self._begun: dict[tuple[int, int], float] = {}
         """When each repeat of a scenario began, whatever their order."""
 
@@ -45,10 +47,13 @@ class RemainingTime:
 
         `now_seconds` is a time of any monotonic clock.
         """
-        if not report.scenario:
+        is_restart = report.stage == "WaitingForRestart"
+        if not report.scenario and not is_restart:
             return None
         index = report.scenario_index
-        began = self._begun.setdefault((index, report.repeat), now_seconds)
+        began = now_seconds
+        if not is_restart:
+            began = self._begun.setdefault((index, report.repeat), now_seconds)
         repeats = range(1, report.repeat_count + 1)
         waiting = [
             each
@@ -57,6 +62,11 @@ class RemainingTime:
             if (each, repeat) not in self._begun
         ]
         seconds = sum(self._whole(each) for each in waiting)
+        if self._restarts:
+            restarts = report.repeat_count - report.repeat + is_restart
+            seconds += restarts * RESTART_SECONDS
+        if is_restart:
+            return TimeLeft(seconds, any(self._is_search[each] for each in waiting))
         if self._is_search[index]:
             seconds += max(0.0, self._planned[index].most_seconds - (now_seconds - began))
         else:
@@ -79,7 +89,7 @@ class RemainingTime:
         whole = self._planned[report.scenario_index].least_seconds / count
         rest = (count - number - 1) * whole
         match report.stage:
-            case "WaitingForWorkers" | "WaitingForServer" | "Preparing":
+            case "WaitingForWorkers" | "WaitingForServer" | "WaitingForRestart" | "Preparing":
                 return rest + whole
             case "Idle":
                 return rest + whole + _extrapolated(report, 0.0)

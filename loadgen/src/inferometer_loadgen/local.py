@@ -1,6 +1,5 @@
-"""Execution outside a pod: reports on a descriptor, metrics on a port."""
+"""Execution outside a pod: reports on a descriptor, metrics and targets on a port."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -8,8 +7,10 @@ from aiohttp import web
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.reports import FinalReport, ListeningReport
 from inferometer_api.results.result import Outcome
+from inferometer_loadgen.reporting.control_requests import take_targets
 from inferometer_loadgen.reporting.http_endpoint import (
     HttpEndpoint,
+    Responder,
     metrics_response,
     text_response,
 )
@@ -19,7 +20,7 @@ from inferometer_loadgen.run.execution import PlanExecution
 
 @dataclass(frozen=True, slots=True)
 class MetricsAddress:
-    """Where a local load generator serves its metrics."""
+    """Where a local load generator serves its metrics, and takes the servers of further repeats."""
 
     host: str
     port: int
@@ -33,7 +34,7 @@ async def execute_locally(
     Raises ReaderGoneError.
     """
     execution = PlanExecution(plan, reports)
-    endpoint = HttpEndpoint(_metrics_only(execution.live.text))
+    endpoint = HttpEndpoint(_responder(execution, plan.stop_token))
     if metrics_at is not None:
         try:
             port = await endpoint.listen(metrics_at.host, metrics_at.port)
@@ -48,10 +49,15 @@ async def execute_locally(
         await endpoint.close()
 
 
-def _metrics_only(metrics: Callable[[], bytes]) -> Callable[[web.BaseRequest], web.Response]:
-    def respond(request: web.BaseRequest) -> web.Response:
-        if (request.method, request.path) == ("GET", "/metrics"):
-            return metrics_response(metrics())
-        return text_response(404, "Not found. This port serves GET /metrics.")
+def _responder(execution: PlanExecution, token: str) -> Responder:
+    async def respond(request: web.BaseRequest) -> web.Response:
+        match (request.method, request.path):
+            case ("GET", "/metrics"):
+                return metrics_response(execution.live.text())
+            case ("POST", "/targets"):
+                return await take_targets(request, token, execution.deliver_targets)
+            case _:
+                message = "Not found. This port serves GET /metrics and POST /targets."
+                return text_response(404, message)
 
     return respond

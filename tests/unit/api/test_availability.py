@@ -272,6 +272,7 @@ def test_every_choice_of_the_api_is_decided() -> None:
         "spec.load.tensors",
         "spec.validity.rules",
         "spec.validity.warmUp",
+        "spec.validity.repeatScope",
         "spec.scenarios[].server.arrivals",
         "spec.scenarios[].server.percentile",
         "spec.scenarios[].findPeak.percentile",

@@ -82,6 +82,14 @@ def _of_fleet(workers: int, **member: Any) -> Run:
             "spec.activeDeadlineSeconds (129) is less than the 130 s that the warm-ups and windows",
         ),
         (
+            a_run(activeDeadlineSeconds=133),
+            {"repeats": 2, "repeatScope": "Server", "minDurationSeconds": 61},
+            (
+                "spec.activeDeadlineSeconds (133) is less than the 134 s that the warm-ups and "
+                "windows of all scenarios and repeats, and 1 restart of the server, take at least"
+            ),
+        ),
+        (
             a_run(
                 activeDeadlineSeconds=516,
                 scenarios=[{"name": "one", "server": {"targetQps": 2}}],

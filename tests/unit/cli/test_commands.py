@@ -250,10 +250,10 @@ def test_a_valid_file_is_accepted(inferometer: Command, tmp_path: Path) -> None:
     }
     sets = [word for name, value in settings.items() for word in ("--set", f"spec.{name}={value}")]
     completed = inferometer("validate", str(path), *sets)
-    after = "with warm-up and 2 repeats, after the server's start"
+    after = "with warm-up, 2 repeats and 1 restart of the server, after the server's start"
     assert completed.stdout.splitlines() == [
         f"{path} is a valid BenchmarkRun: test, scenarios s0 (singleStream), s1 (batch)",
-        f"planned duration: 1 min 40 s to 2 min 24 s {after}",
+        f"planned duration: 1 min 42 s to 2 min 26 s {after}",
         "  s0  2 times 25 s to 36 s",
         "  s1  2 times 25 s to 36 s",
         "spec.activeDeadlineSeconds ends the run after 1 min 40 s",

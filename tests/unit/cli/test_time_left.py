@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan.reports import ProgressReport, Stage
+from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.time_left import RemainingTime, TimeLeft
 from support.runs import a_run
@@ -89,6 +90,17 @@ def test_repeats_count_in_any_order(is_repeat_first: bool) -> None:  # noqa: FBT
         for index, repeat in order
     ]
     assert found == [TimeLeft(seconds, is_bound=False) for seconds in (100, 75, 50, 25)]
+
+
+def test_restarts_of_the_server_count() -> None:
+    """Those still to come, and the one under way, which belongs to no scenario."""
+    run = fill_defaults(_run({"singleStream": {}}, repeats=3))
+    remaining = RemainingTime(run)
+    assert remaining.at(_report("Preparing", repeats=3), 0.0) == TimeLeft(79, is_bound=False)
+    restart = ProgressReport(stage="WaitingForRestart", repeat=2, repeat_count=3)
+    assert remaining.at(restart, 25.0) == TimeLeft(54, is_bound=False)
+    left = remaining.at(_report("Preparing", repeat=2, repeats=3), 27.0)
+    assert left == TimeLeft(52, is_bound=False)
 
 
 def test_a_search_has_a_bound() -> None:

@@ -14,7 +14,7 @@ from inferometer_loadgen.fleet.answers import worker_lost_error
 from inferometer_loadgen.run.executor import Interruption, ScenarioRepeat
 from inferometer_loadgen.run.load_executor import LoadRepeat
 from inferometer_loadgen.run.load_step import StepOutcome
-from inferometer_loadgen.run.scenario import measure_scenario
+from inferometer_loadgen.run.scenario import ScenarioRepeats, measure_repeat
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.goal import ObservedCounts, StepObservation
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions
@@ -56,7 +56,8 @@ def swept(third: BaseException | End) -> ScenarioResult:
     )
     executor: Any = SimpleNamespace(start=start)
     try:
-        asyncio.run(measure_scenario(run, executor, [ScenarioRepeat(SWEEP, 0, VALIDITY, 1)]))
+        repeat = ScenarioRepeat(SWEEP, 0, VALIDITY, 1)
+        asyncio.run(measure_repeat(run, executor, repeat, ScenarioRepeats()))
     except BaseException as error:
         if error is not third:
             raise

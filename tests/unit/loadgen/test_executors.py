@@ -62,8 +62,12 @@ class _Toy:
         self._log = log
 
     async def prepare(
-        self, descriptions: Sequence[ServerDescription], repeats: Sequence[ScenarioRepeat]
+        self,
+        run: RunContext,
+        descriptions: Sequence[ServerDescription],
+        repeats: Sequence[ScenarioRepeat],
     ) -> Sequence[str]:
+        del run
         names = ", ".join(repeat.scenario.name for repeat in repeats)
         self._log.append(f"prepare {names} for {descriptions[0].server_name}")
         return ["A toy."]
@@ -114,6 +118,7 @@ def execute(
 def test_an_executor_runs_from_its_row_to_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is opened once, prepared with its scenarios, run step by step, judged and closed.
 
+    All scenarios are measured once, then all again; the document has each one's repeats in a row.
     There is no load executor, and the servers here have no target to connect to.
     """
     log: list[str] = []
@@ -131,7 +136,9 @@ def test_an_executor_runs_from_its_row_to_the_document(monkeypatch: pytest.Monke
     monkeypatch.setattr("inferometer_loadgen.run.session.Servers", _ServersWithoutSockets)
     document = execute({"toy": open_toy}, SWEEP, SWEEP, repeats=2)
     steps = [f"{n}: clients {c}, seed {n}" for n in (1, 2) for c in (1, 2)]
-    assert log == ["open", "prepare s0, s1 for toy", *steps, *steps, "close"]
+    first, second = steps[:2], steps[2:]
+    once = ["open", "prepare s0, s1 for toy"]
+    assert log == [*once, *first, *first, *second, *second, "close"]
     assert document.outcome.state == "Complete"
     assert document.first_query_at is None
     assert document.environment is not None

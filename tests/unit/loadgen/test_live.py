@@ -22,7 +22,14 @@ from support.load_runs import a_plan
 
 RUN = {"run_namespace": "local", "run": "test"}
 Stage = Literal[
-    "WaitingForWorkers", "WaitingForServer", "Preparing", "Idle", "WarmUp", "Measuring", "Draining"
+    "WaitingForWorkers",
+    "WaitingForServer",
+    "WaitingForRestart",
+    "Preparing",
+    "Idle",
+    "WarmUp",
+    "Measuring",
+    "Draining",
 ]
 STAGES = get_args(Stage)
 

@@ -1,7 +1,12 @@
 """Snapshots of /proc: which processes used the CPUs, without those of the run."""
 
+import os
+import socket
 from pathlib import Path
 
+import pytest
+
+from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent
 from inferometer_api.results.result import NodeSample, NodeTelemetry, OtherLoad, ProcessLoad
 from inferometer_loadgen.client.processes import (
     MachineSnapshot,
@@ -9,7 +14,8 @@ from inferometer_loadgen.client.processes import (
     other_load,
     read_machine,
 )
-from inferometer_loadgen.run.other_load import other_loads
+from inferometer_loadgen.run.other_load import listeners, other_loads, scope_of
+from support.load_runs import a_plan
 
 SECOND = 1_000_000_000
 STAT = "{pid} ({name}) R {parent} 0 0 0 0 0 0 0 0 0 {own} 0 {reaped} 0 20 0 1 0 {started} 0 0"
@@ -60,6 +66,7 @@ def a_proc(root: Path) -> Path:
         (11, "python3.11", "python3.11\0-m\0http.server\0"),
         (12, "make) x", "make\0all\0"),
         (13, "bash", "bash\0-c\0secret\0"),
+        (14, "python3", ""),  # ended before its command line was read
     ]
     for pid, name, words in rows:
         (root / str(pid)).mkdir()
@@ -88,7 +95,7 @@ def test_names_show_scripts_and_no_other_arguments(tmp_path: Path) -> None:
     """An interpreter is named with its script or module; arguments may be secrets."""
     proc = a_proc(tmp_path)
     before = read_machine(proc)
-    for pid in (10, 11, 12, 13):
+    for pid in (10, 11, 12, 13, 14):
         path = proc / str(pid) / "stat"
         path.write_text(path.read_text().replace(" 0 3 0 20", f" {pid * 100} 3 0 20"))
     after = read_machine(proc)
@@ -98,6 +105,7 @@ def test_names_show_scripts_and_no_other_arguments(tmp_path: Path) -> None:
     later = MachineSnapshot(moment, after.cpu_count, after.busy, after.processes)
     found = other_load(before, later, {1}, proc)
     assert [each.name for each in found.processes] == [
+        "python3",
         "bash",
         "make) x",
         "python3.11 http.server",
@@ -108,6 +116,36 @@ def test_names_show_scripts_and_no_other_arguments(tmp_path: Path) -> None:
 def test_a_machine_without_figures_has_no_snapshot(tmp_path: Path) -> None:
     """Without /proc/stat nothing is known, and nothing fails."""
     assert read_machine(tmp_path) is None
+
+
+def a_cluster_plan(*agents: str, **spec: int) -> LoadPlan:
+    """Return a plan in a cluster with agents on these nodes."""
+    plan = a_plan("http://server:1", {"singleStream": {}}, load=spec)
+    known = [PlannedAgent(url="http://agent:1", node=node) for node in agents]
+    return plan.model_copy(update={"place": "Cluster", "agents": known})
+
+
+def test_others_are_known_only_if_every_own_process_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server on the same node needs an agent; a fleet's pods elsewhere are unknown."""
+    monkeypatch.setenv("NODE_NAME", "a")
+    assert scope_of(a_cluster_plan(), colocated=False).is_measured
+    assert not scope_of(a_cluster_plan("b"), colocated=True).is_measured
+    assert scope_of(a_cluster_plan("a"), colocated=True).is_measured
+    assert not scope_of(a_cluster_plan("a", workers=2), colocated=False).is_measured
+    monkeypatch.delenv("NODE_NAME")
+    assert not scope_of(a_cluster_plan(), colocated=False).is_measured
+
+
+def test_a_server_of_another_program_is_found_by_its_port() -> None:
+    """Processes that listen on a local server's port are the server's; without any, none is."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        assert listeners([port]) == {os.getpid()}
+        plan = a_plan(f"http://127.0.0.1:{port}", {"singleStream": {}})
+        assert scope_of(plan, colocated=True).servers == {os.getpid()}
+    assert not scope_of(plan, colocated=True).is_measured
+    launched = plan.model_copy(update={"server_process_ids": [1]})
+    assert scope_of(launched, colocated=True).is_measured
 
 
 def a_node(name: str, *, busy: float, server_seconds: float | None) -> NodeTelemetry:

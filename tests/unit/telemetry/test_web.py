@@ -99,6 +99,10 @@ def test_the_rate_of_one_client_is_bounded_and_no_others() -> None:
         now_ns = 10**9 + each * 10**6
         served += rate.wait_seconds("a", 0) == 0
     assert served == pytest.approx(10 * 100 + 44, abs=2)
+    # However long a client is silent.
+    now_ns += 3600 * 10**9
+    assert [rate.wait_seconds("a", 63) for _ in range(3)] == [0, 0, 0]
+    assert rate.wait_seconds("a", 63) == pytest.approx(0.56)
 
 
 def test_few_addresses_are_remembered() -> None:

@@ -4,7 +4,12 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
-from inferometer_api.scenarios.planned_duration import PlannedDuration, planned_duration
+from inferometer_api.scenarios.planned_duration import (
+    RESTART_SECONDS,
+    PlannedDuration,
+    planned_duration,
+    restart_count,
+)
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError, RefusedError
@@ -49,11 +54,16 @@ def _planned_lines(run: BenchmarkRun) -> Iterator[str]:
     spec = run.spec
     planned = [planned_duration(each, spec) for each in spec.scenarios]
     repeats = spec.validity.repeats
+    restarts = restart_count(spec)
+    restarts_seconds = restarts * RESTART_SECONDS
     whole = PlannedDuration(
-        repeats * sum(each.least_seconds for each in planned),
-        repeats * sum(each.most_seconds for each in planned),
+        repeats * sum(each.least_seconds for each in planned) + restarts_seconds,
+        repeats * sum(each.most_seconds for each in planned) + restarts_seconds,
     )
     included = f"warm-up and {repeats} repeats" if repeats > 1 else "warm-up"
+    if restarts:
+        of_server = "1 restart" if restarts == 1 else f"{restarts} restarts"
+        included = f"warm-up, {repeats} repeats and {of_server} of the server"
     yield f"planned duration: {_span(whole)} with {included}, after the server's start"
     width = max(len(scenario.name) for scenario in spec.scenarios)
     for scenario, each in zip(spec.scenarios, planned, strict=True):

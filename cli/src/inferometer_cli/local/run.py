@@ -7,6 +7,7 @@ on loopback; `inferometer_api.plan.launch` makes the command lines of both.
 import asyncio
 import contextlib
 import os
+import secrets
 import sys
 import traceback
 from collections.abc import Coroutine
@@ -30,7 +31,7 @@ from inferometer_api.plan.reports import (
 from inferometer_api.plan.result_composer import ResultComposer
 from inferometer_api.plan.spec_warnings import local_notes
 from inferometer_api.results.result import Outcome, ResultDocument
-from inferometer_api.spec.resolve import is_launched
+from inferometer_api.spec.resolve import is_launched, restarts_server
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import FailedError, RefusedError
@@ -39,11 +40,10 @@ from inferometer_cli.local.child_process import ChildProcess, describe_exit
 from inferometer_cli.local.files import credentials, inputs_file, trace_files
 from inferometer_cli.local.machine_check import MachineCheck
 from inferometer_cli.local.prometheus_targets import PrometheusTargets
+from inferometer_cli.local.replaceable_server import ReplaceableServer, hand_over
 from inferometer_cli.local.server import (
     TargetServer,
     start_child,
-    start_server,
-    wait_for_deadline,
     wait_for_death,
     with_last_output,
 )
@@ -70,6 +70,8 @@ class _Reports:
         self.run_id = str(uuid4())
         self.started_at = _now()
         self.final: FinalReport | None = None
+        self.load_port = 0
+        """The port of the load generator for metrics and targets; 0: it has none."""
         self.composer = ResultComposer(
             run,
             run_id=self.run_id,
@@ -159,21 +161,23 @@ async def _run(work: _Work, stopped: End) -> Outcome:
             if isinstance(started, Outcome):
                 return started
             server, metered, warnings = started
+            current = server.current
             plan = load_plan(
                 run,
                 place="Local",
-                servers=[PlannedServer(url=server.url)],
-                model_sha256=server.model_sha256,
+                servers=[PlannedServer(url=current.url)],
+                model_sha256=current.model_sha256,
                 inputs_file=None if file is None else str(file),
                 trace_files={name: str(path) for name, path in traces.items()},
                 credentials=proofs,
                 fleet=fleet,
-                server_process_ids=[] if server.process is None else [server.process.process_id],
+                server_process_ids=[] if current.process is None else [current.process.process_id],
                 agents=metered.agents,
                 unmetered=metered.unmetered,
                 notes=[*local_notes(run), *warnings],
                 run_id=work.reports.run_id,
                 started_at=work.reports.started_at,
+                stop_token=secrets.token_urlsafe(24) if restarts_server(run.spec) else "",
             )
             return await _load(plan, server, ends, stack, work)
     finally:
@@ -194,17 +198,17 @@ def _fleet(work: _Work) -> PlannedFleet | None:
 
 async def _start(
     work: _Work, file: Path | None, stack: AsyncExitStack
-) -> tuple[TargetServer, Metering, list[str]]:
+) -> tuple[ReplaceableServer, Metering, list[str]]:
     """Start the server and the node agent at the same time; return warnings about the machine."""
     check = MachineCheck()
     targets = stack.enter_context(work.options.targets)
     agent = await find_agent(
         work.options.agent_url, is_launched=is_launched(work.run.spec), stack=stack
     )
-    server = await start_server(work.run, work.base, file, stack, work.watch)
-    metered = await plan_metering(agent, server)
-    if server.metrics_address:
-        targets.add("server", server.metrics_address)
+    server = await ReplaceableServer.start(work.run, work.base, file, stack, work.watch)
+    metered = await plan_metering(agent, server.current)
+    if server.current.metrics_address:
+        targets.add("server", server.current.metrics_address)
     for planned in metered.agents:
         targets.add("node agent", planned.url.removeprefix("http://"))
     warnings = await check.warnings()
@@ -214,37 +218,35 @@ async def _start(
 
 
 async def _load(
-    plan: LoadPlan, server: TargetServer, ends: list[End], stack: AsyncExitStack, work: _Work
+    plan: LoadPlan, server: ReplaceableServer, ends: list[End], stack: AsyncExitStack, work: _Work
 ) -> Outcome:
     """Run the load generator until it, the server, the deadline or the user ends the run."""
     reports, watch, targets = work.reports, work.watch, work.options.targets
     plan_text = plan.model_dump_json(exclude_none=True).encode()
-    command = load_command(sys.executable, metrics_port=0 if targets.is_enabled else None)
+    listens = targets.is_enabled or restarts_server(plan.run.spec)
+    command = load_command(sys.executable, metrics_port=0 if listens else None)
     load = await start_child("load generator", command, stack, plan_text)
-    reading = asyncio.create_task(_read_reports(load, reports, targets, watch))
-    faults = [] if server.process is None else _server_faults(plan.run, server, server.process)
+    reading = asyncio.create_task(_read_reports(load, server, work))
+
+    async def on_replaced(repeat: int, replacement: TargetServer) -> None:
+        targets.add("server", replacement.metrics_address)
+        await hand_over(plan, reports.load_port, repeat, replacement)
+
+    fault_of_server = asyncio.create_task(server.wait_for_fault(on_replaced))
     try:
-        await asyncio.wait([reading, *ends, *faults], return_when=asyncio.FIRST_COMPLETED)
+        either = [reading, *ends, fault_of_server]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if reports.final is not None and reports.final.outcome.state == "Complete":
             return reports.final.outcome
         if any(end.done() for end in ends):
             watch("stopping")
         load.request_stop()
         await asyncio.wait([reading], timeout=_FINAL_REPORT_SECONDS)
-        fault = next((end.result() for end in (*ends, *faults) if end.done()), None)
-        return fault or await _explain(reading.result(), server.process)
+        fault = next((end.result() for end in (*ends, fault_of_server) if end.done()), None)
+        return fault or await _explain(reading.result(), server.current.process)
     finally:
-        for task in (reading, *faults):
-            task.cancel()
-
-
-def _server_faults(
-    run: BenchmarkRun, server: TargetServer, process: ChildProcess
-) -> list[asyncio.Task[Outcome]]:
-    faults = [wait_for_death(process)]
-    if server.ready_by is not None:
-        faults.append(wait_for_deadline(process, run, server.ready_by))
-    return [asyncio.create_task(fault) for fault in faults]
+        reading.cancel()
+        fault_of_server.cancel()
 
 
 async def _explain(outcome: Outcome, process: ChildProcess | None) -> Outcome:
@@ -261,10 +263,12 @@ async def _explain(outcome: Outcome, process: ChildProcess | None) -> Outcome:
     return outcome.model_copy(update={"message": message})
 
 
-async def _read_reports(
-    load: ChildProcess, reports: _Reports, targets: PrometheusTargets, watch: ProgressCallback
-) -> Outcome:
-    """Read the load generator's reports until it exits; return the outcome."""
+async def _read_reports(load: ChildProcess, server: ReplaceableServer, work: _Work) -> Outcome:
+    """Read the load generator's reports until it exits; return the outcome.
+
+    Once a repeat is over, the server is replaced for the next.
+    """
+    reports = work.reports
     async for line in load.lines():
         try:
             report = read_report(line)
@@ -273,9 +277,11 @@ async def _read_reports(
             break
         match report:
             case ProgressReport():
-                watch(report)
+                if report.stage == "WaitingForRestart":
+                    server.request_replacement(report.repeat)
+                work.watch(report)
             case ListeningReport():
-                _announce(report, targets, watch)
+                _announce(report, work)
             case FinalReport():
                 reports.final = report
             case _:
@@ -290,13 +296,12 @@ async def _read_reports(
     )
 
 
-def _announce(
-    listening: ListeningReport, targets: PrometheusTargets, watch: ProgressCallback
-) -> None:
+def _announce(listening: ListeningReport, work: _Work) -> None:
     if listening.metrics_port is not None:
-        targets.add("load generator", f"127.0.0.1:{listening.metrics_port}")
+        work.reports.load_port = listening.metrics_port
+        work.options.targets.add("load generator", f"127.0.0.1:{listening.metrics_port}")
     if listening.fleet_web_port is not None:
-        watch(WebPage(f"http://127.0.0.1:{listening.fleet_web_port}/"))
+        work.watch(WebPage(f"http://127.0.0.1:{listening.fleet_web_port}/"))
 
 
 async def _deadline(seconds: int) -> Outcome:

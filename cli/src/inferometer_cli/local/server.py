@@ -6,7 +6,7 @@ import json
 import socket
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -45,18 +45,24 @@ class TargetServer:
     """When a child must report that it is ready, on the event loop's clock; None: it is ready."""
 
 
-async def start_server(
-    run: BenchmarkRun, base: Path, file: Path | None, stack: AsyncExitStack, watch: ProgressCallback
-) -> TargetServer:
-    """Start the server to load, or return the External one.
+@dataclass(frozen=True, slots=True)
+class FetchedModel:
+    """The model of a launched server, as the fetcher has left it."""
 
-    It may not be ready yet if it is External or announces its ports. `file` is the .npz file of the
-    inputs. All child processes end with the stack. Raises RefusedError or FailedError if the server
-    cannot be started.
+    folder: str
+    path: str
+    sha256: str
+    shapes: Mapping[str, Sequence[int]] | None
+    """The shapes that requests will have, by input; None: those of random inputs."""
+
+
+async def fetch_model(
+    run: BenchmarkRun, base: Path, file: Path | None, stack: AsyncExitStack, watch: ProgressCallback
+) -> FetchedModel:
+    """Fetch the model of a launched server into a folder that goes with the stack.
+
+    `file` is the .npz file of the inputs. Raises RefusedError or FailedError.
     """
-    external = run.spec.server.external
-    if external is not None:
-        return TargetServer(url=external.url or "")
     folder = stack.enter_context(
         tempfile.TemporaryDirectory(prefix="inferometer-", ignore_cleanup_errors=True)
     )
@@ -64,14 +70,24 @@ async def start_server(
     command = fetch_command(run, base=str(base), destination=folder, python=sys.executable)
     model = json.loads(await _first_line(await start_child("model fetcher", command, stack)))
     shapes = request_shapes(run, file, model["inputs"])
-    watch("starting the server")
+    return FetchedModel(folder, model["path"], model["sha256"], shapes)
+
+
+async def start_server(
+    run: BenchmarkRun, model: FetchedModel, stack: AsyncExitStack
+) -> TargetServer:
+    """Start the server of a model; it ends with the stack.
+
+    It may not be ready yet if it announces its ports. Raises RefusedError or FailedError if it
+    cannot be started.
+    """
     launch = launch_of(run.spec)
     announces = launch.local is not None and launch.local.announces_ports
     start = ServerStart(
-        layout=launch.layout(run).located(folder, model["path"]),
+        layout=launch.layout(run).located(model.folder, model.path),
         python=sys.executable,
         listen=LOOPBACK if announces else _free_ports(launch),
-        shapes=shapes,
+        shapes=model.shapes,
     )
     server = server_containers(run, start)[0]
     ready_by = asyncio.get_running_loop().time() + run.spec.server.ready_deadline_seconds
@@ -92,18 +108,20 @@ async def start_server(
         else f"grpc://{listen.host}:{listen.grpc_port}",
         metrics_address=f"{listen.host}:{listen.metrics_port}",
         process=process,
-        model_sha256=model["sha256"],
+        model_sha256=model.sha256,
         ready_by=ready_by if announces else None,
     )
 
 
 async def try_server(run: BenchmarkRun, base: Path, file: Path | None) -> Outcome | None:
-    """Start the server of a run as `start_server` does, and stop it once it is ready.
+    """Start the server of a run, and stop it once it is ready.
 
-    Return why it did not become ready, None if it did. Raises what `start_server` raises.
+    Return why it did not become ready, None if it did. Raises what `fetch_model` and `start_server`
+    raise.
     """
     async with AsyncExitStack() as stack:
-        server = await start_server(run, base, file, stack, lambda _: None)
+        model = await fetch_model(run, base, file, stack, lambda _: None)
+        server = await start_server(run, model, stack)
         process = server.process
         if process is None or server.ready_by is None:
             return None

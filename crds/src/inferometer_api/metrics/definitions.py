@@ -96,7 +96,7 @@ LOAD_STAGE = Metric(
     "inferometer_load_stage",
     "gauge",
     "1 for the current stage of the load generator: WaitingForWorkers, WaitingForServer, "
-    "Preparing, Idle, WarmUp, Measuring or Draining; 0 for the others.",
+    "WaitingForRestart, Preparing, Idle, WarmUp, Measuring or Draining; 0 for the others.",
     (*_RUN, "scenario", "step", "stage"),
 )
 LOAD_SERVER_INFO = Metric(

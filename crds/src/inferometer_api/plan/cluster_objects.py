@@ -12,6 +12,9 @@ RUN_UID_LABEL = f"{GROUP}/run-uid"
 RUN_LABEL = f"{GROUP}/run"
 """The run's name, shortened to a label value."""
 COMPONENT_LABEL = "app.kubernetes.io/component"
+REPEAT_LABEL = f"{GROUP}/repeat"
+"""On the Job and pods of a server that was restarted between repeats: the repeat that it is for.
+Those of the first repeat have none."""
 SERVER, LOADGEN, RESULT = "server", "loadgen", "result"
 """Values of the component label of a run's pods and ConfigMaps."""
 EXPORTER = "exporter"
@@ -37,7 +40,7 @@ RESULT_FILE = "result.json.gz"
 DEFAULT_PORTS = {"http": 80, "https": 443, "grpc": GRPC_PORT, "grpcs": 443}
 """Port of a server URL without one, by scheme."""
 LOADGEN_PORT = 8080
-"""Port of /progress and /stop of a load generator."""
+"""Port of /progress, /stop and /targets of a load generator."""
 FLEET_PORT = 5557
 """Port of the master of a fleet; Locust's default."""
 

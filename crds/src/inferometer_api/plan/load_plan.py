@@ -1,10 +1,10 @@
 """The load plan: the input of a load generator."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
-from inferometer_api.document import Document, Integer, Timestamp
+from inferometer_api.document import Count, Document, Integer, Timestamp
 from inferometer_api.spec.run import BenchmarkRun
 
 
@@ -53,6 +53,17 @@ master makes one for the workers that it starts."""
     """Seconds for the workers to connect."""
 
 
+class ServerTargets(Document):
+    """The servers of a repeat, which replace those of the repeat before. Body of POST /targets."""
+
+    repeat: Count
+    """The number of the repeat that they are for."""
+    servers: list[PlannedServer] = Field(min_length=1)
+    agents: list[PlannedAgent] = Field(default_factory=list)
+    energy_unavailable_reason: str = ""
+    server_process_ids: list[Integer] = Field(default_factory=list)
+
+
 class LoadPlan(Document):
     """Everything a load generator needs to know."""
 
@@ -93,4 +104,15 @@ period."""
     started_at: Timestamp | None = None
     """When the run started. Absent: when its load generator starts."""
     stop_token: str = ""
-    """Bearer token for POST /stop. Empty disables the endpoint."""
+    """Bearer token for POST /stop and POST /targets. Empty disables both."""
+
+    def aimed_at(self, targets: ServerTargets) -> Self:
+        """Return the plan with the servers of a further repeat."""
+        return self.model_copy(
+            update={
+                "servers": targets.servers,
+                "agents": targets.agents,
+                "energy_unavailable_reason": targets.energy_unavailable_reason,
+                "server_process_ids": targets.server_process_ids,
+            }
+        )

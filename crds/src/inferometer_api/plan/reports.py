@@ -12,6 +12,7 @@ from inferometer_api.results.search import RepeatSummary
 Stage = Literal[
     "WaitingForWorkers",
     "WaitingForServer",
+    "WaitingForRestart",
     "Preparing",
     "Idle",
     "WarmUp",
@@ -21,6 +22,7 @@ Stage = Literal[
 STAGE_PHRASES: Mapping[Stage, str] = {
     "WaitingForWorkers": "waiting for the workers",
     "WaitingForServer": "waiting for the server",
+    "WaitingForRestart": "restarting the server",
     "Preparing": "preparing requests",
     "Idle": "measuring the idle power",
     "WarmUp": "warming up",
@@ -33,7 +35,8 @@ STAGE_PHRASES: Mapping[Stage, str] = {
 class ProgressReport(Document):
     """Progress of the work, about twice a second.
 
-    Idle: no load is sent while the idle power is measured.
+    Idle: no load is sent while the idle power is measured. WaitingForRestart: the repeat before
+    `repeat` is over, and the servers of `repeat` are awaited at POST /targets.
     """
 
     report: Literal["progress"] = "progress"
@@ -50,6 +53,9 @@ class ProgressReport(Document):
     repeat: Count = 1
     """Number of the repeat, from 1."""
     repeat_count: Count = 1
+    server_pods: list[str] = Field(default_factory=list)
+    """UIDs of the servers' pods of a further repeat; empty in the first one, whose servers stand \
+in the plan."""
     detail: str = ""
     """Last answer of a server that is not ready."""
     queries: Count = 0
@@ -65,7 +71,7 @@ class ListeningReport(Document):
 
     report: Literal["listening"] = "listening"
     metrics_port: Integer | None = None
-    """Port of GET /metrics."""
+    """Port of GET /metrics and POST /targets."""
     fleet_web_port: Integer | None = None
     """Port of Locust's web page, if there is one."""
 

@@ -42,6 +42,12 @@ class ResultComposer:
             case _:
                 return
 
+    def _place(self, result: ScenarioResult) -> tuple[int, int]:
+        """Return the place of a result: repeats of one scenario stand in a row."""
+        names = [each.name for each in self._run.spec.scenarios]
+        index = names.index(result.name) if result.name in names else len(names)
+        return index, result.repeat
+
     def document(
         self, outcome: Outcome, *, finished_at: str, first_query_at: str | None = None
     ) -> ResultDocument:
@@ -58,6 +64,6 @@ class ResultComposer:
             outcome=outcome,
             run=self._run,
             environment=self._environment,
-            scenarios=list(self._scenarios),
+            scenarios=sorted(self._scenarios, key=self._place),
             repeat_summaries=list(self._repeat_summaries),
         )

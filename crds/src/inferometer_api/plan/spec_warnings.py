@@ -6,7 +6,11 @@ The run is measured all the same. The warnings are noted in the result's environ
 from collections.abc import Iterator
 
 from inferometer_api.runtimes.table import RUNTIMES
-from inferometer_api.scenarios.planned_duration import planned_duration
+from inferometer_api.scenarios.planned_duration import (
+    RESTART_SECONDS,
+    planned_duration,
+    restart_count,
+)
 from inferometer_api.scenarios.table import SCENARIOS, effective_validity, fewest_clients
 from inferometer_api.spec.run import BenchmarkRun, Retention, RunSpec
 from inferometer_api.spec.scenario import Scenario
@@ -57,12 +61,15 @@ def _shares_connections(scenario: Scenario, spec: RunSpec) -> bool:
 def _short_deadline(spec: RunSpec) -> Iterator[str]:
     deadline = spec.active_deadline_seconds
     each_repeat = sum(planned_duration(each, spec).least_seconds for each in spec.scenarios)
-    least = spec.validity.repeats * each_repeat
+    restarts = restart_count(spec)
+    least = spec.validity.repeats * each_repeat + restarts * RESTART_SECONDS
     if least > deadline:
+        many = "1 restart" if restarts == 1 else f"{restarts} restarts"
+        of_server = f", and {many} of the server," if restarts else ""
         yield (
             f"spec.activeDeadlineSeconds ({deadline}) is less than the {least:,.0f} s that the "
-            "warm-ups and windows of all scenarios and repeats take at least: the run will be "
-            "Failed (DeadlineExceeded)."
+            f"warm-ups and windows of all scenarios and repeats{of_server} take at least: the run "
+            "will be Failed (DeadlineExceeded)."
         )
 
 

@@ -85,6 +85,17 @@ first."""
     """Graph nodes that compute on data and ran on the CPU although device is GPU."""
 
 
+class ServerRestart(Document):
+    """The planned restart of the servers before a further repeat."""
+
+    repeat: Count
+    """The repeat that began with the new servers."""
+    seconds: float
+    """From the end of the repeat before until the new servers were ready."""
+    replicas: list[ServerReplica]
+    """The new servers, with the settings that differ from those of the first repeat's."""
+
+
 class ModelInfo(Document):
     """The measured model."""
 
@@ -107,6 +118,9 @@ class Environment(Document):
     """Versions of the load generator's packages."""
     images: dict[str, str] = Field(default_factory=dict)
     """Digests of the container images, in a cluster."""
+    restarts: list[ServerRestart] = Field(default_factory=list)
+    """The planned restarts of the servers, in order. `server` describes those of the first \
+repeat."""
     notes: list[str] = Field(default_factory=list)
     """Settings that do not apply here, and warnings about the spec, one sentence each."""
 
@@ -574,7 +588,8 @@ class ResultDocument(Document):
     environment: Environment | None = None
     """Absent if the run ended before the server was ready."""
     scenarios: list[ScenarioResult] = Field(default_factory=list)
-    """Measured scenarios in order; those measured so far if the run did not complete."""
+    """Measured scenarios in the order of the spec, with all repeats of each in a row; those \
+measured so far if the run did not complete."""
     repeat_summaries: list[RepeatSummary] = Field(default_factory=list)
     """Summary of the repeats of each scenario that was measured more than once."""
 

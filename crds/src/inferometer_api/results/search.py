@@ -6,6 +6,8 @@ from pydantic import Field
 
 from inferometer_api.document import Count, Document
 
+RepeatScope = Literal["Server", "Load"]
+
 
 class ProbeRecord(Document):
     """One rate that `findPeak` tried. The figures are in the step."""
@@ -119,6 +121,9 @@ class RepeatSummary(Document):
     """Name of the scenario."""
     repeats: Count
     """Number of measured repeats."""
+    scope: RepeatScope = "Load"
+    """What each repeat began anew. Server: the server's processes, so that the intervals cover \
+what differs between them. Load: the load alone, so that the intervals hold for one process."""
     figures: list[RepeatFigure] = Field(default_factory=list)
     advice: str = ""
     """How many repeats were cut short or INVALID, and how many are needed for an interval within \

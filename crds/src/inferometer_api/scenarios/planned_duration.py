@@ -3,9 +3,15 @@
 from dataclasses import dataclass
 
 from inferometer_api.scenarios.table import SCENARIOS, effective_validity, step_settings
+from inferometer_api.spec.resolve import restarts_server
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.scenario import Scenario
 
+RESTART_SECONDS = 2
+"""Planned length of a restart of the server between repeats: that of a small model on one machine.
+
+A large model takes longer to load, and a cluster to start a pod.
+"""
 _PROBE_WARM_UP = 1.25
 """A probe with its warm-up, in units of its longest window."""
 
@@ -18,6 +24,11 @@ class PlannedDuration:
     """If it becomes VALID; 0 for a search, which ends as soon as it knows its peak."""
     most_seconds: float
     """Until its limits end it, without the preparation of requests and the last replies."""
+
+
+def restart_count(spec: RunSpec) -> int:
+    """Return how often the server of a resolved run is restarted between its repeats."""
+    return spec.validity.repeats - 1 if restarts_server(spec) else 0
 
 
 def planned_duration(scenario: Scenario, spec: RunSpec) -> PlannedDuration:

@@ -8,9 +8,10 @@ def fill_defaults(run: BenchmarkRun) -> BenchmarkRun:
     """Return the run with every computed default filled in; a resolved run stays as it is.
 
     Plain defaults stand in the models already. Computed are `threads` (whole CPUs of the limit
-    less one, from 1 to 1024) and `gpu` (one nvidia.com/gpu with device GPU). An External server
-    has settings of its own, so that nothing is filled in there.
+    less one, from 1 to 1024), `gpu` (one nvidia.com/gpu with device GPU) and, of several repeats,
+    `repeatScope`. An External server has settings of its own, so that nothing is filled in there.
     """
+    run = _with_repeat_scope(run)
     server = run.spec.server
     if not is_launched(run.spec):
         return run
@@ -19,6 +20,20 @@ def fill_defaults(run: BenchmarkRun) -> BenchmarkRun:
     gpu = Gpu() if server.device == "GPU" and server.gpu is None else server.gpu
     filled = server.model_copy(update={"threads": threads, "gpu": gpu})
     return run.model_copy(update={"spec": run.spec.model_copy(update={"server": filled})})
+
+
+def _with_repeat_scope(run: BenchmarkRun) -> BenchmarkRun:
+    spec = run.spec
+    if spec.validity.repeats == 1 or spec.validity.repeat_scope is not None:
+        return run
+    scope = "Server" if is_launched(spec) else "Load"
+    validity = spec.validity.model_copy(update={"repeat_scope": scope})
+    return run.model_copy(update={"spec": spec.model_copy(update={"validity": validity})})
+
+
+def restarts_server(spec: RunSpec) -> bool:
+    """Return whether the server of a resolved run is restarted between its repeats."""
+    return spec.validity.repeats > 1 and spec.validity.repeat_scope == "Server"
 
 
 def is_launched(spec: RunSpec) -> bool:

@@ -209,6 +209,16 @@ cannot be resumed."""
             ),
             field="validity.warmUp",
         ),
+        Rule(
+            cel="self.server.runtime != 'External' || !has(self.validity.repeatScope) || "
+            "self.validity.repeatScope != 'Server'",
+            message="a run cannot restart a server of runtime External between its repeats: omit "
+            "validity.repeatScope, or take Load",
+            holds=lambda spec: (
+                spec.server.external is None or spec.validity.repeat_scope != "Server"
+            ),
+            field="validity.repeatScope",
+        ),
         *map(
             _immutable,
             (

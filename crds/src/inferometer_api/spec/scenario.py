@@ -350,7 +350,13 @@ class Validity(Document):
     """Seconds after which a scenario ends. It is INVALID if it has not reached its minimums."""
 
     repeats: Annotated[int, Field(ge=1, le=100), Integral] = 1
-    """Number of times that each scenario is measured."""
+    """Number of times that all scenarios are measured, one after the other."""
+
+    repeat_scope: Literal["Server", "Load"] | None = None
+    """What each repeat begins anew. Server: the server too, which is restarted before each \
+further repeat; intervals over the repeats then cover what differs from process to process. Load: \
+the load alone; one server process answers all repeats, and the intervals hold for that process. \
+Default: Server for launched servers, Load for External ones, which cannot be restarted."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(

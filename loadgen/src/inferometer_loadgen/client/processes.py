@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePath
 
 from inferometer_api.results.result import OtherLoad, ProcessLoad
@@ -127,7 +128,7 @@ def _full_name(name: str, folder: Path) -> str:
     if not name.startswith(_INTERPRETERS):
         return name
     arguments = _text(folder / "cmdline").split("\0")[1:]
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in pairwise([*arguments, ""]):
         if argument in {"-m", "-jar"}:
             return f"{name} {PurePath(following).name}"
         if argument in {"-c", "-e"}:

@@ -48,12 +48,13 @@ async def execute_in_pod(plan: LoadPlan | Outcome, outputs: PodOutputs) -> Outco
         report=collector.load_report,
         metrics=execution.live.text,
         stop=lambda: execution.stop(TERMINATED),
+        deliver_targets=execution.deliver_targets,
         stop_token=plan.stop_token,
     )
     endpoint = HttpEndpoint(control.respond)
     try:
         port = await endpoint.listen(outputs.host, outputs.port)
-        _log(f"Answers GET /progress, GET /metrics and POST /stop on port {port}.")
+        _log(f"Answers GET /progress, GET /metrics, POST /stop and POST /targets on port {port}.")
         final = await execution.run()
     except OSError as error:
         message = f"The load generator cannot listen on port {outputs.port}: {error}."

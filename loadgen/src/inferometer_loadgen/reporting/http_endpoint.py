@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
@@ -15,7 +15,7 @@ _SILENT = logging.getLogger(__name__)
 """Malformed requests are answered as such and must not fill the log with tracebacks."""
 _SILENT.disabled = True
 
-Responder = Callable[[web.BaseRequest], web.StreamResponse]
+Responder = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class HttpEndpoint:
@@ -57,7 +57,7 @@ class HttpEndpoint:
             await self._protocols.shutdown(_LAST_ANSWERS_SECONDS)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        return self._respond(request)
+        return await self._respond(request)
 
 
 def metrics_response(text: bytes) -> web.Response:

@@ -41,9 +41,7 @@ class LiveMetrics(StepObserver):
     def __init__(self, plan: LoadPlan) -> None:
         self._run = run_labels(plan.run)
         self._written = {metric.name: head(metric) for metric in METRICS["load generator"]}
-        for node, target in _targets(plan):
-            line = form(names.LOAD_SERVER_INFO, (*self._run, node, target)).filled(1)
-            self._written[names.LOAD_SERVER_INFO.name] += line
+        self.aim_at(plan)
         self._stages: dict[Place, _StageLines] = {}
         self._ended: dict[Place, Written] = {}
         self._where: Callable[[], ProgressReport] | None = None
@@ -54,6 +52,15 @@ class LiveMetrics(StepObserver):
     def follow(self, where: Callable[[], ProgressReport]) -> None:
         """Show the stage that `where` returns, from now on."""
         self._where = where
+
+    def aim_at(self, plan: LoadPlan) -> None:
+        """Show the servers of this plan from now on, instead of others."""
+        lines = (
+            form(names.LOAD_SERVER_INFO, (*self._run, *target)).filled(1)
+            for target in _targets(plan)
+        )
+        metric = names.LOAD_SERVER_INFO
+        self._written[metric.name] = b"".join((head(metric), *lines))
 
     @override
     def begin(self, step: DrivenStep) -> None:

@@ -13,6 +13,9 @@ from inferometer_loadgen.schedule.steps import SECOND_NS
 
 EVERY_SECONDS = 0.5
 _USUAL_PERCENTILE = 99.0
+_WaitingStage = Literal[
+    "WaitingForWorkers", "WaitingForServer", "WaitingForRestart", "Preparing", "Idle"
+]
 
 
 class ProgressReporter(StepObserver):
@@ -30,9 +33,8 @@ class ProgressReporter(StepObserver):
         self._repeat, self._repeat_count = 1, repeat_count
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
-        self._stage: Literal["WaitingForWorkers", "WaitingForServer", "Preparing", "Idle"] = (
-            "WaitingForServer"
-        )
+        self._stage: _WaitingStage = "WaitingForServer"
+        self._server_pods: list[str] = []
         self._idle_seconds = 0.0
         self._scenario, self._step, self._index = "", "", 0
         self._fraction = 0.0
@@ -52,6 +54,21 @@ class ProgressReporter(StepObserver):
         self._stage = "WaitingForServer"
         self._fraction = fraction
         self._detail = detail
+
+    def restarting(self, repeat: int) -> None:
+        """Report that the servers of a further repeat are awaited."""
+        self._repeat = repeat
+        self._stage = "WaitingForRestart"
+        self._detail = ""
+        self._scenario, self._step, self._index = "", "", 0
+        self._fraction = 0.0
+        self._began = self._loop.time()
+        self._driver = None
+
+    def aim_at(self, server_pods: list[str]) -> None:
+        """Report these servers' pods from now on."""
+        self._server_pods = server_pods
+        self._stage = "WaitingForServer"
 
     def preparing(self, scenario: str, step: str, index: int, repeat: int = 1) -> None:
         """Report that a step is being prepared."""
@@ -109,6 +126,7 @@ class ProgressReporter(StepObserver):
             scenario_count=self._scenario_count,
             repeat=self._repeat,
             repeat_count=self._repeat_count,
+            server_pods=self._server_pods,
             fraction=_bounded(fraction),
             elapsed_seconds=elapsed,
             detail=self._detail,
@@ -128,6 +146,7 @@ class ProgressReporter(StepObserver):
             scenario_count=self._scenario_count,
             repeat=self._repeat,
             repeat_count=self._repeat_count,
+            server_pods=self._server_pods,
             fraction=_bounded(now.fraction),
             elapsed_seconds=now.elapsed_ns / SECOND_NS,
             queries=recorder.answered + recorder.failed,

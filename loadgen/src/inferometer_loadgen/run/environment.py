@@ -1,10 +1,16 @@
 """Environment of a measurement: servers, model, machine, packages."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from inferometer_api.plan.load_plan import LoadPlan
-from inferometer_api.results.result import Environment, ModelInfo, ServerInfo, ServerReplica
+from inferometer_api.results.result import (
+    Environment,
+    ModelInfo,
+    ServerInfo,
+    ServerReplica,
+    ServerRestart,
+)
 from inferometer_loadgen.client.node import node, packages
 from inferometer_loadgen.requests.encode import uses_binary
 from inferometer_loadgen.server.control_plane import ServerDescription
@@ -25,6 +31,21 @@ def environment_of(
         packages=packages(),
         notes=[*plan.notes, *notes],
     )
+
+
+def restart_of(
+    plan: LoadPlan,
+    found: Sequence[ServerDescription],
+    first: ServerDescription,
+    repeat: int,
+    seconds: float,
+) -> ServerRestart:
+    """Return the record of a planned restart, after which the servers of the plan are measured.
+
+    `first` is the first server of the first repeat.
+    """
+    replicas = _each(plan, found, first.settings)
+    return ServerRestart(repeat=repeat, seconds=round(seconds, 3), replicas=replicas)
 
 
 def fell_back(description: ServerDescription) -> int | None:
@@ -53,7 +74,12 @@ def _server(plan: LoadPlan, found: Sequence[ServerDescription]) -> ServerInfo:
 def _replicas(plan: LoadPlan, found: Sequence[ServerDescription]) -> list[ServerReplica]:
     if plan.place == "Local" and len(plan.servers) == 1:
         return []
-    first = found[0].settings
+    return _each(plan, found, found[0].settings)
+
+
+def _each(
+    plan: LoadPlan, found: Sequence[ServerDescription], first: Mapping[str, str]
+) -> list[ServerReplica]:
     return [
         ServerReplica(
             url=server.url,

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import assert_never
 from uuid import uuid4
 
-from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.plan.load_plan import LoadPlan, ServerTargets
 from inferometer_api.plan.reports import FinalReport
 from inferometer_api.plan.result_composer import ResultComposer
 from inferometer_api.results.result import Outcome
@@ -47,6 +47,10 @@ class PlanExecution:
         if self._stopped is None:
             self._stopped = outcome
         self._session.interrupt()
+
+    def deliver_targets(self, targets: ServerTargets) -> str:
+        """Take the servers of the repeat that is awaited; return why they are not taken."""
+        return self._session.handover.deliver(targets)
 
     async def run(self) -> FinalReport:
         """Execute the plan and return the last report. Raises ReaderGoneError and no other."""

@@ -70,7 +70,7 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What the executors of one run share."""
+    """What the executors of one run share. Plan and servers change if the servers are replaced."""
 
     plan: LoadPlan
     servers: Servers
@@ -111,12 +111,16 @@ class Executor(Protocol):
     """Executes the scenarios of one run whose kinds name it in `SCENARIOS`."""
 
     async def prepare(
-        self, descriptions: Sequence[ServerDescription], repeats: Sequence[ScenarioRepeat]
+        self,
+        run: RunContext,
+        descriptions: Sequence[ServerDescription],
+        repeats: Sequence[ScenarioRepeat],
     ) -> Sequence[str]:
         """Make what the steps need; return notes for the result's environment.
 
-        `descriptions` are those of the plan's servers, which are ready. `repeats` has the first
-        repeat of each of its scenarios. Raises what `run.faults` lists if they cannot be measured.
+        `descriptions` are those of the servers of `run`, which are ready. `repeats` has the next
+        repeat of each of its scenarios. Called again once other servers have replaced these. Raises
+        what `run.faults` lists if they cannot be measured.
         """
 
     def start(self, repeat: ScenarioRepeat) -> RepeatExecution:

@@ -45,36 +45,41 @@ async def open_load_executor(run: RunContext) -> AsyncIterator["LoadExecutor"]:
     ) as fleet:
         if fleet is not None:
             await fleet.wait_for_workers(run.progress.gathering)
-        telemetry = RunTelemetry(run.plan)
-        executor = LoadExecutor(run, fleet, telemetry)
+        executor = LoadExecutor(run, fleet)
         try:
             yield executor
         finally:
             await executor.close()
-            await telemetry.close()
 
 
 class LoadExecutor:
     """Drives load in this process or in a fleet; see Executor."""
 
-    def __init__(self, run: RunContext, fleet: Fleet | None, telemetry: RunTelemetry) -> None:
+    def __init__(self, run: RunContext, fleet: Fleet | None) -> None:
         self._run = run
         self._fleet = fleet
-        self._telemetry = telemetry
+        self._telemetry: RunTelemetry | None = None
         self._descriptions: Sequence[ServerDescription] = ()
         self._steps: LoadStepRunner | None = None
         self._sampling: ServerSampling | None = None
 
     async def close(self) -> None:
-        """Close the connections over which the servers' statistics are read."""
+        """Close the connections to the agents, and those to the servers' statistics."""
         if self._sampling is not None:
             await self._sampling.close()
+        if self._telemetry is not None:
+            await self._telemetry.close()
 
     async def prepare(
-        self, descriptions: Sequence[ServerDescription], repeats: Sequence[ScenarioRepeat]
+        self,
+        run: RunContext,
+        descriptions: Sequence[ServerDescription],
+        repeats: Sequence[ScenarioRepeat],
     ) -> Sequence[str]:
         """Make every step's source of requests, to refuse inputs that do not fit first."""
-        run, first = self._run, descriptions[0]
+        await self.close()
+        self._run, self._telemetry = run, RunTelemetry(run.plan)
+        first = descriptions[0]
         load = run.plan.run.spec.load
         inputs = InputSources(load, run.plan.inputs_file, first.inputs, first.optional_inputs)
         notes: dict[str, None] = dict.fromkeys(json_note(load, first.extensions))

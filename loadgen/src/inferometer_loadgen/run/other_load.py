@@ -1,9 +1,10 @@
 """CPU use of other processes during a step, on the machines of a run."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import psutil
 from typing_extensions import override
 
 from inferometer_api.plan.load_plan import LoadPlan
@@ -12,6 +13,10 @@ from inferometer_loadgen.client.node import node_name
 from inferometer_loadgen.client.processes import MachineSnapshot, other_load, read_machine
 from inferometer_loadgen.drive import DrivenStep, StepObserver
 from inferometer_loadgen.schedule.steps import SECOND_NS
+from inferometer_loadgen.server.servers import endpoints_of
+
+_PROXIES = frozenset({"", "docker-proxy", "rootlesskit", "kubectl", "ssh", "pasta"})
+"""Programs that listen in place of a server in a container or on another machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +27,22 @@ class OtherLoadScope:
     """Its Kubernetes node; empty in a local run."""
     is_measured: bool
     """Whether the CPU use of every process of the run is known on this machine."""
+    servers: frozenset[int] = frozenset()
+    """Processes of servers here that another program started."""
 
 
 def scope_of(plan: LoadPlan, *, colocated: bool) -> OtherLoadScope:
     """Return which processes are the run's own; `colocated`: whether a server runs here.
 
-    A server on this machine that another program started has unknown processes. In a cluster, the
-    agent reports the CPU use of the servers' pods, and that of a fleet's other pods is unknown.
+    The processes of a server on this machine that another program started are those that listen on
+    its port. In a cluster, the agent reports the CPU use of the servers' pods, and that of a
+    fleet's other pods is unknown.
     """
     if plan.place == "Local":
-        return OtherLoadScope("", is_measured=bool(plan.server_process_ids) or not colocated)
+        if plan.server_process_ids or not colocated:
+            return OtherLoadScope("", is_measured=True)
+        servers = listeners({endpoint.port for endpoint in endpoints_of(plan)})
+        return OtherLoadScope("", is_measured=bool(servers), servers=servers)
     node = node_name() or ""
     is_metered = any(agent.node == node for agent in plan.agents)
     is_fleet = plan.run.spec.load.workers > 1
@@ -65,9 +76,43 @@ class OtherLoadWatch(StepObserver):
         else:
             # The command that runs everything is the parent.
             root = os.getppid() if os.getppid() > 1 else os.getpid()
-            own = self._before.family_of(root) | after.family_of(root)
+            own = {
+                pid
+                for each in (root, *self._scope.servers)
+                for pid in self._before.family_of(each) | after.family_of(each)
+            }
         found = other_load(self._before, after, own)
         return found.model_copy(update={"node": self._scope.node})
+
+
+def listeners(ports: Collection[int]) -> frozenset[int]:
+    """Return the processes that listen on TCP ports of this machine.
+
+    Empty if one is unknown: another user's, or a proxy in front of a container.
+    """
+    try:
+        sockets = psutil.net_connections("tcp")
+    except psutil.Error:
+        return frozenset()
+    found: set[int] = set()
+    for port in ports:
+        pids = {
+            each.pid
+            for each in sockets
+            if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port
+        }
+        known = {pid for pid in pids if pid is not None and _name(pid) not in _PROXIES}
+        if not known or len(known) < len(pids):
+            return frozenset()
+        found |= known
+    return frozenset(found)
+
+
+def _name(pid: int) -> str:
+    try:
+        return str(psutil.Process(pid).name())
+    except psutil.Error:
+        return ""
 
 
 def other_loads(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
 from inferometer_api.results.result import ScenarioResult, Step, nanoseconds_at
-from inferometer_api.results.search import RepeatFigure, RepeatSummary
+from inferometer_api.results.search import RepeatFigure, RepeatScope, RepeatSummary
 from inferometer_api.statistics import student_quantile
 
 WITHIN = 0.05
@@ -45,18 +45,24 @@ _ADVISED_BY = {
 """Figures that users compare, in words; higher percentiles never become narrow."""
 
 
-def summarize_repeats(results: Sequence[ScenarioResult], cut_short: int = 0) -> RepeatSummary:
+def summarize_repeats(
+    results: Sequence[ScenarioResult],
+    cut_short: int = 0,
+    *,
+    scope: RepeatScope = "Load",
+) -> RepeatSummary:
     """Return the statistics of all whole repeats of one scenario.
 
-    `cut_short` is the number of other repeats, which are left out because they were shorter. A
-    figure that a repeat lacks is left out. A search is repeated as a whole: only its peak is
-    compared, since its probes have other rates each time.
+    `scope` is what each repeat began anew. `cut_short` is the number of other repeats, which are
+    left out because they were shorter. A figure that a repeat lacks is left out. A search is
+    repeated as a whole: only its peak is compared, since its probes have other rates each time.
     """
     figures = _peaks(results) if results[0].peak is not None else _of_steps(results)
     by_schedule = any(step.scheduled_qps is not None for step in results[0].steps)
     return RepeatSummary(
         name=results[0].name,
         repeats=len(results),
+        scope=scope,
         figures=figures,
         advice=" ".join(
             filter(

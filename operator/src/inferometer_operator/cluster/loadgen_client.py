@@ -10,6 +10,7 @@ import aiohttp
 from pydantic import ValidationError
 
 from inferometer_api.plan.cluster_objects import LOADGEN_PORT
+from inferometer_api.plan.load_plan import ServerTargets
 from inferometer_api.plan.load_report import LoadReport
 
 _LIMIT_BYTES = 1 << 20
@@ -23,7 +24,7 @@ class LoadgenClient:
     session: aiohttp.ClientSession
     port: int = LOADGEN_PORT
     check_write: Callable[[], None] = lambda: None
-    """Called before a load generator is stopped; it raises if this operator must not."""
+    """Called before a load generator is changed; it raises if this operator must not."""
 
     async def report(self, address: str) -> LoadReport | None:
         """Return the answer to GET /progress, or None if no valid one comes."""
@@ -47,10 +48,18 @@ class LoadgenClient:
 
     async def stop(self, address: str, token: str) -> bool:
         """Request the load generator to stop and write its result; return whether it accepts."""
+        return await self._post(address, "stop", token, b"")
+
+    async def hand_over(self, address: str, token: str, targets: ServerTargets) -> bool:
+        """Give the servers of a repeat to the load generator; return whether it takes them."""
+        return await self._post(address, "targets", token, targets.model_dump_json().encode())
+
+    async def _post(self, address: str, word: str, token: str, body: bytes) -> bool:
         self.check_write()
         try:
             async with self.session.post(
-                self._url(address, "stop"),
+                self._url(address, word),
+                data=body,
                 allow_redirects=False,
                 timeout=_TIMEOUT,
                 headers={"Authorization": f"Bearer {token}"},

@@ -1,9 +1,10 @@
 """The Job of the server under test: one pod for each replica, none of which is restarted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from inferometer_api.plan.cluster_objects import (
+    REPEAT_LABEL,
     SERVER,
     labels,
     server_name,
@@ -41,13 +42,45 @@ _PROBE_MARGIN_SECONDS = 60
 """How much longer than the ready deadline the kubelet waits: the operator ends the run first."""
 
 
-def server_job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
+def server_job(
+    run: BenchmarkRun,
+    owner: Owner,
+    settings: Settings,
+    *,
+    repeat: int = 1,
+    nodes: Sequence[str] = (),
+) -> Manifest:
     """Return the Job of a resolved run whose server is not External.
 
-    No server is restarted: a measurement of a restarted server would be INVALID. Its pods have the
-    QoS class Guaranteed: requests equal limits in every container. Raises AddressError if an
-    address of the run is not valid.
+    No server is restarted within a repeat: a measurement of it would be INVALID. The Job of each
+    `repeat` replaces that of the one before, preferably on the same `nodes`. Its pods have the QoS
+    class Guaranteed: requests equal limits in every container. Raises AddressError if an address of
+    the run is not valid.
     """
+    made = _job(run, owner, settings)
+    template = made["spec"]["template"]
+    if repeat > 1:
+        for metadata in (made["metadata"], template["metadata"]):
+            metadata["labels"][REPEAT_LABEL] = str(repeat)
+    if nodes:
+        template["spec"]["affinity"]["nodeAffinity"] = _preferably_on(nodes)
+    return made
+
+
+def _preferably_on(nodes: Sequence[str]) -> Manifest:
+    """Return a preference for these nodes: repeats should differ by their processes alone."""
+    terms = (
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+        for node in nodes
+    )
+    return {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 100, "preference": term} for term in terms
+        ]
+    }
+
+
+def _job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
     launch, replicas = launch_of(run.spec), run.spec.server.replicas
     return {
         "apiVersion": "batch/v1",

@@ -11,9 +11,10 @@ from inferometer_operator.reconcile.conditions import (
     ConditionUpdate,
     Value,
 )
-from inferometer_operator.reconcile.context import ReconcileContext
+from inferometer_operator.reconcile.context import ReconcileContext, repeat_of
 from inferometer_operator.reconcile.faults import RunFault
 from inferometer_operator.reconcile.finish import complete, fail, record_scenarios
+from inferometer_operator.reconcile.handover import plan_handover
 from inferometer_operator.reconcile.load_state import (
     LoadChildren,
     LoadState,
@@ -37,6 +38,8 @@ from inferometer_operator.reconcile.workload_state import eviction_fault
 
 _MAX_NODES = 16
 """As many as the status has room for."""
+_RESTART_LOOK_SECONDS = 2.0
+"""How often to look while the load generator awaits a server: no watch reports what it has."""
 
 
 def advance(context: ReconcileContext) -> Plan:
@@ -48,7 +51,7 @@ def advance(context: ReconcileContext) -> Plan:
     if plan := _end_on_request(context, load, server):
         return plan
     for kind, found in _faults(server, load):
-        if found.lacks_node:
+        if found.lacks_node and context.awaited_repeat is None:
             continue
         if found.ends or context.now >= _fault_deadline(context, kind, found):
             works = load.stage == "running" and context.draft.is_true(kind)
@@ -126,7 +129,7 @@ def _load_may_be_sent(context: ReconcileContext, load: LoadState, server: Server
 
 def _fault_deadline(context: ReconcileContext, kind: ConditionType, found: RunFault) -> datetime:
     """Return when a transient fault ends the run."""
-    if found.until is not None:
+    if found.until is not None and not found.lacks_node:
         return found.until
     job = context.observed.load_job
     if job is None or kind == "ServerReady":
@@ -207,19 +210,24 @@ def _go_on(context: ReconcileContext, load: LoadState, server: ServerProgress) -
     )
     phase: Phase = "Measuring" if context.draft.is_true("Measuring") else "Starting"
     context.draft.update(phase=phase)
+    handover = plan_handover(context, load, server)
+    if context.awaited_repeat is not None:
+        look = min(_RESTART_LOOK_SECONDS, look or _RESTART_LOOK_SECONDS)
     return Plan(
         context.status,
         create=(*server.create, *children.create),
-        delete=children.delete,
+        delete=(*server.delete, *children.delete),
+        handover=handover,
         look_again_seconds=look,
     )
 
 
 def _record_nodes(context: ReconcileContext, load: LoadState, server: ServerProgress) -> None:
-    """Write the servers' nodes to the status, once they are settled."""
+    """Write the servers' nodes to the status, once they are settled; those of all repeats."""
+    before = context.status.nodes if _restarted_for(context) else []
     current = [each.node for each in server.servers]
     settled = backend_nodes(context) if load.stage == "absent" else current
-    nodes = [node for node in dict.fromkeys(settled) if node][:_MAX_NODES]
+    nodes = [node for node in dict.fromkeys((*before, *settled)) if node][:_MAX_NODES]
     if nodes:
         context.draft.update(nodes=nodes)
 
@@ -241,14 +249,25 @@ def _server_updates(
     if server.ready:
         pods = "The server's pod is" if replicas == 1 else f"All {replicas} server pods are"
         return (ConditionUpdate("ServerReady", "True", "Ready", f"{pods} ready."),)
-    if context.observed.server_job is None:
+    repeat = _restarted_for(context)
+    if context.observed.server_job is None and not repeat:
         return ()
+    start = "1 server pod starts" if replicas == 1 else f"{replicas} server pods start"
     message = (
-        f"{'1 server pod starts' if replicas == 1 else f'{replicas} server pods start'} in the "
-        f"Job {context.server}. The deadline is {format_time(context.ready_deadline)} "
-        "(spec.server.readyDeadlineSeconds)."
+        f"The server is restarted for repeat {repeat} of {context.run.spec.validity.repeats} "
+        "(spec.validity.repeatScope Server)."
+        if repeat
+        else f"{start} in the Job {context.server}. The deadline is "
+        f"{format_time(context.ready_deadline)} (spec.server.readyDeadlineSeconds)."
     )
     return (ConditionUpdate("ServerReady", "False", "ServerStarting", message),)
+
+
+def _restarted_for(context: ReconcileContext) -> int:
+    """Return the further repeat whose server starts; 0 if it is that of the first one."""
+    job = context.observed.server_job
+    repeat = context.awaited_repeat or (1 if job is None else repeat_of(job))
+    return repeat if repeat > 1 else 0
 
 
 def _load_updates(
@@ -304,6 +323,8 @@ def _conclude(context: ReconcileContext, load: LoadState, server: ServerProgress
 
 
 def _was_ready(context: ReconcileContext) -> bool:
+    if context.awaited_repeat is not None:
+        return False
     return context.draft.is_true("ServerReady") or load_was_sent(context.observed.report)
 
 

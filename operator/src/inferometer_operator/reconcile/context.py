@@ -3,9 +3,14 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from inferometer_api.plan.cluster_objects import fleet_name, load_name, server_name
+from inferometer_api.plan.cluster_objects import (
+    REPEAT_LABEL,
+    fleet_name,
+    load_name,
+    server_name,
+)
 from inferometer_api.plan.deadlines import GONE_SECONDS
-from inferometer_api.spec.resolve import is_launched
+from inferometer_api.spec.resolve import is_launched, restarts_server
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.run_status import RunStatus
 from inferometer_api.timestamps import parse_time
@@ -77,8 +82,30 @@ class ReconcileContext:
         return fleet_name(self.name)
 
     @property
+    def awaited_repeat(self) -> int | None:
+        """The repeat whose servers the load generator awaits; None if it awaits none."""
+        report, spec = self.observed.report, self.run.spec
+        progress = None if report is None else report.progress
+        if progress is None or progress.stage != "WaitingForRestart" or not restarts_server(spec):
+            return None
+        return progress.repeat if 1 < progress.repeat <= spec.validity.repeats else None
+
+    @property
+    def is_between_servers(self) -> bool:
+        """Whether the server of the repeat before is to go, and that of the next is not there."""
+        awaited, job = self.awaited_repeat, self.observed.server_job
+        return awaited is not None and (job is None or repeat_of(job) < awaited)
+
+    @property
     def ready_deadline(self) -> datetime:
-        """When the server must be ready, counted from the creation of its Job."""
+        """When the server must be ready, counted from the creation of its Job.
+
+        Between two servers it counts from the first refusal of the new Job.
+        """
+        if self.is_between_servers:
+            refusal = self.observed.refused.get(f"Job/{self.server}")
+            since = self.now if refusal is None else refusal.since
+            return add_seconds(since, self.run.spec.server.ready_deadline_seconds)
         job = self.observed.server_job if self.is_launched else None
         start = parse_time(self.status.start_time) if job is None else self.since(job, "created")
         start = start or self.now
@@ -112,6 +139,12 @@ def controller_of(thing: Json) -> Json:
     """Return the owner reference of an object's controller, empty if it has none."""
     owners = thing.get("metadata", {}).get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), {})
+
+
+def repeat_of(job: Json) -> int:
+    """Return the repeat that the Job of a server is for."""
+    label = str((job["metadata"].get("labels") or {}).get(REPEAT_LABEL, ""))
+    return int(label) if label.isdecimal() else 1
 
 
 def is_deleting(thing: Json) -> bool:

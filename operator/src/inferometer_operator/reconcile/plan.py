@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from inferometer_api.plan.load_plan import ServerTargets
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.reconcile.observed import ChildKind
 
@@ -36,6 +37,15 @@ class WorkloadReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Handover:
+    """The servers of a further repeat, for the load generator that awaits them."""
+
+    pod: str
+    """The name of the load pod."""
+    targets: ServerTargets
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to do now, in this order: status, creations, Workload, deletions, requests."""
 
@@ -47,6 +57,8 @@ class Plan:
     delete: tuple[DeletionTarget, ...] = ()
     events: tuple[Event, ...] = ()
     """Created once the status is written."""
+    handover: Handover | None = None
+    """Sent until the load generator reports that it has the servers."""
     stop: str | None = None
     """The name of the load pod to stop; it writes what it measured."""
     download: str | None = None

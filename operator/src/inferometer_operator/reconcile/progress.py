@@ -64,15 +64,16 @@ def percent_complete(progress: ProgressReport, spec: RunSpec) -> int:
     scenario = spec.scenarios[index]
     steps, step = _steps(scenario, progress.step)
     validity = effective_validity(scenario, spec.validity)
-    of_repeat = min(1.0, (step + _of_step(progress, validity)) / steps)
-    of_scenario = (progress.repeat - 1 + of_repeat) / max(1, progress.repeat_count)
-    return max(0, min(99, int(100 * (progress.scenario_index + of_scenario) / count)))
+    of_scenario = min(1.0, (step + _of_step(progress, validity)) / steps)
+    of_repeat = (progress.scenario_index + of_scenario) / count
+    whole = (progress.repeat - 1 + of_repeat) / max(1, progress.repeat_count)
+    return max(0, min(99, int(100 * whole)))
 
 
 def _of_step(progress: ProgressReport, validity: Validity) -> float:
     warm, long = validity.warm_up_seconds, validity.min_duration_seconds
     match progress.stage:
-        case "WaitingForWorkers" | "WaitingForServer" | "Preparing" | "Idle":
+        case "WaitingForWorkers" | "WaitingForServer" | "WaitingForRestart" | "Preparing" | "Idle":
             return 0.0
         case "WarmUp":
             return progress.fraction * warm / (warm + long)

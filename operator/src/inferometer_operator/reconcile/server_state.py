@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from inferometer_api.plan.load_plan import PlannedServer
 from inferometer_api.runtimes.table import launch_of
+from inferometer_api.spec.resolve import restarts_server
 from inferometer_api.spec.server import Server
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.manifests.owner import Manifest
@@ -19,7 +20,8 @@ from inferometer_operator.reconcile.child_faults import (
     pod_create_failure,
     pod_creation_fault,
 )
-from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
+from inferometer_operator.reconcile.children import deletion_targets
+from inferometer_operator.reconcile.context import ReconcileContext, is_deleting, repeat_of
 from inferometer_operator.reconcile.external_service import late_until, misdirection
 from inferometer_operator.reconcile.faults import (
     PodRequest,
@@ -29,6 +31,7 @@ from inferometer_operator.reconcile.faults import (
     pod_fault,
 )
 from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.plan import DeletionTarget
 from inferometer_operator.reconcile.pods import load_pods, server_pods
 from inferometer_operator.reconcile.workload_state import pod_additions
 
@@ -45,6 +48,7 @@ class ServerProgress:
     """Every server's address; empty until each has a node and an address."""
     ready: bool = False
     create: tuple[Manifest, ...] = ()
+    delete: tuple[DeletionTarget, ...] = ()
 
 
 def server_state(context: ReconcileContext) -> ServerProgress:
@@ -117,26 +121,58 @@ def _external(context: ReconcileContext) -> ServerProgress:
 
 def _launched(context: ReconcileContext) -> ServerProgress:
     job = context.observed.server_job
-    child = f"Job/{context.server}"
+    if context.is_between_servers:
+        return _replacement(context, job)
     if job is None or is_deleting(job):
+        if _may_be_between_servers(context):
+            return ServerProgress()
         if job_was_created(context) or job is not None:
             gone = f"The Job {context.server} was deleted while the run needed it"
             return ServerProgress(fault=make_fault("ServerDeleted", gone))
-        refusal = context.observed.refused.get(child)
-        fault = (
-            None if refusal is None else child_fault(context, child, refusal, _requests(context))
-        )
-        additions = pod_additions(context, SERVER_PODS)
-        if additions is None:
-            return ServerProgress(fault=fault)
-        make = server_job(context.run, context.owner, context.settings)
-        return ServerProgress(fault=fault, create=(add_to_pods(make, additions),))
+        return _creation(context)
     live = tuple(pod for pod in server_pods(context) if pods.is_live(pod))
     return ServerProgress(
         fault=_replaced(context) or _pods_fault(context) or _no_pods(context, job, live),
         servers=_planned(context, live),
         ready=len(live) == _server(context).replicas and all(map(pods.is_ready, live)),
     )
+
+
+def _creation(context: ReconcileContext, repeat: int = 1) -> ServerProgress:
+    """Return the Job of a repeat that is to be created, and why it was refused before."""
+    child = f"Job/{context.server}"
+    refusal = context.observed.refused.get(child)
+    fault = None if refusal is None else child_fault(context, child, refusal, _requests(context))
+    additions = pod_additions(context, SERVER_PODS)
+    if additions is None:
+        return ServerProgress(fault=fault)
+    nodes = planned_nodes(context.observed.plan_map) if repeat > 1 else ()
+    make = server_job(context.run, context.owner, context.settings, repeat=repeat, nodes=nodes)
+    return ServerProgress(fault=fault, create=(add_to_pods(make, additions),))
+
+
+def _replacement(context: ReconcileContext, job: Json | None) -> ServerProgress:
+    """Return what is left to do until the Job of the awaited repeat is there.
+
+    The next server starts once the pods of the last one are gone: it may need what they hold, and
+    two servers would not be measured alike.
+    """
+    if job is not None:
+        return ServerProgress(delete=deletion_targets([("server", job)]))
+    if any(context.now < context.gone_deadline(pod) for pod in server_pods(context)):
+        return ServerProgress()
+    return _creation(context, context.awaited_repeat or 1)
+
+
+def _may_be_between_servers(context: ReconcileContext) -> bool:
+    """Return whether the load generator has not yet said what it awaits.
+
+    An operator that has just started may not have reached it: its server may be replaced.
+    """
+    report = context.observed.report
+    is_unknown = report is None or (report.progress is None and report.outcome is None)
+    runs = any(pods.has_started(pod) and not pods.is_over(pod) for pod in load_pods(context))
+    return is_unknown and runs and restarts_server(context.run.spec)
 
 
 def _planned(context: ReconcileContext, live: tuple[Json, ...]) -> tuple[PlannedServer, ...]:
@@ -160,27 +196,53 @@ def _planned_server(context: ReconcileContext, pod: Json) -> PlannedServer:
     )
 
 
+def planned_nodes(plan_map: Json | None) -> tuple[str, ...]:
+    """Return the nodes of the servers in a plan, each once; none without a plan."""
+    nodes = (str(server.get("node") or "") for server in _planned_servers(plan_map))
+    return tuple(dict.fromkeys(node for node in nodes if node))
+
+
 def planned_pod_uids(plan_map: Json | None) -> frozenset[str]:
     """Return the UIDs of the server pods in a plan; none without a plan."""
+    return frozenset({str(each.get("podUid") or "") for each in _planned_servers(plan_map)} - {""})
+
+
+def _planned_servers(plan_map: Json | None) -> list[Json]:
     try:
         plan = json.loads(((plan_map or {}).get("data") or {}).get(PLAN_FILE, ""))
-        uids = {server.get("podUid", "") for server in plan["servers"]}
+        return [each for each in plan["servers"] if isinstance(each, dict)]
     except (ValueError, TypeError, KeyError, AttributeError):
-        return frozenset()
-    return frozenset(uids - {""})
+        return []
+
+
+def _measured_pod_uids(context: ReconcileContext) -> frozenset[str]:
+    """Return the UIDs of the server pods that are measured now.
+
+    Those of the first repeat stand in the plan, and the load generator reports those of a further
+    one. Once it has ended, all of the Job's count.
+    """
+    job, report = context.observed.server_job, context.observed.report
+    repeat = 1 if job is None else repeat_of(job)
+    if repeat == 1:
+        return planned_pod_uids(context.observed.plan_map)
+    progress = None if report is None else report.progress
+    if progress is None:
+        return frozenset(map(pods.uid, server_pods(context)))
+    is_taken = progress.repeat == repeat and progress.stage != "WaitingForRestart"
+    return frozenset(progress.server_pods) if is_taken else frozenset()
 
 
 def _replaced(context: ReconcileContext) -> RunFault | None:
-    """Return the fault if a server in the plan is no longer the same."""
+    """Return the fault if a server that is measured is no longer the same."""
     if not job_was_created(context):
         return None
-    planned = planned_pod_uids(context.observed.plan_map)
+    planned = _measured_pod_uids(context)
     found = {pods.uid(pod): pod for pod in server_pods(context)}
     # If one server ends, the Job deletes the others: its end explains theirs.
     for uid in sorted(planned, key=lambda uid: (not _has_failed(found.get(uid)), uid)):
         pod = found.get(uid)
         if pod is None:
-            return make_fault("ServerReplaced", "A server pod that the plan names is gone")
+            return make_fault("ServerReplaced", "A server pod that is measured is gone")
         if is_deleting(pod):
             # The exit of its containers explains nothing; an eviction does.
             words = f"The server pod {pods.name(pod)} was deleted by another client"

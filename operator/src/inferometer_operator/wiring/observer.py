@@ -111,7 +111,9 @@ class Observer:
         finished = is_true(status, "Finished")
         to_plan = not finished and children.get("plan") is None and not (load and has_started(load))
         to_keep = load is not None and ending(load) is not None and not is_collected(status)
+        report = None if finished or load is None else await self._report(load, memory)
         under_load = progress_under_load(memory.report) is not None
+        hands_over = report is not None and _awaits_servers(report)
         service = None if finished or load else await self._service(run)
         backends = await self._backends(run, service, needed=to_plan)
         unbacked = unbacked_run(run, service, backends)
@@ -128,11 +130,16 @@ class Observer:
                 self.reader, namespace, children, pods, memory.warnings, self.clock()
             ),
             service=service,
-            agents=await list_agents(self.reader, self.settings, run, pods) if to_plan else None,
+            agents=await list_agents(self.reader, self.settings, run, pods)
+            if to_plan or hands_over
+            else None,
             behind_service=backends,
-            report=None if finished or load is None else await self._report(load, memory),
+            report=report,
             kueue=await self._kueue(
-                run, children, memory.kueue, reads=not finished and children.get("load") is None
+                run,
+                children,
+                memory.kueue,
+                reads=not finished and (children.get("load") is None or hands_over),
             ),
         )
 
@@ -250,6 +257,11 @@ class Observer:
         loaded = progress_under_load(memory.report) is not None
         memory.due = self.clock() + (_POLL_SECONDS if loaded else _POLL_BEFORE_LOAD_SECONDS)
         return loaded or _stage(memory.report) != _stage(before)
+
+
+def _awaits_servers(report: LoadReport) -> bool:
+    """Return whether a load generator awaits the servers of a further repeat."""
+    return report.progress is not None and report.progress.stage == "WaitingForRestart"
 
 
 def _of_this_attempt(

@@ -19,7 +19,7 @@ from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import CreateRefusal, Json, Observed
-from inferometer_operator.reconcile.plan import Plan
+from inferometer_operator.reconcile.plan import Handover, Plan
 from inferometer_operator.wiring.observer import running_address
 
 _log = structlog.get_logger()
@@ -151,10 +151,21 @@ class PlanExecutor:
 
     async def stop_load(self, name: str, observed: Observed) -> bool:
         """Request this load pod to stop; return whether it accepts."""
-        pod = next((pod for pod in observed.pods if pod["metadata"]["name"] == name), None)
-        address = running_address(pod) if pod is not None else None
-        if address is None or observed.plan_map is None:
-            return False
-        # The rest of the plan may be of another version: its load generator reads it.
-        plan = json.loads(observed.plan_map["data"][PLAN_FILE])
-        return await self.loadgen.stop(address, str(plan.get(_STOP_TOKEN, "")))
+        found = _load_access(name, observed)
+        return found is not None and await self.loadgen.stop(*found)
+
+    async def hand_over(self, handover: Handover, observed: Observed) -> bool:
+        """Give a load pod the servers of a further repeat; return whether it takes them."""
+        found = _load_access(handover.pod, observed)
+        return found is not None and await self.loadgen.hand_over(*found, handover.targets)
+
+
+def _load_access(name: str, observed: Observed) -> tuple[str, str] | None:
+    """Return the address of a load pod and its token, or None if it does not run."""
+    pod = next((pod for pod in observed.pods if pod["metadata"]["name"] == name), None)
+    address = running_address(pod) if pod is not None else None
+    if address is None or observed.plan_map is None:
+        return None
+    # The rest of the plan may be of another version: its load generator reads it.
+    plan = json.loads(observed.plan_map["data"][PLAN_FILE])
+    return address, str(plan.get(_STOP_TOKEN, ""))

@@ -217,6 +217,9 @@ class Reconciler:
         news = await executor.create_children(run, plan, self._refusals)
         await executor.report_workload(run, plan)
         await executor.delete_targets(run, plan)
+        if plan.handover is not None and not await executor.hand_over(plan.handover, observed):
+            repeat = plan.handover.targets.repeat
+            self._log.warning("handover_failed", pod=plan.handover.pod, repeat=repeat)
         if plan.stop is not None:
             await self._stop.request(executor, plan.stop, observed)
         status = read_status(run)
