@@ -41,6 +41,7 @@ from inferometer_results.wording.search import (
     figures_shown,
     found_by,
     judged_step,
+    repeat_coverage,
     steps_shown,
 )
 from inferometer_results.wording.server_time import server_parts
@@ -90,8 +91,10 @@ def _print_repeats(repeated: Sequence[RepeatSummary], console: Console) -> None:
     if not rows:
         return
     print_rows(_REPEATS_HEADER, rows, console)
+    coverage = dict.fromkeys(repeat_coverage(each) for each in repeated)
     advice = [f"{each.name}: {each.advice}" for each in repeated if each.advice]
-    print_sentences((Text(printable(sentence), style="dim") for sentence in advice), console)
+    sentences = (Text(printable(each), style="dim") for each in (*coverage, *advice))
+    print_sentences(sentences, console)
     console.print()
 
 

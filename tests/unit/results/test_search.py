@@ -2,7 +2,7 @@
 
 import re
 from io import StringIO
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -235,6 +235,24 @@ def test_repeats_have_a_table_and_their_advice() -> None:
     assert page.count("<h3>Means of the repeats</h3>") == 1
     row = page[page.index('scope="row">queries/s, clients 4<') :]
     assert re.findall(r"<td>(.*?)</td>", row)[:5] == ["2", "45.00", "40.00", "50.00", "15.7 %"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "sentence"),
+    [
+        ("Server", "the intervals cover what differs from process to process."),
+        ("Load", "the intervals do not cover what differs from process to process."),
+    ],
+)
+def test_intervals_over_repeats_say_what_they_cover(
+    scope: Literal["Server", "Load"], sentence: str
+) -> None:
+    """Table and report say once whether each repeat had a server of its own."""
+    figure = RepeatFigure(name="achievedQps", step="clients 4", values=[40.0, 50.0], mean=45.0)
+    summary = RepeatSummary(name="clients", repeats=2, scope=scope, figures=[figure])
+    document = a_document(a_sweep(), a_sweep(2), repeat_summaries=[summary])
+    assert printed(document).count(sentence) == 1
+    assert render_report(document).count(sentence) == 1
 
 
 def test_bounds_above_every_percentile_are_on_the_charts() -> None:

@@ -54,6 +54,7 @@ from inferometer_results.report.wording import bound_of, setting
 from inferometer_results.wording.search import (
     early_stopping_sentences,
     found_by,
+    repeat_coverage,
     repeated_of,
     steps_shown,
 )
@@ -235,6 +236,8 @@ def _drawn(charts: Iterable[Chart], key: str, margins: Margins | None = None) ->
 def _found(document: ResultDocument, result: ScenarioResult) -> Iterator[str]:
     yield from found_by(result)
     repeats = _repeats(document, result)
+    if repeats is not None:
+        yield repeat_coverage(repeats)
     if repeats is not None and repeats.advice:
         yield repeats.advice
     for sentence in early_stopping_sentences(result):

@@ -126,6 +126,19 @@ def knee_sentence(knee: Knee) -> str:
     )
 
 
+def repeat_coverage(repeated: RepeatSummary) -> str:
+    """Return what the intervals over repeats cover."""
+    if repeated.scope == "Server":
+        return (
+            "The server was restarted between the repeats: the intervals cover what differs from "
+            "process to process."
+        )
+    return (
+        "One server was measured in all repeats, without a restart: the intervals do not cover "
+        "what differs from process to process."
+    )
+
+
 def figures_shown(repeated: RepeatSummary) -> list[RepeatFigure]:
     """Return the figures of repeats that tables and charts show."""
     return [each for each in repeated.figures if each.name in _FIGURES_SHOWN]
