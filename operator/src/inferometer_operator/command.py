@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -52,6 +53,10 @@ def main(words: Sequence[str] | None = None) -> int:
         health_port=options.health_port,
         loadgen_port=options.loadgen_port,
     )
+    # Collections need not pass over what the imports made, which stays: they took a quarter of the
+    # CPU time of a start with 3,000 runs.
+    gc.collect()
+    gc.freeze()
     try:
         asyncio.run(run_operator(config))
     except ConfigurationError as error:
