@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, RequestSource, Schedules
 from inferometer_loadgen.record.recorder import Recorder, StepStatistics
+from inferometer_loadgen.record.request_log import RequestLog
 from inferometer_loadgen.schedule.arrivals import Constant, Poisson, Stream, generator
 from inferometer_loadgen.schedule.steps import WHOLE_LOAD, End, LoadShare, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind, PreparedRequest, ReplyBody
@@ -57,6 +58,9 @@ class Drill:
     others: Sequence[Answering] = ()
     """How further servers answer, with which the first takes turns."""
 
+    log: RequestLog | None = None
+    """Takes a row for each measured query."""
+
     def run(self, at: dict[int, Callable[["Drill"], None]] | None = None) -> StepStatistics:
         """Drive the step; `at` are things that happen at virtual times."""
         self.loop = SimulatedLoop()
@@ -68,6 +72,7 @@ class Drill:
         ]
         self.server = self.servers[0]
         self.driver = self._driver()
+        self.driver.request_log = self.log
         for when, what in (at or {}).items():
             self.loop.call_at_ns(when, lambda what=what: what(self))  # type: ignore[misc]  # bound now
         self.end = drive(self.loop, self.driver, self.servers, self.connections)

@@ -138,6 +138,15 @@ _ProgressOption = Annotated[
         "and plain lines elsewhere (auto), plain lines, or an object per line (json).",
     ),
 ]
+_LogOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--log-requests",
+        metavar="FILE",
+        help="Write a row for each measured query to this .csv or .parquet file: due, sent and "
+        "answered (from the window's begin), status, connection.",
+    ),
+]
 _JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the result document instead of the table.")
 ]
@@ -167,6 +176,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     prometheus_targets: _TargetsOption = None,
     fleet_web: _FleetWebOption = False,
     print_yaml: _PrintYamlOption = False,
+    log_requests: _LogOption = None,
     progress: _ProgressOption = "auto",
     json: _JsonOption = False,
     save: _SaveOption = True,
@@ -184,7 +194,7 @@ def run(  # noqa: PLR0913 - one argument for each option
             return
         benchmark_run = check_run(parsed, source=source)
         options = _run_options(
-            benchmark_run, agent, prometheus_targets, progress, fleet_web=fleet_web
+            benchmark_run, agent, prometheus_targets, progress, log_requests, fleet_web=fleet_web
         )
         raise typer.Exit(_measure(benchmark_run, base, output, options, json=json, save=save))
 
@@ -202,6 +212,7 @@ def _measure(
     # Reports and tables are slow to import: not before the file is known to be valid.
     from inferometer_cli.local.earlier_results import with_run_to_run_spread
     from inferometer_cli.local.measurement import measure
+    from inferometer_cli.local.request_log import finish_request_log
     from inferometer_cli.result_file import check_directory
 
     now = datetime.now(tz=UTC)
@@ -209,6 +220,8 @@ def _measure(
     check_directory(directory)
     with deferred_signals() as ending:
         document = measure(run, base, ending, options)
+        if options.request_log is not None:
+            finish_request_log(options.request_log)
         document = with_run_to_run_spread(document, directory)
         _keep_and_show(document, directory, json=json, save=save)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
@@ -251,6 +264,7 @@ def _run_options(
     agent: str | None,
     targets: Path | None,
     progress: ProgressFormat,
+    log_requests: Path | None,
     *,
     fleet_web: bool,
 ) -> "RunOptions":
@@ -258,7 +272,11 @@ def _run_options(
     from inferometer_cli.local.run import RunOptions
 
     labels = run_labels(run)[1]
-    return RunOptions(PrometheusTargets(targets, labels), agent, fleet_web, progress)
+    if log_requests is not None:
+        from inferometer_cli.local.request_log import check_request_log
+
+        check_request_log(log_requests)
+    return RunOptions(PrometheusTargets(targets, labels), agent, fleet_web, progress, log_requests)
 
 
 def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool, save: bool) -> None:

@@ -41,6 +41,7 @@ from inferometer_cli.local.files import credentials, inputs_file, trace_files
 from inferometer_cli.local.machine_check import MachineCheck
 from inferometer_cli.local.prometheus_targets import PrometheusTargets
 from inferometer_cli.local.replaceable_server import ReplaceableServer, hand_over
+from inferometer_cli.local.request_log import csv_of
 from inferometer_cli.local.server import (
     TargetServer,
     start_child,
@@ -100,6 +101,8 @@ class RunOptions:
     """Whether to serve Locust's web page while a fleet measures."""
     progress: ProgressFormat = "auto"
     """How the progress is written to standard error."""
+    request_log: Path | None = None
+    """The file that gets a row for each measured query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,7 @@ async def _run(work: _Work, stopped: End) -> Outcome:
                 run_id=work.reports.run_id,
                 started_at=work.reports.started_at,
                 stop_token=secrets.token_urlsafe(24) if restarts_server(run.spec) else "",
+                request_log=_request_log(work),
             )
             return await _load(plan, server, ends, stack, work)
     finally:
@@ -194,6 +198,16 @@ def _fleet(work: _Work) -> PlannedFleet | None:
             )
         return None
     return PlannedFleet(web_port=0 if work.options.fleet_web else None)
+
+
+def _request_log(work: _Work) -> str | None:
+    path = work.options.request_log
+    if path is not None and work.run.spec.load.workers > 1:
+        raise RefusedError(
+            "--log-requests needs one load generator, but spec.load.workers is "
+            f"{work.run.spec.load.workers}. Omit --log-requests, or set workers to 1."
+        )
+    return None if path is None else str(csv_of(path).absolute())
 
 
 async def _start(

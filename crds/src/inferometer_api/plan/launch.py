@@ -234,6 +234,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     run_id: str = "",
     started_at: str | None = None,
     stop_token: str = "",
+    request_log: str | None = None,
 ) -> LoadPlan:
     """Return the plan of the load generator of a resolved run.
 
@@ -264,4 +265,5 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         run_id=run_id,
         started_at=started_at,
         stop_token=stop_token,
+        request_log=request_log,
     )

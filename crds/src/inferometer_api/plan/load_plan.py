@@ -103,6 +103,8 @@ period."""
     """Unique ID of the execution: in a cluster the UID of the BenchmarkRun."""
     started_at: Timestamp | None = None
     """When the run started. Absent: when its load generator starts."""
+    request_log: str | None = None
+    """Path of the CSV file to write with one row for each measured query. Not for fleets."""
     stop_token: str = ""
     """Bearer token for POST /stop and POST /targets. Empty disables both."""
 

@@ -23,6 +23,7 @@ from inferometer_loadgen.drive.contract import (
 )
 from inferometer_loadgen.drive.timers import Seconds, Timers
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
+from inferometer_loadgen.record.request_log import STATUSES, UNKNOWN, RequestLog
 from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.requests.replies import FIRST, gaps
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
@@ -87,6 +88,8 @@ class Driver(ABC):
         self.last_reply_ns = 0
         self._measured = 0
         self._is_window_over_notified = False
+        self.request_log: RequestLog | None = None
+        """Set before `connect`. Without it nothing is spent on a log."""
         self.last_error = ""
         """Why the lost server could not be reached again, as a sentence."""
 
@@ -154,7 +157,8 @@ class Driver(ABC):
 
     async def connect(self) -> None:
         """Open all connections; raises ConnectionFailedError if one fails."""
-        await self._pool.connect(self._on_reply, self._on_capacity)
+        on_reply = self._on_reply if self.request_log is None else self._on_logged_reply
+        await self._pool.connect(on_reply, self._on_capacity)
 
     async def run(self, begin_ns: int | None = None) -> End:
         """Drive the step to its end and return why it ended; it begins now or at `begin_ns`."""
@@ -301,6 +305,42 @@ class Driver(ABC):
             self._mark_ready(place)
         self._go_on(now)
 
+    def _on_logged_reply(
+        self, token: int, failure: Failure | None, reply: ReplyBody | None
+    ) -> None:
+        """Handle an answer, and add its row to the log."""
+        due, place = self._since[token], self._carrier[token]
+        sent = self._sent[token] if self._is_open_loop else due
+        is_logged = due >= self.window_ns and not self._is_over
+        errors, now = self._recorder.statistics.errors, self._clock()
+        faults = errors[FailureKind.CONTENT]
+        self._on_reply(token, failure, reply)
+        if not is_logged:
+            return
+        if failure is not None:
+            self._log(due, sent, now, failure.kind, place)
+        elif errors[FailureKind.CONTENT] != faults:
+            self._log(due, sent, now, FailureKind.CONTENT, place)
+        else:
+            self._log(due, sent, self.last_reply_ns, "ok", place)
+
+    def _log(
+        self, due: int, sent: int | None, answered: int | None, status: str, place: int
+    ) -> None:
+        """Add a row to the log, if there is one."""
+        if self.request_log is None:
+            return
+        window = self.window_ns
+        self.request_log.add(
+            (
+                due - window,
+                UNKNOWN if sent is None else sent - window,
+                UNKNOWN if answered is None else answered - window,
+                STATUSES.index(status),
+                place,
+            )
+        )
+
     def _failed(self, failure: Failure) -> None:
         self._measured += 1
         self._recorder.fail(failure.kind, failure.message)
@@ -358,6 +398,8 @@ class Driver(ABC):
             milliseconds = self._timeout_ns / 1_000_000
             message = no_answer_message(f"{milliseconds:g} ms", came)
             self._failed(Failure(FailureKind.TIMEOUT, message))
+            sent = self._sent[token] if self._is_open_loop else since
+            self._log(since, sent, None, FailureKind.TIMEOUT, place)
         if not self._is_ready[place]:
             self._mark_ready(place)
 

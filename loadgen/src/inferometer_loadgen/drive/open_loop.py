@@ -16,6 +16,7 @@ from inferometer_loadgen.drive.contract import LoopContext, RequestSource, StepP
 from inferometer_loadgen.drive.driver import NEVER, Driver
 from inferometer_loadgen.record.backlog import Backlog
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
+from inferometer_loadgen.record.request_log import UNKNOWN
 from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.arrivals import (
     EndlessArrivals,
@@ -250,8 +251,10 @@ class OpenLoop(Driver):
                 self._fail_waiting(waiting, why)
 
     def _fail_waiting(self, waiting: deque[int], failure: Failure) -> None:
-        if waiting.popleft() >= self.window_ns:
+        due = waiting.popleft()
+        if due >= self.window_ns:
             self._failed(failure)
+            self._log(due, None, None, failure.kind, UNKNOWN)
         else:
             self._recorder.statistics.warm_up_queries += 1
 

@@ -36,6 +36,7 @@ from inferometer_loadgen.drive.first_requests import (
     send_first_requests,
 )
 from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.record.request_log import RequestLog
 from inferometer_loadgen.requests.encode import Encoder, uses_binary
 from inferometer_loadgen.requests.pool import InputSources, make_pool
 from inferometer_loadgen.requests.replies import Expectation, first_axes, shared_shapes
@@ -85,6 +86,7 @@ class LocalDriverFactory:
     on_first_query: Callable[[], None]
     """Called before the first query of a step is sent."""
     share: LoadShare = WHOLE_LOAD
+    request_log: RequestLog | None = None
     _answered: dict[int, list[ReplyBody]] = field(default_factory=dict, init=False)
     """The first replies to requests of a batch size, once there were some."""
 
@@ -101,6 +103,7 @@ class LocalDriverFactory:
         connections = connection_layout(self.load, part.loop, self.share)
         openers = [_opener(target, connections.streams) for target in self.targets]
         driver.configure(openers, connections.connections)
+        driver.request_log = self.request_log
         return driver
 
     async def _send_first(

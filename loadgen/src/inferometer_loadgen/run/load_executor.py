@@ -15,6 +15,7 @@ from inferometer_loadgen.drive.prepare import DriverFactory, local_driver_factor
 from inferometer_loadgen.fleet.answers import worker_lost_error
 from inferometer_loadgen.fleet.driver_factory import FleetDriverFactory
 from inferometer_loadgen.fleet.fleet import Fleet, open_fleet
+from inferometer_loadgen.record.request_log import RequestLog, open_request_log
 from inferometer_loadgen.requests.encode import json_note
 from inferometer_loadgen.requests.inputs import check_taken
 from inferometer_loadgen.requests.pool import InputSources
@@ -45,18 +46,22 @@ async def open_load_executor(run: RunContext) -> AsyncIterator["LoadExecutor"]:
     ) as fleet:
         if fleet is not None:
             await fleet.wait_for_workers(run.progress.gathering)
-        executor = LoadExecutor(run, fleet)
-        try:
-            yield executor
-        finally:
-            await executor.close()
+        with open_request_log(run.plan.request_log) as log:
+            executor = LoadExecutor(run, fleet, log)
+            try:
+                yield executor
+            finally:
+                await executor.close()
 
 
 class LoadExecutor:
     """Drives load in this process or in a fleet; see Executor."""
 
-    def __init__(self, run: RunContext, fleet: Fleet | None) -> None:
+    def __init__(
+        self, run: RunContext, fleet: Fleet | None, request_log: RequestLog | None = None
+    ) -> None:
         self._run = run
+        self._request_log = request_log
         self._fleet = fleet
         self._telemetry: RunTelemetry | None = None
         self._descriptions: Sequence[ServerDescription] = ()
@@ -110,7 +115,9 @@ class LoadExecutor:
         """Begin one repeat of a scenario; raises RuntimeError before `prepare`."""
         if self._steps is None:
             raise RuntimeError("A scenario was started before the load was prepared.")
-        return LoadRepeat(repeat, self._steps, self._conditions(repeat), self._lost_worker)
+        return LoadRepeat(
+            repeat, self._steps, self._conditions(repeat), self._lost_worker, self._request_log
+        )
 
     def _drivers(self, description: ServerDescription, inputs: InputSources) -> DriverFactory:
         run, fleet = self._run, self._fleet
@@ -118,9 +125,10 @@ class LoadExecutor:
             return FleetDriverFactory(
                 fleet, run.plan, description, run.progress.prepared, run.on_first_query
             )
-        return local_driver_factory(
+        drivers = local_driver_factory(
             run.plan, description, inputs, run.progress.prepared, run.on_first_query
         )
+        return replace(drivers, request_log=self._request_log)
 
     def _conditions(self, repeat: ScenarioRepeat) -> ScenarioConditions:
         spec, servers = self._run.plan.run.spec, self._run.servers
@@ -163,7 +171,9 @@ class LoadRepeat:
         steps: LoadStepRunner,
         conditions: ScenarioConditions,
         lost_worker: Callable[[], str],
+        request_log: RequestLog | None = None,
     ) -> None:
+        self._request_log = request_log
         self._repeat = repeat
         self._steps = steps
         self._conditions = conditions
@@ -185,7 +195,12 @@ class LoadRepeat:
 
     async def run_step(self, step: StepPlan) -> StepEnd:
         """Measure a step. Raises what `DriverFactory.prepare` raises."""
-        outcome = await self._steps.run(self._repeat.scenario.name, step)
+        name = self._repeat.scenario.name
+        try:
+            outcome = await self._steps.run(name, step)
+        finally:
+            if self._request_log is not None:
+                self._request_log.write(name, self._repeat.repeat, step.label)
         if outcome.measurement is not None:
             self._measurements.append(outcome.measurement)
             if self._search is not None and outcome.end not in CUTS_SHORT:
