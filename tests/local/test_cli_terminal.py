@@ -63,7 +63,8 @@ def test_a_log_has_a_line_for_each_stage(runs: dict[str, Future[Done]]) -> None:
     """Without a terminal progress is plain lines on standard error, apart from the table."""
     run = runs["plain"].result()
     left = re.compile(r", about \d+ s left$")
-    shown = [left.sub(", about N s left", line) for line in run.ended.stderr.splitlines()]
+    lines = [left.sub(", about N s left", line) for line in run.ended.stderr.splitlines()]
+    shown = [re.sub(r"^stored  [0-9a-f]{12}$", "stored  ID", line) for line in lines]
     assert [line for line in shown if not any(brief in line for brief in BRIEF)] == [
         "fetching file:model.onnx",
         "starting the server",
@@ -72,6 +73,7 @@ def test_a_log_has_a_line_for_each_stage(runs: dict[str, Future[Done]]) -> None:
         "",
         "result  out/result.json",
         "report  out/report.html",
+        "stored  ID",
     ]
     assert "p99" in run.ended.stdout.splitlines()[0]
     assert "\x1b" not in run.ended.stdout + run.ended.stderr
