@@ -84,3 +84,20 @@ def test_ctrl_c_during_a_restart_ends_the_run(tmp_path: Path) -> None:
     assert run.result is not None
     assert [each.repeat for each in run.result.scenarios] == [1]
     assert (run.left_behind, run.temporary) == ([], [])
+
+
+def test_a_fleet_measures_each_server(tmp_path: Path) -> None:
+    """Its workers stay, and send the next repeat to the new server, over gRPC too."""
+    load = {"workers": 2, "protocol": "GRPC"}
+    run = done(
+        tmp_path,
+        {"concurrency": {"clients": [2]}},
+        spec={"load": load},
+        validity={"repeats": 2},
+    )
+    assert run.outcome == ("Complete", "Measured"), run.ended.stderr
+    assert run.result is not None
+    assert len(set(instances(run.result))) == 2
+    counts = [each.steps[0].counts for each in run.result.scenarios]
+    assert all(each.succeeded > 0 and each.failed == 0 for each in counts)
+    assert run.left_behind == []
