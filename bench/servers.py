@@ -84,17 +84,24 @@ def triton_server(place: Place) -> Iterator[Server]:
     port, grpc_port = _free_port(), _free_port()
     with started(
         "Triton",
-        triton_command(place.folder, port, grpc_port),
+        [
+            *triton_program(place.folder, _TRITON_MODEL),
+            f"--http-port={port}",
+            "--http-address=127.0.0.1",
+            f"--grpc-port={grpc_port}",
+            "--grpc-address=127.0.0.1",
+            "--allow-metrics=false",
+        ],
         core=place.server_core,
         folder=place.folder,
-        environment={**_library_path(), "PYTHONPATH": str(triton_home() / "packages")},
+        environment=triton_environment(),
     ) as process:
         wait_for_http(process, port, "/v2/health/ready")
         yield Server(process, port, grpc_port)
 
 
-def triton_command(folder: Path, port: int, grpc_port: int) -> list[str]:
-    """Return Triton's command line, and lay out in `folder` the backend that it names."""
+def triton_program(folder: Path, models: Path) -> list[str]:
+    """Return how to run Triton on a repository of models; lays out its backend in `folder`."""
     # The backend runs the stub in its folder: the one for this Python's version.
     backend = folder / "backends" / "python"
     backend.mkdir(parents=True, exist_ok=True)
@@ -104,14 +111,14 @@ def triton_command(folder: Path, port: int, grpc_port: int) -> list[str]:
             (backend / file.name).symlink_to(file)
     return [
         str(_triton_folder() / "bin" / "tritonserver"),
-        f"--model-repository={_TRITON_MODEL}",
+        f"--model-repository={models}",
         f"--backend-directory={backend.parent}",
-        f"--http-port={port}",
-        "--http-address=127.0.0.1",
-        f"--grpc-port={grpc_port}",
-        "--grpc-address=127.0.0.1",
-        "--allow-metrics=false",
     ]
+
+
+def triton_environment() -> dict[str, str]:
+    """Return the variables that Triton's Python backend needs in addition."""
+    return {**_library_path(), "PYTHONPATH": str(triton_home() / "packages")}
 
 
 def check_tiny(server: Server) -> None:

@@ -238,6 +238,7 @@ BROKEN_RULES = (
         a_run(load={"protocol": "GRPC", "tensors": "Json"}),
         "spec.load",
     ),
+    Row("compressed HTTP", a_run(load={"compression": "Gzip"}), "spec.load"),
     Row("https without sha256", a_run(model={"uri": "https://h/m"}), "spec.model"),
     Row(
         "inputs from https without sha256",

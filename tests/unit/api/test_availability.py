@@ -270,6 +270,7 @@ def test_every_choice_of_the_api_is_decided() -> None:
         "spec.load.protocol",
         "spec.load.pacing",
         "spec.load.tensors",
+        "spec.load.compression",
         "spec.validity.rules",
         "spec.validity.warmUp",
         "spec.validity.repeatScope",

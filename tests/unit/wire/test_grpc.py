@@ -1,10 +1,15 @@
 """gRPC over HTTP/2: what the client writes, and how it reads replies."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from inferometer_loadgen.wire.contract import Failure, FailureKind, ReplyBody
+from inferometer_loadgen.wire.content_coding import decode_body, encode_message
+from inferometer_loadgen.wire.contract import EncodedRequest, Failure, FailureKind, ReplyBody
+from inferometer_loadgen.wire.grpc.connection import prepare_grpc, request_headers
 from inferometer_loadgen.wire.grpc.hpack import decode
 from support.wire_bytes import (
     ACK,
@@ -30,7 +35,7 @@ from support.wire_bytes import (
     settings,
     split_frames,
 )
-from support.wire_peer import Peer
+from support.wire_peer import TARGET, Peer
 
 GOOD = ReplyBody(b"fine", None)
 
@@ -116,6 +121,33 @@ def test_headers_longer_than_a_frame_are_continued(size: int) -> None:
         assert decode(first[3] + second[3] + third[3])[-1] == (b"x", b"v" * 40_000)
         assert {(kind, name) for kind, _, name, _ in bodies} == {(DATA, stream_id)}
         assert b"".join(payload for *_, payload in bodies) == message(b"a" * size)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+@pytest.mark.parametrize("keep", [True, False])
+def test_compressed_messages_are_sent_and_read(coding: Any, keep: bool) -> None:  # noqa: FBT001 - a table
+    """Headers name the coding of the request, and the reply is decoded if it is kept."""
+    target = replace(TARGET, compression=coding)
+    headers = dict(request_headers(target))
+    assert headers[b"grpc-encoding"] == headers[b"grpc-accept-encoding"] == coding.encode()
+    _, sent = prepare_grpc(EncodedRequest(b"tensor"), coding).pieces
+    assert sent[:1] == b"\1"
+    assert int.from_bytes(sent[1:5], "big") == len(sent) - 5
+    assert decode_body(sent[5:], [coding.encode()], 100) == b"tensor"
+    block = OPENING + literal(b"grpc-encoding", coding.encode())
+    for body, fault in ((encode_message(b"fine", coding), None), (b"none", "data")):
+        peer = Peer()
+        peer.send(keep=keep)
+        [(_, failure, found)] = peer.receive(
+            frame(HEADERS, END_HEADERS, 1, block)
+            + frame(DATA, 0, 1, b"\1" + message(body)[1:])
+            + frame(HEADERS, END_HEADERS | END_STREAM, 1, TRAILERS)
+        )
+        if fault is None or not keep:
+            assert (failure, found) == (None, GOOD if keep else None)
+        else:
+            assert failure is not None
+            assert fault in failure.message
 
 
 WIRE = reply(1, b"x" * 400, frame_bytes=90)

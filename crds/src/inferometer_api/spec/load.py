@@ -146,6 +146,11 @@ pod per worker, and one for their master."""
 binary_tensor_data, else as JSON, which costs both sides more CPU. Binary and Json: this way in \
 any case. GRPC always carries binary data."""
 
+    compression: Literal["None", "Gzip", "Deflate"] = "None"
+    """Compression of messages with GRPC. Gzip and Deflate: requests are compressed, once and \
+before the measurement, and the server may compress its replies in the same way. None: no reply \
+is compressed either."""
+
     inputs: Inputs = Field(default_factory=lambda: Inputs(random=RandomInputs()))
     """Content of the requests."""
 
@@ -167,5 +172,11 @@ carry the label inferometer.dev/allow-use=headers."""
             message="Json is only for protocol HTTP",
             holds=lambda load: load.tensors != "Json" or load.protocol == "HTTP",
             field="tensors",
+        ),
+        Rule(
+            cel="self.compression == 'None' || self.protocol == 'GRPC'",
+            message="compression is only for protocol GRPC",
+            holds=lambda load: load.compression == "None" or load.protocol == "GRPC",
+            field="compression",
         ),
     )

@@ -19,9 +19,8 @@ from inferometer_loadgen.server.control_calls import (
     first_line,
 )
 from inferometer_loadgen.server.headers import Headers
+from inferometer_loadgen.wire.content_coding import UndecodableError, decode_body
 from inferometer_loadgen.wire.contract import connection_error_text, redact
-from inferometer_loadgen.wire.http1.content_coding import decode_body
-from inferometer_loadgen.wire.http1.head import ReplyError
 from inferometer_loadgen.wire.tls import ClientTls
 
 _LOCATION_CHARACTERS = 200
@@ -115,7 +114,7 @@ class HttpControlClient:
         except aiohttp.ClientConnectorError as error:
             why = connection_error_text(error.os_error)
             raise UnreachableError(f"there is no connection to it ({why})") from error
-        except (aiohttp.ClientError, ReplyError) as error:
+        except (aiohttp.ClientError, UndecodableError) as error:
             raise UnintelligibleError("it gave no answer in HTTP") from error
         if response.status == HTTPStatus.OK:
             return body
@@ -161,13 +160,13 @@ def _words(body: bytes) -> str:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """Return the decoded body; raises ReplyError if it is too long or badly coded."""
+    """Return the decoded body; raises UndecodableError if it is too long or badly coded."""
     parts, size = [], 0
     async for part in response.content.iter_chunked(65_536):
         parts.append(part)
         size += len(part)
         if size > _MOST_BODY_BYTES:
-            raise ReplyError(f"The answer is longer than {_MOST_BODY_BYTES} bytes.")
+            raise UndecodableError(f"The answer is longer than {_MOST_BODY_BYTES} bytes.")
     codings = response.headers.getall("Content-Encoding", [])
     names = [name.strip().lower() for each in codings for name in each.split(",")]
     return decode_body(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from inferometer_api.plan.load_plan import LoadPlan
@@ -21,6 +22,12 @@ from inferometer_loadgen.wire.tls import ClientTls, TlsFiles, tls_context
 
 SAME = ("model_sha256", "external_data_sha256")
 """Settings that are equal in all servers of one model."""
+
+_CODINGS: dict[str, Literal["gzip", "deflate"] | None] = {
+    "None": None,
+    "Gzip": "gzip",
+    "Deflate": "deflate",
+}
 
 METADATA_REQUESTS = 4
 """This many separate connections show whether one process answers at an address or several."""
@@ -102,6 +109,7 @@ class Servers:
     def targets(self) -> list[RequestTarget]:
         """Return the targets of requests."""
         plan = self._plan
+        compression = _CODINGS[plan.run.spec.load.compression]
         return [
             RequestTarget(
                 protocol=endpoint.protocol,
@@ -111,6 +119,7 @@ class Servers:
                 model_version=plan.model_version,
                 path_prefix=endpoint.path_prefix,
                 tls=endpoint.tls,
+                compression=compression,
                 headers=endpoint.headers,
             )
             for endpoint in self.endpoints

@@ -26,7 +26,7 @@ def prepare(
         case "HTTP":
             return prepare_http1(target, encoded, share_body=share_body)
         case "GRPC":
-            return prepare_grpc(encoded)
+            return prepare_grpc(encoded, target.compression)
         case _:
             assert_never(target.protocol)
 

@@ -66,6 +66,8 @@ class RequestTarget:
     path_prefix: str = ""
     tls: ClientTls | None = None
     """None: the connection is not encrypted."""
+    compression: Literal["gzip", "deflate"] | None = None
+    """Coding of gRPC's requests, and the one that replies may have; None: neither is compressed."""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Extra headers of every request (metadata with gRPC). They may be secret."""
 

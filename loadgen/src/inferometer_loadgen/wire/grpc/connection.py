@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Literal, cast
 
 from typing_extensions import override
 
+from inferometer_loadgen.wire.content_coding import encode_message
 from inferometer_loadgen.wire.contract import (
     Connection,
     ConnectionFailedError,
@@ -28,9 +29,15 @@ _PING_ACK_DELAY_SECONDS = 0.01
 _METHOD = b"/inference.GRPCInferenceService/ModelInfer"
 
 
-def prepare_grpc(encoded: EncodedRequest) -> PreparedRequest:
+def prepare_grpc(
+    encoded: EncodedRequest, compression: Literal["gzip", "deflate"] | None = None
+) -> PreparedRequest:
     """Return the start of a DATA frame, and its payload: gRPC's prefix and the message."""
-    message = b"\0" + len(encoded.payload).to_bytes(4, "big") + encoded.payload
+    payload = encoded.payload
+    if compression is not None:
+        payload = encode_message(payload, compression)
+    flag = b"\0" if compression is None else b"\1"
+    message = flag + len(payload).to_bytes(4, "big") + payload
     if len(message) > frames.LARGEST_FRAME_BYTES:
         return PreparedRequest((b"", message))  # never sent as one frame
     return PreparedRequest(
@@ -48,8 +55,16 @@ def request_headers(target: RequestTarget) -> list[hpack.Field]:
         (b"te", b"trailers"),
         (b"content-type", b"application/grpc"),
         (b"user-agent", b"inferometer"),
+        *_compression_headers(target),
         *((name.lower().encode("ascii"), value.encode("ascii")) for name, value in target.headers),
     ]
+
+
+def _compression_headers(target: RequestTarget) -> list[hpack.Field]:
+    if target.compression is None:
+        return []  # without such a header a server must not compress
+    coding = target.compression.encode()
+    return [(b"grpc-encoding", coding), (b"grpc-accept-encoding", coding)]
 
 
 async def open_grpc(

@@ -249,6 +249,8 @@ class GrpcEngine:
                 stream.open()
             elif opening.failure is not None:
                 self._refuse(stream_id, stream, opening.failure)
+            elif not opening.interim:
+                stream.open(opening.coding)
 
     def on_control(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
         """Take a frame that concerns the connection or a stream, not a reply."""
@@ -353,7 +355,10 @@ class GrpcEngine:
         self.answered = True
         if self._windows.waiting and self._windows.forget(stream_id):
             self.out.append(frames.rst_stream(stream_id, ErrorCode.CANCEL))
-        self._on_reply(stream.token, failure, None if failure else stream.reply())
+        reply: ReplyBody | None = None
+        if failure is None and stream.keep:
+            failure, reply = stream.reply()
+        self._on_reply(stream.token, failure, reply)
 
     def _refuse(self, stream_id: int, stream: ReplyStream, failure: Failure) -> None:
         """Reset a stream whose reply is already known to be bad."""

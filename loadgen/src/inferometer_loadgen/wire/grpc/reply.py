@@ -8,6 +8,11 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from inferometer_loadgen.wire.content_coding import (
+    READABLE_CODINGS,
+    UndecodableError,
+    decode_body,
+)
 from inferometer_loadgen.wire.contract import (
     MAX_BUFFERED_REPLY_BYTES,
     Failure,
@@ -30,10 +35,14 @@ _STATUS_NAMES = (
 
 
 class OpeningVerdict(NamedTuple):
-    """Verdict on the first header block of a reply; `interim` is true for a 1xx status."""
+    """Verdict on the first header block of a reply; `interim` is true for a 1xx status.
+
+    `coding` is that of a compressed message; empty if the message cannot be compressed.
+    """
 
     interim: bool
     failure: Failure | None
+    coding: bytes = b""
 
 
 GOOD_OPENING = OpeningVerdict(interim=False, failure=None)
@@ -47,7 +56,10 @@ def read_opening(block: bytes) -> OpeningVerdict:
     if fields.get(b":status", b"").startswith(b"1"):
         return OpeningVerdict(interim=True, failure=None)
     failure = _opening_failure(fields)
-    return GOOD_OPENING if failure is None else OpeningVerdict(interim=False, failure=failure)
+    coding = fields.get(b"grpc-encoding", b"identity")
+    if failure is None and coding == b"identity":
+        return GOOD_OPENING
+    return OpeningVerdict(interim=False, failure=failure, coding=coding)
 
 
 @lru_cache(maxsize=256)
@@ -109,7 +121,9 @@ def _closing_failure(fields: dict[bytes, bytes]) -> Failure | None:
 
 _PREFIX_BYTES = 5
 _COMPRESSED = Failure(
-    FailureKind.PROTOCOL, "The reply's message is compressed, which the client did not request."
+    FailureKind.PROTOCOL,
+    "The reply's message is compressed in a way that its headers do not name, or that cannot be "
+    "read.",
 )
 _TOO_LONG = Failure(
     FailureKind.PROTOCOL, "The reply holds more than its one message: bytes follow its end."
@@ -124,7 +138,16 @@ class ReplyStream:
     known.
     """
 
-    __slots__ = ("_parts", "_prefix", "keep", "left", "opened", "token")
+    __slots__ = (
+        "_coding",
+        "_is_compressed",
+        "_parts",
+        "_prefix",
+        "keep",
+        "left",
+        "opened",
+        "token",
+    )
 
     def __init__(self, token: int, keep: bool) -> None:  # noqa: FBT001 - by position: made once per request
         self.token = token
@@ -132,9 +155,11 @@ class ReplyStream:
         self.opened = False
         self.left = -1
 
-    def open(self) -> None:
-        """Note that the reply's headers arrived and are good."""
+    def open(self, coding: bytes = b"") -> None:
+        """Note that the reply's headers arrived and are good, and the coding that they name."""
         self.opened = True
+        self._coding = coding
+        self._is_compressed = False
         self._prefix = b""
         self._parts: list[bytes] = []
 
@@ -149,7 +174,9 @@ class ReplyStream:
                 self._prefix = data[start:end]
                 return None
             if data[start]:
-                return _COMPRESSED
+                if self._coding not in READABLE_CODINGS:
+                    return _COMPRESSED
+                self._is_compressed = True
             left = int.from_bytes(data[start + 1 : start + 5], "big")
             self.keep &= left <= MAX_BUFFERED_REPLY_BYTES
             start += _PREFIX_BYTES
@@ -176,6 +203,12 @@ class ReplyStream:
         what = "before its message" if self.left < 0 else f"{self.left} bytes before its message's"
         return Failure(FailureKind.PROTOCOL, f"The reply ended {what} end, with grpc-status 0.")
 
-    def reply(self) -> ReplyBody | None:
-        """Return the message if it was to be kept."""
-        return ReplyBody(b"".join(self._parts), None) if self.keep else None
+    def reply(self) -> tuple[Failure | None, ReplyBody | None]:
+        """Return the message, which was to be kept, or the failure to decode it."""
+        body = b"".join(self._parts)
+        if self._is_compressed:
+            try:
+                body = decode_body(body, [self._coding], MAX_BUFFERED_REPLY_BYTES)
+            except UndecodableError as error:
+                return Failure(FailureKind.PROTOCOL, str(error)), None
+        return None, ReplyBody(body, None)

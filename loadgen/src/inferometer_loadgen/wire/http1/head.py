@@ -5,6 +5,8 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import NamedTuple
 
+from inferometer_loadgen.wire.content_coding import READABLE_CODINGS
+
 HEAD_LIMIT_BYTES = 65_536
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?: ([^\r\n]*))?\r\n")
 _LINES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[^\r\n]*+\r\n)*+")
@@ -21,8 +23,6 @@ _WANTED = re.compile(rb"\n(?=[citCIT])(?i:(" + b"|".join(MEANINGFUL) + rb")):([^
 _FOLD = re.compile(rb"\r\n[ \t]+")
 """Obsolete line folding, which must still be accepted (RFC 9112, section 5.2)."""
 _NO_BODY = frozenset((204, 304))
-READABLE_CODINGS = frozenset((b"gzip", b"x-gzip", b"deflate"))
-"""Codings of a body that are read, although the client requests none."""
 
 
 class ReplyError(ValueError):

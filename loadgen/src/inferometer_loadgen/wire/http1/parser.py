@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from inferometer_loadgen.wire.content_coding import UndecodableError, decode_body
 from inferometer_loadgen.wire.contract import (
     MAX_BUFFERED_REPLY_BYTES,
     Failure,
@@ -17,7 +18,6 @@ from inferometer_loadgen.wire.contract import (
     printable_line,
 )
 from inferometer_loadgen.wire.http1.chunk_reader import ChunkReader
-from inferometer_loadgen.wire.http1.content_coding import decode_body
 from inferometer_loadgen.wire.http1.head import (
     CHUNKED,
     HEAD_LIMIT_BYTES,
@@ -79,7 +79,7 @@ class ReplyParser:
             if self._head is None:
                 return self._feed_head(data)
             return self._feed_body(self._head, data, 0)
-        except ReplyError as error:
+        except (ReplyError, UndecodableError) as error:
             return self._fail(FailureKind.PROTOCOL, str(error))
 
     def finish(self, reason: str, *, clean: bool) -> bool:
@@ -91,7 +91,7 @@ class ReplyParser:
         if clean and head.length is None:
             try:
                 return self._end(head)
-            except ReplyError as error:
+            except (ReplyError, UndecodableError) as error:
                 return self._fail(FailureKind.PROTOCOL, str(error))
         whole = "" if head.length in (None, CHUNKED) else f" of {head.length}"
         return self._fail(
@@ -207,7 +207,7 @@ class ReplyParser:
         self._parts, self._stored_bytes = [begin], len(begin)
 
     def _end(self, head: ReplyHead) -> bool:
-        """End a reply whose framing is whole; raises ReplyError."""
+        """End a reply whose framing is whole; raises ReplyError or UndecodableError."""
         self.reusable = head.reusable
         body, received = self._body(), self._received
         if head.codings and self._limit:

@@ -1,27 +1,38 @@
-"""Decoder of compressed HTTP bodies.
+"""Decoder of compressed bodies and messages.
 
 The client requests none, but some proxies compress all the same.
 """
 
+import gzip
 import zlib
 from collections.abc import Sequence
+from typing import Literal
 
-from inferometer_loadgen.wire.http1.head import READABLE_CODINGS, ReplyError
-
+READABLE_CODINGS = frozenset((b"gzip", b"x-gzip", b"deflate"))
+"""Codings of a body that are read, although the client requests none by default."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+def encode_message(message: bytes, coding: Literal["gzip", "deflate"]) -> bytes:
+    """Return a compressed message; the same message always gives the same bytes."""
+    return gzip.compress(message, mtime=0) if coding == "gzip" else zlib.compress(message)
+
+
+class UndecodableError(ValueError):
+    """A body cannot be decoded; the message says why."""
 
 
 def decode_body(body: bytes, codings: Sequence[bytes], limit_bytes: int) -> bytes:
     """Return a body without its codings, which are listed in the order of their application.
 
-    Raises ReplyError if a coding is unknown, the data are invalid, or the result is longer than
-    the limit.
+    Raises UndecodableError if a coding is unknown, the data are invalid, or the result is longer
+    than the limit.
     """
     for coding in reversed(codings):
         if not body or coding in {b"", b"identity"}:
             continue
         if coding not in READABLE_CODINGS:
-            raise ReplyError(f"The body is encoded as {coding[:80]!r}, which cannot be read.")
+            raise UndecodableError(f"The body is encoded as {coding[:80]!r}, which cannot be read.")
         body = _inflate(body, coding, limit_bytes)
     return body
 
@@ -37,9 +48,9 @@ def _inflate(body: bytes, coding: bytes, limit_bytes: int) -> bytes:
     try:
         text = reader.decompress(body, limit_bytes + 1)
     except zlib.error:
-        raise ReplyError(f"The reply's body is not valid {coding.decode()} data.") from None
+        raise UndecodableError(f"The reply's body is not valid {coding.decode()} data.") from None
     if len(text) > limit_bytes:
-        raise ReplyError(f"The reply's body has more than {limit_bytes} bytes when decoded.")
+        raise UndecodableError(f"The reply's body has more than {limit_bytes} bytes when decoded.")
     if not reader.eof:
-        raise ReplyError(f"The reply's body ends within its {coding.decode()} data.")
+        raise UndecodableError(f"The reply's body ends within its {coding.decode()} data.")
     return text
