@@ -48,6 +48,7 @@ class Drill:
     connections: int = 1
     capacity: int = 1
     timeout_ns: int = 60 * SECOND
+    reconnect_deadline_ns: int = 3 * SECOND
     check: Callable[[ReplyBody], str | None] = lambda _: None
     lateness: Callable[[int], int] = lambda _: 0
     poisson: bool = False
@@ -81,7 +82,10 @@ class Drill:
     def _driver(self) -> Driver:
         site = a_site(self.loop, self.lateness)
         queries = RequestSource(
-            [[PreparedRequest((b"",))]] * len(self.servers), self.check, self.timeout_ns
+            [[PreparedRequest((b"",))]] * len(self.servers),
+            self.check,
+            self.timeout_ns,
+            self.reconnect_deadline_ns,
         )
         if self.milli_qps is None:
             closed = self.step.loop if isinstance(self.step.loop, Closed) else Closed()

@@ -233,6 +233,36 @@ def test_a_server_that_allows_no_query_for_a_while_is_not_lost(milli_qps: int | 
         assert tallied.latency.max_ns > 4900 * MILLISECOND
 
 
+@pytest.mark.parametrize("milli_qps", [None, 100_000])
+def test_the_loss_of_a_server_has_a_deadline(milli_qps: int | None) -> None:
+    """A server that is back within the deadline is measured on; else the step ends there."""
+    away = {
+        1 * SECOND + 1: lambda d: d.server.lose(CUT),
+        9 * SECOND: lambda d: d.server.come_back(),
+    }
+    for deadline, end in ((10 * SECOND, End.DONE), (7 * SECOND, End.SERVER_LOST)):
+        drill = Drill(after(5 * MILLISECOND), milli_qps=milli_qps, reconnect_deadline_ns=deadline)
+        drill.run(away)
+        assert drill.end is end
+
+
+@pytest.mark.parametrize("milli_qps", [None, 100_000])
+def test_a_query_that_was_sent_again_is_counted(milli_qps: int | None) -> None:
+    """Its latency counts from its due time, and it is no error."""
+
+    def resend(drill: Drill) -> None:
+        (connection,) = drill.server.connections
+        connection.resent_token = 0
+        connection._on_capacity(connection)
+        connection.resent_token = None
+
+    drill = Drill(after(5 * MILLISECOND), milli_qps=milli_qps)
+    tallied = drill.run({2 * SECOND + MILLISECOND: resend})
+    assert (drill.end, tallied.errors, tallied.resent) == (End.DONE, {}, 1)
+    warming = replace(A_STEP, warm_up_ns=3 * SECOND)
+    assert Drill(after(5 * MILLISECOND), warming).run({2 * SECOND: resend}).resent == 0
+
+
 def test_the_reason_for_an_unreachable_server_is_reported() -> None:
     """In the words of the last attempt, in the error of each query that was due."""
 

@@ -16,6 +16,7 @@ from inferometer_loadgen.wire.contract import (
     RequestTarget,
 )
 from inferometer_loadgen.wire.grpc.connection import GrpcConnection
+from inferometer_loadgen.wire.http1 import connection as http1_connection
 from inferometer_loadgen.wire.http1.connection import Http1Connection
 from support.waiting import until
 from support.wire_bytes import frame, goaway, reply, settings, split_frames
@@ -292,6 +293,35 @@ def test_a_request_is_sent_again_only_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert lost is not None
         assert "before any of it arrived: the server closed the connection." in lost.message
         assert ("Connection refused" in lost.message) != reachable
+
+
+def test_closing_waits_for_no_transport_that_never_reports_its_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As uvloop's do whose opening was cancelled right behind `connection_made`."""
+    monkeypatch.setattr(http1_connection, "_GONE_WITHIN_SECONDS", 0.01)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        made = connecting_to(monkeypatch, loop)
+        connection = Http1Connection(HTTP, lambda *_: None, lambda _: None, 1)
+        await connection.open()
+        opening = asyncio.Event()
+
+        async def never(factory: Callable[[], asyncio.Protocol], *_: object, **__: object) -> None:
+            protocol = factory()
+            wire = Wire(protocol)
+            wire.open = False
+            protocol.connection_made(wire)
+            opening.set()
+            await loop.create_future()
+
+        monkeypatch.setattr(loop, "create_connection", never)
+        made[0].close()
+        await opening.wait()
+        await connection.close()
+
+    asyncio.run(main())
 
 
 def http_reply(body: bytes, stamp: str = "a", json_length: int = 2) -> bytes:
