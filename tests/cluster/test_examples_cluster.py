@@ -59,8 +59,8 @@ def _documented_end(file: Path) -> tuple[str, str]:
     text = comment.partition("In a cluster: ")[2]
     patterns = {
         "Accepted": r"While no node has a free GPU, the run is Queued with the reason (\w+)",
-        "Failed": r"Failed with reason (\w+)",
         "Valid": r"ends Complete with Valid=(True|False)",
+        "Failed": r"Failed with reason (\w+)",
     }
     found = {kind: re.search(pattern, text) for kind, pattern in patterns.items()}
     return next((kind, match[1]) for kind, match in found.items() if match is not None)
