@@ -104,6 +104,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "cli/src/inferometer_cli/preflight/*": ("nodes",),
     "cli/src/inferometer_cli/local/prometheus_targets.py": ("dashboards",),
     "results/*": ("local", "packaging"),
+    "results/src/inferometer_results/service/*": ("results",),
     "results/src/inferometer_results/store/*": ("results",),
     "grafana/*": ("dashboards",),
     "helm/inferometer/*": ("operator", "nodes", "dashboards"),

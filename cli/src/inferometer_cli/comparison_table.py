@@ -9,7 +9,6 @@ from rich.text import Text
 from inferometer_api.results.result import ResultDocument
 from inferometer_cli.text_table import NARROWEST_TABLE, print_sentences, printable
 from inferometer_results.compare.comparison import (
-    Bases,
     Compared,
     Comparison,
     Pair,
@@ -17,11 +16,9 @@ from inferometer_results.compare.comparison import (
     step_name,
 )
 from inferometer_results.compare.differences import Difference, differences
-from inferometer_results.compare.figures import Figure
 from inferometer_results.compare.gate import Gate
-from inferometer_results.compare.interval import Estimate
+from inferometer_results.compare.wording import change, explanations, figure_texts, unavailable
 from inferometer_results.headline import headline
-from inferometer_results.quantity import DASH, Unit, energy_unit, significant, time_unit
 
 _STYLES: dict[Word, str] = {
     "better": "green",
@@ -35,24 +32,6 @@ _STYLES: dict[Word, str] = {
 }
 _HEADINGS = ("", "A", "B", "change", "")
 _GAP = 2
-_RATE = Unit("", 1)
-_MANY = 10
-"""From this ratio on a change is written as a factor, not in percent."""
-
-_FROM: dict[Bases, str] = {
-    "repeats": "over the repeats of each scenario",
-    "both": "over repeats if there are any, else within this window",
-    "run": "within this window",
-}
-"""In order of decreasing use of repeats."""
-_WITHIN_A_WINDOW = (
-    "(percentiles: order statistics; rates: batch means). Bounds within one window do not cover "
-    "what differs from run to run, so no difference is judged by them."
-)
-_ADVICE = (
-    "To judge it, set validity.repeats to 3 or more in both, or measure both in turn: "
-    "inferometer ab A.yaml B.yaml."
-)
 
 
 _DECISIONS = {
@@ -73,40 +52,7 @@ def print_comparison(before: Named, after: Named, comparison: Comparison, consol
     print_sentences(_differing(differences(before[1], after[1])), console)
     _print_pairs(comparison, console)
     console.print()
-    print_sentences([Text(each) for each in _explanations(comparison)], console)
-
-
-def _explanations(comparison: Comparison) -> Iterator[str]:
-    """Yield where bounds come from, and what the words of the judgement mean."""
-    yield _bounds_sentence(comparison)
-    words = {figure.word for pair in comparison.pairs for figure in pair.figures}
-    margin = f"{comparison.rule.margin * 100:g} %"
-    if words & {"better", "worse", "equal", "inconclusive"}:
-        confidence = f"{comparison.rule.confidence * 100:.4g} %"
-        yield (
-            f"A change is better or worse if its {confidence} bounds exclude no change and it is "
-            f"more than {margin}; equal if it is shown to be no more than that; else inconclusive."
-        )
-    if "not judged" in words and all(not pair.caveats for pair in comparison.pairs):
-        yield f"Differences are not judged. {_ADVICE}"
-
-
-def _bounds_sentence(comparison: Comparison) -> str:
-    """Return where the bounds of each result come from, and what they do not cover."""
-    if comparison.is_paired:
-        return "Bounds of A and B are 95 % confidence bounds over the rounds."
-    bases = {"A": comparison.basis_before, "B": comparison.basis_after}
-    alike = set(bases.values())
-    if alike == {"repeats"}:
-        return f"Bounds of A and B are 95 % confidence bounds {_FROM['repeats']}."
-    if len(alike) == 1:
-        return f"Bounds of A and B are 95 % bounds {_FROM[bases['A']]} {_WITHIN_A_WINDOW}"
-    # The explanation of bounds within a window follows the result that has them.
-    first, last = sorted(bases, key=lambda name: list(_FROM).index(bases[name]))
-    return (
-        f"Bounds of {first} are 95 % bounds {_FROM[bases[first]]}, those of {last} "
-        f"{_FROM[bases[last]]} {_WITHIN_A_WINDOW}"
-    )
+    print_sentences([Text(each) for each in explanations(comparison)], console)
 
 
 def print_gate(found: Gate, margin: float, console: Console) -> None:
@@ -140,12 +86,12 @@ def _print_pairs(comparison: Comparison, console: Console) -> None:
     for pair in comparison.pairs:
         console.print()
         print_sentences([_title(pair)], console)
-        rows = [(_row(figure, _unit(figure)), figure.word) for figure in pair.figures]
+        rows = [(figure_texts(figure), figure.word) for figure in pair.figures]
         if console.is_terminal:
             _print_fitting(rows, console)
         else:
             _print_plain([row for row, _ in rows], console)
-        print_sentences(_unavailable(pair), console)
+        print_sentences([Text(printable(each)) for each in unavailable(pair)], console)
     for which, names in (("A", comparison.only_before), ("B", comparison.only_after)):
         if names:
             console.print()
@@ -153,24 +99,10 @@ def _print_pairs(comparison: Comparison, console: Console) -> None:
             print_sentences([Text(f"Only in {which}: {words}.")], console)
 
 
-def _unavailable(pair: Pair) -> Iterator[Text]:
-    """Yield why a figure is missing or unknown, once for each reason."""
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for figure in pair.figures:
-        for name, found in (("A", figure.before), ("B", figure.after)):
-            if found.why_unknown:
-                is_energy = found.kind == "energy"
-                what = "Energy is unavailable" if is_energy else f"{found.name} is unknown"
-                which = reasons.setdefault((what, found.why_unknown), [])
-                which += [name] if name not in which else []
-    for (what, why), names in reasons.items():
-        yield Text(printable(f"{what} in {' and '.join(names)}: {why}."))
-
-
 def regression(pair: Pair, figure: Compared, margin: float) -> str:
     """Return the message that a figure is worse by more than this fraction."""
     return (
-        f"slower: {printable(step_name(pair.before))}, {figure.name} {_change(figure)}; at "
+        f"slower: {printable(step_name(pair.before))}, {figure.name} {change(figure)}; at "
         f"most {margin * 100:g}% is allowed."
     )
 
@@ -179,75 +111,6 @@ def _title(pair: Pair) -> Text:
     verdicts = f"A {pair.before.verdict}, B {pair.after.verdict}"
     style = "" if "INVALID" not in verdicts else "red"
     return Text.assemble((printable(step_name(pair.before)), "bold"), "  ", (verdicts, style))
-
-
-def _row(compared: Compared, unit: Unit) -> tuple[str, ...]:
-    name = f"{compared.name} {unit.name}".strip()
-    if compared.before.estimate is None and compared.after.estimate is None:
-        return (name, DASH, DASH, "", "unavailable")
-    return (
-        name,
-        _bounded(compared.before, unit),
-        _bounded(compared.after, unit),
-        _change(compared),
-        compared.word,
-    )
-
-
-def _unit(compared: Compared) -> Unit:
-    found = [each.estimate for each in (compared.before, compared.after)]
-    values = [estimate.value for estimate in found if estimate is not None]
-    match compared.before.kind:
-        case "rate":
-            return _RATE
-        case "time":
-            return time_unit(values)
-        case "energy":
-            # The figure's name already contains the unit J.
-            return Unit("", 1e6) if not values else _renamed(energy_unit(values))
-
-
-def _renamed(unit: Unit) -> Unit:
-    return Unit(f"({unit.name})", unit.size)
-
-
-def _bounded(figure: Figure, unit: Unit) -> str:
-    estimate = figure.estimate
-    if estimate is None:
-        return DASH
-    covers = f" {figure.covers}" if figure.covers else ""
-    return f"{_digits(unit.of(estimate.value))}{covers}{_bounds(estimate, unit)}"
-
-
-def _bounds(estimate: Estimate, unit: Unit) -> str:
-    if estimate.low is None and estimate.high is None:
-        return ""
-    low = "?" if estimate.low is None else _digits(unit.of(estimate.low))
-    high = "?" if estimate.high is None else _digits(unit.of(estimate.high))
-    return f" ({low} to {high})"
-
-
-def _digits(value: float) -> str:
-    return significant(value, 4 if abs(value) < 10_000 else 5)
-
-
-def _change(compared: Compared) -> str:
-    ratio, judgement = compared.ratio, compared.judgement
-    if ratio is None:
-        return DASH
-    if judgement is None:
-        return (_times if ratio >= _MANY else _percent)(ratio)
-    written = _times if judgement.high >= _MANY else _percent
-    bounds = f"{written(judgement.low)} to {written(judgement.high)}"
-    return f"{written(judgement.ratio)} ({bounds})"
-
-
-def _percent(ratio: float) -> str:
-    return f"{(ratio - 1) * 100:+.1f}%"
-
-
-def _times(ratio: float) -> str:
-    return f"x{significant(ratio)}"
 
 
 def _short(text: str) -> str:

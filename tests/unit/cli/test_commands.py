@@ -22,6 +22,7 @@ COMMANDS = (
 )
 HEAVY = (
     "alembic",
+    "fastapi",
     "grpc",
     "jinja2",
     "kopf",
@@ -31,6 +32,7 @@ HEAVY = (
     "onnxruntime",
     "sqlalchemy",
     "urllib3",
+    "uvicorn",
 )
 
 

@@ -4,8 +4,9 @@ import base64
 import hashlib
 from collections.abc import Iterator
 from importlib.resources import files
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.results.rule_pages import how_to_url, reference_url
@@ -27,40 +28,46 @@ def render_report(document: ResultDocument) -> str:
     Texts from the document are escaped; the page's content security policy blocks all other
     scripts and styles.
     """
-    templates = _templates()
-    style, script = _style(), _part("hover.js")
+    style, script = page_style(), page_script()
+    page = _templates().get_template("page.html.j2")
+    return page.render(
+        **report_context(document), style=style, script=script, policy=_policy(style, script)
+    )
+
+
+def report_context(document: ResultDocument) -> dict[str, Any]:
+    """Return what the template of the report shows of a result."""
     sentence, _, rest = document.outcome.message.partition("\n")
     environment = document.environment
     reasons, cautions = by_rule(reasons_of(document)), by_rule(cautions_of(document))
-    return templates.get_template("page.html.j2").render(
-        document=document,
-        style=style,
-        script=script,
-        policy=_policy(style, script),
-        head=headline(document),
-        model=model_of(document),
-        outcome_sentence=sentence,
-        outcome_lines=rest,
-        cards=cards(document),
-        summary=summarise(document),
-        percentiles=PERCENTILES,
-        sections=[section_of(document, index) for index in range(len(document.scenarios))],
-        most_drawn=MOST_DRAWN,
-        groups=environment_groups(environment) if environment is not None else [],
-        agents=agent_facts(document),
-        energy_words=energy_words(document),
-        energy_headings=HEADINGS,
-        general=GENERAL,
-        energy=ENERGY,
-        definitions=definitions(document),
-        reasons=reasons,
-        cautions=cautions,
-        contents=list(_contents(document, has_reasons=bool(reasons), has_cautions=bool(cautions))),
-        rule_url=_rule_url,
-        spec=spec_yaml(document),
-        moment=moment,
-        anchor=anchor,
-    )
+    return {
+        "document": document,
+        "head": headline(document),
+        "model": model_of(document),
+        "outcome_sentence": sentence,
+        "outcome_lines": rest,
+        "cards": cards(document),
+        "summary": summarise(document),
+        "percentiles": PERCENTILES,
+        "sections": [section_of(document, index) for index in range(len(document.scenarios))],
+        "most_drawn": MOST_DRAWN,
+        "groups": environment_groups(environment) if environment is not None else [],
+        "agents": agent_facts(document),
+        "energy_words": energy_words(document),
+        "energy_headings": HEADINGS,
+        "general": GENERAL,
+        "energy": ENERGY,
+        "definitions": definitions(document),
+        "reasons": reasons,
+        "cautions": cautions,
+        "contents": list(
+            _contents(document, has_reasons=bool(reasons), has_cautions=bool(cautions))
+        ),
+        "rule_url": _rule_url,
+        "spec": spec_yaml(document),
+        "moment": moment,
+        "anchor": anchor,
+    }
 
 
 def _contents(
@@ -87,8 +94,13 @@ def _rule_url(rule: str, tone: str) -> str:
 
 
 def _templates() -> Environment:
+    return template_environment(PackageLoader("inferometer_results.report", ""))
+
+
+def template_environment(loader: BaseLoader) -> Environment:
+    """Return templates that escape every text and name no value that is missing."""
     return Environment(
-        loader=PackageLoader("inferometer_results.report", ""),
+        loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -96,13 +108,19 @@ def _templates() -> Environment:
     )
 
 
-def _style() -> str:
+def page_style() -> str:
+    """Return the style sheet of the report, with the colours of both themes."""
     light, dark = css_variables("light"), css_variables("dark")
     themes = (
         f":root{{color-scheme:light;{light}}}\n"
         f"@media screen and (prefers-color-scheme:dark){{:root{{color-scheme:dark;{dark}}}}}\n"
     )
     return themes + _part("style.css")
+
+
+def page_script() -> str:
+    """Return the script of the report, which shows values next to the pointer."""
+    return _part("hover.js")
 
 
 def _part(name: str) -> str:

@@ -19,6 +19,10 @@ class StoreError(Exception):
     """The store cannot carry out a request; the message is a sentence with what to do."""
 
 
+class NoSuchResultError(StoreError):
+    """No result has this ID, or more than one begins so."""
+
+
 def default_address() -> str:
     """Return the address of the user's own database: $INFEROMETER_DATABASE, or a file."""
     given = os.environ.get("INFEROMETER_DATABASE")

@@ -11,7 +11,12 @@ from sqlalchemy import Connection, RowMapping, delete, exists, func, insert, sel
 from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_api.results.reading import read_result
-from inferometer_results.store.database import StoreError, describing, open_database
+from inferometer_results.store.database import (
+    NoSuchResultError,
+    StoreError,
+    describing,
+    open_database,
+)
 from inferometer_results.store.index_rows import Entry, IndexRows, Origin, index_rows
 from inferometer_results.store.query import Search
 from inferometer_results.store.tables import (
@@ -98,7 +103,7 @@ class Store:
         """Return the one ID that begins so."""
         wanted = prefix.lower()
         if len(wanted) < _SHORTEST_PREFIX or set(wanted) - set("0123456789abcdef"):
-            raise StoreError(
+            raise NoSuchResultError(
                 f"{prefix!r} is not the ID of a result. Give at least {_SHORTEST_PREFIX} of its "
                 "characters, as `inferometer results list` prints them."
             )
@@ -106,9 +111,9 @@ class Store:
             query = select(DOCUMENT.c.id).where(DOCUMENT.c.id.startswith(wanted)).limit(2)
             found = connection.scalars(query).all()
         if not found:
-            raise StoreError(f"No result has an ID that begins with {prefix}.")
+            raise NoSuchResultError(f"No result has an ID that begins with {prefix}.")
         if len(found) > 1:
-            raise StoreError(f"More than one ID begins with {prefix}. Give more characters.")
+            raise NoSuchResultError(f"More than one ID begins with {prefix}. Give more characters.")
         return str(found[0])
 
     def read(self, id_: str) -> StoredDocument:
@@ -116,7 +121,7 @@ class Store:
         with self._reading() as connection:
             row = connection.execute(select(DOCUMENT).where(DOCUMENT.c.id == id_)).one_or_none()
         if row is None:
-            raise StoreError(f"There is no result {id_}.")
+            raise NoSuchResultError(f"There is no result {id_}.")
         return _stored(row)
 
     def documents(self) -> Iterator[StoredDocument]:
@@ -157,7 +162,7 @@ class Store:
         with self._writing() as connection:
             row = connection.execute(select(DOCUMENT).where(DOCUMENT.c.id == id_)).one_or_none()
             if row is None:
-                raise StoreError(f"There is no result {id_}.")
+                raise NoSuchResultError(f"There is no result {id_}.")
             connection.execute(insert(JOURNAL).values(_journal_row(id_, entry)))
             _clear(connection, id_)
             _insert_rows(connection, [_rows_of(row, _journal(connection, [id_]).get(id_, []))])

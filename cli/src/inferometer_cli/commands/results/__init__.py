@@ -2,11 +2,19 @@
 
 import typer
 
-from inferometer_cli.commands.results import annotate, compare, listing, remove, show, transfer
+from inferometer_cli.commands.results import (
+    annotate,
+    compare,
+    listing,
+    remove,
+    serve,
+    show,
+    transfer,
+)
 
 app = typer.Typer(
     name="results",
-    help="Find, compare, export and annotate the results that were kept.",
+    help="Find, compare, serve, export and annotate the results that were kept.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -15,6 +23,7 @@ app.command("list", short_help="List results, newest first.")(listing.list_resul
 app.command("fields", short_help="List the fields of --where and --sort.")(listing.fields)
 app.command("show", short_help="Print one result.")(show.show)
 app.command("compare", short_help="Compare two results.")(compare.compare)
+app.command("serve", short_help="Serve results as web pages and as an API.")(serve.serve)
 app.command("export", short_help="Write results as CSV, Parquet or JSON lines.")(transfer.export)
 app.command("import", short_help="Keep results from files, folders or an export.")(
     transfer.import_results

@@ -1,12 +1,15 @@
 """`inferometer results list` and `fields`."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
 from inferometer_cli.result_store import DatabaseOption, WhereOption, opened
 from inferometer_cli.terminal import print_message, print_output
+
+if TYPE_CHECKING:
+    from inferometer_results.store.scenario_rows import ScenarioRow
 
 _HEADER = (
     "ID", "STARTED", "RUN", "MODEL", "STACK", "NODE", "SCENARIO", "VERDICT", "QUERIES/S", "P50 MS",
@@ -70,34 +73,24 @@ def fields() -> None:
 
 
 def _rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
+    from inferometer_results.store.scenario_rows import scenario_rows, stack
+
     shared: tuple[str, ...] = (
         result["id"][:_SHOWN_ID],
         result["started_at"][:19].replace("T", " "),
         result["name"],
         result["model"],
-        result["engine"] or result["server"] or result["runtime"],
+        stack(result),
         result["node"],
     )
-    retraction = "RETRACTED" if result["retracted"] is not None else ""
-    found: list[tuple[str, ...]] = [
-        (
-            *shared,
-            _scenario(each),
-            retraction or str(each["verdict"]),
-            _figure(each["peak_qps"] or each["qps"]),
-            _figure(each["p50_nanoseconds"], 1e6),
-            _figure(each["p99_nanoseconds"], 1e6),
-        )
-        for each in result["measurements"]
-        if each["headline"]
-    ]
-    return found or [(*shared, "", retraction or str(result["verdict"]), "", "", "")]
+    return [(*shared, row.scenario, row.verdict, *_figures(row)) for row in scenario_rows(result)]
 
 
-def _scenario(measurement: dict[str, Any]) -> str:
-    repeat = measurement["repeat"]
-    name = str(measurement["scenario"])
-    return name if repeat == 1 else f"{name} #{repeat}"
+def _figures(row: "ScenarioRow") -> tuple[str, str, str]:
+    if row.qps is None:
+        return ("", "", "")
+    times = (_figure(row.p50_nanoseconds, 1e6), _figure(row.p99_nanoseconds, 1e6))
+    return (_figure(row.qps), *times)
 
 
 def _figure(value: float | None, size: float = 1.0) -> str:

@@ -1,0 +1,1 @@
+"""Serves a store of results: a read-only REST API and the pages of the explorer."""

@@ -1,0 +1,80 @@
+"""What routes share: reading of stored results, and answers as JSON, CSV and errors."""
+
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import Query, Response
+
+from inferometer_api.results.reading import ReadResult, read_result
+from inferometer_results.service.comparison_view import ComparedResults, compare_results
+from inferometer_results.store.database import NoSuchResultError
+from inferometer_results.store.query import Search, SearchError
+from inferometer_results.store.store import Store, StoredDocument
+from inferometer_results.store.transfer import as_csv
+
+MOST_RESULTS = 500
+"""In one answer."""
+
+WhereQuery = Annotated[
+    str,
+    Query(description="Such as `model=resnet50 and p99<50ms`; /api/v1/fields lists the fields."),
+]
+SortQuery = Annotated[str, Query(description="A field; -FIELD puts the largest first.")]
+LimitQuery = Annotated[int, Query(ge=1, le=MOST_RESULTS, description="Results of one answer.")]
+OffsetQuery = Annotated[int, Query(ge=0, le=10**9, description="Results to skip.")]
+RetractedQuery = Annotated[bool, Query(description="Whether retracted results are included.")]
+IdsQuery = Annotated[list[str], Query(description="Two IDs, or their beginnings.")]
+TableFormat = Annotated[Literal["json", "csv"], Query(description="Form of the answer.")]
+
+
+class RequestError(ValueError):
+    """A request that cannot be understood; the message is a sentence with what to do."""
+
+
+def search(where: str, sort: str, limit: int, offset: int, *, retracted: bool) -> Search:
+    """Return a search. Raises SearchError."""
+    if "\0" in where:
+        raise SearchError("A condition cannot contain the character NUL.")
+    return Search(where, sort, limit, offset, with_retracted=retracted)
+
+
+def read_stored(store: Store, prefix: str) -> tuple[StoredDocument, ReadResult]:
+    """Return the one result whose ID begins so, as stored and as read."""
+    stored = store.read(store.resolve(prefix))
+    return stored, read_result(stored.content, source=f"Result {stored.id}")
+
+
+def find_row(store: Store, id_: str) -> dict[str, Any]:
+    """Return the row of a result with its measurements and labels."""
+    found = store.find(Search(f'id="{id_}"', limit=1, with_retracted=True))
+    if not found:
+        raise NoSuchResultError(f"There is no result {id_}.")
+    return found[0]
+
+
+def read_two(store: Store, ids: list[str]) -> ComparedResults:
+    """Return the comparison of two results. Raises RequestError if these are not two."""
+    if len(ids) != 2:
+        raise RequestError(f"Choose two results to compare, not {len(ids)}.")
+    (first, before), (second, after) = (read_stored(store, each) for each in ids)
+    return compare_results((first.id, second.id), (before.document, after.document))
+
+
+def json_answer(content: Any, status: int = 200) -> Response:
+    """Return an answer as JSON."""
+    body = orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE)
+    return Response(body, status, media_type="application/json")
+
+
+def csv_answer(rows: list[dict[str, Any]], name: str) -> Response:
+    """Return rows as a CSV file of this name."""
+    return file_answer(as_csv(rows).encode(), "text/csv", f"{name}.csv")
+
+
+def file_answer(content: bytes, media_type: str, name: str) -> Response:
+    """Return a file to save under a name, which consists of letters, digits, points and hyphens."""
+    return Response(
+        content,
+        media_type=media_type,
+        headers={"content-disposition": f'attachment; filename="{name}"'},
+    )

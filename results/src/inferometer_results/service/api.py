@@ -1,0 +1,153 @@
+"""The REST API, version 1: results, their documents, and comparisons."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Response
+
+from inferometer_results.export import FORMATS
+from inferometer_results.report.facts import spec_yaml
+from inferometer_results.service import schema
+from inferometer_results.service.answers import (
+    IdsQuery,
+    LimitQuery,
+    OffsetQuery,
+    RetractedQuery,
+    SortQuery,
+    TableFormat,
+    WhereQuery,
+    csv_answer,
+    file_answer,
+    find_row,
+    json_answer,
+    read_stored,
+    read_two,
+    search,
+)
+from inferometer_results.service.comparison_view import as_json, figure_rows
+from inferometer_results.store.query import FIELDS
+from inferometer_results.store.store import Store
+from inferometer_results.store.transfer import figure_rows as rows_of_results
+
+_MEDIA_TYPES = {
+    "csv": ("text/csv", "csv"),
+    "json": ("application/json", "json"),
+    "junit": ("application/xml", "xml"),
+    "markdown": ("text/markdown", "md"),
+    "openmetrics": ("application/openmetrics-text; version=1.0.0; charset=utf-8", "txt"),
+}
+_FAULTS: dict[int | str, dict[str, Any]] = {
+    400: {"model": schema.Fault},
+    404: {"model": schema.Fault},
+    503: {"model": schema.Fault},
+}
+_IdPath = Annotated[str, Path(description="ID of a result, or its beginning.")]
+_FormatQuery = Annotated[
+    Literal["csv", "json", "junit", "markdown", "openmetrics"],
+    Query(description="Form of the figures, as of `inferometer report --format`."),
+]
+
+
+def api_routes(store: Store) -> APIRouter:
+    """Return the routes of the API over a store."""
+    routes = APIRouter(prefix="/api/v1", responses=_FAULTS)
+    for path, model, endpoint in (
+        ("/results", schema.ResultList, _list_results(store)),
+        ("/results/{id_}", schema.Result, _show_result(store)),
+        ("/compare", schema.ComparisonDocument, _compare(store)),
+        ("/fields", list[schema.SearchField], _fields),
+    ):
+        # The models describe the answers; the answers are written from the rows as they are.
+        routes.add_api_route(
+            path, endpoint, response_class=Response, responses={200: {"model": model}}
+        )
+    for path, endpoint in (
+        ("/results/{id_}/document", _document(store)),
+        ("/results/{id_}/run", _run(store)),
+        ("/results/{id_}/figures", _figures(store)),
+    ):
+        routes.add_api_route(path, endpoint, response_class=Response)
+    return routes
+
+
+def _list_results(store: Store) -> Callable[..., Response]:
+    def list_results(
+        where: WhereQuery = "",
+        sort: SortQuery = "-started",
+        limit: LimitQuery = 50,
+        offset: OffsetQuery = 0,
+        *,
+        retracted: RetractedQuery = False,
+        format: TableFormat = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """List the results that a search finds; as CSV one row for each measurement."""
+        wanted = search(where, sort, limit, offset, retracted=retracted)
+        found = store.find(wanted)
+        if format == "csv":
+            return csv_answer(rows_of_results(found), "results")
+        total = store.count(wanted)
+        return json_answer({"total": total, "limit": limit, "offset": offset, "items": found})
+
+    return list_results
+
+
+def _show_result(store: Store) -> Callable[..., Response]:
+    def show_result(id_: _IdPath) -> Response:
+        """Return one result with its measurements, labels and tags."""
+        return json_answer(find_row(store, store.resolve(id_)))
+
+    return show_result
+
+
+def _document(store: Store) -> Callable[..., Response]:
+    def document(id_: _IdPath) -> Response:
+        """Return the result document, byte for byte as it was received."""
+        stored = store.read(store.resolve(id_))
+        return file_answer(stored.content, "application/json", f"result-{stored.id[:12]}.json")
+
+    return document
+
+
+def _run(store: Store) -> Callable[..., Response]:
+    def run(id_: _IdPath) -> Response:
+        """Return the run as YAML, with all defaults; `inferometer run` repeats it."""
+        stored, read = read_stored(store, id_)
+        content = spec_yaml(read.document).encode()
+        return file_answer(content, "application/yaml", f"run-{stored.id[:12]}.yaml")
+
+    return run
+
+
+def _figures(store: Store) -> Callable[..., Response]:
+    def figures(
+        id_: _IdPath,
+        format: _FormatQuery = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """Return the figures of a result in the format of another program."""
+        stored, read = read_stored(store, id_)
+        media_type, suffix = _MEDIA_TYPES[format]
+        content = FORMATS[format](read.document).encode()
+        return file_answer(content, media_type, f"figures-{stored.id[:12]}.{suffix}")
+
+    return figures
+
+
+def _compare(store: Store) -> Callable[..., Response]:
+    def compare(
+        id: IdsQuery,  # noqa: A002 - the name of the parameter
+        format: TableFormat = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """Compare two results, the first being the baseline; as CSV one row for each figure."""
+        found = read_two(store, id)
+        if format == "csv":
+            return csv_answer(list(figure_rows(found)), "comparison")
+        return json_answer(as_json(found))
+
+    return compare
+
+
+def _fields() -> Response:
+    """List the fields that `where` and `sort` can name."""
+    return json_answer(
+        [{"name": name, "kind": field.kind, "help": field.help} for name, field in FIELDS.items()]
+    )

@@ -1,0 +1,109 @@
+"""The ASGI application: API, pages, health and metrics behind access control."""
+
+from collections.abc import Callable
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp
+
+from inferometer_api.results.reading import UnreadableResultError
+from inferometer_results.service.access import AccessControl, AccessRules
+from inferometer_results.service.answers import RequestError, json_answer
+from inferometer_results.service.api import api_routes
+from inferometer_results.service.metrics import RequestMetrics, ServiceMetrics
+from inferometer_results.service.pages import message_page, page_routes
+from inferometer_results.store.database import NoSuchResultError, StoreError
+from inferometer_results.store.query import Search, SearchError
+from inferometer_results.store.store import Store
+
+_STATUS: dict[type[Exception], int] = {
+    RequestError: 400,
+    SearchError: 400,
+    NoSuchResultError: 404,
+    UnreadableResultError: 422,
+    StoreError: 503,
+}
+_NOT_FOUND = "There is no such page. / lists all results."
+
+
+def create_app(
+    store: Store, rules: AccessRules, version: str, clock: Callable[[], float]
+) -> ASGIApp:
+    """Return the application over an open store; `clock` returns seconds and never goes back."""
+    app = FastAPI(
+        title="Inferometer results",
+        version=version,
+        description="Finds, shows and compares results. Nothing can be changed here.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+    )
+    app.add_middleware(GZipMiddleware)
+    metrics = ServiceMetrics(clock)
+    app.include_router(api_routes(store))
+    app.include_router(page_routes(store, version))
+    app.add_api_route("/healthz", _health, include_in_schema=False)
+    app.add_api_route("/readyz", _readiness(store), include_in_schema=False)
+    app.add_api_route("/metrics", _metrics(store, metrics), include_in_schema=False)
+    for kind, status in _STATUS.items():
+        app.add_exception_handler(kind, _answering(status))
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(HTTPException, _answer_unknown)
+    return AccessControl(RequestMetrics(app, metrics), rules)
+
+
+def _health() -> Response:
+    """Answer while the process lives."""
+    return Response("ok\n", media_type="text/plain")
+
+
+def _readiness(store: Store) -> Callable[[], Response]:
+    def readiness() -> Response:
+        """Answer if the database does."""
+        store.count(Search(limit=1))
+        return Response("ok\n", media_type="text/plain")
+
+    return readiness
+
+
+def _metrics(store: Store, metrics: ServiceMetrics) -> Callable[[], Response]:
+    def exposition() -> Response:
+        """Return the metrics for Prometheus."""
+        stored = store.count(Search(with_retracted=True))
+        return Response(
+            metrics.exposition(stored), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
+
+    return exposition
+
+
+def _answering(status: int) -> Callable[[Request, Exception], Response]:
+    def answer(request: Request, error: Exception) -> Response:
+        return _fault(request, status, str(error))
+
+    return answer
+
+
+def _answer_invalid(request: Request, error: Exception) -> Response:
+    """Name the first parameter that is wrong."""
+    if not isinstance(error, RequestValidationError):
+        raise error
+    first = error.errors()[0]
+    name, reason = first["loc"][1], str(first["msg"])
+    return _fault(request, 400, f"Parameter {name!r} is wrong: {reason[:1].lower()}{reason[1:]}.")
+
+
+def _answer_unknown(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    return _fault(request, error.status_code, _NOT_FOUND)
+
+
+def _fault(request: Request, status: int, sentence: str) -> Response:
+    """Return an error as JSON to programs, and as a page to people."""
+    if request.url.path.startswith("/api/"):
+        return json_answer({"error": sentence}, status)
+    return message_page(sentence, status)

@@ -1,0 +1,137 @@
+"""The answers of the API, for its OpenAPI description."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, create_model
+from sqlalchemy import Column, Table
+
+from inferometer_results.store.tables import LABEL, MEASUREMENT, RESULT
+
+_STRICT = ConfigDict(extra="forbid")
+
+
+def _model_of(name: str, table: Table, **more: Any) -> type[BaseModel]:
+    """Return the model of a row: the columns of its table, without the ID of its result."""
+    fields: dict[str, Any] = {
+        column.name: _field(column) for column in table.columns if column.name != "result_id"
+    }
+    return create_model(name, __config__=_STRICT, **fields, **more)
+
+
+def _field(column: "Column[Any]") -> Any:
+    kind = column.type.python_type
+    return (kind | None, None) if column.nullable else (kind, ...)
+
+
+Measurement = _model_of("Measurement", MEASUREMENT)
+"""A step of a scenario."""
+Label = _model_of("Label", LABEL)
+"""A label of the run, or a tag of a person."""
+Result = _model_of(
+    "Result",
+    RESULT,
+    measurements=(list[Measurement], ...),  # type: ignore[valid-type]
+    labels=(list[Label], ...),  # type: ignore[valid-type]
+)
+"""A result with its measurements; times in nanoseconds, energies in microjoules."""
+
+
+class ResultList(BaseModel):
+    """A part of the results that a search finds."""
+
+    model_config = _STRICT
+
+    total: int
+    """How many results the search finds."""
+    limit: int
+    offset: int
+    items: list[Result]  # type: ignore[valid-type]
+
+
+class SearchField(BaseModel):
+    """A field of `where` and `sort`."""
+
+    model_config = _STRICT
+
+    name: str
+    kind: str
+    help: str
+
+
+class Fault(BaseModel):
+    """Why a request is not answered."""
+
+    model_config = _STRICT
+
+    error: str
+    """A sentence with what to do."""
+
+
+class Side(BaseModel):
+    """One of two results."""
+
+    model_config = _STRICT
+
+    id: str
+    name: str
+    started_at: str
+    verdict: str
+
+
+class Condition(BaseModel):
+    """A condition of the comparability key that differs; "" is an unknown value."""
+
+    model_config = _STRICT
+
+    name: str
+    a: str
+    b: str
+
+
+class Difference(Condition):
+    """A field of specification or environment that differs."""
+
+    part: str
+
+
+class FigureRow(BaseModel):
+    """A figure of both results: a rate per second, nanoseconds, or microjoules."""
+
+    model_config = _STRICT
+
+    scenario: str
+    step: str
+    verdict_a: str
+    verdict_b: str
+    figure: str
+    kind: Literal["rate", "time", "energy"]
+    a: float | None
+    a_low: float | None
+    a_high: float | None
+    b: float | None
+    b_low: float | None
+    b_high: float | None
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    judgement: str
+    """better, worse, equal, inconclusive, or why it is not judged."""
+    caveats: str
+
+
+class ComparisonDocument(BaseModel):
+    """Two results side by side; `a` is the baseline."""
+
+    model_config = _STRICT
+
+    a: Side
+    b: Side
+    comparable: bool
+    """Whether no condition differs."""
+    conditions: list[Condition]
+    differences: list[Difference]
+    figures: list[FigureRow]
+    only_a: list[str]
+    only_b: list[str]
+    margin: float
+    confidence: float

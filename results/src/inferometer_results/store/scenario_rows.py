@@ -1,0 +1,46 @@
+"""The rows of a list of results: one for each scenario and repeat."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioRow:
+    """A scenario, with the figures of the step that stands for it."""
+
+    scenario: str
+    verdict: str
+    reasons: str = ""
+    """The rules that it broke."""
+    qps: float | None = None
+    """Its peak, otherwise the queries answered per second."""
+    p50_nanoseconds: int | None = None
+    p99_nanoseconds: int | None = None
+    microjoules_per_inference: int | None = None
+
+
+def scenario_rows(result: dict[str, Any]) -> list[ScenarioRow]:
+    """Return the rows of a result that `Store.find` returned; at least one.
+
+    A retracted result has that word as its verdict.
+    """
+    retraction = "RETRACTED" if result["retracted"] is not None else ""
+    found = [
+        ScenarioRow(
+            each["scenario"] if each["repeat"] == 1 else f"{each['scenario']} #{each['repeat']}",
+            retraction or each["verdict"],
+            each["reasons"],
+            each["peak_qps"] or each["qps"],
+            each["p50_nanoseconds"],
+            each["p99_nanoseconds"],
+            each["microjoules_per_inference"],
+        )
+        for each in result["measurements"]
+        if each["headline"]
+    ]
+    return found or [ScenarioRow("", retraction or result["verdict"])]
+
+
+def stack(result: dict[str, Any]) -> str:
+    """Return what served the model, as exactly as it is known."""
+    return str(result["engine"] or result["server"] or result["runtime"])
