@@ -66,7 +66,7 @@ class _Stored:
 class _Page(HTMLParser):
     """A page as a browser takes it apart."""
 
-    _VOID = frozenset({"meta", "link", "input"})
+    _VOID = frozenset({"br", "meta", "link", "input"})
 
     def __init__(self, html: str) -> None:
         super().__init__()
