@@ -261,6 +261,7 @@ def test_a_waiting_run_that_is_deleted_leaves_no_position() -> None:
     played.add(_begun("a"), _run("b", "2"), _run("c", "3"))
     assert [played.queue.position(name).position for name in ("b", "c")] == [1, 2]
     played.queue.remove("b")
+    played.now += 2.0
     assert played.woken() == ["c"]
     assert played.queue.position("c").position == 1
     played.queue.remove("a")
@@ -286,6 +287,19 @@ def test_positions_are_told_once_no_more_runs_come() -> None:
             break
     # They have come for so long that positions are reported in any case.
     assert number == 19
+
+
+def test_positions_are_reported_once_no_more_waiting_runs_go() -> None:
+    """500 that are deleted in one command do not use up what may be written in a minute."""
+    played = _Woken()
+    played.add(_begun("a"), *(_run(f"b{number}", "2") for number in range(5)), _run("m", "5"))
+    for number in range(5):
+        played.queue.remove(f"b{number}")
+        assert played.woken() == []
+        played.now += 1.0
+    assert played.queue.wake_moved() == pytest.approx(1.0)
+    played.now += 1.0
+    assert played.woken() == ["m"]
 
 
 def test_a_position_is_written_at_most_twice_a_minute() -> None:

@@ -20,8 +20,8 @@ from inferometer_operator.reconcile.queue_position import (
 )
 
 _QUIET_SECONDS, _LONGEST_QUIET_SECONDS = 2.0, 20.0
-"""While runs arrive, positions change with each: they are reported once no more have come for so
-long, and after the longer time in any case."""
+"""While runs come or waiting ones go, positions change with each. They are reported once none has
+for so long, and after the longer time in any case."""
 _WRITES, _WRITES_SECONDS = 2, 75.0
 """A waiting run's position is written at most so many times in so many seconds: in a minute, though
 a write may take 15 s."""
@@ -73,7 +73,7 @@ class RunQueue:
         """The waiting runs in their order; None: it is to be found again."""
         self._places: dict[str, int] = {}
         self._holders: list[QueuedRun] = []
-        self._arrived_at = self._arrivals_began_at = _NEVER
+        self._changed_at = self._changes_began_at = _NEVER
 
     def __contains__(self, uid: str) -> bool:
         """Return whether a run waits or is admitted."""
@@ -92,7 +92,7 @@ class RunQueue:
             self._clear(queued.uid)
         if changed:
             if queued.uid not in self._runs:
-                self._note_arrival()
+                self._note_change()
             self._runs[queued.uid] = queued
             self._reorder()
 
@@ -159,7 +159,7 @@ class RunQueue:
         """
         now = self._clock()
         quiet_at = min(
-            self._arrived_at + _QUIET_SECONDS, self._arrivals_began_at + _LONGEST_QUIET_SECONDS
+            self._changed_at + _QUIET_SECONDS, self._changes_began_at + _LONGEST_QUIET_SECONDS
         )
         unquiet = False
         self._found_order()
@@ -217,16 +217,18 @@ class RunQueue:
             del self._served[min(self._served, key=self._served.__getitem__)]
         self._reorder()
 
-    def _note_arrival(self) -> None:
+    def _note_change(self) -> None:
         now = self._clock()
-        if now >= self._arrived_at + _QUIET_SECONDS:
-            self._arrivals_began_at = now
-        self._arrived_at = now
+        if now >= self._changed_at + _QUIET_SECONDS:
+            self._changes_began_at = now
+        self._changed_at = now
 
     def _remove(self, uid: str) -> None:
         self._clear(uid)
         run = self._runs.pop(uid, None)
         if run is not None:
+            if run.state == "waiting":
+                self._note_change()
             self._reorder()
         if run is not None and run.state in _WITH_NODES:
             self._retry_first()

@@ -10,7 +10,7 @@ from inferometer_api.results.result import Environment, ResultDocument, ServerIn
 MEASUREMENT_VERSION = 1
 """Raise it when the meaning of a figure changes, so that older figures are no longer compared.
 
-tests/unit/results/test_store_index.py fails if the figures of kept results move without it.
+tests/unit/results/test_store_comparability.py fails if the figures of kept results move without it.
 """
 
 _THREADS = ("threads", "inter_op_threads", "instances", "providers")
