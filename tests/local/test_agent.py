@@ -47,7 +47,7 @@ def recorded(
 
 def metrics(process: AgentProcess) -> dict[str, dict[str, float]]:
     """Return what Prometheus scrapes: by name, by domain or target or nothing."""
-    status, body = process.get("/metrics")
+    status, body = process.get_soon("/metrics")
     assert status == 200
     found: dict[str, dict[str, float]] = {}
     for family in text_string_to_metric_families(body):

@@ -37,7 +37,7 @@ class _Machine:
         self.node.add_process(server)
         run.wait_for("measuring the idle power")
         self.node.advance(joules={"package-0": 20, "package-0-dram": 2}, busy_seconds=0.5)
-        run.wait_for(": measuring\n")
+        run.wait_for(": measuring, ")
         for _ in range(3):
             self.node.advance(
                 joules={"package-0": 200, "package-0-dram": 10},
@@ -53,7 +53,7 @@ def _targets(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def _see_targets(folder: Path, seen: dict[str, str], run: Inferometer) -> None:
-    run.wait_for(": measuring\n")
+    run.wait_for(": measuring, ")
     wait_until(lambda: len(_targets(folder)) == 3, "the addresses of all three processes")
     for group in _targets(folder):
         assert group["labels"]["run"] == "test"
@@ -61,7 +61,7 @@ def _see_targets(folder: Path, seen: dict[str, str], run: Inferometer) -> None:
 
 
 def _kill_agent(run: Inferometer) -> None:
-    run.wait_for(": measuring\n")
+    run.wait_for(": measuring, ")
     os.kill(run.child("node agent"), signal.SIGKILL)
 
 

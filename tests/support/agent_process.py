@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from http.client import HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError
@@ -58,6 +59,14 @@ class AgentProcess:
         with answer:
             return answer.status or 0, answer.read().decode()
 
+    def get_soon(self, path: str) -> tuple[int, str]:
+        """Return the status and the body of a page, once the agent takes the request."""
+        end = time.monotonic() + DEADLINE_SECONDS
+        while (found := self.get(path))[0] == HTTPStatus.TOO_MANY_REQUESTS:
+            assert time.monotonic() < end, f"the agent went on to refuse {path}: {found[1]}"
+            time.sleep(0.1)
+        return found
+
     def sample(self, *, pods: Sequence[str] = (), processes: Sequence[int] = ()) -> AgentSample:
         """Return a sample of these targets that was read after this call.
 
@@ -70,7 +79,7 @@ class AgentProcess:
 
     def _sample(self, pods: Sequence[str], processes: Sequence[int]) -> AgentSample:
         query = urlencode([*(("pod", uid) for uid in pods), *(("process", i) for i in processes)])
-        status, body = self.get(f"{SAMPLE_PATH}?{query}")
+        status, body = self.get_soon(f"{SAMPLE_PATH}?{query}")
         if status != 200:
             raise AssertionError(f"the agent answered {status}: {body}\n{self.errors()}")
         return AgentSample.model_validate_json(body)
