@@ -55,11 +55,20 @@ def print_comparison(before: Named, after: Named, comparison: Comparison, consol
     print_sentences([Text(each) for each in explanations(comparison)], console)
 
 
+_LARGEST_DETECTABLE = 1.0
+"""Runs that find only larger changes than this can show nothing of use."""
+
+
 def print_gate(found: Gate, margin: float, console: Console) -> None:
     """Print the decision of a gate, with the smallest change that it can see."""
     sentence = f"{found.decision}: {_DECISIONS[found.decision].format(f'{margin * 100:g} %')}"
-    if found.detectable is not None:
-        sentence += f" These runs show a change of {found.detectable:.1%} in 8 of 10 cases."
+    if found.detectable is not None and found.detectable <= _LARGEST_DETECTABLE:
+        sentence += (
+            f" So many runs find a change of {found.detectable:.1%}, if there is one, in 8 of 10 "
+            "cases."
+        )
+    elif found.detectable is not None:
+        sentence += " So few runs, or runs that scatter so much, find no change below 100 %."
     console.print()
     print_sentences([Text(sentence, "bold")], console)
 

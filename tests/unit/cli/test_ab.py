@@ -84,12 +84,24 @@ def test_the_variants_take_turns(inferometer: Command, words: list[str], machine
     assert "round 4/4, A, about 0 min left" in ended.stderr
 
 
+def test_variants_without_a_common_scenario_are_refused_before_anything_is_measured(
+    inferometer: Command, words: list[str], machine: Machine, tmp_path: Path
+) -> None:
+    """There would be nothing to compare after all the time."""
+    other = Path(words[1]).read_text().replace("name: latency", "name: other")
+    (tmp_path / "other.yaml").write_text(other)
+    completed = inferometer("ab", words[1], str(tmp_path / "other.yaml"))
+    assert completed.code == 2
+    assert "A and B have no scenario in common (latency; other)" in completed.stderr
+    assert machine.measured == []
+
+
 def test_equal_variants_pass(inferometer: Command, words: list[str], machine: Machine) -> None:
     """They are equal within the margin, and the smallest visible change is printed."""
     ended = inferometer(*words)
     assert ended.code == ExitCode.VALID
     assert "PASS: B is no more than 3 % worse than A." in ended.stdout
-    assert "These runs show a change of " in ended.stdout
+    assert "So many runs find a change of " in ended.stdout
     assert len(machine.measured) == 2 * _ROUNDS
 
 

@@ -320,7 +320,7 @@ def test_a_regression_exits_with_4(inferometer: Command, tmp_path: Path) -> None
     passed = inferometer("compare", after, before, "--fail-if-slower", "5%")
     assert passed.code == ExitCode.VALID
     assert "PASS: " in passed.stdout
-    assert "These runs show a change of 5." in passed.stdout
+    assert "So many runs find a change of 5." in passed.stdout
     assert inferometer("compare", before, after, "--fail-if-slower", "60").code == ExitCode.VALID
 
 

@@ -110,6 +110,7 @@ def ab(  # noqa: PLR0913 - one argument for each option
         {"A": read_run_file(a, set_ or []), "B": read_run_file(b, [*(set_ or []), *(set_b or [])])},
         {"A": a.parent.resolve(), "B": b.parent.resolve()},
     )
+    _check_scenarios(series)
     now = datetime.now(tz=UTC)
     directory = output or Path("results") / f"ab-{series.runs['A'].name}-{now:%Y%m%dT%H%M%SZ}"
     from inferometer_cli.result_file import check_directory
@@ -119,6 +120,17 @@ def ab(  # noqa: PLR0913 - one argument for each option
     with deferred_signals() as ending:
         _measure_all(series, planned, ending, directory)
     _show(series, directory, margin, inconclusive)
+
+
+def _check_scenarios(series: _Series) -> None:
+    """Raise RefusedError if the variants have no scenario in common."""
+    names = [{each.name for each in run.spec.scenarios} for run in series.runs.values()]
+    if names[0].isdisjoint(names[1]):
+        first, second = (", ".join(sorted(each)) for each in names)
+        raise RefusedError(
+            f"A and B have no scenario in common ({first}; {second}), so there would be nothing to "
+            "compare. Give both variants scenarios of the same names."
+        )
 
 
 def plan_rounds(directory: Path, rounds: int) -> Iterator[_Measurement]:
