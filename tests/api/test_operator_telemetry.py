@@ -66,14 +66,14 @@ def test_the_plan_names_the_agent_of_the_servers_node(stage: Stage, agents: str)
         {"url": "http://10.1.0.1:9465", "node": "fake-node", "podUids": [uid], "processIds": []}
     ]
     assert plan["energyUnavailableReason"] == ""
-    agent_requests = [
+    agent_requests = {
         (each.group, each.resource, each.verb)
         for each in requests(stage.control_plane.audit_log, stage.user)
         if each.namespace == agents
-    ]
-    assert agent_requests == [
+    }
+    assert agent_requests == {
         (right.group, right.resource, verb) for right in rights.AGENTS for verb in right.verbs
-    ]
+    }
 
 
 def test_an_operator_that_may_not_list_agents_measures_without(stage: Stage, agents: str) -> None:

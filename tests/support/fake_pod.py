@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from inferometer_api.plan.cluster_objects import EXPORTER, JOB_INDEX_LABEL
@@ -192,7 +193,8 @@ class Pod:
         volumes = self.object["spec"].get("volumes") or []
         name = next(each["configMap"]["name"] for each in volumes if "configMap" in each)
         found = self._api.found("ConfigMap", self.namespace, name)
-        assert found is not None, name
+        if found is None:
+            raise AnswerError(HTTPStatus.NOT_FOUND, f"ConfigMap {name}: its run is gone")
         load_plan: Object = json.loads(found["data"]["plan.json"])
         return load_plan
 
