@@ -15,7 +15,7 @@ from inferometer_results.report.latency_charts import percentile_chart
 from inferometer_results.report.sections import MOST_DRAWN
 from inferometer_results.report.svg import draw
 from inferometer_results.report.wording import bound_of
-from inferometer_results.store.comparability import comparability_key, differing
+from inferometer_results.store.comparability import differing_conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,8 @@ def compare_results(
     """Compare the figures of two results after the conditions in which they differ."""
     first, second = documents
     comparison = compare(first, second)
-    found: dict[str, tuple[str, str]] = {}
-    for name in dict.fromkeys(pair.before.scenario for pair in comparison.pairs):
-        found |= differing(comparability_key(first, name), comparability_key(second, name))
+    names = (pair.before.scenario for pair in comparison.pairs)
+    found = differing_conditions(first, second, names)
     return ComparedResults(
         ids,
         documents,

@@ -36,6 +36,7 @@ from inferometer_results.service.comparison_view import overlays
 from inferometer_results.service.earlier import earlier_results
 from inferometer_results.service.run_list import COLUMNS, RunList, run_list
 from inferometer_results.store.query import SearchError
+from inferometer_results.store.scenario_rows import tags
 from inferometer_results.store.store import Store
 
 _SHOWN_ID = 12
@@ -98,7 +99,7 @@ def _run(store: Store) -> Callable[..., Response]:
             id=stored.id,
             row=row,
             notice=read.notice,
-            tags=[each["name"] for each in row["labels"] if each["origin"] == "tag"],
+            tags=tags(row),
             earlier=earlier_results(store, row, read.document),
         )
 

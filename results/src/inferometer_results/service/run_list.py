@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from inferometer_results.quantity import duration, energy, significant
 from inferometer_results.store.query import Search
-from inferometer_results.store.scenario_rows import ScenarioRow, scenario_rows, stack
+from inferometer_results.store.scenario_rows import ScenarioRow, scenario_rows, stack, started, tags
 
 _MOST_ROWS = 6
 """Of one result."""
@@ -108,12 +108,12 @@ def listed_run(result: dict[str, Any]) -> ListedRun:
     return ListedRun(
         result["id"],
         result["name"],
-        result["started_at"][:19].replace("T", " "),
+        started(result),
         result["model"],
         stack(result),
         result["node"],
         result["retracted"],
-        tuple(each["name"] for each in result["labels"] if each["origin"] == "tag"),
+        tuple(tags(result)),
         tuple(_texts(each) for each in rows[:_MOST_ROWS]),
         max(0, len(rows) - _MOST_ROWS),
     )

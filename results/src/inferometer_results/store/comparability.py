@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from inferometer_api.document import Document
 from inferometer_api.results.result import Environment, ResultDocument, ServerInfo
@@ -51,6 +51,16 @@ def differing(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, 
         for name in names
         if first.get(name, "") != second.get(name, "")
     }
+
+
+def differing_conditions(
+    first: ResultDocument, second: ResultDocument, scenarios: Iterable[str]
+) -> dict[str, tuple[str, str]]:
+    """Return the conditions in which any of these scenarios of two results differs."""
+    found: dict[str, tuple[str, str]] = {}
+    for name in dict.fromkeys(scenarios):
+        found |= differing(comparability_key(first, name), comparability_key(second, name))
+    return found
 
 
 def _scenario(document: ResultDocument, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The rows of a list of results: one for each scenario and repeat."""
+"""The rows of a list of results, one for each scenario and repeat, and their texts."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +39,16 @@ def scenario_rows(result: dict[str, Any]) -> list[ScenarioRow]:
         if each["headline"]
     ]
     return found or [ScenarioRow("", retraction or result["verdict"])]
+
+
+def started(result: dict[str, Any]) -> str:
+    """Return when a run started, to the second: 2026-01-31 12:00:00."""
+    return str(result["started_at"])[:19].replace("T", " ")
+
+
+def tags(result: dict[str, Any]) -> list[str]:
+    """Return the tags of people, in the order of the alphabet."""
+    return [each["name"] for each in result["labels"] if each["origin"] == "tag"]
 
 
 def stack(result: dict[str, Any]) -> str:

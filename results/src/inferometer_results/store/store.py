@@ -126,16 +126,13 @@ class Store:
 
     def documents(self) -> Iterator[StoredDocument]:
         """Yield every document in the order in which it was kept."""
-        after = 0
+        rows: Sequence[Any] = ()
         while True:
             with self._reading() as connection:
-                query = select(DOCUMENT).where(DOCUMENT.c.number > after)
-                rows = connection.execute(query.order_by(DOCUMENT.c.number).limit(_PAGE)).all()
+                rows = _next_documents(connection, rows)
             if not rows:
                 return
-            for row in rows:
-                yield _stored(row)
-            after = rows[-1].number
+            yield from map(_stored, rows)
 
     def find(self, search: Search) -> list[dict[str, Any]]:
         """Return the results of a search with their measurements and labels, in its order."""
@@ -164,7 +161,7 @@ class Store:
             if row is None:
                 raise NoSuchResultError(f"There is no result {id_}.")
             connection.execute(insert(JOURNAL).values(_journal_row(id_, entry)))
-            _clear(connection, id_)
+            _clear(connection, [id_])
             _insert_rows(connection, [_rows_of(row, _journal(connection, [id_]).get(id_, []))])
 
     def journal(self) -> list[tuple[str, Entry]]:
@@ -186,13 +183,8 @@ class Store:
         with self._writing() as connection:
             for start in range(0, len(ids), _PAGE):
                 some = list(ids[start : start + _PAGE])
-                for table, column in (
-                    (LABEL, LABEL.c.result_id),
-                    (MEASUREMENT, MEASUREMENT.c.result_id),
-                    (RESULT, RESULT.c.id),
-                    (JOURNAL, JOURNAL.c.document_id),
-                ):
-                    connection.execute(delete(table).where(column.in_(some)))
+                _clear(connection, some)
+                connection.execute(delete(JOURNAL).where(JOURNAL.c.document_id.in_(some)))
                 gone = connection.execute(delete(DOCUMENT).where(DOCUMENT.c.id.in_(some)))
                 deleted += gone.rowcount
         return deleted
@@ -225,15 +217,12 @@ class Store:
         with self._writing() as connection:
             for table in INDEX_TABLES:
                 connection.execute(delete(table))
-            after, done = 0, 0
-            while True:
-                query = select(DOCUMENT).where(DOCUMENT.c.number > after)
-                rows = connection.execute(query.order_by(DOCUMENT.c.number).limit(_PAGE)).all()
-                if not rows:
-                    return
+            rows: Sequence[Any] = ()
+            done = 0
+            while rows := _next_documents(connection, rows):
                 journal = _journal(connection, [row.id for row in rows])
                 _insert_rows(connection, [_rows_of(row, journal.get(row.id, [])) for row in rows])
-                after, done = rows[-1].number, done + len(rows)
+                done += len(rows)
                 yield done
 
     @contextmanager
@@ -270,9 +259,17 @@ def _insert_rows(connection: Connection, indexed: Sequence[IndexRows]) -> None:
             connection.execute(insert(table), rows)
 
 
-def _clear(connection: Connection, id_: str) -> None:
+def _next_documents(connection: Connection, before: Sequence[Any]) -> Sequence[Any]:
+    """Return the rows of the documents that were kept after these, as many as are read at once."""
+    after = before[-1].number if before else 0
+    query = select(DOCUMENT).where(DOCUMENT.c.number > after).order_by(DOCUMENT.c.number)
+    return connection.execute(query.limit(_PAGE)).all()
+
+
+def _clear(connection: Connection, ids: Sequence[str]) -> None:
+    """Remove results from the index."""
     for column in (LABEL.c.result_id, MEASUREMENT.c.result_id, RESULT.c.id):
-        connection.execute(delete(column.table).where(column == id_))
+        connection.execute(delete(column.table).where(column.in_(ids)))
 
 
 def _stored(row: Any) -> StoredDocument:

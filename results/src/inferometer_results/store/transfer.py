@@ -13,6 +13,7 @@ from typing import Any
 from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.store.database import StoreError
 from inferometer_results.store.index_rows import Entry, Origin
+from inferometer_results.store.scenario_rows import tags
 from inferometer_results.store.store import Store
 
 ARCHIVE_SUFFIX = ".jsonl"
@@ -36,7 +37,7 @@ def figure_rows(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         own = {
             name: value for name, value in result.items() if name not in {"measurements", "labels"}
         }
-        own["tags"] = " ".join(each["name"] for each in result["labels"] if each["origin"] == "tag")
+        own["tags"] = " ".join(tags(result))
         rows += [
             own | {f"scenario_{key}" if key in own else key: value for key, value in each.items()}
             for each in result["measurements"]

@@ -26,7 +26,7 @@ def compare(
     from inferometer_api.results.reading import read_result
     from inferometer_cli import comparison_table
     from inferometer_results.compare.comparison import compare as compared
-    from inferometer_results.store.comparability import comparability_key, differing
+    from inferometer_results.store.comparability import differing_conditions
 
     with opened(database) as store:
         ids = [store.resolve(each) for each in (before, after)]
@@ -37,13 +37,8 @@ def compare(
     comparison = compared(first, second)
     if not comparison.pairs:
         raise RefusedError(f"{before} and {after} have no scenario in common.")
-    names = dict.fromkeys(pair.before.scenario for pair in comparison.pairs)
-    keys = [
-        differing(comparability_key(first, name), comparability_key(second, name)) for name in names
-    ]
-    for condition, (one, other) in {
-        key: value for each in keys for key, value in each.items()
-    }.items():
+    names = (pair.before.scenario for pair in comparison.pairs)
+    for condition, (one, other) in differing_conditions(first, second, names).items():
         print_message(f"different {condition}: {one or 'unknown'} in A, {other or 'unknown'} in B")
     with flushed_output():
         comparison_table.print_comparison(

@@ -73,11 +73,11 @@ def fields() -> None:
 
 
 def _rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
-    from inferometer_results.store.scenario_rows import scenario_rows, stack
+    from inferometer_results.store.scenario_rows import scenario_rows, stack, started
 
     shared: tuple[str, ...] = (
         result["id"][:_SHOWN_ID],
-        result["started_at"][:19].replace("T", " "),
+        started(result),
         result["name"],
         result["model"],
         stack(result),

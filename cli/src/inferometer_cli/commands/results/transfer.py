@@ -56,16 +56,19 @@ def export(
                     _write(file, f"{line}\n")
             return
         results = store.find(Search(where, "started"))
-    if format_ == "parquet":
-        if output is None:
-            raise RefusedError("Parquet is not text: name a file with --output.")
-        with opened(database):
+        if format_ == "parquet":
+            if output is None:
+                raise RefusedError("Parquet is not text: name a file with --output.")
             transfer.write_parquet(transfer.figure_rows(results), output)
-        return
+            return
+    is_csv = format_ == "csv"
+    text = (
+        transfer.as_csv(transfer.figure_rows(results))
+        if is_csv
+        else transfer.as_json_lines(results)
+    )
     with _written(output) as file:
-        rows = transfer.figure_rows(results)
-        is_csv = format_ == "csv"
-        _write(file, transfer.as_csv(rows) if is_csv else transfer.as_json_lines(results))
+        _write(file, text)
 
 
 def import_results(
