@@ -226,11 +226,12 @@ class RunQueue:
     def _remove(self, uid: str) -> None:
         self._clear(uid)
         run = self._runs.pop(uid, None)
-        if run is not None:
-            if run.state == "waiting":
-                self._note_change()
-            self._reorder()
-        if run is not None and run.state in _WITH_NODES:
+        if run is None:
+            return
+        if run.state == "waiting":
+            self._note_change()
+        self._reorder()
+        if run.state in _WITH_NODES:
             self._retry_first()
 
     def _retry_first(self) -> None:
