@@ -1,4 +1,4 @@
-"""Fixtures of the tests that export results: a real S3-compatible store, and a claim's folder."""
+"""Fixtures of tests that fetch or export: a real S3-compatible store, and a claim's folder."""
 
 from collections.abc import Iterator
 from pathlib import Path

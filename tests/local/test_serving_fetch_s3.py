@@ -20,21 +20,11 @@ from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.model import fetch_model
 from inferometer_models.errors import ModelRefusedError
 from support import onnx_models
-from support.object_store import keys, object_store, store_binary
-from support.requirements import cannot_run
+from support.object_store import keys, object_store
 from support.signed_tls import signed_certificate
 
 MODEL = onnx_models.identity().SerializeToString()
 SHA256 = hashlib.sha256(MODEL).hexdigest()
-
-
-@pytest.fixture(scope="module")
-def program() -> Path:
-    """Return the store's program; without it there is nothing to try."""
-    found = store_binary()
-    if isinstance(found, str):
-        cannot_run(found)
-    return found
 
 
 @pytest.fixture(scope="module")

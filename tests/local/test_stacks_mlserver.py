@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.plan.reports import ProgressReport, Report
-from support.load_runs import LoadRun, a_plan, finished, measure, reports, started
+from support.load_runs import LoadRun, a_plan, measure, measured_across
 from support.stacks import Stack, mlserver
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
@@ -175,15 +174,12 @@ def test_a_restart_within_the_deadline_is_measured_through(
             load={"reconnectDeadlineSeconds": 60, "requestTimeoutMilliseconds": 60_000},
             validity={"minDurationSeconds": 30, "maxDurationSeconds": 120},
         )
-        before: list[Report] = []
-        with started(plan) as process:
-            for report in reports(process):
-                before.append(report)
-                if isinstance(report, ProgressReport) and report.queries > 20:
-                    break
+
+        def restart() -> None:
             stack.stop(number)
             stack.start("/v2/health/ready")
-            run = finished(process, *before)
+
+        run = measured_across(plan, restart)
     assert run.outcome.state == "Complete", run.outcome
     counts = run.scenarios[0].steps[0].counts
     assert set(counts.errors) <= {"connection", "status"}

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferometer_api.plan.reports import ProgressReport, Report
-from support.load_runs import a_plan, finished, measure, reports, started
+from support.load_runs import a_plan, measure, measured_across
 from support.stacks import Stack, triton
 
 CLOSED: dict[str, Any] = {"singleStream": {}}
@@ -153,16 +152,13 @@ def test_a_restart_takes_a_deadline(
             load={"reconnectDeadlineSeconds": deadline_seconds},
             validity={"minDurationSeconds": 30, "maxDurationSeconds": 120},
         )
-        before: list[Report] = []
-        with started(plan) as process:
-            for report in reports(process):
-                before.append(report)
-                if isinstance(report, ProgressReport) and report.queries > 20:
-                    break
+
+        def stop() -> None:
             stack.stop(number)
             if deadline_seconds > 3:
                 stack.start("/v2/health/ready")
-            run = finished(process, *before)
+
+        run = measured_across(plan, stop)
     counts = run.scenarios[0].steps[0].counts
     assert set(counts.errors) <= {"connection", "status"}
     if deadline_seconds == 3:

@@ -1,8 +1,5 @@
 """Finds what the pinned Go module of Kueue holds: definitions, rights and webhooks."""
 
-import json
-import os
-import subprocess
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -10,8 +7,7 @@ from typing import Any
 import yaml
 
 from support.api_client import Api
-from support.cluster import go_toolchain
-from support.cluster.binaries import cache_folder
+from support.cluster.binaries import module_folder
 from support.cluster.pins import MODULES
 from support.waiting import wait_until
 
@@ -26,17 +22,7 @@ Object = dict[str, Any]
 @cache
 def config() -> Path:
     """Return the folder of Kueue's manifests; its module is fetched once (4 MB)."""
-    done = subprocess.run(
-        [go_toolchain.go(cache_folder()), "mod", "download", "-json", MODULE],
-        cwd=MODULES / "kueue",
-        env=os.environ | {"GOTOOLCHAIN": "local", "GOWORK": "off"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{MODULE} was to be downloaded, and Go refused: {done.stdout[-2000:]}")
-    return Path(json.loads(done.stdout)["Dir"]) / "config" / "components"
+    return module_folder(MODULE, MODULES / "kueue") / "config" / "components"
 
 
 def objects(path: Path) -> list[Object]:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -149,6 +149,18 @@ def finished(process: "subprocess.Popen[str]", *before: Report) -> LoadRun:
     if len(ended) != 1 or found[-1] is not ended[0]:
         raise AssertionError(f"The reports do not end with one end: {found[-3:]}\n{stderr}")
     return _run_of(found, ended[0].outcome, process.returncode)
+
+
+def measured_across(plan: LoadPlan, act: Callable[[], None]) -> LoadRun:
+    """Carry out a plan, and act once more than 20 queries of it are measured."""
+    before: list[Report] = []
+    with started(plan) as process:
+        for report in reports(process):
+            before.append(report)
+            if isinstance(report, ProgressReport) and report.queries > 20:
+                break
+        act()
+        return finished(process, *before)
 
 
 def _read(text: str) -> list[Report]:

@@ -105,6 +105,8 @@ def _own_seconds() -> float:
 
 
 def _machine_seconds() -> list[float]:
-    """Return the times of all CPUs: user, nice, system, idle, wait, interrupts, steal."""
-    words = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
-    return [int(each) / _HERTZ for each in words[1:]]
+    """Return the times of all CPUs: user, nice, system, idle, wait, both interrupts, steal."""
+    with suppress(OSError):
+        words = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
+        return [int(each) / _HERTZ for each in words[1:]]
+    return [0.0] * 8

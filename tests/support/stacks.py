@@ -6,7 +6,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from urllib.request import urlopen
 from bench.case import PeerMissingError
 from bench.servers import require_triton, triton_environment, triton_program
 
+from support.fake_load import free_port
 from support.requirements import cannot_run
 from support.waiting import wait_until
 
@@ -30,7 +30,7 @@ class Stack:
         self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path
     ) -> None:
         self.name = name
-        self.http_port, self.grpc_port = _free_port(), _free_port()
+        self.http_port, self.grpc_port = free_port(), free_port()
         self._command = command
         self._environment = environment
         self._log = log
@@ -134,10 +134,3 @@ def _answers(url: str) -> bool:
     with suppress(URLError, OSError), urlopen(url, timeout=5) as answer:  # noqa: S310 - of loopback
         return bool(answer.status == 200)
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port

@@ -5,6 +5,7 @@ named after a hash of its pins.
 """
 
 import fcntl
+import json
 import os
 import subprocess
 import tempfile
@@ -25,6 +26,21 @@ def cache_folder() -> Path:
         return Path(named).absolute()
     users = os.environ.get("XDG_CACHE_HOME")
     return (Path(users) if users else Path.home() / ".cache") / "inferometer"
+
+
+def module_folder(module: str, pinned: Path) -> Path:
+    """Return the folder of a Go module, in the version that `pinned` has; fetched once."""
+    done = subprocess.run(
+        [go_toolchain.go(cache_folder()), "mod", "download", "-json", module],
+        cwd=pinned,
+        env=os.environ | {"GOTOOLCHAIN": "local", "GOWORK": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{module} was to be downloaded, and Go refused: {done.stdout[-2000:]}")
+    return Path(json.loads(done.stdout)["Dir"])
 
 
 def binary(name: str) -> Path:
