@@ -110,8 +110,8 @@ verify-changed: .venv/.installed ## Pass the groups that the changes since BASE=
 mutants: .venv/.installed ## Put small faults in, one at a time, and list those that no test notices
 	@PYTHONPATH=tests:. $(BIN)/python -m mutants $(OPTIONS)
 
-bench: .venv/.installed ## Measure against peers and write docs/performance.md (about two hours); CASE=NAME: one case
-	@$(if $(filter operator-scale,$(CASE)),$(CLUSTER) build gate,bench/install-tools)
+bench: .venv/.installed ## Measure against peers and write docs/performance.md (about two and a half hours); CASE=NAME: one case
+	@$(if $(filter operator-scale,$(CASE)),$(CLUSTER) build gate,bench/install-tools $(if $(filter results-%,$(CASE)),--mlflow))
 	$(BIN)/python bench/run.py $(addprefix --case ,$(CASE))
 
 bench-cluster: .venv/.installed ## Measure on a cluster of this machine and write docs/performance.md (fifteen minutes)

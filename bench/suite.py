@@ -17,10 +17,13 @@ from bench.case_client import CLIENT_CASES
 from bench.case_cluster import APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER
 from bench.case_fleet import FLEET_MASTER, FLEET_WORKERS
 from bench.case_judges import MLPERF_JUDGE, PERF_ANALYZER_JUDGE
+from bench.case_mlflow import RESULTS_MLFLOW
 from bench.case_operator import OPERATOR_SCALE
 from bench.case_overhead import SERVER_OVERHEAD
 from bench.case_pace import MEMORY, PACE
 from bench.case_peak import PEAK
+from bench.case_results_pages import RESULTS_PAGE, RESULTS_SEARCH
+from bench.case_results_store import RESULTS_STORE
 from bench.case_tiny import TINY_UNDER_WRK
 from bench.machine import Moment, disturbance, machine, today
 from bench.measure import measure
@@ -40,6 +43,10 @@ CASES: tuple[Case, ...] = (
     AGENT_OVERHEAD,
     MLPERF_JUDGE,
     PERF_ANALYZER_JUDGE,
+    RESULTS_STORE,
+    RESULTS_SEARCH,
+    RESULTS_PAGE,
+    RESULTS_MLFLOW,
 )
 CLUSTER_CASES: tuple[Case, ...] = (APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER, OPERATOR_SCALE)
 """Measured only on request: they start a cluster, or an API server."""

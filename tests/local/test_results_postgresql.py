@@ -1,7 +1,7 @@
 """PostgreSQL keeps results as SQLite does: a real server, its faults included."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from inferometer_results.store.query import FIELDS, Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import METADATA
 from inferometer_results.store.transfer import archive_lines, import_archive
-from support.postgresql import postgresql
-from support.stored_results import LOCAL, ORIGIN, a_document, add_and_die, answers
+from support.postgresql import postgresql, run_program
+from support.stored_results import LOCAL, ORIGIN, a_document, add_and_die, answers, run_and_die
 
 TAG = Entry("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
 
@@ -103,6 +103,47 @@ def test_a_database_that_goes_away_loses_nothing_that_was_kept(address: str) -> 
         assert store.count(Search()) == 1
         assert store.add(a_document(2), ORIGIN, source="x").is_new
         assert store.count(Search()) == 2
+
+
+def test_a_dump_brings_results_back(address: str) -> None:
+    """The documented backup of PostgreSQL: pg_dump, then psql into an empty database."""
+    with Store(address) as store:
+        for number in range(3):
+            store.note(store.add(a_document(number), ORIGIN, source="x").id, TAG)
+        before = answers(store)
+        dump = run_program("pg_dump", "--no-owner", address)
+        with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as admin:
+            admin.execute(text("CREATE DATABASE restored"))
+    other = address.replace("/postgres?", "/restored?")
+    run_program("psql", "--quiet", "--set=ON_ERROR_STOP=1", other, stdin=dump)
+    with Store(other) as restored:
+        assert answers(restored) == before
+        assert restored.add(a_document(9), ORIGIN, source="x").is_new
+    with Store(address) as store, store.engine.connect() as connection:
+        admin = connection.execution_options(isolation_level="AUTOCOMMIT")
+        admin.execute(text("DROP DATABASE restored"))
+
+
+@pytest.mark.parametrize("action", ["note", "delete", "reindex"])
+def test_a_change_that_dies_at_any_statement_is_made_or_not(address: str, action: str) -> None:
+    """The same as of SQLite, for one statement after the other."""
+    with Store(address) as store:
+        ids = [store.add(a_document(number), ORIGIN, source="x").id for number in range(2)]
+        before = answers(store)
+    actions: dict[str, Callable[[Store], object]] = {
+        "note": lambda store: store.note(ids[0], TAG),
+        "delete": lambda store: store.delete(ids),
+        "reindex": lambda store: list(store.reindex()),
+    }
+    statement = 1
+    while run_and_die(address, actions[action], statement):
+        with Store(address) as store:
+            found = answers(store)
+            if found != before:
+                # The death came after the commit.
+                break
+        statement += 1
+    assert statement > 3
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -16,9 +16,12 @@ _USER = "nobody"
 
 
 @contextmanager
-def postgresql(folder: Path) -> Iterator[str]:
-    """Start a server; yield the address of an empty database. Skips the test if there is none."""
-    program = shutil.which("postgres", path=":".join(map(str, _FOLDERS)))
+def postgresql(folder: Path, *, is_durable: bool = False) -> Iterator[str]:
+    """Start a server; yield the address of an empty database. Skips the test if there is none.
+
+    Without `is_durable` it does not wait for the disk.
+    """
+    program = postgres_program()
     if program is None:
         cannot_run("PostgreSQL is not installed (tests/install-tools verify)")
     programs, data = Path(program).parent, folder / "data"
@@ -26,12 +29,28 @@ def postgresql(folder: Path) -> Iterator[str]:
     for each in (folder, data):
         shutil.chown(each, _USER if os.getuid() == 0 else os.getuid())
     _run(programs / "initdb", "--pgdata", data, "--username=tests", "--auth=trust", "--no-sync")
-    options = f"-k {folder} -c listen_addresses= -c fsync=off"
+    options = f"-k {folder} -c listen_addresses= -c fsync={'on' if is_durable else 'off'}"
     _run(programs / "pg_ctl", "start", "-w", "-D", data, "-o", options, "-l", folder / "log")
     try:
         yield f"postgresql://tests@/postgres?host={quote(str(folder), safe='')}"
     finally:
         _run(programs / "pg_ctl", "stop", "-w", "-m", "immediate", "-D", data)
+
+
+def postgres_program() -> str | None:
+    """Return the path of the server, None if it is not installed."""
+    return shutil.which("postgres", path=":".join(map(str, _FOLDERS)))
+
+
+def run_program(name: str, *words: str, stdin: str = "") -> str:
+    """Run one of PostgreSQL's programs; return what it printed."""
+    program = shutil.which(name, path=":".join(map(str, _FOLDERS)))
+    assert program is not None, f"{name} is not installed"
+    output = subprocess.run(
+        [program, *words], input=stdin, capture_output=True, text=True, check=False, cwd="/"
+    )
+    assert output.returncode == 0, output.stdout + output.stderr
+    return output.stdout
 
 
 def _run(*words: object) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,16 @@ def answers(store: Store) -> str:
 
 def add_and_die(address: str, content: bytes, statement: int) -> bool:
     """Add a document in a process that ends at this statement; return whether it came so far."""
+    return run_and_die(
+        address, lambda store: store.add(content, ORIGIN, source="a document"), statement
+    )
+
+
+def run_and_die(address: str, action: Callable[[Store], object], statement: int) -> bool:
+    """Use a store in a process that ends at this statement; return whether it came so far."""
     child = os.fork()
     if child == 0:
-        _add_and_die(address, content, statement)
+        _run_and_die(address, action, statement)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) == _DIED
 
@@ -39,7 +47,7 @@ def add_and_die(address: str, content: bytes, statement: int) -> bool:
 _DIED = 9
 
 
-def _add_and_die(address: str, content: bytes, statement: int) -> None:
+def _run_and_die(address: str, action: Callable[[Store], object], statement: int) -> None:
     try:
         store = Store(address)
         left = [statement]
@@ -51,6 +59,6 @@ def _add_and_die(address: str, content: bytes, statement: int) -> None:
 
         for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
             event.listen(store.engine, name, die)
-        store.add(content, ORIGIN, source="a document")
+        action(store)
     finally:
         os._exit(0)

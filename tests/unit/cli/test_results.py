@@ -128,6 +128,21 @@ def test_a_whole_store_moves_to_another_machine(
     assert completed.stderr == "0 results kept, 2 known already, 0 refused.\n"
 
 
+def test_a_backup_brings_a_lost_database_back(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """As docs/how-to/keep-results.md says: export --all, then import into an empty database."""
+    backup = str(tmp_path / "backup.jsonl")
+    inferometer("results", "tag", id_, "baseline")
+    before = inferometer("results", "list", "--json").stdout
+    assert inferometer("results", "export", "--all", "-o", backup).code == 0
+    for file in (tmp_path / "kept").iterdir():
+        file.unlink()
+    assert inferometer("results", "list").stderr == "No results.\n"
+    assert inferometer("results", "import", backup).code == 0
+    assert inferometer("results", "list", "--json").stdout == before
+
+
 def test_what_cannot_be_imported_is_named_and_the_rest_is_kept(
     inferometer: Command, tmp_path: Path
 ) -> None:

@@ -1,7 +1,5 @@
 """Differences are reported as seldom as promised where there are none, and found where they are."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,46 +14,11 @@ from inferometer_results.compare.judgement import (
     judge_groups,
     judge_pairs,
 )
+from support.noise_models import ALL_NOISE, Noise, autoregressive, independent, sticky_node
 
-Logarithms = np.ndarray[tuple[int], np.dtype[np.float64]]
-Noise = Callable[[np.random.Generator, int], Logarithms]
-"""Logarithms of the figures of so many runs in a row."""
-_ROUNDS, _PAIRS, _CV = 12, 1000, 0.03
-_NODE = np.log(1.1)
-"""A machine that is 10 % slower."""
+_ROUNDS, _PAIRS = 12, 1000
 _PAIRED = MarginRule(DEFAULT_MARGIN, PAIRED_FALSE_ALARMS)
 _GROUPED = MarginRule(DEFAULT_MARGIN, GROUPED_FALSE_ALARMS)
-
-
-def independent(chance: np.random.Generator, runs: int) -> Logarithms:
-    """Return runs that scatter by 3 %."""
-    return chance.normal(0, _CV, runs)
-
-
-def autoregressive(chance: np.random.Generator, runs: int) -> Logarithms:
-    """Return runs that scatter by 3 % of which each resembles the one before (0.6)."""
-    noise = chance.normal(0, _CV * 0.8, runs + 50)
-    for at in range(1, len(noise)):
-        noise[at] += 0.6 * noise[at - 1]
-    return noise[50:]
-
-
-def two_nodes(chance: np.random.Generator, runs: int) -> Logarithms:
-    """Return runs of which 15 % are on a slower machine."""
-    slower: Logarithms = _NODE * (chance.random(runs) < 0.15)
-    return independent(chance, runs) + slower
-
-
-def sticky_node(chance: np.random.Generator, runs: int) -> Logarithms:
-    """Return runs that change to a slower machine and back after about 20."""
-    changes = chance.random(runs) < 1 / 20
-    slower: Logarithms = _NODE * (np.cumsum(changes) % 2)
-    return independent(chance, runs) + slower
-
-
-def processes(chance: np.random.Generator, runs: int) -> Logarithms:
-    """Return runs that scatter from process to process by 2 to 20 %."""
-    return chance.normal(0, chance.uniform(0.02, 0.2), runs)
 
 
 def judged_pairs(noise: Noise, change: float, seed: int = 20261124) -> list[Judgement]:
@@ -77,7 +40,7 @@ def count(found: list[Judgement], *outcomes: str) -> int:
     return sum(each.outcome in outcomes for each in found)
 
 
-@pytest.mark.parametrize("noise", [independent, autoregressive, two_nodes, sticky_node, processes])
+@pytest.mark.parametrize("noise", ALL_NOISE)
 def test_interleaved_runs_of_equal_variants_show_no_difference(noise: Noise) -> None:
     """At most 2 of 1,000 series, whatever the noise of the machine."""
     assert count(judged_pairs(noise, 0.0), "better", "worse") <= 2

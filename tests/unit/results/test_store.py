@@ -1,6 +1,8 @@
 """The store keeps each document once, whole, and finds it by what it says."""
 
+import shutil
 import sqlite3
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,13 +13,21 @@ from sqlalchemy import inspect
 from inferometer_api.results.reading import ReadResult, UnreadableResultError
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.store.database import HEAD, StoreError, default_address
-from inferometer_results.store.index_rows import Entry, index_rows
+from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, Entry, index_rows
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import METADATA
 from inferometer_results.store.transfer import archive_lines, import_archive
 from support.any_results import any_results
-from support.stored_results import KEPT, LOCAL, ORIGIN, a_document, add_and_die, answers
+from support.stored_results import (
+    KEPT,
+    LOCAL,
+    ORIGIN,
+    a_document,
+    add_and_die,
+    answers,
+    run_and_die,
+)
 
 TAG = Entry("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
 RETRACT = Entry("2026-02-02T00:00:00.000Z", "bob", "retract", "the machine was <b>busy</b>")
@@ -66,6 +76,51 @@ def test_a_process_that_dies_at_any_statement_leaves_all_or_nothing(address: str
     assert statement > 5
     with Store(address) as store:
         assert store.add(a_document(statement), ORIGIN, source="x").is_new is False
+
+
+def _merge_log(address: str) -> None:
+    """Have the file itself hold everything."""
+    with sqlite3.connect(address) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
+def _reindex(store: Store) -> None:
+    for _ in store.reindex():
+        pass
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda store: store.note(store.find(Search())[0]["id"], TAG),
+        lambda store: store.delete([each["id"] for each in store.find(Search())]),
+        _reindex,
+    ],
+    ids=["note", "delete", "reindex"],
+)
+def test_a_change_that_dies_at_any_statement_is_made_or_not(
+    address: str, action: Callable[[Store], object]
+) -> None:
+    """Tags, deletions and the index: the answers are those of before or of after."""
+    with Store(address) as store:
+        for number in range(3):
+            store.add(a_document(number), ORIGIN, source="x")
+        before = answers(store)
+        _merge_log(address)
+        original = shutil.copy(address, f"{address}.original")
+        action(store)
+        allowed = {before, answers(store)}
+    statement, alive = 1, True
+    while alive:
+        path = shutil.copy(original, f"{address}.{statement}")
+        alive = run_and_die(path, action, statement)
+        with Store(path) as store:
+            assert answers(store) in allowed
+            _reindex(store)
+            assert answers(store) in allowed
+        statement += 1
+    assert statement > 5
 
 
 def test_an_index_made_anew_answers_the_same(address: str) -> None:
@@ -163,6 +218,59 @@ def test_old_results_without_a_tag_are_dispensable(address: str) -> None:
         each = len(store.read(ids[0]).content)
         assert store.dispensable(None, 0) == ids[1:]
         assert store.dispensable(None, 10 * each) == []
+
+
+@pytest.mark.parametrize("action", [ACCEPT_CHANGE, REJECT_CHANGE])
+def test_a_result_with_which_a_judged_change_begins_is_not_dispensable(
+    address: str, action: str
+) -> None:
+    """The finding about the change would go with it."""
+    with Store(address) as store:
+        ids = [store.add(a_document(n), ORIGIN, source="").id for n in range(3)]
+        store.note(ids[1], Entry("2026-02-01T00:00:00.000Z", "ann", action, "{}"))
+        assert set(store.dispensable("9999", None)) == {ids[0], ids[2]}
+        assert set(store.dispensable(None, 0)) == {ids[0], ids[2]}
+
+
+def test_a_copy_taken_while_results_are_kept_answers_as_the_original_did(
+    address: str, tmp_path: Path
+) -> None:
+    """The documented backup of SQLite: VACUUM INTO needs no pause and no lock."""
+    copy = tmp_path / "copy.db"
+    with Store(address) as store:
+        store.note(store.add(a_document(0), ORIGIN, source="x").id, TAG)
+        before = answers(store)
+        with store.engine.begin() as writer:
+            writer.exec_driver_sql("UPDATE result SET name = 'half-written'")
+            with sqlite3.connect(address) as reader:
+                reader.execute(f"VACUUM INTO '{copy}'")
+            reader.close()
+            writer.rollback()
+        assert answers(store) == before
+    with Store(str(copy)) as restored:
+        assert answers(restored) == before
+        assert restored.add(a_document(1), ORIGIN, source="x").is_new
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_database_that_is_deleted_in_use_takes_nothing_more(
+    address: str, tmp_path: Path, *, is_replaced: bool
+) -> None:
+    """What would be lost with the file is refused, and kept once the file is there again."""
+    copy = tmp_path / "copy.db"
+    with Store(address) as store:
+        store.add(a_document(0), ORIGIN, source="x")
+        _merge_log(address)
+        shutil.copy(address, copy)
+        Path(address).rename(f"{address}.moved")
+        if is_replaced:
+            shutil.copy(copy, address)
+        with pytest.raises(StoreError, match=r"no longer there: its file was moved"):
+            store.add(a_document(1), ORIGIN, source="x")
+        if not is_replaced:
+            Path(f"{address}.moved").rename(address)
+        assert store.add(a_document(1), ORIGIN, source="x").is_new
+        assert store.count(Search()) == 2
 
 
 def test_a_beginning_names_the_one_result_that_it_fits(address: str) -> None:

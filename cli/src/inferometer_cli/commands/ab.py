@@ -31,7 +31,7 @@ _B = Annotated[
         show_default=False,
     ),
 ]
-_RoundsOption = Annotated[
+RoundsOption = Annotated[
     int,
     typer.Option(
         "--rounds",
@@ -57,7 +57,7 @@ _SetForB = Annotated[
         "--set-b", metavar="PATH=VALUE", help="Override a field of B alone. Can be repeated."
     ),
 ]
-_OutputOption = Annotated[
+OutputOption = Annotated[
     Path | None,
     typer.Option(
         "--output",
@@ -79,8 +79,8 @@ class _Measurement:
 
 
 @dataclass(slots=True)
-class _Series:
-    """The runs of both variants so far."""
+class InterleavedSeries:
+    """The variants, where their relative paths begin, and their results so far."""
 
     runs: dict[Variant, BenchmarkRun]
     bases: dict[Variant, Path]
@@ -93,9 +93,9 @@ def ab(  # noqa: PLR0913 - one argument for each option
     a: _A,
     b: _B,
     *,
-    rounds: _RoundsOption = 12,
+    rounds: RoundsOption = 12,
     margin: _MarginOption = "3%",  # type: ignore[assignment]  # parsed by typer
-    output: _OutputOption = None,
+    output: OutputOption = None,
     set_: SetOption = None,
     set_b: _SetForB = None,
     inconclusive: InconclusiveOption = "fail",
@@ -106,23 +106,31 @@ def ab(  # noqa: PLR0913 - one argument for each option
     run starts its server anew. Ctrl-C keeps the finished runs, and the same command with --output
     continues after them.
     """
-    series = _Series(
+    series = InterleavedSeries(
         {"A": read_run_file(a, set_ or []), "B": read_run_file(b, [*(set_ or []), *(set_b or [])])},
         {"A": a.parent.resolve(), "B": b.parent.resolve()},
     )
-    _check_scenarios(series)
     now = datetime.now(tz=UTC)
     directory = output or Path("results") / f"ab-{series.runs['A'].name}-{now:%Y%m%dT%H%M%SZ}"
+    measure_rounds(series, directory, rounds)
+    _show(series, directory, margin, inconclusive)
+
+
+def measure_rounds(series: InterleavedSeries, directory: Path, rounds: int) -> None:
+    """Measure both variants in turn; end the command if a run is not complete.
+
+    Raises RefusedError if the variants have no scenario in common.
+    """
     from inferometer_cli.result_file import check_directory
 
+    _check_scenarios(series)
     check_directory(directory)
     planned = list(plan_rounds(directory, rounds))
     with deferred_signals() as ending:
         _measure_all(series, planned, ending, directory)
-    _show(series, directory, margin, inconclusive)
 
 
-def _check_scenarios(series: _Series) -> None:
+def _check_scenarios(series: InterleavedSeries) -> None:
     """Raise RefusedError if the variants have no scenario in common."""
     names = [{each.name for each in run.spec.scenarios} for run in series.runs.values()]
     if names[0].isdisjoint(names[1]):
@@ -142,7 +150,7 @@ def plan_rounds(directory: Path, rounds: int) -> Iterator[_Measurement]:
 
 
 def _measure_all(
-    series: _Series, planned: Sequence[_Measurement], ending: StopRequest, directory: Path
+    series: InterleavedSeries, planned: Sequence[_Measurement], ending: StopRequest, directory: Path
 ) -> None:
     """Measure what has no result yet; end the command if a run is not complete."""
     from inferometer_cli.local.measurement import measure
@@ -172,7 +180,7 @@ def _announce(each: _Measurement, rounds: int, done: int, count: int, spent: flo
     print_message(f"round {each.round}/{rounds}, {each.variant}{left}")
 
 
-def _has_result(series: _Series, each: _Measurement) -> bool:
+def _has_result(series: InterleavedSeries, each: _Measurement) -> bool:
     """Return whether a run was measured before. Raises RefusedError if it was another spec."""
     from inferometer_cli.result_file import RESULT_NAME
 
@@ -194,7 +202,7 @@ def _saved(each: _Measurement) -> ResultDocument:
 
 
 def _show(
-    series: _Series, directory: Path, margin: float, inconclusive: Literal["pass", "fail"]
+    series: InterleavedSeries, directory: Path, margin: float, inconclusive: Literal["pass", "fail"]
 ) -> None:
     from inferometer_cli.comparison_table import print_comparison
     from inferometer_results.compare.comparison import compare_rounds

@@ -13,6 +13,7 @@ HEAD = "0001"
 """The newest schema that this version knows; see `migrations`."""
 
 _BUSY_SECONDS = 60.0
+_FILE = "file"
 
 
 class StoreError(Exception):
@@ -46,7 +47,7 @@ def open_database(address: str) -> Engine:
             f"The driver of {_shown(address)} is not installed. Install inferometer[postgresql]."
         ) from error
     if engine.dialect.name == "sqlite":
-        _prepare_sqlite(engine)
+        _prepare_sqlite(engine, address)
     try:
         with describing(address):
             _migrate(engine, address)
@@ -113,25 +114,46 @@ def _advice(reason: str) -> str:
     return ""
 
 
-def _prepare_sqlite(engine: Engine) -> None:
+def _prepare_sqlite(engine: Engine, address: str) -> None:
     """Have transactions begin when they say so, and let readers go on while one writes.
 
     By default the driver begins transactions by itself, and not before statements that change
-    tables (SQLAlchemy, "Serializable isolation / Savepoints / Transactional DDL").
+    tables (SQLAlchemy, "Serializable isolation / Savepoints / Transactional DDL"). A file that was
+    deleted or replaced is written no more: what was kept in it would be lost.
     """
+    file = Path(engine.url.database or "").absolute()
 
     @event.listens_for(engine, "connect")
-    def _connect(connection: Any, _record: Any) -> None:
+    def _connect(connection: Any, record: Any) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
+        record.info[_FILE] = _identity(file)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         read_only = connection.get_execution_options().get("read_only", False)
+        found = _identity(file)
+        if not read_only and found != connection.info[_FILE]:
+            if found is not None:
+                # The next attempt opens the file that has taken its place.
+                connection.invalidate()
+            raise StoreError(
+                f"The database {_shown(address)} is no longer there: its file was moved, deleted "
+                "or replaced. Nothing was written. Put it back and repeat the request."
+            )
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Return which file a path leads to, None if to none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _migrate(engine: Engine, address: str) -> None:

@@ -11,6 +11,8 @@ from inferometer_results.headline import headline, model_of
 from inferometer_results.store.comparability import comparability_key, key_digest
 
 SUITE_LABEL = "inferometer.dev/suite"
+ACCEPT_CHANGE, REJECT_CHANGE = "accept-change", "reject-change"
+"""What interleaved runs showed about a change point that begins with a result; see `history`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,9 @@ class Entry:
     at: str
     by: str
     action: str
-    """tag, untag, retract or restore."""
+    """tag, untag, retract, restore, accept-change or reject-change."""
     text: str
-    """The tag, or the reason."""
+    """The tag, the reason, or the finding about the change."""
 
 
 @dataclass(frozen=True, slots=True)

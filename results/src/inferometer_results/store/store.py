@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sqlalchemy import Connection, RowMapping, delete, exists, func, insert, select
+from sqlalchemy import Connection, RowMapping, delete, exists, func, insert, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_api.results.reading import read_result
@@ -17,7 +17,14 @@ from inferometer_results.store.database import (
     describing,
     open_database,
 )
-from inferometer_results.store.index_rows import Entry, IndexRows, Origin, index_rows
+from inferometer_results.store.index_rows import (
+    ACCEPT_CHANGE,
+    REJECT_CHANGE,
+    Entry,
+    IndexRows,
+    Origin,
+    index_rows,
+)
 from inferometer_results.store.query import Search
 from inferometer_results.store.tables import (
     DOCUMENT,
@@ -190,13 +197,23 @@ class Store:
         return deleted
 
     def dispensable(self, started_before: str | None, most_bytes: int | None) -> list[str]:
-        """Return the results that have no tag and are older than a time, oldest first.
+        """Return the results that may go and are older than a time, oldest first.
 
-        With `most_bytes` as many more as must go until the rest takes no more than that.
+        With `most_bytes` as many more as must go until the rest takes no more than that. Those with
+        a tag stay, and those with which a judged change begins.
         """
         tagged = exists().where(LABEL.c.result_id == RESULT.c.id, LABEL.c.origin == "tag")
+        judged = exists().where(
+            JOURNAL.c.document_id == RESULT.c.id,
+            JOURNAL.c.action.in_([ACCEPT_CHANGE, REJECT_CHANGE]),
+        )
         size = func.length(DOCUMENT.c.content)
-        query = select(RESULT.c.id, RESULT.c.started_at, size.label("size"), tagged.label("tagged"))
+        query = select(
+            RESULT.c.id,
+            RESULT.c.started_at,
+            size.label("size"),
+            or_(tagged, judged).label("is_baseline"),
+        )
         query = query.join(DOCUMENT, DOCUMENT.c.id == RESULT.c.id).order_by(RESULT.c.started_at)
         with self._reading() as connection:
             rows = connection.execute(query).all()
@@ -204,7 +221,7 @@ class Store:
         chosen = []
         for row in rows:
             is_old = started_before is not None and row.started_at < started_before
-            if not row.tagged and (is_old or excess > 0):
+            if not row.is_baseline and (is_old or excess > 0):
                 chosen.append(row.id)
                 excess -= row.size
         return chosen

@@ -51,7 +51,7 @@ JOURNAL = Table(
     Column("document_id", String, nullable=False, index=True),
     Column("text", String, nullable=False),
 )
-"""What people added: tags and retractions."""
+"""What people added: tags, retractions, and findings about change points."""
 
 _RESULT_ID = "result.id"
 

@@ -5,11 +5,13 @@ import typer
 from inferometer_cli.commands.results import (
     annotate,
     compare,
+    confirm,
     listing,
     remove,
     serve,
     show,
     transfer,
+    trend,
 )
 
 app = typer.Typer(
@@ -23,6 +25,12 @@ app.command("list", short_help="List results, newest first.")(listing.list_resul
 app.command("fields", short_help="List the fields of --where and --sort.")(listing.fields)
 app.command("show", short_help="Print one result.")(show.show)
 app.command("compare", short_help="Compare two results.")(compare.compare)
+app.command("trend", short_help="Show a figure over time, and where its level changes.")(
+    trend.trend
+)
+app.command("confirm", short_help="Confirm a change by measuring both sides in turn.")(
+    confirm.confirm
+)
 app.command("serve", short_help="Serve results as web pages and as an API.")(serve.serve)
 app.command("export", short_help="Write results as CSV, Parquet or JSON lines.")(transfer.export)
 app.command("import", short_help="Keep results from files, folders or an export.")(

@@ -46,7 +46,7 @@ def prune(
     ] = False,
     database: DatabaseOption = None,
 ) -> None:
-    """Delete old results, but none that has a tag."""
+    """Delete old results, but none that has a tag or begins a judged change (`results confirm`)."""
     if older_than_days is None and keep_megabytes is None:
         raise RefusedError("Say what to delete: --older-than-days or --keep-megabytes.")
     oldest = None

@@ -1,0 +1,140 @@
+"""Results for the benchmarks of the store: the first example's own, and thousands like it."""
+
+import functools
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.processes import ROOT, BenchError
+from sqlalchemy import insert
+
+from inferometer_api.results.reading import read_result
+from inferometer_results.store.index_rows import IndexRows, Origin, index_rows
+from inferometer_results.store.store import Store
+from inferometer_results.store.tables import DOCUMENT, LABEL, MEASUREMENT, RESULT
+
+EXAMPLE = ROOT / "examples" / "01-resnet50-cpu.yaml"
+_MEASURED = (0, 3)
+_AT_ONCE = 2_000
+_MODELS, _NODES, _NAMESPACES, _RUNS, _TEAMS = 70, 40, 50, 300, 9
+_MINUTES_OF_A_YEAR = 525_600
+_SEED = 20261124
+
+
+def scaled(count: int) -> int:
+    """Return a number of results, times $INFEROMETER_BENCH_SCALE: 0.01 tries a case out."""
+    return max(20, round(count * float(os.environ.get("INFEROMETER_BENCH_SCALE", "1"))))
+
+
+@functools.cache
+def first_example() -> bytes:
+    """Return the result of the first example, measured once here. Raises BenchError."""
+    with TemporaryDirectory(prefix="inferometer-example-") as folder:
+        command = [sys.executable, "-m", "inferometer_cli", "run", str(EXAMPLE), "--no-save"]
+        found = subprocess.run(
+            [*command, "--output", f"{folder}/out"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+        if found.returncode not in _MEASURED:
+            raise BenchError(f"The first example failed: {(found.stdout + found.stderr)[-2000:]}")
+        return Path(folder, "out", "result.json").read_bytes()
+
+
+def documents(first: int, count: int) -> Iterator[bytes]:
+    """Yield so many results of the first example, each of a run of its own."""
+    whole: dict[str, Any] = json.loads(first_example())
+    for number in range(first, first + count):
+        yield json.dumps(whole | {"runId": f"run-{number:08}"}).encode()
+
+
+def bulk_load(store: Store, count: int) -> float:
+    """Fill an empty store with results of other models, nodes and times; return the seconds.
+
+    Every document is that of the first example; the rows of the index vary, so that there is
+    something to search.
+    """
+    began = time.monotonic()
+    content = first_example()
+    read = read_result(content, source="the first example")
+    shared = {
+        "kind": "BenchmarkResult",
+        "cluster_uid": "",
+        "source": "operator",
+        "received_at": "2026-01-01T00:00:00.000Z",
+        "sha256": sha256(content).hexdigest(),
+        "bytes": len(content),
+        "content": zlib.compress(content, 9),
+    }
+    template = index_rows("", 0, read, Origin("operator", ""), [])
+    chance = random.Random(_SEED)  # noqa: S311 - no secret
+    for start in range(1, count + 1, _AT_ONCE):
+        numbers = range(start, min(count + 1, start + _AT_ONCE))
+        _insert(store, shared, [_varied(number, template, chance) for number in numbers])
+    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("ANALYZE")
+    return time.monotonic() - began
+
+
+def _insert(store: Store, shared: dict[str, Any], indexed: Sequence[IndexRows]) -> None:
+    rows = [each.result for each in indexed]
+    own = ("id", "number", "run_uid", "namespace", "name")
+    with store.engine.begin() as connection:
+        connection.execute(
+            insert(DOCUMENT), [shared | {name: row[name] for name in own} for row in rows]
+        )
+        connection.execute(insert(RESULT), rows)
+        connection.execute(
+            insert(MEASUREMENT), [row for each in indexed for row in each.measurements]
+        )
+        connection.execute(insert(LABEL), [row for each in indexed for row in each.labels])
+
+
+def _varied(number: int, rows: IndexRows, chance: random.Random) -> IndexRows:
+    """Return the rows of the first example as if another model had been measured elsewhere."""
+    id_ = f"{number * 2654435761 % 2**64:016x}{number:016x}"
+    minute = number * 7 % _MINUTES_OF_A_YEAR
+    started = f"2026-{minute // 44_640 + 1:02}-{minute // 1440 % 28 + 1:02}"
+    model = chance.randrange(_MODELS)
+    result = rows.result | {
+        "id": id_,
+        "number": number,
+        "run_uid": f"run-{number:08}",
+        "namespace": f"team-{number % _NAMESPACES}",
+        "name": f"run-{number % _RUNS}",
+        "started_at": f"{started}T{minute // 60 % 24:02}:{minute % 60:02}:00.{number % 1000:03}Z",
+        "verdict": "VALID" if number % 7 else "INVALID",
+        "model": f"model-{model}",
+        "model_sha256": f"{model:064x}",
+        "node": f"node-{chance.randrange(_NODES)}",
+        "protocol": "HTTP" if number % 2 else "GRPC",
+    }
+    measurements = [
+        each | {"result_id": id_} | _figures(chance.lognormvariate(16, 1), model)
+        for each in rows.measurements
+    ]
+    label = {"result_id": id_, "origin": "run", "name": "team", "value": f"t{number % _TEAMS}"}
+    return IndexRows(result, measurements, [label])
+
+
+def _figures(nanoseconds: float, model: int) -> dict[str, Any]:
+    return {
+        "qps": 1e9 / nanoseconds,
+        "samples_per_second": 1e9 / nanoseconds,
+        "p50_nanoseconds": int(nanoseconds),
+        "p90_nanoseconds": int(1.2 * nanoseconds),
+        "p99_nanoseconds": int(2 * nanoseconds),
+        "p999_nanoseconds": int(3 * nanoseconds),
+        "key": f"{model:016x}",
+    }

@@ -1,0 +1,88 @@
+"""The service of the stored results under a client: how long its pages and filters take."""
+
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlencode
+
+from bench.figures import Bound
+from bench.processes import BenchError, Child, started, wait_for_http
+
+from support.fake_load import free_port
+
+_SEARCHES: tuple[tuple[str, str], ...] = (
+    ("", "-started"),
+    ("model=model-7", "-started"),
+    ("p99<5ms", "-started"),
+    ("p99<1ms and model=model-7", "p99"),
+    ("verdict=INVALID and node=node-3", "-started"),
+    ("model~el-7", "-qps"),
+    ("label.team=t3 and qps>100", "p99"),
+    ("", "p99"),
+    ("", "-qps"),
+    ("namespace=team-3 and started>=2026-05", "-started"),
+    ("p99<100us", "-started"),
+    ("not model=model-3", "-started"),
+    ("run=run-17 or run=run-18", "run"),
+)
+"""Conditions and orders: common and rare values, figures, labels, text, none at all."""
+
+
+def list_paths() -> list[str]:
+    """Return the addresses of the list of runs: as pages, and from the API."""
+    found = []
+    for where, sort in _SEARCHES:
+        query = urlencode({"where": where, "sort": sort})
+        found += [f"/?{query}", f"/api/v1/results?{query}"]
+    return [*found, "/?offset=5000", "/?where=model%3Dmodel-7&offset=500"]
+
+
+def result_paths(ids: Sequence[str]) -> list[str]:
+    """Return the addresses of the pages about these results."""
+    first, second = ids[:2]
+    return [f"/results/{first}", f"/compare?id={first}&id={second}", f"/api/v1/results/{first}"]
+
+
+@contextmanager
+def results_service(address: str, folder: Path) -> Iterator[tuple[Child, int]]:
+    """Run `inferometer results serve`; yield it and its port."""
+    port = free_port()
+    command = [sys.executable, "-m", "inferometer_cli", "results", "serve"]
+    command += ["--database", address, "--port", str(port)]
+    with started("results service", command, core=None, folder=folder) as child:
+        wait_for_http(child, port, "/readyz")
+        yield child, port
+
+
+def response_seconds(port: int, paths: Sequence[str], rounds: int) -> dict[str, list[float]]:
+    """Request every path so often in turn, after once; return how long each answer took."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    found: dict[str, list[float]] = {path: [] for path in paths}
+    for number in range(rounds + 1):
+        for path in paths:
+            began = time.monotonic()
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            answer.read()
+            seconds = time.monotonic() - began
+            if answer.status != 200:
+                raise BenchError(f"{path} answered {answer.status}.")
+            if number:
+                found[path].append(seconds)
+    connection.close()
+    return found
+
+
+def percentile95(seconds: Sequence[float]) -> float:
+    """Return the 95th percentile: the smallest value that is not exceeded by 95 % of all."""
+    ordered = sorted(seconds)
+    return ordered[math.ceil(0.95 * len(ordered)) - 1]
+
+
+def at_most(seconds: float) -> tuple[Bound, ...]:
+    """Return the goal of a time."""
+    return (Bound("figure", "at most", seconds),)

@@ -1,0 +1,257 @@
+"""`inferometer results confirm`: judges a candidate by interleaved runs, and keeps the outcome."""
+
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.commands import ab
+from inferometer_cli.commands.results.show import IdArgument
+from inferometer_cli.commands.results.trend import (
+    MOST_RESULTS,
+    FigureOption,
+    ScenarioOption,
+    find_trends,
+)
+from inferometer_cli.exits import ExitCode, RefusedError
+from inferometer_cli.result_store import DatabaseOption, WhereOption, entry, opened
+from inferometer_cli.run_file import read_run_file
+from inferometer_cli.terminal import flushed_output, output_console, print_message
+
+if TYPE_CHECKING:
+    from inferometer_api.results.result import ResultDocument
+    from inferometer_results.compare.figures import Measured
+    from inferometer_results.compare.judgement import Judgement
+    from inferometer_results.history.trend import Change, Trend
+    from inferometer_results.store.store import Store
+
+_FIGURE_NAMES = {
+    "qps": "queries/s",
+    "samples": "samples/s",
+    "peak": "peak queries/s",
+    "energy": "J/inference",
+}
+_FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Run file of this side. [default: the specification of its result]",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Which series the candidate is in."""
+
+    where: str
+    figure: str
+    scenario: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A change point that is to be confirmed."""
+
+    trend: "Trend"
+    change: "Change"
+
+    @property
+    def place(self) -> str:
+        """Return the scenario and step of its series."""
+        name = self.trend.series.name
+        return f"{name.scenario}, {name.step}" if name.step else name.scenario
+
+    def figure_name(self, measured: "Measured") -> str:
+        """Return the name of its figure in a comparison."""
+        figure = self.trend.series.figure
+        # With one sample a query both rates are the same, and only the first is compared.
+        if figure == "samples" and measured.batch_size == 1:
+            figure = "qps"
+        return _FIGURE_NAMES.get(figure, figure)
+
+
+def confirm(  # noqa: PLR0913 - one argument for each option
+    id_: IdArgument,
+    *,
+    where: WhereOption = "",
+    figure: FigureOption = "p50",
+    scenario: ScenarioOption = None,
+    before: _FileOption = None,
+    after: _FileOption = None,
+    rounds: ab.RoundsOption = 12,
+    output: ab.OutputOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Confirm that a figure changed, by measuring both sides of a candidate in turn here.
+
+    ID is the first result after the change, as `results trend` prints it. Only a change that the
+    interleaved runs show as well is an alert: it is kept as accepted, and exits with 4 if it is for
+    the worse. One that they refute is kept as rejected. Neither is deleted by `results prune`.
+    """
+    with opened(database) as store:
+        candidate = _candidate(store, store.resolve(id_), _Wanted(where, figure, scenario))
+        runs = _variants(store, candidate, {"A": before, "B": after})
+    series = ab.InterleavedSeries(runs, {"A": _base(before), "B": _base(after)})
+    now = datetime.now(tz=UTC)
+    directory = output or Path("results") / f"ab-{runs['A'].name}-{now:%Y%m%dT%H%M%SZ}"
+    ab.measure_rounds(series, directory, rounds)
+    judged = _judge(series, directory, candidate)
+    with opened(database) as store:
+        _name_conditions(store, candidate, series.measured["A"][0])
+        _keep(store, candidate, judged, rounds, directory)
+
+
+def _name_conditions(store: "Store", candidate: _Candidate, measured: "ResultDocument") -> None:
+    """Print the conditions in which the interleaved runs differ from the series."""
+    from inferometer_api.results.reading import read_result
+    from inferometer_results.store.comparability import differing_conditions
+
+    id_ = candidate.change.before.result_id
+    kept = read_result(store.read(id_).content, source=f"Result {id_}").document
+    found = differing_conditions(kept, measured, [candidate.trend.series.name.scenario])
+    for condition, (there, here) in found.items():
+        print_message(
+            f"different {condition}: {there or 'unknown'} in the series, {here or 'unknown'} here"
+        )
+
+
+def _keep(
+    store: "Store", candidate: _Candidate, judged: "Judgement", rounds: int, directory: Path
+) -> None:
+    """Record what the interleaved runs show; end the command with its exit code."""
+    from inferometer_results.history.trend import Finding
+    from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE
+
+    change, series = candidate.change, candidate.trend.series
+    if judged.outcome == "inconclusive":
+        print_message(
+            "Inconclusive: these runs show neither the change nor that there is none, and nothing "
+            f"is recorded. Repeat the command with more --rounds and --output {directory}"
+        )
+        raise typer.Exit(ExitCode.INCONCLUSIVE)
+    is_accepted = judged.outcome == ("better" if change.is_better else "worse")
+    finding = Finding(
+        series.name.scenario,
+        series.name.step,
+        series.figure,
+        judged.ratio,
+        judged.low,
+        judged.high,
+        rounds,
+    )
+    action = ACCEPT_CHANGE if is_accepted else REJECT_CHANGE
+    store.note(change.after.result_id, entry(action, finding.text()))
+    if not is_accepted:
+        print_message("Rejected: the interleaved runs do not show the change.")
+        return
+    print_message(f"Accepted: the interleaved runs show {series.figure} {judged.outcome} as well.")
+    if not change.is_better:
+        raise typer.Exit(ExitCode.SLOWER)
+
+
+def _candidate(store: "Store", id_: str, wanted: _Wanted) -> _Candidate:
+    """Return the candidate that begins with a result. Raises RefusedError if there is not one."""
+    from inferometer_results.store.query import Search
+
+    (result,) = store.find(Search(f"id={id_}", with_retracted=True))
+    keys = {f"key={row['key']}" for row in result["measurements"]}
+    where = " or ".join(sorted(keys)) or f"id={id_}"
+    if wanted.where.strip():
+        where = f"({wanted.where}) and ({where})"
+    found = [
+        _Candidate(trend, change)
+        for trend in find_trends(store, where, wanted.figure, MOST_RESULTS)
+        for change in trend.changes
+        if change.after.result_id == id_ and wanted.scenario in {None, trend.series.name.scenario}
+    ]
+    if not found:
+        raise RefusedError(
+            f"No change of {wanted.figure} begins with result {id_[:12]}. "
+            "`inferometer results trend` prints the candidates."
+        )
+    if len(found) > 1:
+        names = ", ".join(each.place for each in found)
+        raise RefusedError(f"Several series change here: {names}. Choose one with --scenario.")
+    here, there = socket.gethostname(), found[0].trend.series.name.node
+    if here != there:
+        raise RefusedError(
+            f"The series was measured on {there}, and this is {here}. Run the command on {there}: "
+            "another machine shows nothing about it."
+        )
+    return found[0]
+
+
+def _variants(
+    store: "Store", candidate: _Candidate, files: dict[ab.Variant, Path | None]
+) -> dict[ab.Variant, BenchmarkRun]:
+    """Return what is measured in turn. Raises RefusedError if both are the same."""
+    from inferometer_api.results.reading import read_result
+
+    sides: dict[ab.Variant, str] = {
+        "A": candidate.change.before.result_id,
+        "B": candidate.change.after.result_id,
+    }
+    runs: dict[ab.Variant, BenchmarkRun] = {}
+    for variant, id_ in sides.items():
+        file = files[variant]
+        run = (
+            read_result(store.read(id_).content, source=f"Result {id_}").document.run
+            if file is None
+            else read_run_file(file, [])
+        )
+        runs[variant] = _only(run, candidate.trend.series.name.scenario)
+    if runs["A"].spec == runs["B"].spec and None in files.values():
+        raise RefusedError(
+            "Both sides have the same specification, so measuring them in turn would show nothing: "
+            "something else has changed. Give a run file for each side with --before and --after, "
+            "for example for two External servers, one with each version."
+        )
+    return runs
+
+
+def _only(run: BenchmarkRun, scenario: str) -> BenchmarkRun:
+    """Return a run with one scenario. Raises RefusedError if it has none of this name."""
+    scenarios = [each for each in run.spec.scenarios if each.name == scenario]
+    if not scenarios:
+        raise RefusedError(f"{run.name} has no scenario {scenario!r}, in which the figure changed.")
+    return run.model_copy(update={"spec": run.spec.model_copy(update={"scenarios": scenarios})})
+
+
+def _judge(series: ab.InterleavedSeries, directory: Path, candidate: _Candidate) -> "Judgement":
+    """Print the interleaved runs; return the judgement of the candidate's figure."""
+    from inferometer_cli.comparison_table import print_comparison
+    from inferometer_results.compare.comparison import compare_rounds
+
+    before, after = series.measured["A"], series.measured["B"]
+    comparison = compare_rounds(before, after)
+    with flushed_output():
+        print_comparison(
+            (f"{directory}, A", before[0]),
+            (f"{directory}, B", after[0]),
+            comparison,
+            output_console(),
+        )
+    name = candidate.trend.series.name
+    judged = [
+        (figure, pair.caveats)
+        for pair in comparison.pairs
+        for figure in pair.figures
+        if pair.before.step == name.step and figure.name == candidate.figure_name(pair.before)
+    ]
+    for figure, caveats in judged:
+        if figure.judgement is not None:
+            return figure.judgement
+        for caveat in caveats:
+            print_message(f"not shown: {name.scenario} {caveat}")
+    print_message("Not judged: the interleaved runs lack the figure, and nothing is recorded.")
+    raise typer.Exit(ExitCode.INVALID)
+
+
+def _base(file: Path | None) -> Path:
+    return (file.parent if file is not None else Path()).resolve()

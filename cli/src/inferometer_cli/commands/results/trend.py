@@ -1,0 +1,81 @@
+"""`inferometer results trend`: a figure over time, with its change points."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+
+from inferometer_cli.result_store import DatabaseOption, WhereOption, opened
+from inferometer_cli.terminal import flushed_output, output_console, print_message, print_output
+
+if TYPE_CHECKING:
+    from inferometer_results.history.trend import Trend
+    from inferometer_results.store.store import Store
+
+FigureOption = Annotated[
+    str,
+    typer.Option(
+        "--figure",
+        metavar="NAME",
+        help="p50, p90, p99, p99.9, qps, samples, peak or energy.",
+    ),
+]
+ScenarioOption = Annotated[
+    str | None,
+    typer.Option(
+        "--scenario", metavar="NAME", help="Only this scenario. [default: all]", show_default=False
+    ),
+]
+MOST_RESULTS = 1000
+
+
+def trend(
+    *,
+    where: WhereOption = "",
+    figure: FigureOption = "p50",
+    scenario: ScenarioOption = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Newest results to look at.")
+    ] = MOST_RESULTS,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON with every value.")] = False,
+    database: DatabaseOption = None,
+) -> None:
+    """Show a figure over time, and where its level changes.
+
+    A series has the VALID runs of one scenario on one node under equal conditions. A change point
+    is a candidate until `inferometer results confirm` has measured both sides of it in turn.
+    """
+    with opened(database) as store:
+        found = find_trends(store, where, figure, limit)
+    chosen = [each for each in found if scenario in {None, each.series.name.scenario}]
+    if json:
+        from inferometer_results.history.trend import trend_fields
+
+        fields = [trend_fields(each) for each in chosen]
+        print_output(orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode())
+        return
+    if not chosen:
+        print_message("No VALID results with this figure.")
+        return
+    from inferometer_cli.trend_table import print_trend
+
+    console = output_console()
+    with flushed_output():
+        for number, each in enumerate(chosen):
+            if number:
+                console.print()
+            print_trend(each, console)
+
+
+def find_trends(store: "Store", where: str, figure: str, limit: int) -> "list[Trend]":
+    """Return the trends of a figure in the newest results that match a condition."""
+    from inferometer_api.results.reading import read_result
+    from inferometer_api.results.result import ResultDocument
+    from inferometer_results.history.trend import trends
+    from inferometer_results.store.query import Search
+
+    def read(id_: str) -> ResultDocument:
+        return read_result(store.read(id_).content, source=f"Result {id_}").document
+
+    results = store.find(Search(where, "-started", limit))
+    return trends(results, figure, store.journal(), read)
