@@ -22,7 +22,7 @@ from support.noise_models import (
 )
 from support.replayed_history import EqualRuns, replay_equal_runs, share_found
 
-CSV = ROOT / "tests" / "data" / "history" / "series.csv"
+CSV = ROOT / "bench" / "data" / "history.csv"
 PAGE = ROOT / "docs" / "explanation" / "regressions.md"
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99.9": 99.9}
 FIGURES = ("qps", *PERCENTILES)
