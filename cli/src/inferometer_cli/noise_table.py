@@ -78,8 +78,8 @@ def _promise(found: Noise) -> str:
 
 def _explanations(found: Noise) -> Iterator[str]:
     yield (
-        "Varies by: the standard deviation from run to run. Within a window: half the width of the "
-        "95 % bounds of one run."
+        "Mean: the geometric mean. Varies by: the standard deviation from run to run. Within a "
+        "window: half the width of the 95 % bounds of one run."
     )
     judged = next((each for each in found.spreads if each.name == found.judged), None)
     if judged is not None and judged.window and judged.variation > judged.window:

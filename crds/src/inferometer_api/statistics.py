@@ -1,10 +1,33 @@
-"""Quantiles of Student's t distribution, for confidence intervals with an estimated spread."""
+"""Student's t distribution, and the geometric mean of a few values with its interval."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
+from statistics import fmean, stdev
 
 _HALVINGS = 60
 _LARGEST_QUANTILE = 1000.0
+_WIDEST = math.log(1e6)
+"""Bounds a million times away from their figure are useless."""
+
+
+def geometric_mean(values: Sequence[float]) -> tuple[float, float | None, float | None]:
+    """Return the geometric mean of independent values with its 95 % bounds.
+
+    The bounds are Student's t of the logarithms, because variants are compared by their ratio and
+    no figure is negative. They are None if there is one value, or if they are of no use. If a value
+    is 0, the mean is 0.
+    """
+    if min(values) <= 0:
+        return 0.0, None, None
+    logs = [math.log(value) for value in values]
+    middle = fmean(logs)
+    if len(logs) < 2:
+        return math.exp(middle), None, None
+    half = student_quantile(0.975, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    if half > _WIDEST:
+        return math.exp(middle), None, None
+    return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
 
 
 @lru_cache(maxsize=1024)

@@ -1,6 +1,7 @@
 """Statistics over repeats, over a sweep of clients and over the seconds of a warm-up."""
 
 import math
+from statistics import stdev
 
 import numpy as np
 import pytest
@@ -30,14 +31,14 @@ def a_repeat(repeat: int, milliseconds: float) -> ScenarioResult:
 
 
 def test_a_figure_over_repeats_has_students_interval() -> None:
-    """Mean, 95 % interval and coefficient of variation are those of the textbook."""
-    figure = repeat_figure("achievedQps", "", [10.0, 12.0, 11.0, 13.0])
-    deviation = math.sqrt(5 / 3)
-    half = 3.182446 * deviation / 2
-    assert figure.mean == 11.5
-    assert figure.low == pytest.approx(11.5 - half, rel=1e-6)
-    assert figure.high == pytest.approx(11.5 + half, rel=1e-6)
-    assert figure.coefficient_of_variation == pytest.approx(deviation / 11.5)
+    """Geometric mean, 95 % interval and coefficient of variation are those of the textbook."""
+    values = [10.0, 12.0, 11.0, 13.0]
+    figure = repeat_figure("achievedQps", "", values)
+    half = 3.182446 * stdev(map(math.log, values)) / 2
+    assert figure.mean == pytest.approx(math.prod(values) ** 0.25)
+    assert figure.low == pytest.approx(figure.mean / math.exp(half), rel=1e-6)
+    assert figure.high == pytest.approx(figure.mean * math.exp(half), rel=1e-6)
+    assert figure.coefficient_of_variation == pytest.approx(math.sqrt(5 / 3) / 11.5)
 
 
 def test_one_repeat_has_no_interval() -> None:
@@ -107,12 +108,16 @@ def test_invalid_repeats_are_in_the_means_and_counted() -> None:
     )
 
 
-def test_no_interval_is_below_zero() -> None:
-    """A latency or a rate cannot be negative, however much it varies."""
-    figure = repeat_figure("p99Nanoseconds", "", [1.0, 30.0])
-    assert figure.low == 0.0
+def test_no_interval_reaches_zero() -> None:
+    """However much a figure varies, its bounds are a ratio; useless ones are left out."""
+    figure = repeat_figure("p99Nanoseconds", "", [1.0, 1.1, 4.0])
+    assert figure.low is not None
     assert figure.high is not None
-    assert figure.high > 100
+    assert figure.low > figure.mean / 10
+    assert figure.mean**2 == pytest.approx(figure.low * figure.high)
+    useless = repeat_figure("p99Nanoseconds", "", [1.0, 30.0])
+    assert (useless.low, useless.high) == (None, None)
+    assert repeat_figure("achievedQps", "", [0.0, 1.0, 2.0]).mean == 0.0
 
 
 @given(st.floats(0.001, 0.3))

@@ -65,6 +65,14 @@ def test_equality_is_seldom_claimed_of_variants_that_differ_by_the_margin() -> N
     assert sum(each.is_no_worse for each in found) <= 65
 
 
+def test_the_bounds_of_equal_variants_are_within_the_margin() -> None:
+    """`equal` never stands next to bounds that leave the margin."""
+    equal = [each for each in judged_pairs(independent, 0.0) if each.outcome == "equal"]
+    assert len(equal) > 300
+    for each in equal:
+        assert 1 / (1 + DEFAULT_MARGIN) <= each.low <= each.high <= 1 + DEFAULT_MARGIN
+
+
 @pytest.mark.parametrize("repeats", [3, 4, 5])
 @pytest.mark.parametrize("scatter", [0.01, 0.03, 0.1, 0.2])
 def test_repeats_of_equal_variants_show_no_difference(repeats: int, scatter: float) -> None:

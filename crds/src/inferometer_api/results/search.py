@@ -107,11 +107,13 @@ class RepeatFigure(Document):
     values: list[float]
     """One value per repeat."""
     mean: float
+    """Geometric mean, as in `inferometer compare`; 0 if a value is 0."""
     low: float | None = None
-    """Lower bound of the mean's 95 % confidence interval (Student's t); absent below 2 repeats."""
+    """Lower bound of the mean's 95 % confidence interval (Student's t of the logarithms); absent \
+below 2 repeats, or if the interval is of no use."""
     high: float | None = None
     coefficient_of_variation: float | None = None
-    """Standard deviation over mean."""
+    """Standard deviation over arithmetic mean."""
 
 
 class RepeatSummary(Document):

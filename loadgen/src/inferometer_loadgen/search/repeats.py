@@ -1,7 +1,7 @@
 """Statistics over the repeats of one scenario.
 
-They are the mean of each figure with its 95 % interval by Student's t, its coefficient of
-variation, and the number of repeats for an interval within 5 % of the mean.
+They are the geometric mean of each figure with its 95 % interval, its coefficient of variation,
+and the number of repeats for an interval within 5 % of the mean.
 """
 
 import math
@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 
 from inferometer_api.results.result import ScenarioResult, Step, nanoseconds_at
 from inferometer_api.results.search import RepeatFigure, RepeatScope, RepeatSummary
-from inferometer_api.statistics import student_quantile
+from inferometer_api.statistics import geometric_mean, student_quantile
 
 WITHIN = 0.05
 """Half width of a sufficiently narrow interval, as a share of the mean."""
@@ -78,20 +78,18 @@ def summarize_repeats(
 
 
 def repeat_figure(name: str, step: str, values: Sequence[float]) -> RepeatFigure:
-    """Return the mean of values of independent repeats, with its interval."""
-    mean = fmean(values)
-    if len(values) < 2:
-        return RepeatFigure(name=name, step=step, values=list(values), mean=mean)
-    spread = stdev(values)
-    half = _half(len(values), spread)
+    """Return the geometric mean of values of independent repeats, with its interval."""
+    mean, low, high = geometric_mean(values)
+    arithmetic = fmean(values)
+    variation = stdev(values) / arithmetic if len(values) > 1 and arithmetic else None
     return RepeatFigure(
         name=name,
         step=step,
         values=list(values),
         mean=mean,
-        low=max(0.0, mean - half),  # no figure is negative
-        high=mean + half,
-        coefficient_of_variation=spread / mean if mean else None,
+        low=low,
+        high=high,
+        coefficient_of_variation=variation,
     )
 
 

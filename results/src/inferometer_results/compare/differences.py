@@ -9,7 +9,8 @@ from inferometer_api.document import Document
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.runtimes.table import RUNTIMES
 
-_ABSENT = "none"
+ABSENT = "none"
+"""The value of a field that one of both lacks."""
 _HEADINGS = {
     "model": "Model",
     "run.spec": "Spec",
@@ -60,9 +61,10 @@ def differences(before: ResultDocument, after: ResultDocument) -> list[Differenc
     for part, heading in _HEADINGS.items():
         names = [name for name in (*first, *second) if _is_within(name, part)]
         for name in dict.fromkeys(names):
-            one, other = first.get(name, _ABSENT), second.get(name, _ABSENT)
+            one, other = first.get(name, ABSENT), second.get(name, ABSENT)
             if one != other:
-                short = name.removeprefix("run.").removeprefix(f"{part}.")
+                is_note = part == "notes"
+                short = "note" if is_note else name.removeprefix("run.").removeprefix(f"{part}.")
                 found.append(Difference(heading, short, one, other))
     return found
 
@@ -115,6 +117,9 @@ def _leaves(dumped: Any, name: str) -> Iterator[tuple[str, str]]:
     if isinstance(dumped, Mapping):
         for key, value in dumped.items():
             yield from _leaves(value, f"{name}.{key}" if name else key)
+    elif name == "notes":
+        # Each is a sentence: only those that differ are worth reading.
+        yield from ((f"notes[{text}]", str(text)) for text in dumped)
     elif isinstance(dumped, list) and any(isinstance(each, Mapping) for each in dumped):
         for index, value in enumerate(dumped):
             # Scenarios and tensors have names, which are clearer than indices.
@@ -126,10 +131,10 @@ def _leaves(dumped: Any, name: str) -> Iterator[tuple[str, str]]:
 
 def _text(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(map(str, value)) or _ABSENT
+        return ", ".join(map(str, value)) or ABSENT
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) or _ABSENT
+    return str(value) or ABSENT
 
 
 def _is_within(name: str, part: str) -> bool:

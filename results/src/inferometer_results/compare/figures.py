@@ -165,7 +165,7 @@ def _peak_figure(peaks: Sequence[Peak]) -> Figure:
 
 def _figures(steps: Sequence[Step]) -> Iterator[Figure]:
     scheduled = steps[0].scheduled_qps is not None
-    for name, rate in (("queries/s", _queries_rate), ("samples/s", _samples_rate)):
+    for name, rate in (("queries/s", _queries_rate), ("samples/s", samples_rate)):
         yield replace(_figure(name, "rate", steps, rate), by_schedule=scheduled)
     for percentile in PERCENTILES:
         figure = _figure(f"p{percentile:g}", "time", steps, _percentile(percentile))
@@ -207,7 +207,8 @@ def _queries_rate(step: Step) -> Estimate:
     return _rate(step, step.achieved_qps, 1)
 
 
-def _samples_rate(step: Step) -> Estimate:
+def samples_rate(step: Step) -> Estimate:
+    """Return the samples per second of a step, with bounds within its window."""
     return _rate(step, step.achieved_samples_per_second, step.batch_size)
 
 

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
 
-from inferometer_api.statistics import student_quantile
+from inferometer_api.statistics import geometric_mean, student_quantile
 
 FEWEST_WINDOWS = 10
 _WINDOWS_EACH, _FEWEST_BATCHES, _MOST_BATCHES = 6, 5, 20
-
-_WIDEST = math.log(1e6)
-"""Bounds a million times away from their figure are useless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +25,8 @@ class Estimate:
 
 
 def over_repeats(values: Sequence[float]) -> Estimate:
-    """Return the geometric mean of independent repeats, with bounds by Student's t.
-
-    At least two values, all positive. Logarithms are used because ratios are compared.
-    """
-    logs = [math.log(value) for value in values]
-    middle = fmean(logs)
-    half = student_quantile(0.975, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-    if half > _WIDEST:
-        return Estimate(math.exp(middle))
-    return Estimate(*map(math.exp, (middle, middle - half, middle + half)))
+    """Return the geometric mean of independent repeats, with bounds by Student's t."""
+    return Estimate(*geometric_mean(values))
 
 
 def by_batch_means(value: float, windows: Sequence[float], step: float) -> Estimate:

@@ -24,6 +24,8 @@ PAIRED_FALSE_ALARMS = 0.001
 GROUPED_FALSE_ALARMS = 0.005
 """The same of runs that were not interleaved: an hour between them may hide more."""
 _EQUALITY_ERRORS = 0.05
+EQUALITY_CONFIDENCE = 1 - 2 * _EQUALITY_ERRORS
+"""The confidence of the two-sided bounds that two one-sided tests compare with the margin."""
 _POWER = 0.8
 
 
@@ -53,7 +55,8 @@ class Judgement:
     """The ratio of the geometric means."""
     low: float
     high: float
-    """The bounds of the ratio at the rule's confidence."""
+    """The bounds of the ratio that judge: of `equal` the 90 % bounds, which are within the margin;
+    else those at the rule's confidence."""
     is_no_worse: bool
     """Whether the second variant is shown to be worse by no more than the margin."""
     detectable: float
@@ -101,7 +104,7 @@ def _judge(
     if abs(change) > max(half, margin):
         outcome = "better" if (change > 0) == more_is_better else "worse"
     elif abs(change) + equal_within <= margin:
-        outcome = "equal"
+        outcome, half = "equal", equal_within
     return Judgement(
         outcome,
         math.exp(change),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from inferometer_results.compare.comparison import Bases, Compared, Comparison, Pair
 from inferometer_results.compare.figures import Figure
 from inferometer_results.compare.interval import Estimate
+from inferometer_results.compare.judgement import EQUALITY_CONFIDENCE
 from inferometer_results.quantity import DASH, Unit, energy_unit, significant, time_unit
 
 _RATE = Unit("", 1)
@@ -21,6 +22,7 @@ _WITHIN_A_WINDOW = (
     "(percentiles: order statistics; rates: batch means). Bounds within one window do not cover "
     "what differs from run to run, so no difference is judged by them."
 )
+_MEANS = "Means over repeats are geometric."
 _ADVICE = (
     "To judge it, set validity.repeats to 3 or more in both, or measure both in turn: "
     "inferometer ab A.yaml B.yaml."
@@ -122,7 +124,8 @@ def explanations(comparison: Comparison) -> Iterator[str]:
         confidence = f"{comparison.rule.confidence * 100:.4g} %"
         yield (
             f"A change is better or worse if its {confidence} bounds exclude no change and it is "
-            f"more than {margin}; equal if it is shown to be no more than that; else inconclusive."
+            f"more than {margin}; equal if its {EQUALITY_CONFIDENCE * 100:.0f} % bounds, which are "
+            "shown then, are within this margin; else inconclusive."
         )
     if "not judged" in words and all(not pair.caveats for pair in comparison.pairs):
         yield f"Differences are not judged. {_ADVICE}"
@@ -131,16 +134,17 @@ def explanations(comparison: Comparison) -> Iterator[str]:
 def _bounds_sentence(comparison: Comparison) -> str:
     """Return where the bounds of each result come from, and what they do not cover."""
     if comparison.is_paired:
-        return "Bounds of A and B are 95 % confidence bounds over the rounds."
+        return "A and B are geometric means over the rounds, with 95 % confidence bounds."
     bases = {"A": comparison.basis_before, "B": comparison.basis_after}
     alike = set(bases.values())
     if alike == {"repeats"}:
-        return f"Bounds of A and B are 95 % confidence bounds {_FROM['repeats']}."
+        return f"Bounds of A and B are 95 % confidence bounds {_FROM['repeats']}. {_MEANS}"
     if len(alike) == 1:
-        return f"Bounds of A and B are 95 % bounds {_FROM[bases['A']]} {_WITHIN_A_WINDOW}"
+        means = "" if alike == {"run"} else f" {_MEANS}"
+        return f"Bounds of A and B are 95 % bounds {_FROM[bases['A']]} {_WITHIN_A_WINDOW}{means}"
     # The explanation of bounds within a window follows the result that has them.
     first, last = sorted(bases, key=lambda name: list(_FROM).index(bases[name]))
     return (
         f"Bounds of {first} are 95 % bounds {_FROM[bases[first]]}, those of {last} "
-        f"{_FROM[bases[last]]} {_WITHIN_A_WINDOW}"
+        f"{_FROM[bases[last]]} {_WITHIN_A_WINDOW} {_MEANS}"
     )

@@ -33,7 +33,7 @@ _Values = Callable[[_Measured], Sequence[tuple[tuple[str, ...], float | None]]]
 def openmetrics(document: ResultDocument) -> str:
     """Return a gauge for each figure of each step, ending with # EOF.
 
-    Over repeats, `valid` is 1 if all are VALID, and every other figure is the mean.
+    Over repeats, `valid` is 1 if all are VALID, and every other figure is the arithmetic mean.
     """
     written: bytes = generate_latest(_Result(document))  # type: ignore[no-untyped-call]  # theirs
     return written.decode()
