@@ -78,3 +78,17 @@ def test_a_configuration_that_becomes_unreadable_loses_nothing(config: str) -> N
         run = measure(a_plan(oracle.url("HTTP"), CLOSED, validity={"minQueries": 50}))
     assert run.outcome.message == ""
     assert run.scenarios[0].steps[0].counts.succeeded > 10
+
+
+@pytest.mark.parametrize(("tensors", "is_caution"), [("Binary", True), ("Json", False)])
+def test_json_in_reply_to_binary_requests_is_a_caution(tensors: str, *, is_caution: bool) -> None:
+    """A server that ignores the wish is measured, and the result says so."""
+    with oracle_process(delayed(0.002, faults=("json",))) as oracle:
+        plan = a_plan(
+            oracle.url("HTTP"), CLOSED, load={"tensors": tensors}, validity={"minQueries": 50}
+        )
+        run = measure(plan)
+    (scenario,) = run.scenarios
+    assert scenario.steps[0].counts.errors == {}
+    assert (scenario.steps[0].json_replies > 0) is is_caution
+    assert ("JsonReplies" in {each.rule for each in scenario.verdict.cautions}) is is_caution

@@ -181,18 +181,17 @@ def output_of(samples: int, fault: Fault | None = None) -> tuple[str, str, list[
 
 
 def inference_reply(samples: int, fault: Fault | None = None) -> bytes:
-    """Return a reply of zeros with a binary tensor."""
-    tensor = bytes(4 * samples * WIDTH)
+    """Return a reply of zeros with a binary tensor, or in JSON."""
+    tensor = b"" if fault == "json" else bytes(4 * samples * WIDTH)
     name, datatype, shape = output_of(samples, fault)
-    output = {
-        "name": name,
-        "datatype": datatype,
-        "shape": shape,
-        "parameters": {"binary_data_size": len(tensor)},
-    }
+    output: dict[str, Any] = {"name": name, "datatype": datatype, "shape": shape}
+    if fault == "json":
+        output["data"] = [0.0] * (samples * WIDTH)
+    else:
+        output["parameters"] = {"binary_data_size": len(tensor)}
     head = json.dumps({"model_name": MODEL, "outputs": [output]}).encode()
     return b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n%b%b" % (
-        b"Inference-Header-Content-Length: %d\r\n" % len(head),
+        b"" if fault == "json" else b"Inference-Header-Content-Length: %d\r\n" % len(head),
         len(head) + len(tensor),
         head,
         tensor,

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Fault = Literal["status", "silence", "cut", "garbage", "names", "types", "shapes"]
-"""What is wrong with a reply: an error, none at all, a lost connection, bytes that are no reply, or
-outputs that are not the model's. gRPC has no "cut" and no "garbage"."""
+Fault = Literal["status", "silence", "cut", "garbage", "names", "types", "shapes", "json"]
+"""What is wrong with a reply: an error, none at all, a lost connection, bytes that are no reply,
+outputs that are not the model's, or good ones in JSON. gRPC has no "cut", "garbage" and "json"."""
 
 FAULTS: tuple[Fault | None, ...] = (
     None,
@@ -20,6 +20,7 @@ FAULTS: tuple[Fault | None, ...] = (
     "names",
     "types",
     "shapes",
+    "json",
 )
 """An inference's fault is reported by its place here."""
 

@@ -82,6 +82,7 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {},
         {"step": a_step(output_deviations=["The output 'y' has the shape [1, 1]."])},
     ),
+    ("JsonReplies", {"step": a_step(json_replies=0)}, {"step": a_step(json_replies=3)}),
     (
         "ServerNotReady",
         {},
@@ -325,7 +326,10 @@ def test_a_rule_is_violated_just_past_its_limit(
     (finding,) = judged.reasons + judged.cautions
     (entry,) = [each for each in RULES if each.name == rule]
     assert (judged.state == "INVALID") == (entry.effect == "reason")
-    assert finding.message.endswith(f". {entry.why} {entry.remedy}")
+    # A search has an advice for each of its ends.
+    remedy = "" if rule == "PeakNotFound" else f"{entry.remedy}"
+    assert f". {entry.why} {remedy}" in finding.message
+    assert finding.message.endswith(remedy or ".")
     assert finding.figure
     assert finding.limit
     assert re.match(r"^[A-Z0-9].*\.$", finding.message)

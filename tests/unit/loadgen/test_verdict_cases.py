@@ -489,7 +489,26 @@ def test_a_search_without_a_bracket_says_what_it_knows(
     """The highest rate that kept the bound, and the lowest one above it that did not."""
     message = not_found("OutOfTime", low_qps=low, high_qps=high)
     assert f"The search has not confirmed a peak: {words}" in message
-    assert "Validity.maxDurationSeconds (300 s) ended the search." in message
+    assert "The limit validity.maxDurationSeconds (300 s) ended the search." in message
+
+
+@pytest.mark.parametrize(
+    ("stopped", "figures", "remedy"),
+    [
+        ("OutOfTime", {}, "Raise validity.maxDurationSeconds."),
+        ("ProbesCutOff", {}, "Raise probe.maxSeconds, or lower probe.minQueries."),
+        ("ProbesTooShort", {}, "Raise probe.minQueries."),
+        ("Indistinguishable", {}, "Search on an idle machine, and raise probe.minQueries."),
+        ("Indistinguishable", {"qps": 90.0}, "Raise probe.minQueries, or search for a lower"),
+        ("EndedEarly", {}, "Run it again to its end."),
+        ("EndedEarly", {"closed_loop_qps": 0.0}, "Look at the server's log."),
+    ],
+)
+def test_the_advice_fits_the_end_of_the_search(
+    stopped: str, figures: dict[str, Any], remedy: str
+) -> None:
+    """No advice speaks of a limit that the search did not hit."""
+    assert f" and which did not. {remedy}" in not_found(stopped, **figures)
 
 
 def test_the_limit_that_a_search_hit_is_named() -> None:

@@ -131,7 +131,8 @@ def printed(document: ResultDocument) -> str:
 def test_a_search_has_one_row_and_a_sentence_with_its_bracket() -> None:
     """The terminal shows the probe at the peak and the outcome of the search."""
     text = printed(a_document(a_search()))
-    assert text.count("probe") == text.count("probes")
+    assert "probe nearest to the peak, at 31.00 queries/s, which kept the bound." in text
+    assert text.count("probe") == text.count("probes") + 1
     assert (
         "The peak with p99 within 100 ms is 31.50 queries/s "
         "(95% bounds within this search: 30.10 to 32.90)" in text

@@ -38,7 +38,8 @@ def limits_hit(peak: Peak) -> Iterator[str]:
         yield _first_cut_off(peak)
         return
     if peak.stop_reason == "OutOfTime":
-        yield f"validity.maxDurationSeconds{_seconds(peak.max_duration_seconds)} ended the search"
+        seconds = _seconds(peak.max_duration_seconds)
+        yield f"the limit validity.maxDurationSeconds{seconds} ended the search"
     cut_off = [probe for probe in peak.probes if probe.decided_by == "Unfinished"]
     if not cut_off:
         return

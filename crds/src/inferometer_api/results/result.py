@@ -77,7 +77,8 @@ max_batch_size if there is a limit."""
     graph_nodes_by_provider: dict[str, Count] = Field(default_factory=dict)
     """Number of graph nodes by execution provider."""
     tensors: Literal["Binary", "Json"] | None = None
-    """How the requests and replies carried tensors. Absent in documents that did not record it."""
+    """How the requests carried tensors, and wanted those of the replies. Absent in documents that \
+did not record it."""
     replicas: list[ServerReplica] = Field(default_factory=list)
     """Every server, in a cluster or if there are several. The other fields are those of the \
 first."""
@@ -490,6 +491,8 @@ loops. For a fleet, times below half a second may be missing."""
     error_examples: list[ErrorExample] = Field(default_factory=list)
     output_deviations: list[str] = Field(default_factory=list)
     """One sentence for each output whose shape differs from the metadata in every first reply."""
+    json_replies: Count = 0
+    """First replies that carried tensors as JSON although the requests wanted binary data."""
     energy: Energy
     telemetry: list[NodeTelemetry] = Field(default_factory=list)
     """One for each node with servers and an agent."""

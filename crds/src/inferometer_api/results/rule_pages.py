@@ -1,20 +1,8 @@
-"""Addresses of the pages that explain the rules of the verdict."""
+"""Where a user reads what a rule of the verdict means."""
 
-from urllib.parse import quote
-
-DOCS_URL = "https://inferometer.dev/docs"
-"""Where the folder `docs` is published."""
+import shlex
 
 
-def how_to_url(rule: str) -> str:
-    """Return the address of the section on what to do about a reason for INVALID."""
-    return f"{DOCS_URL}/how-to/invalid.md#{_section(rule)}"
-
-
-def reference_url(rule: str) -> str:
-    """Return the address of the section that defines a rule."""
-    return f"{DOCS_URL}/reference/verdict.md#{_section(rule)}"
-
-
-def _section(rule: str) -> str:
-    return quote(rule.lower(), safe="")
+def explain_command(rule: str) -> str:
+    """Return the command that explains a rule, offline."""
+    return f"inferometer explain {shlex.quote(rule)}"

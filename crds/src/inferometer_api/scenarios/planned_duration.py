@@ -24,6 +24,8 @@ class PlannedDuration:
     """If it becomes VALID; 0 for a search, which ends as soon as it knows its peak."""
     most_seconds: float
     """Until its limits end it, without the preparation of requests and the last replies."""
+    idle_seconds: float = 0.0
+    """What is added if energy can be measured: the idle power is measured before each step."""
 
 
 def restart_count(spec: RunSpec) -> int:
@@ -34,8 +36,8 @@ def restart_count(spec: RunSpec) -> int:
 def planned_duration(scenario: Scenario, spec: RunSpec) -> PlannedDuration:
     """Return how long one repeat of a scenario takes.
 
-    At most: a warm-up until steady takes as long as a window may, a search ends after the probe in
-    which its time is over, and the idle power is measured before each step but a probe.
+    At most: a warm-up until steady takes as long as a window may, and a search ends after the probe
+    in which its time is over. The idle power is measured before each step but a probe.
     """
     kind = SCENARIOS[scenario.kind]
     validity = effective_validity(scenario, spec.validity)
@@ -46,6 +48,7 @@ def planned_duration(scenario: Scenario, spec: RunSpec) -> PlannedDuration:
         most += max(most, validity.warm_up_seconds)
     else:
         most += validity.warm_up_seconds
+    idle = 0.0
     if kind.search is None and spec.telemetry.power != "Disabled":
-        most += spec.telemetry.idle_seconds * len(step_settings(scenario))
-    return PlannedDuration(kind.least_seconds(scenario.profile, validity), most)
+        idle = float(spec.telemetry.idle_seconds * len(step_settings(scenario)))
+    return PlannedDuration(kind.least_seconds(scenario.profile, validity), most, idle)

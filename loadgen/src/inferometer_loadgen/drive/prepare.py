@@ -97,6 +97,9 @@ class LocalDriverFactory:
         first = await self._send_first(scenario, plan, pools)
         recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)
         recorder.statistics.warm_up_queries = first.sent
+        if self.load.protocol == "HTTP" and self.encoder.binary:
+            in_json = [reply for reply in first.replies if reply.json_length is None]
+            recorder.statistics.json_replies = len(in_json)
         part = worker_part(plan, self.share)
         expectation = self._expectation(plan, first, recorder.statistics.shape_deviations)
         driver = self._driver(part, recorder, pools, expectation.fault)

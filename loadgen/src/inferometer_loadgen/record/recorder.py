@@ -43,6 +43,8 @@ class StepStatistics:
     """Queries that were sent a second time, after the server had closed their connection unread."""
     shape_deviations: dict[str, str] = field(default_factory=dict)
     """By output: a sentence on a shape that all first replies share and the metadata do not."""
+    json_replies: int = 0
+    """First replies that carried tensors as JSON although the request wanted binary data."""
     overshoots: int = 0
     """Queries that failed or exceeded the step's latency bound, if it has one."""
 

@@ -114,6 +114,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         output_deviations=[
             tallied.shape_deviations[name] for name in sorted(tallied.shape_deviations)
         ],
+        json_replies=tallied.json_replies,
         energy=energy(metered.windows, metered.terms, _worked(plan, span, used, metered)),
         telemetry=nodes,
         early_stopping=early_stopping(plan.judged, tallied),

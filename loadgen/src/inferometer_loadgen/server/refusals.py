@@ -28,12 +28,12 @@ class AccessDeniedError(ValueError):
 
 def no_inference_protocol(at: ServerEndpoint, clause: str) -> ProtocolMismatchError:
     """Return the error of a server that has none of the protocol's paths or methods."""
-    advice = "spec.server.external must name an inference server"
+    advice = "Name an inference server in spec.server.external"
     if at.protocol == "HTTP":
         advice += ", with the path before /v2 if there is one"
     return ProtocolMismatchError(
         f"The server at {at.address} does not speak the Open Inference Protocol: {clause}. "
-        f"{advice[0].upper()}{advice[1:]}."
+        f"{advice}."
     )
 
 

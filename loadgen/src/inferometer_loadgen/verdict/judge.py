@@ -140,7 +140,8 @@ def _finding(
     """Return the finding; its message says what was found, why it matters and what to do."""
     return Finding(
         rule=rule.name,
-        message=f"{violation.sentence}{_among(step, steps)} {rule.why} {rule.remedy}",
+        message=f"{violation.sentence}{_among(step, steps)} {rule.why} "
+        f"{violation.remedy or rule.remedy}",
         figure=violation.figure,
         limit=violation.limit,
         step=step,

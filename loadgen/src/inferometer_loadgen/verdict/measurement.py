@@ -75,6 +75,8 @@ class Violation(NamedTuple):
     """How many times the limit the figure is, to compare steps; 0 if it is not a number."""
     subject: str = ""
     """Node or GPU that the violation is about, if there may be several."""
+    remedy: str = ""
+    """What to do about it; empty: what the rule says."""
 
 
 Violations = Iterator[Violation]

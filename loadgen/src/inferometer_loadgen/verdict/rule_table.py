@@ -176,9 +176,8 @@ RULES: tuple[VerdictRule, ...] = (
         "server sustains with the same connections",
         why="Without a bracket, the peak is a guess. The sentence says which rates kept the bound "
         "and which did not.",
-        remedy="Raise the limit that the sentence names. If overshoots are too few or probes too "
-        "short, raise probe.minQueries. If probes contradict each other, search on an idle "
-        "machine.",
+        remedy="Do what the message says: raise the limit that ended the search, raise "
+        "probe.minQueries, or search on an idle machine.",
         once=search.peak_not_found,
     ),
     VerdictRule(
@@ -293,6 +292,17 @@ RULES: tuple[VerdictRule, ...] = (
         why="Replies are checked against the shape of the first ones instead.",
         remedy="Correct the model's metadata, or declare the outputs in model.outputs.",
         per_step=counts.output_shape,
+    ),
+    VerdictRule(
+        name="JsonReplies",
+        effect="caution",
+        limit="replies carry tensors as binary data if the requests want it",
+        source="the extension binary_tensor_data of the Open Inference Protocol (V2), in which a "
+        "request says how outputs are returned",
+        why="JSON costs both sides more CPU, and the figures include it.",
+        remedy="Set load.tensors: Json to measure JSON in both directions, or enable binary "
+        "outputs on the server.",
+        per_step=counts.json_replies,
     ),
     VerdictRule(
         name="ServerNotReady",

@@ -40,8 +40,25 @@ def found_by(result: ScenarioResult) -> Iterator[str]:
     """Yield the outcome of a search or a sweep, a sentence each."""
     if result.peak is not None:
         yield peak_sentence(result.peak)
+        yield from _judged_probe(result.peak)
     if result.knee is not None:
         yield knee_sentence(result.knee)
+
+
+def _judged_probe(peak: Peak) -> Iterator[str]:
+    """Yield which probe's figures are shown, and whether it kept the bound."""
+    probe = next((each for each in peak.probes if each.step == peak.step), None)
+    if probe is None:
+        return
+    kept = {
+        True: "which kept the bound",
+        False: "which did not keep the bound; of probes so near to the peak, about half do",
+        None: "which does not decide whether the bound is kept",
+    }[probe.within_bound]
+    yield (
+        f"The figures shown are those of the probe nearest to the peak, at "
+        f"{significant(probe.target_qps, 4)} queries/s, {kept}."
+    )
 
 
 def peak_sentence(peak: Peak) -> str:
@@ -127,16 +144,18 @@ def knee_sentence(knee: Knee) -> str:
 
 
 def repeat_coverage(repeated: RepeatSummary) -> str:
-    """Return what the intervals over repeats cover."""
+    """Return which means they are, and what their intervals cover."""
     if repeated.scope == "Server":
-        return (
+        covers = (
             "The server was restarted between the repeats: the intervals cover what differs from "
             "process to process."
         )
-    return (
-        "One server was measured in all repeats, without a restart: the intervals do not cover "
-        "what differs from process to process."
-    )
+    else:
+        covers = (
+            "One server was measured in all repeats, without a restart: the intervals do not cover "
+            "what differs from process to process."
+        )
+    return f"Means are geometric. {covers}"
 
 
 def figures_shown(repeated: RepeatSummary) -> list[RepeatFigure]:

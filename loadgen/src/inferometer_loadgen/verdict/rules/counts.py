@@ -119,6 +119,17 @@ def output_shape(measurement: Measurement, _: ScenarioConditions) -> Violations:
         yield Violation(sentence, "another shape", "the shape in the metadata")
 
 
+def json_replies(measurement: Measurement, _: ScenarioConditions) -> Violations:
+    """Yield a violation if the server answers in JSON although binary data was requested."""
+    if measurement.step.json_replies:
+        yield Violation(
+            "The requests carry binary tensors and want binary ones, but the server answers in "
+            "JSON.",
+            "JSON",
+            "binary data",
+        )
+
+
 def replies_changed(measurement: Measurement, _: ScenarioConditions) -> Violations:
     """Yield a violation if a checked reply does not have the model's outputs."""
     counts = measurement.step.counts

@@ -45,48 +45,59 @@ def peak_not_found(conditions: ScenarioConditions) -> Violations:
     if peak is None or peak.confidence is not None or peak.stop_reason == "CannotBeMet":
         return
     known = known_range(peak)
-    sentences = [_without_bracket(peak, known), *(f"{one}." for one in limits_hit(peak))]
+    why, remedy = _without_bracket(peak, known)
+    sentences = [why, *(f"{one}." for one in limits_hit(peak))]
     text = " ".join(each[0].upper() + each[1:] for each in sentences)
     if not peak.probes:
         known = "no probe"
-    yield Violation(text, known, "a bracket of 1 %, or as narrow as such probes make it")
+    yield Violation(
+        text, known, "a bracket of 1 %, or as narrow as such probes make it", remedy=remedy
+    )
 
 
-def _without_bracket(peak: Peak, known: str) -> str:
-    """Return why there is no bracket, and what is known."""
+def _without_bracket(peak: Peak, known: str) -> tuple[str, str]:
+    """Return why there is no bracket, with what is known, and what to do."""
+    remedy = "Raise validity.maxDurationSeconds."
     match peak.stop_reason:
         case "ProbesCutOff" if not peak.probes:
             why = "The search ended before its first probe."
+            remedy = "Raise probe.maxSeconds, or lower probe.minQueries."
         case "ProbesCutOff":
             why = (
                 "The search ended because probe.maxSeconds is too short for a probe at a lower "
                 f"rate: {known}."
             )
+            remedy = "Raise probe.maxSeconds, or lower probe.minQueries."
         case "ProbesTooShort":
             highest = max((probe.target_qps for probe in peak.probes), default=0.0)
             why = (
                 f"No probe exceeded the bound, up to {rate_text(highest)} queries a second, while "
                 f"a closed loop reached {rate_text(peak.closed_loop_qps or 0)}. The probes ended "
-                "before the growing queue exceeded the bound: raise probe.minQueries."
+                "before the growing queue exceeded the bound."
             )
+            remedy = "Raise probe.minQueries."
         case "Indistinguishable" if peak.qps is None:
             why = (
                 f"{len(peak.probes)} probes do not bracket the peak: {known}. The probes "
                 "contradict one another: late queries come in so few bursts that chance decides, "
                 "or other work on the machine, or a change of the server's speed, spoiled some."
             )
+            remedy = "Search on an idle machine, and raise probe.minQueries."
         case "Indistinguishable":
             why = (
                 f"{len(peak.probes)} probes do not bracket the peak: {known}. They saw too few "
                 "bursts of late queries to know how much probes differ by chance."
             )
+            remedy = "Raise probe.minQueries, or search for a lower percentile."
         case "EndedEarly" if peak.closed_loop_qps == 0:
             why = "The closed loop, with all connections busy, got no answer."
+            remedy = "Look at the server's log."
         case "EndedEarly":
             why = f"The search ended early, before it confirmed a peak: {known}."
+            remedy = "Run it again to its end."
         case _:
             why = f"The search has not confirmed a peak: {known}."
-    return why
+    return why, remedy
 
 
 def bracket_open(conditions: ScenarioConditions) -> Violations:
