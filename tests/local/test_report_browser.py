@@ -293,6 +293,51 @@ def test_the_first_screen_answers(chromium: str, folder: Path, width: int, heigh
         assert {each.name for each in _DOCUMENTS[name]().scenarios} <= set(texts)
 
 
+@pytest.mark.parametrize(("width", "height"), _SCREENS)
+def test_a_chart_begins_on_the_first_screen(
+    chromium: str, folder: Path, width: int, height: int
+) -> None:
+    """Of up to three scenarios, VALID or not, below all their figures."""
+
+    async def look() -> dict[str, float]:
+        async with browsing(chromium) as page:
+            await page.emulate(width=width, height=height)
+            found = {}
+            for name in ("three", "valid", "crowded", "gpus", "interrupted"):
+                await page.open((folder / f"{name}.html").as_uri())
+                found[name] = await page.evaluate(
+                    "document.querySelector('svg.chart').getBoundingClientRect().top"
+                )
+            return found
+
+    assert {name: top for name, top in asyncio.run(look()).items() if top > height - 40} == {}
+
+
+_NAMES = """[...document.querySelectorAll('.card .top a')].map((e) => {
+  const range = document.createRange();
+  range.selectNodeContents(e);
+  return [e.textContent, range.getBoundingClientRect().width - e.getBoundingClientRect().width];
+})"""
+
+
+@pytest.mark.parametrize("width", [360, 400, 500, 640, 1400])
+def test_names_of_scenarios_are_whole(chromium: str, folder: Path, width: int) -> None:
+    """No card cuts a name of usual length, whatever its figure."""
+
+    async def look() -> dict[str, list[tuple[str, float]]]:
+        async with browsing(chromium) as page:
+            await page.emulate(width=width)
+            found = {}
+            for name in ("three", "recorded", "interrupted"):
+                await page.open((folder / f"{name}.html").as_uri())
+                found[name] = await page.evaluate(_NAMES)
+            return found
+
+    for cards in asyncio.run(look()).values():
+        assert cards
+        assert [name for name, cut in cards if cut > 1] == []
+
+
 def test_names_stand_clear_of_points(chromium: str, folder: Path) -> None:
     """In a search, whose points may lie anywhere, no name of them is written over one."""
 

@@ -9,6 +9,7 @@ from inferometer_cli.commands import (
     cancel,
     compare,
     examples,
+    explain,
     models,
     noise,
     preflight,
@@ -50,6 +51,7 @@ app.command("noise", short_help="Measure how far figures differ from run to run 
 app.command("serve", short_help="Serve one ONNX model over HTTP and gRPC.")(serve.serve)
 app.command("models", short_help="List the built-in models.")(models.models)
 app.command("examples", short_help="List the examples, or print one.")(examples.examples)
+app.command("explain", short_help="Explain a rule of the verdict, and what to do.")(explain.explain)
 app.command("status", short_help="In a cluster: show the state of a run.")(status.status)
 app.command("result", short_help="In a cluster: download the result of a run.")(result.result)
 app.command("cancel", short_help="In a cluster: end a run and keep what it measured.")(

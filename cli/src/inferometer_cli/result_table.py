@@ -11,7 +11,7 @@ from inferometer_api.results.result import (
     Step,
     nanoseconds_at,
 )
-from inferometer_api.results.rule_pages import how_to_url
+from inferometer_api.results.rule_pages import explain_command
 from inferometer_api.results.search import RepeatSummary
 from inferometer_cli.energy_table import EnergyRow, print_energy
 from inferometer_cli.server_time_table import print_server_time
@@ -176,7 +176,7 @@ def _sentences(document: ResultDocument) -> Iterator[Text]:
     for reason in reasons:
         yield _reason(reason)
     if reasons:
-        yield Text(f"What to do: {how_to_url(reasons[0].rule)}")
+        yield Text(printable(f"What to do: {explain_command(reasons[0].rule)}"))
     for caution in cautions_of(document):
         yield _finding("caution", "yellow", caution)
 

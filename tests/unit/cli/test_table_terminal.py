@@ -160,7 +160,7 @@ def test_a_rule_of_several_scenarios_is_printed_once() -> None:
     assert (
         "\nINVALID latency: Other processes used 1.1 CPUs. Also in traffic (1.3 of 2 CPUs), "
         "throughput in 2 steps (1.2 of 2 CPUs).\n"
-        "What to do: https://inferometer.dev/docs/how-to/invalid.md#busymachine\n"
+        "What to do: inferometer explain BusyMachine\n"
     ) in printed
     assert printed.count("Other processes used") == 1
 

@@ -142,7 +142,7 @@ def test_a_rule_of_several_scenarios_is_explained_once() -> None:
     found = valid_condition(RunStatus(scenarios=scenarios), 3).message
     assert found == (
         "All 3 scenarios are invalid. a, b, c: Others used 1.1 CPUs. b: Errors. "
-        "See https://inferometer.dev/docs/how-to/invalid.md#busymachine."
+        "What to do: inferometer explain BusyMachine."
     )
 
 
@@ -150,7 +150,7 @@ def test_a_summary_without_sentences_names_its_rules() -> None:
     """A load generator whose report had to be shortened still says which rules were violated."""
     short = ScenarioSummary(name="a", verdict="INVALID", reason_rules=["BusyMachine", "ErrorRate"])
     found = valid_condition(RunStatus(scenarios=[short]), 1).message
-    assert found.startswith("The scenario is invalid. a: BusyMachine. ErrorRate. See https://")
+    assert found.startswith("The scenario is invalid. a: BusyMachine. ErrorRate. What to do: ")
     bare = ScenarioSummary(name="a", verdict="INVALID")
     found = valid_condition(RunStatus(scenarios=[bare]), 1).message
     assert found == "The scenario is invalid. See the result for the reasons."

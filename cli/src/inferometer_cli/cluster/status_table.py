@@ -9,7 +9,7 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from inferometer_api.results.rule_pages import how_to_url
+from inferometer_api.results.rule_pages import explain_command
 from inferometer_api.results.verdict_sentences import shared_reasons
 from inferometer_api.status.run_status import ScenarioSummary
 from inferometer_cli.cluster.api import Cluster
@@ -145,7 +145,7 @@ def _reasons(summaries: Sequence[ScenarioSummary]) -> Iterator[Text]:
     for reason in reasons:
         yield _finding("INVALID", "red", reason.scenarios, reason.message)
     if reasons and reasons[0].rule:
-        yield Text(f"What to do: {how_to_url(reasons[0].rule)}")
+        yield Text(printable(f"What to do: {explain_command(reasons[0].rule)}"))
 
 
 def _cautions(summaries: Sequence[ScenarioSummary]) -> Iterator[Text]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from inferometer_api.results.rule_pages import how_to_url
+from inferometer_api.results.rule_pages import explain_command
 from inferometer_api.results.verdict_sentences import (
     SharedReason,
     invalid_sentence,
@@ -163,7 +163,7 @@ def _explained(reasons: list[SharedReason]) -> str:
     for each in reasons:
         by_scenarios.setdefault(each.scenarios, []).append(each.message)
     text = " ".join(f"{', '.join(key)}: {_shortened(some)}" for key, some in by_scenarios.items())
-    return f"{text} See {how_to_url(reasons[0].rule)}." if reasons[0].rule else text
+    return f"{text} What to do: {explain_command(reasons[0].rule)}." if reasons[0].rule else text
 
 
 def _shortened(reasons: list[str]) -> str:

@@ -7,13 +7,16 @@ from inferometer_api.results.peak_words import rate_text
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step, percentile_of
 from inferometer_api.results.search import Peak, RepeatFigure, RepeatSummary
 from inferometer_api.scenarios.table import SCENARIOS
+from inferometer_results.compare.figures import samples_rate
+from inferometer_results.compare.interval import Estimate
 from inferometer_results.quantity import DASH, duration, energy, percent, significant, time_unit
 from inferometer_results.report.latency_charts import Bound
 from inferometer_results.report.summary import anchor, bounded
 from inferometer_results.report.wording import bound_of, setting
 from inferometer_results.wording.search import figure_value, peak_rate, repeated_of
 
-NO_BOUNDS = "one run has no bounds"
+NO_BOUNDS = "measured too briefly for bounds"
+_WITHIN = "95 % within this window"
 
 Details = tuple[tuple[str, str], ...]
 
@@ -96,15 +99,24 @@ def _throughput(
     step: Step, label: str, percentile: tuple[str, float], other: tuple[str, str]
 ) -> MainFigure:
     name, at = percentile
+    rate = samples_rate(step)
     return MainFigure(
-        figure=significant(step.achieved_samples_per_second),
+        figure=significant(rate.value),
         unit="samples/s",
         label=label,
-        bounds=NO_BOUNDS,
-        details=((name, _named(step, at)), other),
+        bounds=_rate_bounds(rate) or NO_BOUNDS,
+        covers=_WITHIN if _rate_bounds(rate) else "",
+        details=((name, _bounded(step, at)), other),
         name="achievedSamplesPerSecond",
         step=step.label,
     )
+
+
+def _rate_bounds(rate: Estimate) -> str:
+    """Return the bounds of a rate; empty if there are none."""
+    if rate.low is None or rate.high is None:
+        return ""
+    return f"{significant(max(0.0, rate.low))}{DASH}{significant(rate.high)} samples/s"
 
 
 def _latency(step: Step, goal: Bound | None) -> MainFigure:
@@ -122,7 +134,7 @@ def _latency(step: Step, goal: Bound | None) -> MainFigure:
         unit=unit.name,
         label=f"{label} (bound {duration(goal.nanoseconds)})" if goal else label,
         bounds=f"{bounded(value, unit).bounds} {unit.name}" if value else "",
-        covers="95 % within this window" if value else "",
+        covers=_WITHIN if value else "",
         details=tuple(details),
         name=f"p{percentile:g}Nanoseconds".replace(".", ""),
     )
@@ -168,7 +180,7 @@ def _over_repeats(main: MainFigure, summary: RepeatSummary | None, repeats: int)
         unit=unit or main.unit,
         label=f"{main.label}, mean of {len(figure.values)} repeats",
         bounds=f"{low} to {high}",
-        covers="95 % of means",
+        covers="95 % of geometric means",
         details=(("variation", DASH if variation is None else percent(variation)),),
     )
 
@@ -186,6 +198,14 @@ def _read_by(step: Step) -> float:
 def _named(step: Step, percentile: float) -> str:
     value = percentile_of(step.latency, percentile)
     return duration(value.nanoseconds) if value else DASH
+
+
+def _bounded(step: Step, percentile: float) -> str:
+    value = percentile_of(step.latency, percentile)
+    if value is None or value.low_nanoseconds is value.high_nanoseconds is None:
+        return _named(step, percentile)
+    unit = time_unit([value.nanoseconds])
+    return f"{duration(value.nanoseconds)} ({bounded(value, unit).bounds})"
 
 
 def _rate(step: Step) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 
 from inferometer_api.results.result import ResultDocument
-from inferometer_api.results.rule_pages import how_to_url, reference_url
 from inferometer_results.findings import by_rule, cautions_of, entry_name, reasons_of
 from inferometer_results.headline import headline, model_of
 from inferometer_results.quantity import PERCENTILES
@@ -20,6 +19,7 @@ from inferometer_results.report.palette import css_variables
 from inferometer_results.report.sections import MOST_DRAWN, section_of
 from inferometer_results.report.summary import anchor, summarise
 from inferometer_results.report.wording import ENERGY, GENERAL, definitions
+from inferometer_results.rules import rule_page
 
 
 def render_report(document: ResultDocument) -> str:
@@ -60,37 +60,26 @@ def report_context(document: ResultDocument) -> dict[str, Any]:
         "definitions": definitions(document),
         "reasons": reasons,
         "cautions": cautions,
-        "contents": list(
-            _contents(document, has_reasons=bool(reasons), has_cautions=bool(cautions))
-        ),
-        "rule_url": _rule_url,
+        "contents": list(_contents(document, has_cautions=bool(cautions))),
+        "rule_page": rule_page,
         "spec": spec_yaml(document),
         "moment": moment,
         "anchor": anchor,
     }
 
 
-def _contents(
-    document: ResultDocument, *, has_reasons: bool, has_cautions: bool
-) -> Iterator[tuple[str, str]]:
+def _contents(document: ResultDocument, *, has_cautions: bool) -> Iterator[tuple[str, str]]:
     """Yield the id and the heading of each section; of many scenarios, those with charts."""
-    if has_reasons:
-        yield "reasons", "Reasons for INVALID"
-    if has_cautions:
-        yield "cautions", "Cautions"
     for index, result in enumerate(document.scenarios[:MOST_DRAWN]):
         yield anchor(index), entry_name(result)
+    if has_cautions:
+        yield "cautions", "Cautions"
     if document.scenarios:
         yield "summary", "Summary"
     yield "environment", "Environment"
     if document.scenarios:
         yield "method", "How it was measured"
     yield "data", "Specification and data"
-
-
-def _rule_url(rule: str, tone: str) -> str:
-    """Return the address of what to do about a reason, or of the definition of a caution."""
-    return how_to_url(rule) if tone == "bad" else reference_url(rule)
 
 
 def _templates() -> Environment:
