@@ -52,7 +52,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
             "wrong name": _external(http, "resnet"),
             "wrong version": _external(grpc, "tiny", "7"),
             "nothing": _external(f"http://127.0.0.1:{closed.getsockname()[1]}", "tiny"),
+            "nothing at once": _external(f"grpc://127.0.0.1:{closed.getsockname()[1]}", "tiny"),
         }
+        # The default, which refuses a server that cannot be reached, takes minutes otherwise.
+        del scenarios["nothing at once"]["server"]["readyDeadlineSeconds"]
         large = {f"large batch over {name}": scenarios[name] for name in ("http", "grpc")}
         with together(
             {
@@ -109,4 +112,16 @@ def test_nothing_that_listens_is_a_failure(runs: dict[str, Future[Done]]) -> Non
     run = runs["nothing"].result()
     assert run.ended.code == 1
     assert "was not ready within 2 s" in run.ended.sentence
+    assert not run.directory.exists()
+
+
+def test_nothing_that_listens_is_refused_at_once_unless_the_run_waits(
+    runs: dict[str, Future[Done]],
+) -> None:
+    """Without readyDeadlineSeconds the run ends with 2 and says how to wait for a server."""
+    run = runs["nothing at once"].result()
+    assert run.ended.code == 2
+    assert "No server can be reached at grpc://127.0.0.1:" in run.ended.sentence
+    assert "Connection refused" in run.ended.sentence
+    assert "add --wait SECONDS" in run.ended.sentence
     assert not run.directory.exists()

@@ -15,7 +15,7 @@ from inferometer_results.compare.comparison import (
     Word,
     step_name,
 )
-from inferometer_results.compare.differences import Difference, differences
+from inferometer_results.compare.differences import ABSENT, Difference, differences
 from inferometer_results.compare.gate import Gate
 from inferometer_results.compare.wording import change, explanations, figure_texts, unavailable
 from inferometer_results.headline import headline
@@ -32,6 +32,8 @@ _STYLES: dict[Word, str] = {
 }
 _HEADINGS = ("", "A", "B", "change", "")
 _GAP = 2
+_LONGEST_VALUE, _CONTEXT = 70, 20
+"""Longer values of a difference are cut to where they differ, with some text before and after."""
 
 
 _DECISIONS = {
@@ -47,9 +49,31 @@ _StyledRow = tuple[tuple[str, ...], Word]
 
 def print_comparison(before: Named, after: Named, comparison: Comparison, console: Console) -> None:
     """Print which results these are, what differs in the spec and environment, then the figures."""
-    print_sentences([_head("A", *before), _head("B", *after)], console)
+    heads = [_head("A", *before), _head("B", *after)]
+    _print(heads, differences(before[1], after[1]), comparison, console)
+
+
+def print_rounds(
+    source: str,
+    before: Sequence[ResultDocument],
+    after: Sequence[ResultDocument],
+    comparison: Comparison,
+    console: Console,
+) -> None:
+    """Print the same of interleaved runs, with the rounds in which each variant is INVALID."""
+    heads = [
+        _rounds_head(name, f"{source}/*-{name}", rounds)
+        for name, rounds in (("A", before), ("B", after))
+    ]
+    _print(heads, differences(before[0], after[0]), comparison, console)
+
+
+def _print(
+    heads: Sequence[Text], differing: Sequence[Difference], comparison: Comparison, console: Console
+) -> None:
+    print_sentences(heads, console)
     console.print()
-    print_sentences(_differing(differences(before[1], after[1])), console)
+    print_sentences(_differing(differing), console)
     _print_pairs(comparison, console)
     console.print()
     print_sentences([Text(each) for each in explanations(comparison)], console)
@@ -79,6 +103,33 @@ def _head(name: str, source: str, document: ResultDocument) -> Text:
     return Text.assemble((name, "bold"), f"  {words}. {found.word}: {found.sentence}")
 
 
+def _rounds_head(name: str, source: str, rounds: Sequence[ResultDocument]) -> Text:
+    """Return which runs A or B are, and the rounds in which they are INVALID."""
+    invalid: dict[str, list[str]] = {}
+    for number, document in enumerate(rounds, 1):
+        if why := why_invalid(document):
+            invalid.setdefault(why, []).append(str(number))
+    count = sum(map(len, invalid.values()))
+    verdict = "VALID" if not count else f"INVALID in {count} of {len(rounds)} rounds"
+    which = "; ".join(f"{', '.join(numbers)} ({why})" for why, numbers in invalid.items())
+    words = (
+        f"{printable(source)}: {rounds[0].run.metadata.name}, {len(rounds)} rounds, measured "
+        f"{rounds[0].started_at} to {rounds[-1].started_at}. {verdict}"
+    )
+    return Text.assemble((name, "bold"), f"  {words}{f': {which}' if which else ''}.")
+
+
+def why_invalid(document: ResultDocument) -> str:
+    """Return which scenarios are INVALID by which rules; empty if none is."""
+    rules: dict[str, list[str]] = {}
+    for each in document.scenarios:
+        if each.verdict.state == "INVALID":
+            rules.setdefault(each.name, []).extend(reason.rule for reason in each.verdict.reasons)
+    return ", ".join(
+        f"{printable(name)}: {' '.join(dict.fromkeys(found))}" for name, found in rules.items()
+    )
+
+
 def _differing(found: Sequence[Difference]) -> Iterator[Text]:
     if not found:
         yield Text("The spec, the model, the machine and the software are the same.")
@@ -87,14 +138,14 @@ def _differing(found: Sequence[Difference]) -> Iterator[Text]:
     for each in found:
         yield Text.assemble(
             (f"  {each.heading}  ", "dim"),
-            printable(f"{each.name}: {_short(each.before)} -> {_short(each.after)}"),
+            printable(f"{each.name}: {' -> '.join(shown_difference(each.before, each.after))}"),
         )
 
 
 def _print_pairs(comparison: Comparison, console: Console) -> None:
     for pair in comparison.pairs:
         console.print()
-        print_sentences([_title(pair)], console)
+        print_sentences([_title(pair, comparison)], console)
         rows = [(figure_texts(figure), figure.word) for figure in pair.figures]
         if console.is_terminal:
             _print_fitting(rows, console)
@@ -116,14 +167,37 @@ def regression(pair: Pair, figure: Compared, margin: float) -> str:
     )
 
 
-def _title(pair: Pair) -> Text:
+def _title(pair: Pair, comparison: Comparison) -> Text:
     verdicts = f"A {pair.before.verdict}, B {pair.after.verdict}"
     style = "" if "INVALID" not in verdicts else "red"
+    if comparison.is_paired:
+        verdicts += f", {pair.before.runs} rounds count"
     return Text.assemble((printable(step_name(pair.before)), "bold"), "  ", (verdicts, style))
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 70 else f"{text[:67]}..."
+def shown_difference(before: str, after: str) -> tuple[str, str]:
+    """Return two different values, long ones cut to where they differ."""
+    if max(len(before), len(after)) <= _LONGEST_VALUE or ABSENT in {before, after}:
+        return before, after
+    same_begin = _same(before, after)
+    same_end = _same(before[same_begin:][::-1], after[same_begin:][::-1])
+    begin, end = max(0, same_begin - _CONTEXT), max(0, same_end - _CONTEXT)
+    first, second = (_part(text, begin, len(text) - end) for text in (before, after))
+    return first, second
+
+
+def _same(first: str, second: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    pairs = zip(first, second, strict=False)
+    return next(
+        (at for at, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second))
+    )
+
+
+def _part(text: str, begin: int, end: int) -> str:
+    """Return a part of a text, with dots where something is left out."""
+    end = min(end, begin + _LONGEST_VALUE)
+    return f"{'...' if begin else ''}{text[begin:end]}{'...' if end < len(text) else ''}"
 
 
 def _print_fitting(rows: Sequence[_StyledRow], console: Console) -> None:

@@ -13,7 +13,7 @@ from rich.table import Column
 from inferometer_api.plan.reports import STAGE_PHRASES, ProgressReport
 from inferometer_cli.terminal import ProgressFormat, print_event
 from inferometer_cli.time_left import RemainingTime
-from inferometer_results.quantity import significant, time_unit
+from inferometer_results.quantity import long_duration, significant, time_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +162,8 @@ def _fitting(facts: Iterable[str], width: int) -> str:
 
 
 def _time_left(event: ProgressReport, remaining: RemainingTime) -> str:
+    if event.stage == "WaitingForServer" and event.elapsed_seconds >= _DETAIL_AFTER_SECONDS:
+        return f"gives up in {long_duration(remaining.until_given_up(event))}"
     left = remaining.at(event, time.monotonic())
     return "" if left is None else str(left)
 

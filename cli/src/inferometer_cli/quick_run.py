@@ -9,12 +9,31 @@ from urllib.parse import quote, unquote
 import yaml
 
 from inferometer_api.document import API_VERSION
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 
 _MODEL_SUFFIX = ".onnx"
 _MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
 _LONGEST_NAME = 63
+_SCENARIO = r"(?:spec\.scenarios\[\w+\]\.)"
+_OPTIONS = tuple(
+    (re.compile(rf"(?<![\w.]){field}"), option)
+    for field, option in (
+        (r"(?:spec\.)?server\.external(?:\.url)?\b", "--url"),
+        (r"(?:spec\.)?server\.readyDeadlineSeconds\b", "--wait"),
+        (r"(?:spec\.)?model\.name\b", "--model"),
+        (rf"{_SCENARIO}?(?:server\.)?targetQps\b", "--qps"),
+        (rf"{_SCENARIO}?(?:(?:server|findPeak)\.)?latencyBoundMicroseconds\b", "--p99"),
+        (rf"{_SCENARIO}?concurrency\.clients\b(?:\[\d+\])?", "--clients"),
+        (r"(?:spec\.)?validity\.minDurationSeconds\b", "--seconds"),
+        (rf"{_SCENARIO}?(?:findPeak\.)?probe\.maxSeconds\b", "--seconds"),
+    )
+)
+"""The fields that an option sets, as messages name them."""
+_FIELD = re.compile(r"(?<![\w.])(?:spec\.)?((?:load|model|server|telemetry|validity)(?:\.\w+)+)")
+_LINE = re.compile(r"(?<=\n  )line \d+: ")
+"""The line of a problem in YAML that the user never saw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +54,25 @@ class QuickOptions:
             each is not None
             for each in (self.url, self.model, self.qps, self.p99, self.clients, self.seconds)
         )
+
+
+def in_flags(text: str) -> str:
+    """Return a message about a run without a file with its options in place of the fields."""
+    text = _LINE.sub("", text)
+    for field, option in _OPTIONS:
+        text = field.sub(option, text)
+    return text
+
+
+def field_hint(text: str) -> str:
+    """Return how to set a field that a message names and no option sets; empty if it names none."""
+    found = _FIELD.search(in_flags(text))
+    if found is None:
+        return ""
+    return (
+        f"To set a field such as {found[1]}, add --set spec.{found[1]}=VALUE, or write a run file "
+        "with --print-yaml."
+    )
 
 
 def is_model(target: str) -> bool:
@@ -61,6 +99,26 @@ def compose_run(target: str | None, options: QuickOptions) -> str:
         "spec": {key: value for key, value in spec.items() if value},
     }
     return yaml.safe_dump(run, sort_keys=False, allow_unicode=True)
+
+
+def run_yaml(run: BenchmarkRun) -> str:
+    """Return a run as the YAML of a run file, without its defaults."""
+    fields = run.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+    return yaml.safe_dump(_with_whole_rates(fields), sort_keys=False, allow_unicode=True)
+
+
+def _with_whole_rates(value: Any) -> Any:
+    """Return fields in which rates without decimals are numbers, as people write them."""
+    if isinstance(value, list):
+        return [_with_whole_rates(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: int(each)
+        if name.endswith("Qps") and isinstance(each, str) and each.isdecimal()
+        else _with_whole_rates(each)
+        for name, each in value.items()
+    }
 
 
 def _external(options: QuickOptions) -> dict[str, Any]:

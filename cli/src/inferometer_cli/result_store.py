@@ -11,6 +11,7 @@ import typer
 
 from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.terminal import print_error
 
 if TYPE_CHECKING:
     from inferometer_results.store.index_rows import Entry
@@ -26,6 +27,13 @@ DatabaseOption = Annotated[
         "[default: $XDG_DATA_HOME/inferometer/results.db]",
         show_default=False,
         show_envvar=True,
+    ),
+]
+SaveOption = Annotated[
+    bool,
+    typer.Option(
+        "--save/--no-save",
+        help="Keep the result in this machine's database too (`inferometer results`).",
     ),
 ]
 WhereOption = Annotated[
@@ -63,6 +71,15 @@ def keep(result: Path) -> str:
     with opened(None) as store:
         origin = Origin("run", format_time(datetime.now(tz=UTC)))
         return store.add(result.read_bytes(), origin, source=str(result)).id
+
+
+def try_to_keep(result: Path) -> str:
+    """Keep a result; return its ID. Without it the run is complete all the same: "", with why."""
+    try:
+        return keep(result)
+    except (FailedError, OSError) as error:
+        print_error(f"The result is not in the database. {error}")
+        return ""
 
 
 def entry(action: str, text: str) -> "Entry":

@@ -74,6 +74,10 @@ class RemainingTime:
         is_bound = any(self._is_search[each] for each in (*waiting, index))
         return TimeLeft(seconds, is_bound)
 
+    def until_given_up(self, report: ProgressReport) -> float:
+        """Return how long a server that is not ready is still waited for, in seconds."""
+        return self._spec.server.ready_deadline_seconds * (1 - report.fraction)
+
     def _whole(self, index: int) -> float:
         planned = self._planned[index]
         return planned.most_seconds if self._is_search[index] else planned.least_seconds

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.results.result import Outcome, ResultDocument, ScenarioResult, Verdict
+from inferometer_api.results.result import Finding, Outcome, ResultDocument, ScenarioResult, Verdict
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.local import measurement
@@ -42,7 +42,10 @@ class Machine:
         threads = run.spec.server.threads or 1
         self.measured.append(threads)
         load = Load(service_milliseconds=20.0 * threads + number % 3 / 100, seed=number)
-        verdict = Verdict(state="INVALID" if number in self.invalid else "VALID")
+        verdict = Verdict(state="VALID")
+        if number in self.invalid:
+            busy = Finding(rule="BusyMachine", message="It was busy.", figure="1", limit="0")
+            verdict = Verdict(state="INVALID", reasons=[busy])
         scenario = ScenarioResult(
             name="latency", kind="singleStream", seed=42, steps=[a_step(load)], verdict=verdict
         )
@@ -58,9 +61,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.fixture
-def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Return what runs a command line in this process."""
+def inferometer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    """Return what runs a command line in this process, with a database of its own."""
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("INFEROMETER_DATABASE", str(tmp_path / "results.db"))
     return Command(monkeypatch, capsys)
 
 
@@ -82,6 +88,8 @@ def test_the_variants_take_turns(inferometer: Command, words: list[str], machine
     assert "server.threads: 1 -> 2" in ended.stdout
     assert "FAIL: B is more than 3 % worse than A." in ended.stdout
     assert "round 4/4, A, about 0 min left" in ended.stderr
+    assert "round 4/4, A: VALID" in ended.stderr
+    assert "latency  A VALID, B VALID, 4 rounds count" in ended.stdout
 
 
 def test_variants_without_a_common_scenario_are_refused_before_anything_is_measured(
@@ -119,6 +127,29 @@ def test_an_interrupted_series_goes_on_where_it_ended(
     assert len(machine.measured) == 2 * _ROUNDS
 
 
+@pytest.mark.parametrize(("rounds", "limit"), [("2", "3 is the least"), ("201", "200 is the most")])
+def test_too_few_and_too_many_rounds_are_refused_with_the_reason(
+    inferometer: Command, words: list[str], machine: Machine, rounds: str, limit: str
+) -> None:
+    """The sentence names the option, the limit, and why."""
+    ended = inferometer(*words, "--rounds", rounds)
+    assert ended.code == ExitCode.REFUSED
+    assert f"--rounds is {rounds}, and {limit}" in ended.stderr
+    assert machine.measured == []
+
+
+def test_every_run_is_in_the_database_unless_the_user_declines(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """`results list` shows the runs of both variants."""
+    inferometer(*words, "--no-save")
+    assert "No results." in inferometer("results", "list").stderr
+    words[words.index("--output") + 1] += "-again"
+    inferometer(*words)
+    listed = inferometer("results", "list").stdout.splitlines()
+    assert len(listed) == 1 + len(machine.measured) // 2
+
+
 def test_results_of_another_variant_are_refused(
     inferometer: Command, words: list[str], machine: Machine
 ) -> None:
@@ -135,7 +166,13 @@ def test_a_round_with_an_invalid_run_does_not_count(
 ) -> None:
     """Three rounds are left, which are judged; with two, the comparison is INVALID."""
     machine.invalid = {2}
-    assert inferometer(*words).code == ExitCode.VALID
+    ended = inferometer(*words)
+    assert ended.code == ExitCode.VALID
+    why = "(latency: BusyMachine)"
+    assert f"round 2/4, B: INVALID {why}; the round does not count" in ended.stderr
+    assert "/*-B: mnist, 4 rounds, measured " in ended.stdout
+    assert f"INVALID in 1 of 4 rounds: 2 {why}." in ended.stdout
+    assert "latency  A VALID, B VALID, 3 rounds count" in ended.stdout
     machine.measured.clear()
     machine.invalid = {2, 4}
     words[words.index("--output") + 1] += "-again"

@@ -255,9 +255,10 @@ def test_a_valid_file_is_accepted(inferometer: Command, tmp_path: Path) -> None:
     after = "with warm-up, 2 repeats and 1 restart of the server, after the server's start"
     assert completed.stdout.splitlines() == [
         f"{path} is a valid BenchmarkRun: test, scenarios s0 (singleStream), s1 (batch)",
-        f"planned duration: 1 min 42 s to 2 min 26 s {after}",
-        "  s0  2 times 25 s to 36 s",
-        "  s1  2 times 25 s to 36 s",
+        f"planned duration: 1 min 42 s to 2 min 22 s {after}",
+        "  4 s more if energy can be measured: the idle power",
+        "  s0  2 times 25 s to 35 s",
+        "  s1  2 times 25 s to 35 s",
         "spec.activeDeadlineSeconds ends the run after 1 min 40 s",
     ]
     assert completed.code == 0
@@ -491,3 +492,16 @@ def test_a_missing_runtime_is_reported(
     )
     sets = [word for each in external for word in ("--set", f"spec.{each}")]
     assert inferometer("validate", str(path), *sets).code == 0
+
+
+def test_a_rule_is_explained_offline(inferometer: Command) -> None:
+    """`explain` prints limit, advice and definition, in any case; without a rule it lists all."""
+    listed = inferometer("explain").stdout.splitlines()
+    assert listed[0].split() == ["BusyMachine", "INVALID"]
+    shown = inferometer("explain", "busymachine").stdout
+    assert shown.startswith("BusyMachine: INVALID\nLimit: if the load generator is late")
+    assert "\n1. Stop them: builds, tests, browsers" in shown
+    assert "* Why: Server and load generator wait while others run" in shown
+    misspelt = inferometer("explain", "BusyMachin")
+    assert misspelt.code == 2
+    assert "There is no rule BusyMachin. Did you mean BusyMachine?" in misspelt.stderr

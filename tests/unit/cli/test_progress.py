@@ -58,6 +58,20 @@ def test_progress_is_plain_lines(wanted: ProgressFormat, terminal: bool, term: s
     ]
 
 
+def test_a_server_that_is_not_ready_is_waited_for_with_the_time_left() -> None:
+    """The line says why it is not ready, and when the run gives up (readyDeadlineSeconds)."""
+    waiting = ProgressReport(
+        stage="WaitingForServer", fraction=0.1, elapsed_seconds=30, detail="Connection refused"
+    )
+    console = Console(file=io.StringIO(), width=80)
+    run = BenchmarkRun.model_validate(a_run(server={"readyDeadlineSeconds": 300}))
+    with show_progress(console, RemainingTime(run), "plain") as watch:
+        watch(waiting)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    assert file.getvalue().rstrip().endswith("Connection refused, gives up in 4 min 30 s")
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
 def test_the_moving_line_cuts_no_figure(width: int) -> None:
     """On a terminal, a figure that does not fit the line is left out; the time left comes first."""

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from inferometer_cli.exits import ExitCode, RefusedError
-from inferometer_cli.quick_run import QuickOptions, compose_run
+from inferometer_cli.quick_run import QuickOptions, compose_run, field_hint, in_flags
 from inferometer_cli.run_file import parse_run_text
 from support.command import Command
 
@@ -115,7 +115,9 @@ def test_the_run_that_is_meant_can_be_printed_and_read_again(
     words = ("run", _ZOO, "--qps", "5", "--print-yaml", "--set", "spec.server.threads=2")
     printed = inferometer(*words)
     assert printed.code == ExitCode.VALID
-    assert yaml.safe_load(printed.stdout)["spec"]["server"] == {"threads": 2}
+    spec = yaml.safe_load(printed.stdout)["spec"]
+    assert spec["server"] == {"threads": 2}
+    assert spec["scenarios"][0]["server"] == {"targetQps": 5}
     monkeypatch.setattr(sys, "stdin", io.StringIO(printed.stdout))
     assert inferometer("run", "-", "--print-yaml").stdout == printed.stdout
     assert list(tmp_path.iterdir()) == []
@@ -129,6 +131,38 @@ def test_options_beside_a_run_file_are_refused(inferometer: Command, tmp_path: P
     assert refused.code == ExitCode.REFUSED
     assert "with --set" in refused.stderr
     assert "--url needs" not in refused.stderr
-    mistaken = inferometer("run", "--qps", "-5", _ZOO)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--qps", "-5"), "\n  --qps: "),
+        (("--clients", "1,0"), "\n  --clients: "),
+        (("--qps", "5", "--p99", "0us"), "\n  --p99: "),
+        (("--url", "ftp://h:1", "--model", "m"), "\n  --url: "),
+        (("--url", "http://h:1", "--model", "m", "--qps", "0"), "\n  --qps: "),
+    ],
+)
+def test_mistakes_are_named_by_their_options(
+    inferometer: Command, words: tuple[str, ...], message: str
+) -> None:
+    """A user who wrote no YAML reads no path and no line of it."""
+    target = () if "--url" in words else (_ZOO,)
+    mistaken = inferometer("run", *words, *target)
     assert mistaken.code == ExitCode.REFUSED
     assert "The command line is not a valid BenchmarkRun" in mistaken.stderr
+    assert message in mistaken.stderr
+    assert "spec." not in mistaken.stderr
+
+
+def test_messages_about_a_run_without_a_file_name_options() -> None:
+    """Fields without an option are set with --set, and the hint shows how."""
+    late = "The server was not ready within 9 s (server.readyDeadlineSeconds): it answered 503."
+    assert in_flags(late) == "The server was not ready within 9 s (--wait): it answered 503."
+    assert in_flags("Name an inference server in spec.server.external, with") == (
+        "Name an inference server in --url, with"
+    )
+    assert field_hint(late) == ""
+    denied = "The server at h:1 denies access: 401. Set load.headersFile to headers."
+    assert "such as load.headersFile, add --set spec.load.headersFile=VALUE" in field_hint(denied)
+    assert field_hint("Set validity.repeats to 3 or more.").count("validity.repeats") == 2

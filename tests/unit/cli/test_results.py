@@ -110,7 +110,12 @@ def test_figures_are_exported_for_other_programs(
     file = tmp_path / "figures.parquet"
     assert inferometer("results", "export", "--format", "parquet").code == 2
     assert inferometer("results", "export", "--format", "parquet", "-o", str(file)).code == 0
-    assert pyarrow.parquet.read_table(file).num_rows == 4
+    table = pyarrow.parquet.read_table(file)
+    assert table.num_rows == 4
+    assert {str(table.schema.field(name).type) for name in ("clients", "p99_nanoseconds")} == {
+        "int64"
+    }
+    assert "null" not in {str(field.type) for field in table.schema}
 
 
 def test_a_whole_store_moves_to_another_machine(

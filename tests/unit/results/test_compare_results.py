@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from inferometer_api.results.result import Energy, ResultDocument, ScenarioResult, Step, Verdict
 from inferometer_api.status.run_status import Attribution
 from inferometer_cli.cluster.options import ClusterOptions
+from inferometer_cli.comparison_table import shown_difference
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.result_file import is_file
 from inferometer_results.compare.comparison import compare
@@ -555,3 +556,23 @@ def test_a_missing_energy_is_explained(inferometer: Command, tmp_path: Path) -> 
     )
     shown = inferometer("compare", *paths).stdout
     assert shown.count("Energy is unavailable in A: this machine has no readable RAPL") == 1
+
+
+def test_long_values_are_cut_to_where_they_differ(inferometer: Command, tmp_path: Path) -> None:
+    """Of notes, each sentence that only one result has is shown in whole."""
+    begin, end = "the same begin " * 8, " the same end" * 8
+    first, second = shown_difference(f"{begin}one{end}", f"{begin}another{end}")
+    assert first.startswith("...")
+    assert "one" in first
+    assert "another" in second
+    assert max(len(first), len(second)) <= 80
+    environment = an_environment()
+    note = "The server shares its only core with the load generator, which takes it at each reply."
+    noted = environment.model_copy(update={"notes": [*environment.notes, note]})
+    paths = [
+        write_result(tmp_path, name, with_service(20.0, environment=each))
+        for name, each in (("a", environment), ("b", noted))
+    ]
+    shown = inferometer("compare", *paths).stdout
+    assert f"Notes  note: none -> {note}" in shown
+    assert environment.notes[0] not in shown

@@ -11,6 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from inferometer_api.results.result import ErrorExample, ResultDocument, nanoseconds_at
 from inferometer_results.export import FORMATS
+from inferometer_results.store.transfer import as_csv
 from support.results import (
     a_metered_result,
     a_refused_result,
@@ -52,6 +53,18 @@ def test_csv_has_a_row_for_each_step_with_exact_figures() -> None:
         assert int(row["p999Nanoseconds"]) == nanoseconds_at(step.latency, 99.9)
         assert int(row["microjoulesPerInference"]) == step.energy.microjoules_per_inference
     assert (found[1]["verdict"], found[1]["reasons"]) == ("INVALID", "LatencyBound ErrorRate")
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t"])
+def test_no_cell_of_a_csv_is_a_formula(begin: str) -> None:
+    """A spreadsheet would run one that a name or a message of others begins."""
+    document = a_result()
+    first = document.scenarios[0].model_copy(update={"name": f"{begin}HYPERLINK(1)"})
+    (row, *_) = rows(document.model_copy(update={"scenarios": [first]}))
+    assert row["scenario"] == f"'{begin}HYPERLINK(1)"
+    assert float(row["achievedQps"]) == document.scenarios[0].steps[0].achieved_qps
+    (kept,) = csv.DictReader(io.StringIO(as_csv([{"name": f"{begin}1+1", "change": -0.5}])))
+    assert kept == {"name": f"'{begin}1+1", "change": "-0.5"}
 
 
 def test_csv_has_the_same_columns_whatever_was_measured() -> None:

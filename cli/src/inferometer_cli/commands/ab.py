@@ -13,6 +13,7 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.commands.compare import InconclusiveOption, end_by_gate, fraction
 from inferometer_cli.exits import RefusedError, StopRequest, deferred_signals, exit_code_of
+from inferometer_cli.result_store import SaveOption
 from inferometer_cli.run_file import SetOption, read_run_file
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
@@ -36,10 +37,8 @@ RoundsOption = Annotated[
     typer.Option(
         "--rounds",
         "-n",
-        min=_FEWEST_ROUNDS,
-        max=_MOST_ROUNDS,
-        help="How many times to measure each variant. 12 rounds show a change of 10 % if runs of "
-        "one variant scatter by 3 %.",
+        help=f"How many times to measure each variant, {_FEWEST_ROUNDS} to {_MOST_ROUNDS}. 12 "
+        "rounds show a change of 10 % if runs of one variant scatter by 3 %.",
     ),
 ]
 _MarginOption = Annotated[
@@ -84,6 +83,8 @@ class InterleavedSeries:
 
     runs: dict[Variant, BenchmarkRun]
     bases: dict[Variant, Path]
+    is_stored: bool = False
+    """Whether the results are kept in this machine's database too."""
     measured: dict[Variant, list[ResultDocument]] = field(
         default_factory=lambda: {"A": [], "B": []}
     )
@@ -99,6 +100,7 @@ def ab(  # noqa: PLR0913 - one argument for each option
     set_: SetOption = None,
     set_b: _SetForB = None,
     inconclusive: InconclusiveOption = "fail",
+    save: SaveOption = True,
 ) -> None:
     """Measure two variants in turn on this machine, and judge whether they differ.
 
@@ -109,6 +111,7 @@ def ab(  # noqa: PLR0913 - one argument for each option
     series = InterleavedSeries(
         {"A": read_run_file(a, set_ or []), "B": read_run_file(b, [*(set_ or []), *(set_b or [])])},
         {"A": a.parent.resolve(), "B": b.parent.resolve()},
+        is_stored=save,
     )
     now = datetime.now(tz=UTC)
     directory = output or Path("results") / f"ab-{series.runs['A'].name}-{now:%Y%m%dT%H%M%SZ}"
@@ -119,15 +122,31 @@ def ab(  # noqa: PLR0913 - one argument for each option
 def measure_rounds(series: InterleavedSeries, directory: Path, rounds: int) -> None:
     """Measure both variants in turn; end the command if a run is not complete.
 
-    Raises RefusedError if the variants have no scenario in common.
+    Raises RefusedError if there are too few or too many rounds, or if the variants have no scenario
+    in common.
     """
     from inferometer_cli.result_file import check_directory
 
+    _check_rounds(rounds)
     _check_scenarios(series)
     check_directory(directory)
     planned = list(plan_rounds(directory, rounds))
     with deferred_signals() as ending:
         _measure_all(series, planned, ending, directory)
+
+
+def _check_rounds(rounds: int) -> None:
+    """Raise RefusedError if there are too few or too many."""
+    if rounds < _FEWEST_ROUNDS:
+        raise RefusedError(
+            f"--rounds is {rounds}, and {_FEWEST_ROUNDS} is the least: with fewer, what differs "
+            "from run to run is not known, so no difference can be shown. 12 is a good start."
+        )
+    if rounds > _MOST_ROUNDS:
+        raise RefusedError(
+            f"--rounds is {rounds}, and {_MOST_ROUNDS} is the most. `inferometer noise` says how "
+            "many a difference needs here."
+        )
 
 
 def _check_scenarios(series: InterleavedSeries) -> None:
@@ -155,6 +174,7 @@ def _measure_all(
     """Measure what has no result yet; end the command if a run is not complete."""
     from inferometer_cli.local.measurement import measure
     from inferometer_cli.result_file import save_result
+    from inferometer_cli.result_store import try_to_keep
 
     left = [each for each in planned if not _has_result(series, each)]
     if len(left) < len(planned):
@@ -170,7 +190,10 @@ def _measure_all(
                 f"command with --output {directory}"
             )
             raise typer.Exit(exit_code_of(document))
-        save_result(document, each.directory)
+        result, _ = save_result(document, each.directory)
+        if series.is_stored:
+            try_to_keep(result)
+        _announce_verdict(each, planned[-1].round, document)
     for each in planned:
         series.measured[each.variant].append(_saved(each))
 
@@ -178,6 +201,14 @@ def _measure_all(
 def _announce(each: _Measurement, rounds: int, done: int, count: int, spent: float) -> None:
     left = f", about {spent / done * (count - done) / 60:.0f} min left" if done else ""
     print_message(f"round {each.round}/{rounds}, {each.variant}{left}")
+
+
+def _announce_verdict(each: _Measurement, rounds: int, document: ResultDocument) -> None:
+    from inferometer_cli.comparison_table import why_invalid
+
+    why = why_invalid(document)
+    verdict = f"INVALID ({why}); the round does not count" if why else "VALID"
+    print_message(f"round {each.round}/{rounds}, {each.variant}: {verdict}")
 
 
 def _has_result(series: InterleavedSeries, each: _Measurement) -> bool:
@@ -204,7 +235,7 @@ def _saved(each: _Measurement) -> ResultDocument:
 def _show(
     series: InterleavedSeries, directory: Path, margin: float, inconclusive: Literal["pass", "fail"]
 ) -> None:
-    from inferometer_cli.comparison_table import print_comparison
+    from inferometer_cli.comparison_table import print_rounds
     from inferometer_results.compare.comparison import compare_rounds
     from inferometer_results.compare.gate import gate
 
@@ -212,9 +243,6 @@ def _show(
     comparison = compare_rounds(before, after, margin=margin, is_gate=True)
     if not comparison.pairs:
         raise RefusedError("A and B have no scenario in common, so there is nothing to compare.")
-    names = {name: f"{directory}, {name}" for name in ("A", "B")}
     with flushed_output():
-        print_comparison(
-            (names["A"], before[0]), (names["B"], after[0]), comparison, output_console()
-        )
+        print_rounds(str(directory), before, after, comparison, output_console())
     end_by_gate(gate(before[0], after[0], comparison), margin, inconclusive)

@@ -1,12 +1,14 @@
 """`inferometer run`: measures a BenchmarkRun file on this machine."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeGuard
 
 import typer
-import yaml
 
 from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.results.result import ResultDocument
@@ -18,7 +20,15 @@ from inferometer_cli.exits import (
     deferred_signals,
     exit_code_of,
 )
-from inferometer_cli.quick_run import QuickOptions, compose_run, is_model
+from inferometer_cli.quick_run import (
+    QuickOptions,
+    compose_run,
+    field_hint,
+    in_flags,
+    is_model,
+    run_yaml,
+)
+from inferometer_cli.result_store import SaveOption, try_to_keep
 from inferometer_cli.run_file import SetOption, check_run, parse_run_file, parse_run_text
 from inferometer_cli.terminal import (
     ProgressFormat,
@@ -92,6 +102,18 @@ _SecondsOption = Annotated[
         show_default=False,
     ),
 ]
+_WaitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--wait",
+        min=1,
+        max=86_400,
+        metavar="SECONDS",
+        help="Wait this long for the server to be ready. Without it, an External server that "
+        "cannot be reached is refused at once. Sets spec.server.readyDeadlineSeconds.",
+        show_default=False,
+    ),
+]
 _PrintYamlOption = Annotated[
     bool,
     typer.Option("--print-yaml", help="Print the run that is meant, and do not run it."),
@@ -152,13 +174,15 @@ _JsonOption = Annotated[
 ]
 
 
-_SaveOption = Annotated[
-    bool,
-    typer.Option(
-        "--save/--no-save",
-        help="Keep the result in this machine's database too (`inferometer results`).",
-    ),
-]
+@dataclass(frozen=True, slots=True)
+class _Showing:
+    """How a result is kept and shown."""
+
+    json: bool
+    save: bool
+    """Whether it is kept in the database too."""
+    has_file: bool
+    """Whether the run is a file, whose fields messages may name."""
 
 
 def run(  # noqa: PLR0913 - one argument for each option
@@ -172,6 +196,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     seconds: _SecondsOption = None,
     output: _OutputOption = None,
     set_: SetOption = None,
+    wait: _WaitOption = None,
     agent: _AgentOption = None,
     prometheus_targets: _TargetsOption = None,
     fleet_web: _FleetWebOption = False,
@@ -179,7 +204,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     log_requests: _LogOption = None,
     progress: _ProgressOption = "auto",
     json: _JsonOption = False,
-    save: _SaveOption = True,
+    save: SaveOption = True,
 ) -> None:
     """Start the server, drive the load, measure, judge and report, without a cluster.
 
@@ -187,16 +212,18 @@ def run(  # noqa: PLR0913 - one argument for each option
     error.
     """
     quick = QuickOptions(url, model, qps, p99, clients, seconds)
-    with message_format(progress):
-        parsed, source, base = _parse(target, quick, set_ or [])
+    with message_format(progress), _option_names(target):
+        waits = [] if wait is None else [f"spec.server.readyDeadlineSeconds={wait}"]
+        parsed, source, base = _parse(target, quick, [*waits, *(set_ or [])])
         if print_yaml:
-            print_output(_as_yaml(parsed), end="")
+            print_output(run_yaml(parsed), end="")
             return
         benchmark_run = check_run(parsed, source=source)
         options = _run_options(
             benchmark_run, agent, prometheus_targets, progress, log_requests, fleet_web=fleet_web
         )
-        raise typer.Exit(_measure(benchmark_run, base, output, options, json=json, save=save))
+        shown = _Showing(json, save, _has_file(target))
+        raise typer.Exit(_measure(benchmark_run, base, output, options, shown))
 
 
 def _measure(
@@ -204,9 +231,7 @@ def _measure(
     base: Path,
     output: Path | None,
     options: "RunOptions",
-    *,
-    json: bool,
-    save: bool,
+    showing: _Showing,
 ) -> ExitCode:
     """Measure a run, keep and show its result, and return the exit code."""
     # Reports and tables are slow to import: not before the file is known to be valid.
@@ -223,7 +248,7 @@ def _measure(
         if options.request_log is not None:
             finish_request_log(options.request_log)
         document = with_run_to_run_spread(document, directory)
-        _keep_and_show(document, directory, json=json, save=save)
+        _keep_and_show(document, directory, showing)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
         print_error("Stopped after the last measurement; the result is complete.")
         return ending.exit_code
@@ -235,7 +260,7 @@ def _parse(
 ) -> tuple[BenchmarkRun, str, Path]:
     """Return the run that is meant, its name for messages, and the base of its paths."""
     here = Path.cwd()
-    if target is None or is_model(target):
+    if not _has_file(target):
         text = compose_run(target, quick)
         return parse_run_text(text, source=_COMMAND_LINE, settings=settings), _COMMAND_LINE, here
     if quick.is_given:
@@ -254,9 +279,19 @@ def _parse(
     return parse_run_file(file, settings), target, file.parent.resolve()
 
 
-def _as_yaml(run: BenchmarkRun) -> str:
-    fields = run.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
-    return yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
+def _has_file(target: str | None) -> TypeGuard[str]:
+    return target is not None and not is_model(target)
+
+
+@contextmanager
+def _option_names(target: str | None) -> Iterator[None]:
+    """Name options instead of fields in the errors of a run without a file."""
+    try:
+        yield
+    except (RefusedError, FailedError) as error:
+        if _has_file(target):
+            raise
+        raise type(error)(in_flags(str(error))) from error
 
 
 def _run_options(
@@ -279,35 +314,39 @@ def _run_options(
     return RunOptions(PrometheusTargets(targets, labels), agent, fleet_web, progress, log_requests)
 
 
-def _keep_and_show(document: ResultDocument, directory: Path, *, json: bool, save: bool) -> None:
+def _keep_and_show(document: ResultDocument, directory: Path, showing: _Showing) -> None:
     from inferometer_cli.result_file import save_result
     from inferometer_cli.result_table import print_table
 
+    shown, hint = (document, "") if showing.has_file else _without_fields(document)
     try:
         paths = save_result(document, directory) if document.scenarios else None
     finally:
-        if json:
+        if showing.json:
             print_output(document.model_dump_json(indent=2, exclude_none=True))
         elif document.scenarios:
             with flushed_output():
-                print_table(document, output_console())
+                print_table(shown, output_console())
         # The table says it too; do not print it twice on a terminal.
-        is_read = document.scenarios and not json and sys.stdout.isatty()
+        is_read = document.scenarios and not showing.json and sys.stdout.isatty()
         if document.outcome.state != "Complete" and not is_read:
-            print_error(document.outcome.message)
+            print_error(shown.outcome.message)
     if paths is not None:
-        stored = _store(paths[0]) if save else ""
+        stored = try_to_keep(paths[0]) if showing.save else ""
         print_paths(result=paths[0], report=paths[1], stored=stored)
     elif document.outcome.state not in {"Complete", "Refused"}:
         print_message("Nothing was measured, so no result was written.")
+    if hint:
+        print_message(hint)
 
 
-def _store(result: Path) -> str:
-    """Keep a result in the database; return its ID. Without it the run is complete all the same."""
-    from inferometer_cli.result_store import keep
-
-    try:
-        return keep(result)
-    except (FailedError, OSError) as error:
-        print_error(f"The result is not in the database. {error}")
-        return ""
+def _without_fields(document: ResultDocument) -> tuple[ResultDocument, str]:
+    """Return a result whose outcome names options instead of fields, and how to set fields."""
+    verdicts = [each.verdict for each in document.scenarios]
+    messages = [
+        document.outcome.message,
+        *(found.message for each in verdicts for found in (*each.reasons, *each.cautions)),
+    ]
+    outcome = document.outcome.model_copy(update={"message": in_flags(document.outcome.message)})
+    hint = next(filter(None, map(field_hint, messages)), "")
+    return document.model_copy(update={"outcome": outcome}), hint

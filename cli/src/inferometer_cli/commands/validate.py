@@ -65,11 +65,14 @@ def _planned_lines(run: BenchmarkRun) -> Iterator[str]:
         of_server = "1 restart" if restarts == 1 else f"{restarts} restarts"
         included = f"warm-up, {repeats} repeats and {of_server} of the server"
     yield f"planned duration: {_span(whole)} with {included}, after the server's start"
+    idle = repeats * sum(each.idle_seconds for each in planned)
+    if idle:
+        yield f"  {long_duration(idle)} more if energy can be measured: the idle power"
     width = max(len(scenario.name) for scenario in spec.scenarios)
     for scenario, each in zip(spec.scenarios, planned, strict=True):
         times = f"{repeats} times " if repeats > 1 else ""
         yield f"  {scenario.name:<{width}}  {times}{_span(each)}"
-    if whole.most_seconds > spec.active_deadline_seconds:
+    if whole.most_seconds + idle > spec.active_deadline_seconds:
         deadline = long_duration(spec.active_deadline_seconds)
         yield f"spec.activeDeadlineSeconds ends the run after {deadline}"
 

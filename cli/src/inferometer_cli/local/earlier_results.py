@@ -24,7 +24,9 @@ def with_run_to_run_spread(document: ResultDocument, directory: Path) -> ResultD
     if document.outcome.state != "Complete" or document.environment is None or not is_single:
         return document
     earlier = list(_earlier(document, directory))
-    return name_spread(document, earlier, f"in {directory.parent}") if earlier else document
+    folder = directory.parent
+    where = "the current directory" if folder == Path() else str(folder)
+    return name_spread(document, earlier, f"in {where}") if earlier else document
 
 
 def _earlier(document: ResultDocument, directory: Path) -> Iterator[ResultDocument]:

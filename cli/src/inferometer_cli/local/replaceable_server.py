@@ -12,6 +12,7 @@ from inferometer_cli.exits import FailedError
 from inferometer_cli.local.server import (
     FetchedModel,
     TargetServer,
+    check_listener,
     fetch_model,
     start_server,
     wait_for_deadline,
@@ -55,6 +56,7 @@ class ReplaceableServer:
         """
         external = run.spec.server.external
         if external is not None:
+            await check_listener(run)
             return cls(run, TargetServer(url=external.url or ""))
         model = await fetch_model(run, base, file, stack, watch)
         watch("starting the server")

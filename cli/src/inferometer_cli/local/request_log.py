@@ -7,6 +7,8 @@ from inferometer_cli.result_file import check_directory
 from inferometer_cli.terminal import print_error
 
 _PARQUET = ".parquet"
+_TEXTS = frozenset({"scenario", "step", "status"})
+"""The columns that are not whole numbers."""
 _NO_PARQUET = "Parquet needs pyarrow: install inferometer[parquet], or log to a .csv file."
 
 
@@ -39,7 +41,13 @@ def finish_request_log(path: Path) -> None:
             print_error(f"The log of requests is incomplete: {partial}.")
         return
     if path.suffix == _PARQUET:
+        import pyarrow as pa
         from pyarrow import csv, parquet
 
-        parquet.write_table(csv.read_csv(written), path)
+        from inferometer_loadgen.record.request_log import HEADER
+
+        # An empty column would have the type null.
+        types = {name: pa.string() if name in _TEXTS else pa.int64() for name in HEADER.split(",")}
+        options = csv.ConvertOptions(column_types=types)
+        parquet.write_table(csv.read_csv(written, convert_options=options), path)
         written.unlink()

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from inferometer_api.plan.cluster_objects import DEFAULT_PORTS
 from inferometer_api.plan.launch import fetch_command, server_containers
 from inferometer_api.results.result import Outcome
 from inferometer_api.runtimes.descriptor import LOOPBACK, Listen, ServerLaunch, ServerStart
@@ -28,6 +30,7 @@ _REFUSED, _FAILED = "refused: ", "failed: "
 _GRACE_SECONDS = 1.0
 """How long a child may take to stop after SIGTERM."""
 _POLL_SECONDS = 0.1
+_CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 5.0
 """How long a server may take to answer whether it is ready."""
 
@@ -54,6 +57,33 @@ class FetchedModel:
     sha256: str
     shapes: Mapping[str, Sequence[int]] | None
     """The shapes that requests will have, by input; None: those of random inputs."""
+
+
+async def check_listener(run: BenchmarkRun) -> None:
+    """Raise RefusedError if nothing listens at the URL of the External server.
+
+    A run that sets its own readyDeadlineSeconds waits so long for a server that is starting.
+    """
+    server = run.spec.server
+    if server.external is None or "ready_deadline_seconds" in server.model_fields_set:
+        return
+    url = server.external.url or ""
+    parts = urlsplit(url)
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            port = parts.port or DEFAULT_PORTS[parts.scheme]
+            _, writer = await asyncio.open_connection(parts.hostname, port)
+    except TimeoutError:
+        return  # a firewall or a slow network: the load generator reports it while it waits
+    except OSError as error:
+        # Slow to import, and rarely needed.
+        from inferometer_loadgen.wire.contract import connection_error_text
+
+        raise RefusedError(
+            f"No server can be reached at {url}: {connection_error_text(error)}. Check host and "
+            "port, and that the server runs. To wait for one that is starting, add --wait SECONDS."
+        ) from error
+    writer.transport.abort()
 
 
 async def fetch_model(

@@ -6,7 +6,8 @@ Names and units are those of the result document: `p99Nanoseconds`, `achievedQps
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from inferometer_api.results.result import (
     ResultDocument,
@@ -21,19 +22,33 @@ from inferometer_results.wording.search import steps_shown
 
 Value = str | int | float | None
 Row = dict[str, Value]
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""Spreadsheets take a cell that begins so for a formula."""
 
 _NOTHING = ScenarioResult(name="", kind="", seed=0, steps=[], verdict=Verdict(state="INVALID"))
 """Gives a run that measured nothing the same header as any other."""
 
 
 def csv_rows(document: ResultDocument) -> str:
-    """Return a CSV with a header; an unknown figure is an empty cell."""
+    """Return a CSV with a header; an unknown figure is an empty cell, and no cell a formula."""
     written = io.StringIO()
     names = [*_of_run(document), *_of_scenario(_NOTHING), *_figures(None), *_of_peak(_NOTHING)]
     writer = csv.DictWriter(written, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_rows(document))
+    writer.writerows(map(without_formulas, _rows(document)))
     return written.getvalue()
+
+
+def without_formulas(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of CSV in which no text is a formula to a spreadsheet that opens it.
+
+    Names, messages and labels come from others. An apostrophe before such a text is what
+    spreadsheets write themselves.
+    """
+    return {
+        name: f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
+        for name, value in row.items()
+    }
 
 
 def json_rows(document: ResultDocument) -> str:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from inferometer_api.results.reading import UnreadableResultError
+from inferometer_results.export.rows import without_formulas
 from inferometer_results.store.database import StoreError
 from inferometer_results.store.index_rows import Entry, Origin
 from inferometer_results.store.scenario_rows import tags
 from inferometer_results.store.store import Store
+from inferometer_results.store.tables import MEASUREMENT, RESULT
 
 ARCHIVE_SUFFIX = ".jsonl"
 
@@ -46,12 +48,15 @@ def figure_rows(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def as_csv(rows: list[dict[str, Any]]) -> str:
-    """Return rows as CSV with a heading (RFC 4180); an absent value is empty."""
+    """Return rows as CSV with a heading (RFC 4180); an absent value is empty.
+
+    No cell is a formula to a spreadsheet.
+    """
     written = io.StringIO()
     if rows:
         writer = csv.DictWriter(written, rows[0].keys())
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(map(without_formulas, rows))
     return written.getvalue()
 
 
@@ -68,7 +73,17 @@ def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
         raise StoreError("Parquet needs pyarrow. Install inferometer[parquet].") from error
-    parquet.write_table(pa.Table.from_pylist(rows), path)
+    table = pa.Table.from_pylist(rows)
+    # A column without any value would have the type null.
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    known = {each.name: kinds.get(each.type.python_type) for each in (*RESULT.c, *MEASUREMENT.c)}
+    columns = [
+        field.with_type(known.get(field.name) or pa.string())
+        if pa.types.is_null(field.type)
+        else field
+        for field in table.schema
+    ]
+    parquet.write_table(table.cast(pa.schema(columns)), path)
 
 
 def archive_lines(store: Store) -> Iterator[str]:

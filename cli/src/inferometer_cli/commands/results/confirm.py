@@ -225,18 +225,13 @@ def _only(run: BenchmarkRun, scenario: str) -> BenchmarkRun:
 
 def _judge(series: ab.InterleavedSeries, directory: Path, candidate: _Candidate) -> "Judgement":
     """Print the interleaved runs; return the judgement of the candidate's figure."""
-    from inferometer_cli.comparison_table import print_comparison
+    from inferometer_cli.comparison_table import print_rounds
     from inferometer_results.compare.comparison import compare_rounds
 
     before, after = series.measured["A"], series.measured["B"]
     comparison = compare_rounds(before, after)
     with flushed_output():
-        print_comparison(
-            (f"{directory}, A", before[0]),
-            (f"{directory}, B", after[0]),
-            comparison,
-            output_console(),
-        )
+        print_rounds(str(directory), before, after, comparison, output_console())
     name = candidate.trend.series.name
     judged = [
         (figure, pair.caveats)
