@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_operator.manifests.config_maps import result_config_maps
+from inferometer_operator.manifests.config_maps import result_config_map
 from inferometer_operator.manifests.fleet_service import fleet_service
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
@@ -155,7 +155,7 @@ def test_the_operators_token_creates_only_children_of_runs(stage: Stage, thief: 
     """Each field that gives more rights, and each object without a run, is refused."""
     owner = Owner("a-run", stage.namespace, UID)
     run = read(a_run(server={"replicas": 2}, load={"workers": 2}))
-    (result,) = result_config_maps([b"result"], owner)
+    result = result_config_map(b"result", owner, index=0, count=1, sha256="0" * 64)
     for kind, made, changes in (
         ("Job", server_job(run, owner, PLAIN), JOBS),
         ("Job", load_job(run, owner, PLAIN), {}),

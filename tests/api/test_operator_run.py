@@ -4,8 +4,8 @@ import base64
 import hashlib
 import json
 
+from inferometer_api.results.gzip_members import decompress
 from inferometer_api.results.result import ResultDocument
-from inferometer_api.results.result_transport import decompress, join_parts
 from support.cluster.audit import requests
 from support.stage import SHORT, Stage
 
@@ -66,7 +66,7 @@ def _check_result(stage: Stage, status: dict[str, object], sent: ResultDocument)
     parts = [
         base64.b64decode(each["binaryData"]["result.json.gz"]) for each in maps if each is not None
     ]
-    text = decompress(join_parts(parts))
+    text = decompress(b"".join(parts))
     assert hashlib.sha256(text).hexdigest() == stored["sha256"]
     document = ResultDocument.model_validate_json(text)
     assert document.scenarios == sent.scenarios

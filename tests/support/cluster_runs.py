@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import RESULT, RESULT_FILE, labels, result_name
+from inferometer_api.results.gzip_members import compress
 from inferometer_api.results.result import ResultDocument
-from inferometer_api.results.result_transport import compress
 from inferometer_api.results.scenario_summary import scenario_summary
 from support.cluster.namespaces import Kubectl
 

@@ -5,7 +5,6 @@ one does: the document in the log, its summary as the termination message.
 """
 
 import contextlib
-import hashlib
 import itertools
 import os
 import socket
@@ -27,9 +26,9 @@ from inferometer_api.results.result import (
     ScenarioResult,
     Verdict,
 )
-from inferometer_api.results.result_transport import encode_for_log
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_loadgen.pod.result_delivery import encode_result
 from support.fake_pod import Pod
 from support.results import a_result
 from support.steps import Load, a_step
@@ -142,19 +141,12 @@ class FakeLoad:
             outcome=outcome,
             scenarios=[self._measured(each.name) for each in self.report.scenarios],
         )
-        text = document.model_dump_json(exclude_none=True).encode()
-        self.pod.log("stage=Measuring", *change(encode_for_log(text)))
-        report = self.report.model_copy(
-            update={
-                "progress": None,
-                "outcome": outcome,
-                "document_sha256": hashlib.sha256(text).hexdigest(),
-                "document_bytes": len(text),
-            }
-        )
+        report = self.report.model_copy(update={"progress": None, "outcome": outcome})
+        encoded = encode_result(document, report)
+        self.pod.log("stage=Measuring", *change(list(encoded.lines)))
         self.close()
         code = (0 if state == "Complete" else 1) if code is None else code
-        self.pod.end(code, message=report_within(report).decode())
+        self.pod.end(code, message=report_within(encoded.report).decode())
         return document
 
     def end_as_asked(self) -> None:

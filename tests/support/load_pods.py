@@ -16,6 +16,7 @@ from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.results.result_transport import decode_log
 from support.load_runs import COMMAND
+from support.result_logs import document_bytes
 
 TOKEN = "a token that cannot be guessed"  # noqa: S105 - of a test
 RUN_ID = "6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10"
@@ -88,7 +89,8 @@ class LoadPod:
             self.reader.join()
         document = None
         if lines:
-            document = ResultDocument.model_validate_json(decode_log([*self.log, *lines]))
+            written = document_bytes(decode_log([*self.log, *lines]))
+            document = ResultDocument.model_validate_json(written)
         message = self.termination_log.read_bytes()
         assert len(message) <= 4096
         return Handed(code, document, LoadReport.model_validate_json(message), list(self.log))

@@ -55,6 +55,7 @@ from support.cluster_objects import (
     with_exporter,
 )
 from support.pretend_api import PretendApi
+from support.result_logs import downloaded
 from support.results import a_result
 
 SETTINGS = Settings(
@@ -357,7 +358,7 @@ class PretendCluster(PretendApi):
             return self.document
         if self.document is None:
             return DownloadedResult(None, "The log holds no result document.")
-        return DownloadedResult(self.document)
+        return downloaded(self.document)
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import contextlib
 import string
 import tracemalloc
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -12,22 +12,30 @@ from hypothesis import strategies as st
 
 from inferometer_api.plan.load_report import LoadReport, report_within
 from inferometer_api.plan.reports import ProgressReport
-from inferometer_api.results.result import Finding, Outcome, ScenarioResult, Verdict
-from inferometer_api.results.result_transport import (
+from inferometer_api.results.gzip_members import (
     DOCUMENT_BYTES,
+    IncompleteError,
+    compress,
+    decompress,
+)
+from inferometer_api.results.result import (
+    Finding,
+    Outcome,
+    ResultDocument,
+    ScenarioResult,
+    Verdict,
+)
+from inferometer_api.results.result_transport import (
+    HEAD_BYTES,
     LINE_BYTES,
     LOG_BYTES,
-    PART_BYTES,
-    IncompleteError,
+    REPORT_BYTES,
     LogDecoder,
     TooLargeError,
-    check_values,
-    compress,
     decode_log,
-    decompress,
     encode_for_log,
-    join_parts,
-    split_parts,
+    join_document,
+    split_document,
 )
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.results.search import Peak
@@ -44,37 +52,76 @@ FOREIGN = st.text(alphabet=string.printable, max_size=60).filter(
 )
 
 
+def encode(body: bytes, *, limit_bytes: int = LOG_BYTES) -> list[str]:
+    """Return a log's lines of a result with a small report and head."""
+    return encode_for_log(b"{}", b'{"kind":1}', body, limit_bytes=limit_bytes)
+
+
+def decode(lines: Iterable[str]) -> bytes:
+    """Return the body of the result in a log's lines."""
+    found = decode_log(lines)
+    assert (found.report, found.head) == (b"{}", b'{"kind":1}')
+    return bytes(decompress(found.body_gz))
+
+
 @given(st.binary(max_size=20_000), st.lists(st.tuples(st.integers(0, 20), FOREIGN), max_size=5))
 def test_a_decoded_log_equals_the_encoded_document(
     document: bytes, foreign: list[tuple[int, str]]
 ) -> None:
     """A document comes back from a log, whatever other lines stand between its own."""
-    lines = encode_for_log(document)
+    lines = encode(document)
     for at, line in foreign:
         lines.insert(at, line)
-    assert decode_log(lines) == document
-    assert decode_log(f"{line}\r\n" for line in lines) == document
+    assert decode(lines) == document
+    assert decode(f"{line}\r\n" for line in lines) == document
 
 
 @given(st.binary(max_size=20_000), st.integers(1, 9_000))
 def test_a_log_may_arrive_in_pieces_of_any_size(document: bytes, size: int) -> None:
     """Lines and marks that are cut between two pieces are put together."""
-    log = "\n".join(["noise", *encode_for_log(document), "noise"]).encode()
+    log = "\n".join(["noise", *encode(document), "noise"]).encode()
     decoder = LogDecoder()
     for at in range(0, len(log), size):
         if not decoder.feed(log[at : at + size]):
             break
-    assert decoder.finish() == document
+    assert decompress(decoder.finish().body_gz) == document
+
+
+def test_head_and_body_are_the_document() -> None:
+    """What the operator stores is the document as the load generator would write it."""
+    document = a_result()
+    head, body = split_document(document)
+    assert join_document(head, body).decode() == document.model_dump_json(exclude_none=True)
+    assert ResultDocument.model_validate_json(head).scenarios == []
 
 
 _BEGIN = f"inferometer-result begin lines=2 bytes=9 sha256={'0' * 64}\n".encode()
-_BOMB = encode_for_log(bytes(DOCUMENT_BYTES))
-_FLAT_BOMB = "\n".join(
-    [
-        f"inferometer-result begin lines=1 bytes={1 << 30} sha256={'0' * 64}",
-        f"inferometer-result 1 {b64encode(compress(bytes(1 << 22)) * 2).decode()}",
+_BOMB = encode(bytes(DOCUMENT_BYTES - 10))
+_LARGEST = encode(b64encode(generator(7, Stream.INPUTS).bytes(11 << 19)))
+
+
+_EMPTY_BLOCKS = (
+    compress(b"{}") * 2 + compress(b"")[:10] + b"\x00\x00\x00\xff\xff" * ((12 << 20) // 5)
+)
+
+
+def _log(gz: bytes) -> bytes:
+    """Return a log whose lines hold these compressed bytes."""
+    count = -(-len(gz) // 6000)
+    begin = f"inferometer-result begin lines={count} bytes={1 << 23} sha256={'0' * 64}"
+    lines = [
+        f"inferometer-result {number} {b64encode(gz[at : at + 6000]).decode()}"
+        for number, at in enumerate(range(0, len(gz), 6000), start=1)
     ]
-).encode()
+    return "\n".join(["", begin, *lines, ""]).encode()
+
+
+def _pieces(unit: bytes) -> Iterator[bytes]:
+    """Yield a log of 24 MiB as a connection would."""
+    repeated = unit * (1 + (64 << 10) // len(unit)) if len(unit) < 64 << 10 else unit
+    for _ in range(-(-(24 << 20) // len(repeated))):
+        for at in range(0, len(repeated), 64 << 10):
+            yield repeated[at : at + (64 << 10)]
 
 
 @pytest.mark.parametrize(
@@ -89,18 +136,19 @@ _FLAT_BOMB = "\n".join(
         "\n".join(_BOMB).encode(),
         _BEGIN + "\n".join(_BOMB[1:]).encode(),
         b"\ninferometer-result too-large ",
-        _FLAT_BOMB,
+        _log(compress(bytes(1 << 22)) * 2),
+        _log(_EMPTY_BLOCKS),
+        "\n".join(_LARGEST).encode(),
     ],
     ids=lambda unit: repr(unit[:24]),
 )
 def test_no_log_takes_more_memory_than_a_document(unit: bytes) -> None:
     """24 MiB of newlines, one line of 24 MiB, a bomb of gzip: at most 16 MiB are held."""
-    piece = (unit * (1 + (64 << 10) // len(unit)))[: max(64 << 10, len(unit))]
     tracemalloc.start()
     try:
         with contextlib.suppress(IncompleteError, TooLargeError):
             decoder = LogDecoder()
-            for _ in range((24 << 20) // len(piece)):
+            for piece in _pieces(unit):
                 if not decoder.feed(piece):
                     break
             decoder.finish()
@@ -112,38 +160,41 @@ def test_no_log_takes_more_memory_than_a_document(unit: bytes) -> None:
 
 def test_a_document_of_small_objects_is_not_handed_over() -> None:
     """In memory it would take far more than its size."""
-    check_values(b'[{"a":1,"b":2}]')
+    encode(b'[{"a":1,"b":2}]')
     for bomb in (b'{"a":1}' * 80_001, b"1," * 600_001):
         with pytest.raises(TooLargeError, match="objects and"):
-            check_values(bomb)
-        with pytest.raises(TooLargeError, match="objects and"):
-            encode_for_log(bomb)
+            encode(bomb)
+    for bomb in (b'{"a":1}' * 5_001, b"1," * 20_001, bytes(HEAD_BYTES + 1)):
+        with pytest.raises(TooLargeError, match="The head of the result document has"):
+            encode_for_log(b"{}", bomb, b"")
+    with pytest.raises(TooLargeError, match="The report has"):
+        encode_for_log(bytes(REPORT_BYTES + 1), b"{}", b"")
 
 
 @given(st.integers(0, 8))
 def test_a_lost_line_is_rejected(lost: int) -> None:
     """A log that lacks any one line of a document gives none, and the error says so."""
-    lines = encode_for_log(NOISE)
+    lines = encode(NOISE)
     assert len(lines) == 9
     del lines[lost]
     with pytest.raises(IncompleteError, match=r"\.$"):
-        decode_log(lines)
+        decode(lines)
 
 
 @pytest.mark.parametrize("line_count", range(9))
 def test_a_truncated_log_is_rejected(line_count: int) -> None:
     """A log that ends before the document does gives none."""
     with pytest.raises(IncompleteError, match=r"no result document|The log ends after"):
-        decode_log(encode_for_log(NOISE)[:line_count])
+        decode(encode(NOISE)[:line_count])
 
 
 def test_lines_out_of_order_are_rejected() -> None:
     """Lines that change places make no document, and neither does one that comes twice."""
-    lines = encode_for_log(NOISE)
+    lines = encode(NOISE)
     with pytest.raises(IncompleteError, match="Line 2 of the 7 lines"):
-        decode_log([*lines[:2], lines[3], lines[2], *lines[4:]])
+        decode([*lines[:2], lines[3], lines[2], *lines[4:]])
     with pytest.raises(IncompleteError, match="Line 3 of the 7 lines"):
-        decode_log([*lines[:3], lines[2], *lines[3:]])
+        decode([*lines[:3], lines[2], *lines[3:]])
 
 
 @settings(max_examples=300)
@@ -151,14 +202,14 @@ def test_lines_out_of_order_are_rejected() -> None:
 def test_a_garbled_line_is_rejected(data: st.DataObject) -> None:
     """No character that is another one makes another document of it."""
     document = data.draw(st.binary(max_size=200))
-    lines = encode_for_log(document)
+    lines = encode(document)
     row = data.draw(st.integers(0, len(lines) - 1))
     column = data.draw(st.integers(0, len(lines[row]) - 1))
     other = data.draw(st.sampled_from(sorted(set(string.printable) - {lines[row][column]})))
     lines[row] = lines[row][:column] + other + lines[row][column + 1 :]
     try:
         # Some bytes of the gzip header do not depend on the document.
-        assert decode_log(lines) == document
+        assert decode(lines) == document
     except IncompleteError:
         return
     assert row == 1
@@ -166,51 +217,48 @@ def test_a_garbled_line_is_rejected(data: st.DataObject) -> None:
 
 def test_a_document_of_another_checksum_is_refused() -> None:
     """A whole document of the same size is no substitute for the one that was announced."""
-    announced, other = (encode_for_log(bytes([each]) * 500) for each in b"ab")
+    announced, other = (encode(bytes([each]) * 500) for each in b"ab")
     assert len(announced) == len(other)
     with pytest.raises(IncompleteError, match="or another checksum"):
-        decode_log([announced[0], *other[1:-1], announced[-1]])
+        decode([announced[0], *other[1:-1], announced[-1]])
+
+
+def test_a_result_of_another_format_is_refused() -> None:
+    """A load generator of another version may write one compressed document, or four."""
+    for members, found in ((1, "has 1 parts instead of 3"), (4, "something behind its end")):
+        lines = _log(compress(b"{}") * members).decode().splitlines()
+        with pytest.raises(IncompleteError, match=found):
+            decode([*lines[1:], f"inferometer-result end sha256={'0' * 64}"])
 
 
 def test_a_second_document_replaces_one_that_was_cut() -> None:
     """Where a document begins anew, the whole one counts."""
-    assert decode_log([*encode_for_log(NOISE)[:4], *encode_for_log(b"whole")]) == b"whole"
+    assert decode([*encode(NOISE)[:4], *encode(b"whole")]) == b"whole"
 
 
 def test_lines_are_short_and_a_log_is_bounded() -> None:
     """No line is longer than 8 KiB, and what would fill a log beyond its limit is refused."""
-    lines = encode_for_log(NOISE)
+    lines = encode(NOISE)
     assert max(map(len, lines)) < LINE_BYTES
     size = sum(len(line) + 1 for line in lines)
-    assert encode_for_log(NOISE, limit_bytes=size) == lines
+    assert encode(NOISE, limit_bytes=size) == lines
     with pytest.raises(TooLargeError, match=f"{size} bytes when it is packed"):
-        encode_for_log(NOISE, limit_bytes=size - 1)
+        encode(NOISE, limit_bytes=size - 1)
 
 
 def test_a_document_that_no_reader_takes_is_refused() -> None:
     """A document is bounded unpacked as well: it cannot fill the memory of who reads it."""
-    bomb = bytes(DOCUMENT_BYTES + 1)
     with pytest.raises(TooLargeError):
-        encode_for_log(bomb)
+        encode(bytes(DOCUMENT_BYTES + 1))
+    bomb = bytes(DOCUMENT_BYTES + (64 << 10) + 1)
     with pytest.raises(IncompleteError, match="larger than"):
         decompress(compress(bomb))
     with pytest.raises(IncompleteError, match="cannot be decompressed"):
         decompress(b"no gzip")
     with pytest.raises(IncompleteError, match="cut"):
         decompress(compress(NOISE)[:-3])
-    with pytest.raises(IncompleteError, match="behind it"):
+    with pytest.raises(IncompleteError, match="cut"):
         decompress(compress(NOISE) + b"x")
-
-
-@pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1, LOG_BYTES])
-def test_parts_fit_into_config_maps(size: int) -> None:
-    """Parts have at most 900 KiB, are never none, and make the whole again."""
-    scenario = NOISE * (size // len(NOISE) + 1)
-    cut = split_parts(scenario[:size])
-    assert join_parts(cut) == scenario[:size]
-    assert all(len(part) <= PART_BYTES for part in cut)
-    assert len(cut) == max(1, -(-size // PART_BYTES))
-    assert len(cut) <= 16
 
 
 MESSAGES = st.text(max_size=40).map(lambda text: text * 90)

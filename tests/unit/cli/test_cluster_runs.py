@@ -10,7 +10,7 @@ from rich.console import Console
 from typing_extensions import override
 
 from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
-from inferometer_api.results.result_transport import IncompleteError, compress
+from inferometer_api.results.gzip_members import IncompleteError, compress
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.status.run_status import ResultReference
 from inferometer_cli.cluster import follow as following

@@ -1,5 +1,7 @@
 """A result is delivered whole, thinned, or not at all, and the report says which."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from inferometer_api.plan.load_report import LoadReport
@@ -10,24 +12,28 @@ from inferometer_api.plan.reports import (
     ScenarioReport,
 )
 from inferometer_api.results.result import NodeSample, NodeTelemetry, Outcome, ResultDocument, Step
-from inferometer_api.results.result_transport import TooLargeError, decode_log, encode_for_log
+from inferometer_api.results.result_transport import TooLargeError, decode_log
 from inferometer_loadgen.pod.report_collector import ReportCollector
 from inferometer_loadgen.pod.result_delivery import encode_result
+from support.result_logs import document_bytes, result_log
 from support.results import a_long_result, a_result, an_environment
 
 REPORT = LoadReport(outcome=Outcome(state="Complete", reason="Measured"))
 
 
 def _size(document: ResultDocument) -> int:
-    lines = encode_for_log(document.model_dump_json(exclude_none=True).encode())
-    return sum(len(line) + 1 for line in lines)
+    return sum(len(line) + 1 for line in result_log(document))
+
+
+def _document(lines: Sequence[str]) -> ResultDocument:
+    return ResultDocument.model_validate_json(document_bytes(decode_log(lines)))
 
 
 def test_a_document_that_fits_is_delivered_unchanged() -> None:
     """The decoded lines are the document, and the report has its checksum and size."""
     document = a_result()
     found = encode_result(document, REPORT)
-    written = decode_log(found.lines)
+    written = document_bytes(decode_log(found.lines))
     assert ResultDocument.model_validate_json(written) == document
     assert found.report.document_bytes == len(written)
     assert found.report.document_sha256 is not None
@@ -41,7 +47,7 @@ def test_series_are_thinned_if_a_document_is_too_large(share: float) -> None:
     document = a_long_result()
     limit = int(_size(document) * share)
     found = encode_result(document, REPORT, limit_bytes=limit)
-    thinned = ResultDocument.model_validate_json(decode_log(found.lines))
+    thinned = _document(found.lines)
     assert sum(len(line) + 1 for line in found.lines) <= limit
     (whole,), (step,) = document.scenarios[0].steps, thinned.scenarios[0].steps
     assert 0 < len(step.windows) < len(whole.windows)
@@ -62,7 +68,7 @@ def test_all_series_are_left_out_before_the_document_is() -> None:
     scenario = document.scenarios[0].model_copy(update={"steps": steps})
     limit = _size(document.model_copy(update={"scenarios": [scenario]})) + 200
     found = encode_result(document, REPORT, limit_bytes=limit)
-    thinned = ResultDocument.model_validate_json(decode_log(found.lines))
+    thinned = _document(found.lines)
     assert thinned.scenarios[0].steps[0].windows == []
     assert thinned.environment is not None
     assert "are left out" in thinned.environment.notes[-1]
@@ -91,7 +97,7 @@ def test_telemetry_is_thinned_as_well() -> None:
     scenario = scenario.model_copy(update={"steps": steps})
     document = document.model_copy(update={"scenarios": [scenario]})
     found = encode_result(document, REPORT, limit_bytes=int(_size(document) * 0.9))
-    thinned = ResultDocument.model_validate_json(decode_log(found.lines))
+    thinned = _document(found.lines)
     (thinned_node,) = thinned.scenarios[0].steps[0].telemetry
     assert thinned_node == node.model_copy(update={"samples": samples[::4]})
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
+from inferometer_api.results.gzip_members import compress, decompress
 from inferometer_api.results.result import Outcome, ResultDocument
-from inferometer_api.results.result_transport import compress, decompress, join_parts
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_operator.reconcile import result_packer
 from inferometer_operator.reconcile.observed import DownloadedResult
@@ -44,7 +44,7 @@ def document_of(cluster: PretendCluster) -> ResultDocument:
     found = [
         cluster.children[f"ConfigMap/{name}"]["binaryData"]["result.json.gz"] for name in names
     ]
-    whole = decompress(join_parts([b64decode(each) for each in found]))
+    whole = decompress(b"".join(b64decode(each) for each in found))
     assert len(whole) == cluster.status()["result"]["bytes"]
     return ResultDocument.model_validate_json(whole)
 
@@ -126,7 +126,8 @@ def test_parts_of_another_attempt_are_no_part_of_the_result() -> None:
     cluster = measuring()
     over_again = complete()
     stale = over_again.children["ConfigMap/a-run-result-0c9e8f3a-0"]
-    stale = {**stale, "binaryData": {"result.json.gz": "bm90aGluZw=="}}
+    annotations = stale["metadata"]["annotations"] | {"inferometer.dev/result-sha256": "0" * 64}
+    stale = {**stale, "metadata": stale["metadata"] | {"annotations": annotations}}
     cluster.children["ConfigMap/a-run-result-0c9e8f3a-0"] = stale
     over(cluster)
     assert "delete ConfigMap/a-run-result-0c9e8f3a-0" in cluster.writes

@@ -18,7 +18,7 @@ from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Resources
-from inferometer_operator.manifests.config_maps import plan_config_map, result_config_maps
+from inferometer_operator.manifests.config_maps import plan_config_map, result_config_map
 from inferometer_operator.manifests.load_job import load_job
 from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.manifests.server_job import server_job
@@ -50,7 +50,7 @@ def test_kubernetes_takes_every_object() -> None:
     objects = every_object()
     assert len(objects) > 10
     for version in ("1.30", "1.34"):
-        for made in (*objects, *result_config_maps([b"a"], OWNER), _a_plan_map(read(a_run()))):
+        for made in (*objects, _a_result_part(b"a"), _a_plan_map(read(a_run()))):
             kubernetes_validate.validate(made, version, strict=True)
 
 
@@ -114,7 +114,7 @@ def test_the_run_owns_its_objects() -> None:
     made = {
         "server": server_job(run, OWNER, PLAIN),
         "loadgen": load_job(run, OWNER, PLAIN),
-        "result": result_config_maps([b"a"], OWNER)[0],
+        "result": _a_result_part(b"a"),
     }
     for component, each in (*made.items(), ("loadgen", _a_plan_map(run))):
         metadata = each["metadata"]
@@ -301,7 +301,7 @@ def test_the_load_generator_finds_its_plan() -> None:
 
 def test_a_result_is_kept_in_order() -> None:
     """Each part is a ConfigMap that says how many there are."""
-    made = result_config_maps([b"one", b"two"], OWNER)
+    made = [_a_result_part(part, index) for index, part in enumerate((b"one", b"two"))]
     names = [f"a-run-result-{OWNER.uid[:8]}-{part}" for part in (0, 1)]
     assert [each["metadata"]["name"] for each in made] == names
     assert {each["metadata"]["annotations"]["inferometer.dev/parts"] for each in made} == {"2"}
@@ -318,6 +318,10 @@ def test_every_name_of_a_run_gives_names_of_objects(name: str) -> None:
         assert len(made["metadata"]["name"]) <= 57
         assert "." not in made["metadata"]["name"]
         assert made["metadata"]["ownerReferences"][0]["name"] == name
+
+
+def _a_result_part(part: bytes, index: int = 0) -> Manifest:
+    return result_config_map(part, OWNER, index=index, count=2, sha256="0" * 64)
 
 
 def _a_plan_map(run: BenchmarkRun) -> Manifest:

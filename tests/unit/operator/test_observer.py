@@ -82,6 +82,13 @@ def test_only_the_runs_own_results_and_pods_of_controllers_are_read() -> None:
     assert [each["metadata"]["name"] for each in ran] == ["a-load-x", "a-server-x"]
 
 
+def test_a_list_of_metadata_may_be_null() -> None:
+    """The API server writes null instead of an empty list."""
+    reader = Reader(_Connection({"configmaps": {"items": None}, "pods": {"items": None}}))
+    assert asyncio.run(reader.list_result_maps("ns", "u")) == ()
+    assert asyncio.run(reader.list_pod_uids("ns", "n")) == frozenset()
+
+
 def _pod(name: str, component: str, state: dict[str, Any] | None) -> Any:
     return _owned(
         name,

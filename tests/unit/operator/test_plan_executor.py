@@ -21,6 +21,7 @@ from inferometer_operator.wiring import result_download
 from inferometer_operator.wiring.plan_executor import PlanExecutor, Refusals
 from inferometer_operator.wiring.result_download import ResultDownload
 from support.played_cluster import no_pauses
+from support.result_logs import downloaded
 from support.results import a_result
 
 pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
@@ -121,9 +122,9 @@ def test_a_status_is_written_to_the_run_as_it_was_read_or_not_at_all() -> None:
 def test_of_all_runs_one_holds_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next is read once that of the first is kept, or where there is none."""
     found = {
-        "a": DownloadedResult(a_result()),
+        "a": downloaded(a_result()),
         "b": DownloadedResult(None, "a gap"),
-        "c": DownloadedResult(a_result()),
+        "c": downloaded(a_result()),
     }
     read: list[str] = []
 

@@ -1,6 +1,7 @@
 """A result is downloaded from a load pod's log, also if the log is incomplete at first."""
 
 import asyncio
+import json
 import tracemalloc
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -10,20 +11,27 @@ from typing import Any, cast
 
 import pytest
 
-from inferometer_api.results.result_transport import compress, encode_for_log, omission_lines
+from inferometer_api.results.gzip_members import compress, decompress
+from inferometer_api.results.result import Outcome, ResultDocument
+from inferometer_api.results.result_transport import omission_lines
+from inferometer_loadgen.schedule.arrivals import Stream, generator
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.manifests.config_maps import result_config_map
 from inferometer_operator.reconcile.observed import DownloadedResult
+from inferometer_operator.reconcile.result_packer import PackedResult, ResultAdditions
 from inferometer_operator.wiring.result_download import ResultDownload, download_result
-from support.results import a_result
+from support.manifests import OWNER
+from support.result_logs import document_of, result_log
+from support.results import a_long_result, a_result
 
 _POD: dict[str, Any] = {
     "metadata": {"name": "a-load-x", "namespace": "ns"},
     "spec": {"containers": [{"name": "loadgen"}]},
 }
 _DOCUMENT = a_result()
-_WHOLE = encode_for_log(_DOCUMENT.model_dump_json(exclude_none=True).encode())
+_WHOLE = result_log(_DOCUMENT)
 
 
 class _Log:
@@ -68,7 +76,7 @@ def test_a_log_that_is_not_written_to_its_end_is_read_again() -> None:
     it = _Download(_Log(_WHOLE[:-1], [], _WHOLE))
     assert it.attempt().passing
     assert it.attempt().passing
-    assert it.attempt().document == _DOCUMENT
+    assert document_of(it.attempt()) == _DOCUMENT
     assert it.now < 1.0
 
 
@@ -92,7 +100,7 @@ def test_a_log_that_cannot_be_read_may_be_read_later(fault: Exception) -> None:
         pauses.append(it.now - before)
     assert pauses[1:] == sorted(pauses[1:])
     assert pauses[-1] == 30.0
-    assert it.attempt().document == _DOCUMENT
+    assert document_of(it.attempt()) == _DOCUMENT
     assert it.holds()
 
 
@@ -103,14 +111,14 @@ def test_a_lasting_gap_is_final_and_one_that_changes_is_not() -> None:
         assert it.now < 15
     found = it.download.found
     assert found is not None
-    assert (found.document, found.reason) == (None, "ResultIncomplete")
+    assert (found.result, found.reason) == (None, "ResultIncomplete")
     assert found.fault
     assert 15 <= it.now < 30
     assert not it.download.is_due
     changing = _Download(_Log(*([[], _WHOLE[:-1]] * 10), _WHOLE))
     for _ in range(20):
         assert changing.attempt().passing
-    assert changing.attempt().document == _DOCUMENT
+    assert document_of(changing.attempt()) == _DOCUMENT
 
 
 def test_a_result_that_is_too_large_is_read_once() -> None:
@@ -149,32 +157,78 @@ def test_an_endless_log_is_read_to_a_bound(line: bytes) -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (found.document, found.reason) == (None, "ResultIncomplete")
+    assert (found.result, found.reason) == (None, "ResultIncomplete")
     assert log.bytes_read == 24 << 20
     assert peak < 2 << 20
 
 
 def test_a_document_that_would_fill_the_memory_is_not_parsed() -> None:
     """A log that a tenant wrote cannot end the operator."""
-    document = b'{"kind":"BenchmarkResult","a":[' + b'{"a":1},' * 90_000 + b"{}]}"
-    gz = b64encode(compress(document)).decode()
-    digest = sha256(document).hexdigest()
+    head = b'{"kind":"BenchmarkResult","a":[' + b'{"a":1},' * 6_000 + b"{}]}"
+    members = (b"{}", head, b"")
+    gz = b64encode(b"".join(map(compress, members))).decode()
+    digest = sha256(b"".join(members)).hexdigest()
     mark = "inferometer-result"
-    begin = f"{mark} begin lines=1 bytes={len(document)} sha256={digest}"
+    begin = f"{mark} begin lines=1 bytes={len(head) + 2} sha256={digest}"
     found = _Download(_Log([begin, f"{mark} 1 {gz}", f"{mark} end sha256={digest}"])).attempt()
-    assert (found.document, found.reason) == (None, "ResultTooLarge")
+    assert (found.result, found.reason) == (None, "ResultTooLarge")
+
+
+def _largest(kind: str) -> ResultDocument:
+    """Return a document of nearly 8 MiB: as many windows as fit, or what cannot be compressed."""
+    document = a_long_result()
+    (scenario,) = document.scenarios
+    (step,) = scenario.steps
+    if kind == "windows":
+        count = 7_900_000 // len(step.model_dump_json(exclude_none=True, include={"windows"}))
+        changes: dict[str, Any] = {"windows": step.windows * count}
+    else:
+        noise = generator(7, Stream.INPUTS).bytes(5_500_000)
+        changes = {"output_deviations": [b64encode(noise).decode()]}
+    steps = [step.model_copy(update=changes)]
+    return document.model_copy(update={"scenarios": [scenario.model_copy(update={"steps": steps})]})
+
+
+def _request_bytes(packed: PackedResult, index: int) -> int:
+    count, sha256 = packed.part_count, packed.sha256
+    part = packed.part(index)
+    made = result_config_map(part, OWNER, index=index, count=count, sha256=sha256)
+    return len(json.dumps(made))
+
+
+@pytest.mark.parametrize("kind", ["windows", "noise"])
+def test_the_largest_result_is_kept_within_16_mib(kind: str) -> None:
+    """The operator decompresses scenarios in steps, and holds one part more than it received."""
+    document = _largest(kind)
+    lines = result_log(document)
+    added = ResultAdditions(Outcome(state="Complete", reason="Measured"))
+    tracemalloc.start()
+    try:
+        found = asyncio.run(download_result(cast("Reader", _Log(lines)), _POD))
+        assert found.result is not None
+        packed = found.packing.packed(found.result, added)
+        sizes = [_request_bytes(packed, index) for index in range(packed.part_count)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    gz = b"".join(packed.part(index) for index in range(packed.part_count))
+    kept = ResultDocument.model_validate_json(decompress(gz))
+    assert kept == document.model_copy(update={"outcome": added.outcome})
+    assert packed.size_bytes > 7 << 20
+    assert max(sizes) < 1 << 21
+    assert peak <= 16 << 20
 
 
 def test_no_run_holds_a_result_while_it_waits() -> None:
     """Others read theirs meanwhile; the log is read again."""
     it = _Download(_Log(_WHOLE))
-    assert it.attempt().document == _DOCUMENT
+    assert document_of(it.attempt()) == _DOCUMENT
     it.download.release(0.2)
     assert it.holds()
     it.download.release(2.0)
     assert not it.holds()
     assert it.download.found is None
-    assert it.attempt().document == _DOCUMENT
+    assert document_of(it.attempt()) == _DOCUMENT
     it.download.done = True
     it.download.release(0.2)
     assert not it.holds()

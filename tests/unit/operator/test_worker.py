@@ -17,6 +17,7 @@ from inferometer_operator.wiring.abort import aborted_status
 from inferometer_operator.wiring.health import ALIVE_SECONDS, HEARD_SECONDS, Health
 from inferometer_operator.wiring.plan_executor import Refusals
 from support.played_cluster import BEGUN, NOW, PlayedCluster, a_worker, attend, no_pauses, worked
+from support.result_logs import downloaded
 from support.results import a_result
 
 pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
@@ -126,7 +127,7 @@ def test_a_run_that_is_over_holds_no_result(monkeypatch: pytest.MonkeyPatch, end
     held: list[bool] = []
 
     async def collected(*_: Any) -> DownloadedResult:
-        return DownloadedResult(a_result())
+        return downloaded(a_result())
 
     def decide(run: Any, observed: Observed, *_: Any) -> Plan:
         if observed.downloaded is None:

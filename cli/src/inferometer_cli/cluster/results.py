@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
-from inferometer_api.results.result_transport import IncompleteError, decompress, join_parts
+from inferometer_api.results.gzip_members import IncompleteError, decompress
 from inferometer_api.spec.problems import as_sentence
 from inferometer_api.status.run_status import ExportedResult, ResultReference
 from inferometer_cli.cluster.api import Cluster, NotThereError
@@ -57,7 +57,7 @@ def whole_result(
         _part(config_map, name, uid)
         for config_map, name in zip(config_maps, reference.config_maps, strict=True)
     ]
-    document = bytes(decompress(join_parts(parts)))
+    document = bytes(decompress(b"".join(parts)))
     digest = hashlib.sha256(document).hexdigest()
     if reference.sha256 is not None and digest != reference.sha256:
         raise IncompleteError(

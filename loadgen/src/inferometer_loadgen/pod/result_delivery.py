@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
 
-from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.plan.load_report import LoadReport, report_within
 from inferometer_api.results.result import ResultDocument, Step
 from inferometer_api.results.result_transport import (
     LOG_BYTES,
+    REPORT_BYTES,
     TooLargeError,
     encode_for_log,
+    join_document,
     omission_lines,
+    split_document,
 )
+from inferometer_api.results.scenario_summary import scenario_summary
 
 _STRIDES = (4, 16, 64)
 """Factors that a series is thinned by, tried in this order, before all entries are left out."""
@@ -47,11 +51,14 @@ def encode_result(
     keeps everything else.
     """
     size, fault = 0, ""
+    summaries = [scenario_summary(each) for each in document.scenarios]
+    summary = report_within(LoadReport(scenarios=summaries), REPORT_BYTES)
     for tried in _smaller_and_smaller(document, _ADVICE[is_exported]):
-        written = tried.model_dump_json(exclude_none=True).encode()
+        head, body = split_document(tried)
+        written = join_document(head, body)
         size = size or len(written)
         try:
-            lines = encode_for_log(written, limit_bytes=limit_bytes)
+            lines = encode_for_log(summary, head, body, limit_bytes=limit_bytes)
         except TooLargeError as error:
             fault = str(error)
             continue

@@ -97,12 +97,12 @@ class Reader:
             query={"fieldSelector": f"spec.nodeName={node}"},
             accept=METADATA_LIST,
         )
-        return frozenset(str(pod["metadata"]["uid"]) for pod in answer["items"])
+        return frozenset(str(pod["metadata"]["uid"]) for pod in answer["items"] or ())
 
     async def list_result_maps(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
-        """Return the ConfigMaps that hold the run's result, by name."""
+        """Return the metadata of the ConfigMaps that hold the run's result, by name."""
         labels = f"{selector(run_uid)},{COMPONENT_LABEL}={RESULT}"
-        answer = await self._list_by_label("ConfigMap", namespace, labels)
+        answer = await self._list_by_label("ConfigMap", namespace, labels, accept=METADATA_LIST)
         return tuple(each for each in answer if is_child_of(each, run_uid))
 
     async def list_endpoint_slices(self, namespace: str, service: str) -> tuple[Json, ...]:
@@ -144,11 +144,15 @@ class Reader:
         )
         return tuple(sorted(answer["items"], key=_event_time))
 
-    async def _list_by_label(self, kind: str, namespace: str, labels: str) -> tuple[Json, ...]:
+    async def _list_by_label(
+        self, kind: str, namespace: str, labels: str, *, accept: str = JSON
+    ) -> tuple[Json, ...]:
         answer = await self.connection.request(
-            "GET", api_path(kind, namespace), query={"labelSelector": labels}
+            "GET", api_path(kind, namespace), query={"labelSelector": labels}, accept=accept
         )
-        return tuple(sorted(answer["items"], key=lambda each: str(each["metadata"]["name"])))
+        # A list of metadata without objects has null.
+        found = answer["items"] or ()
+        return tuple(sorted(found, key=lambda each: str(each["metadata"]["name"])))
 
 
 def _event_time(event: Json) -> str:

@@ -10,7 +10,7 @@ from inferometer_api.plan.cluster_objects import KUEUE_API_VERSION, MANAGER
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.api_paths import api_path
 from inferometer_operator.cluster.child_store import ChildStore
-from inferometer_operator.cluster.connection import APPLY, ApiConnection
+from inferometer_operator.cluster.connection import APPLY, JSON, METADATA_ONLY, ApiConnection
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.cluster.server_clock import local_time
 from inferometer_operator.reconcile.observed import Json
@@ -94,6 +94,8 @@ class Writer:
                 api_path(child["kind"], namespace),
                 query={"fieldManager": MANAGER},
                 body=child,
+                # A part of a result is large, and is not needed again.
+                accept=METADATA_ONLY if "binaryData" in child else JSON,
             )
         except ApiError as error:
             # A quota in use by others may answer with a conflict: retry.

@@ -1,7 +1,6 @@
 """The ConfigMaps of a run: the load generator's plan, and the parts of the result."""
 
 from base64 import b64encode
-from collections.abc import Sequence
 
 from inferometer_api.plan.cluster_objects import (
     LOADGEN,
@@ -13,6 +12,7 @@ from inferometer_api.plan.cluster_objects import (
 )
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_operator.manifests.owner import (
+    DIGEST_ANNOTATION,
     PARTS_ANNOTATION,
     Manifest,
     Owner,
@@ -44,17 +44,19 @@ def begun_config_map(owner: Owner) -> Manifest:
     }
 
 
-def result_config_maps(gz_parts: Sequence[bytes], owner: Owner) -> list[Manifest]:
-    """Return one ConfigMap for each part of a gzipped result document, in order.
+def result_config_map(
+    part: bytes, owner: Owner, *, index: int, count: int, sha256: str
+) -> Manifest:
+    """Return the ConfigMap for one of `count` parts of a gzipped result document.
 
-    Each holds the number of parts, so that a reader notices a missing one.
+    It holds the number of parts, so that a reader notices a missing one, and the document's
+    checksum, so that parts of two attempts are not mixed.
     """
-    return [_result_part(index, part, len(gz_parts), owner) for index, part in enumerate(gz_parts)]
-
-
-def _result_part(index: int, part: bytes, count: int, owner: Owner) -> Manifest:
     metadata = child_metadata(owner, result_name(owner.name, owner.uid, index), RESULT)
-    metadata["annotations"] = {PARTS_ANNOTATION: str(count)}
+    metadata["annotations"] = {
+        PARTS_ANNOTATION: str(count),
+        DIGEST_ANNOTATION: sha256,
+    }
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -11,6 +11,8 @@ Manifest = dict[str, Any]
 
 PARTS_ANNOTATION = f"{GROUP}/parts"
 """On each ConfigMap of a result: the number of its parts."""
+DIGEST_ANNOTATION = f"{GROUP}/result-sha256"
+"""On each ConfigMap of a result: the SHA-256 of the whole document."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,8 +137,8 @@ def _outcome(context: ReconcileContext) -> Outcome:
     if failed is not None:
         state: OutcomeState = "Interrupted" if failed.reason == "Cancelled" else "Failed"
         return Outcome(state=state, reason=failed.reason, message=failed.message)
-    if collected is not None and collected.document is not None:
-        return collected.document.outcome
+    if collected is not None and collected.result is not None:
+        return collected.result.head.outcome
     return Outcome(state="Complete", reason="Measured")
 
 

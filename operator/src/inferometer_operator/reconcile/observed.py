@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from inferometer_api.plan.load_report import LoadReport
-from inferometer_api.results.result import ResultDocument
-from inferometer_operator.reconcile.result_packer import ResultPacker
+from inferometer_operator.reconcile.result_packer import ReceivedResult, ResultPacker
 
 Json = Mapping[str, Any]
 ChildKind = Literal["Job", "ConfigMap", "Service", "Workload"]
@@ -51,16 +50,15 @@ class ObjectReference:
 class DownloadedResult:
     """The result in the load pod's log."""
 
-    document: ResultDocument | None
+    result: ReceivedResult | None
     fault: str = ""
-    """Why there is no document, as a sentence."""
+    """Why there is none, as a sentence."""
     reason: Literal["ResultIncomplete", "ResultTooLarge", "ResultLost"] = "ResultIncomplete"
     """The kind of fault: a gap or a wrong checksum; a size over the limit; no log at all."""
     passing: bool = False
     """Whether it may still come: the log cannot be read now, or may not be written to its end."""
     packing: ResultPacker = field(default_factory=ResultPacker, compare=False, repr=False)
-    """Goes with the document: decisions pack it once. Those of a large one take a second, in which
-    nothing else of the loop runs unless the edge decides in a thread."""
+    """Goes with the result: decisions pack it once."""
 
 
 Fact = Literal["created", "deleting", "bound", "silent", "ended", "unbacked"]
@@ -123,7 +121,7 @@ class Observed:
     pods: tuple[Json, ...] = ()
     """Pods with the run's labels, its own or not (see pods.py), including those being deleted."""
     result_maps: tuple[Json, ...] = ()
-    """ConfigMaps with the labels of the run's results, its own or not, by name."""
+    """Metadata of ConfigMaps with the labels of the run's results, its own or not, by name."""
     events: tuple[Json, ...] = ()
     """Warnings about the run's Jobs and pods, newest last."""
     references: Mapping[ObjectReference, Json | None] = field(default_factory=dict)

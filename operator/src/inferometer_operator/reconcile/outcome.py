@@ -44,8 +44,8 @@ def reason_of(outcome: Outcome) -> ReasonName:
 
 def _reported(context: ReconcileContext) -> Outcome | None:
     collected = context.observed.downloaded
-    if collected is not None and collected.document is not None:
-        return collected.document.outcome
+    if collected is not None and collected.result is not None:
+        return collected.result.head.outcome
     return None if context.observed.report is None else context.observed.report.outcome
 
 

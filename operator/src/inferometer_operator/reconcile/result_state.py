@@ -1,17 +1,18 @@
 """State of an ended load generator's result: downloaded, completed, kept or lost."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from inferometer_api.plan.cluster_objects import RESULT_FILE
+from inferometer_api.plan.cluster_objects import result_name
 from inferometer_api.plan.deadlines import RESULT_SECONDS
 from inferometer_api.results.result import Outcome
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_api.status.run_status import ResultReference, RunStatus, ScenarioSummary
 from inferometer_api.timestamps import format_time
-from inferometer_operator.manifests.config_maps import result_config_maps
-from inferometer_operator.manifests.owner import PARTS_ANNOTATION, Manifest
+from inferometer_operator.manifests.config_maps import result_config_map
+from inferometer_operator.manifests.owner import DIGEST_ANNOTATION, PARTS_ANNOTATION, Manifest
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.child_faults import child_fault
 from inferometer_operator.reconcile.conditions import ConditionUpdate, find_condition
@@ -149,9 +150,9 @@ def _kept_state(context: ReconcileContext, load: LoadState, outcome: Outcome) ->
         return ResultState(lost="ResultLost", message=found)
     if collected is None:
         return ResultState(done=False, download=load.pod_name, look_again_seconds=_RETRIED_SECONDS)
-    if collected.document is not None:
+    if collected.result is not None:
         added = _added(context, load, outcome)
-        return _keeping(context, load, collected.packing.packed(collected.document, added))
+        return _keeping(context, load, collected.packing.packed(collected.result, added))
     if collected.passing and context.now < _until(context):
         unread = collected.reason == "ResultLost"
         return ResultState(
@@ -168,20 +169,28 @@ def _kept_state(context: ReconcileContext, load: LoadState, outcome: Outcome) ->
 
 def _keeping(context: ReconcileContext, load: LoadState, packed: PackedResult) -> ResultState:
     """Return what is to be done for a document to be kept."""
-    wanted = result_config_maps(packed.gz_parts, context.owner)
+    owner, count = context.owner, packed.part_count
+    names = [result_name(owner.name, owner.uid, index) for index in range(count)]
     held = {name: each for name, each in _own_result_maps(context).items() if not is_deleting(each)}
-    names = [str(each["metadata"]["name"]) for each in wanted]
-    if stale := _stale(wanted, held):
-        return ResultState(done=False, delete=stale, look_again_seconds=_SOON_SECONDS)
-    absent = tuple(each for each in wanted if each["metadata"]["name"] not in held)
-    if not absent:
-        reference = ResultReference(config_maps=names, sha256=packed.sha256, bytes=packed.bytes)
+    if stale := _stale(packed, names, held):
+        targets = tuple(
+            DeletionTarget("ConfigMap", name, str(held[name]["metadata"]["uid"])) for name in stale
+        )
+        return ResultState(done=False, delete=targets, look_again_seconds=_SOON_SECONDS)
+    first = next((index for index, name in enumerate(names) if name not in held), None)
+    if first is None:
+        reference = ResultReference(
+            config_maps=names, sha256=packed.sha256, bytes=packed.size_bytes
+        )
         return ResultState(reference=reference, scenarios=packed.scenarios)
+    # One after another: all of a large result at once would double its memory.
+    part = packed.part(first)
+    create = (result_config_map(part, owner, index=first, count=count, sha256=packed.sha256),)
     refused = next(
         (each for each in context.observed.refused.items() if each[0].split("/")[1] in names), None
     )
     if refused is None:
-        return ResultState(done=False, create=absent, look_again_seconds=_SOON_SECONDS)
+        return ResultState(done=False, create=create, look_again_seconds=_SOON_SECONDS)
     found = child_fault(context, *refused, " with the result")
     if context.now >= _until(context):
         lost: ReasonName = "ResultNotKept"
@@ -189,7 +198,7 @@ def _keeping(context: ReconcileContext, load: LoadState, packed: PackedResult) -
     return ResultState(
         done=False,
         waits=f"The result cannot be kept yet: {found.message}",
-        create=absent,
+        create=create,
         download=load.pod_name,
         look_again_seconds=_RETRIED_SECONDS,
     )
@@ -233,21 +242,12 @@ def _fetched_sha256(server: Json) -> str | None:
     return None
 
 
-def _stale(wanted: list[Manifest], held: dict[str, Json]) -> tuple[DeletionTarget, ...]:
+def _stale(packed: PackedResult, names: list[str], held: Mapping[str, Json]) -> list[str]:
     """Return parts of an earlier attempt: a mixture would not be a document."""
-    wanted_by_name = {str(each["metadata"]["name"]): each for each in wanted}
-    return tuple(
-        DeletionTarget("ConfigMap", name, str(found["metadata"]["uid"]))
+    wanted = {PARTS_ANNOTATION: str(len(names)), DIGEST_ANNOTATION: packed.sha256}
+    return [
+        name
         for name, found in held.items()
-        if not _same(wanted_by_name.get(name), found)
-    )
-
-
-def _same(wanted: Manifest | None, found: Json) -> bool:
-    if wanted is None:
-        return False
-    parts = (found["metadata"].get("annotations") or {}).get(PARTS_ANNOTATION)
-    if parts != wanted["metadata"]["annotations"][PARTS_ANNOTATION]:
-        return False
-    data = found.get("binaryData")
-    return data is None or data.get(RESULT_FILE) == wanted["binaryData"][RESULT_FILE]
+        if name not in names
+        or not wanted.items() <= (found["metadata"].get("annotations") or {}).items()
+    ]

@@ -1,7 +1,7 @@
 """Download of a run's result from the log of its load pod, one run at a time.
 
-A large result takes more than half of the operator's memory, so that one run alone holds its own.
-No run holds it while it waits for the cluster.
+A large result takes some megabytes, so that one run alone holds its own. No run holds it while it
+waits for the cluster.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+from pydantic import ValidationError
+
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.results.gzip_members import IncompleteError
 from inferometer_api.results.reading import UnreadableResultError, read_result
-from inferometer_api.results.result_transport import (
-    IncompleteError,
-    LogDecoder,
-    TooLargeError,
-    check_values,
-)
+from inferometer_api.results.result_transport import LogDecoder, LoggedResult, TooLargeError
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import DownloadedResult, Json
+from inferometer_operator.reconcile.result_packer import ReceivedResult
 
 _PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """After each attempt that failed; the last one again and again."""
@@ -77,22 +77,22 @@ class ResultDownload:
         try:
             self.found = await download_result(reader, pod)
         finally:
-            if self.found is None or self.found.document is None:
+            if self.found is None or self.found.result is None:
                 self._release_slot()
-        if self.found.document is None:
+        if self.found.result is None:
             self.found = self._failed(self.found)
         else:
             self._failures = 0
 
     def release(self, pause_seconds: float | None) -> None:
         """Forget the result before a pause: for good if it is done, else if the pause is long."""
-        holds = self.found is not None and self.found.document is not None
+        holds = self.found is not None and self.found.result is not None
         if self.done or (holds and (pause_seconds is None or pause_seconds > _HOLD_SECONDS)):
             self.drop()
 
     def drop(self) -> None:
         """Forget the result, so that the next run can download its own."""
-        if self.found is not None and self.found.document is not None:
+        if self.found is not None and self.found.result is not None:
             self.found = None
             _release_memory()
         self.found = None
@@ -127,8 +127,7 @@ async def download_result(reader: Reader, pod: Json) -> DownloadedResult:
             async for piece in log:
                 if not decoder.feed(piece):
                     break
-        document = decoder.finish()
-        check_values(document)
+        logged = decoder.finish()
     except (ApiError, UnreachableError) as error:
         # Whatever it is passes: a kubelet that starts does not know its pods yet.
         message = f"Cannot read the log of pod {metadata['name']}: {error}"
@@ -137,15 +136,19 @@ async def download_result(reader: Reader, pod: Json) -> DownloadedResult:
         return DownloadedResult(None, str(error))
     except TooLargeError as error:
         return DownloadedResult(None, str(error), "ResultTooLarge")
-    # Several megabytes: parsed in a thread, so that the event loop continues.
-    return await asyncio.to_thread(_parse_result, document)
+    return parse_result(logged)
 
 
-def _parse_result(document: bytearray) -> DownloadedResult:
+def parse_result(logged: LoggedResult) -> DownloadedResult:
+    """Return a result with what the operator needs of it parsed, or why it cannot be read."""
     try:
-        return DownloadedResult(read_result(document, source="The result in the log").document)
+        head = read_result(logged.head, source="The result in the log").document
+        scenarios = LoadReport.read_json(logged.report).scenarios
     except UnreadableResultError as error:
         return DownloadedResult(None, str(error))
+    except ValidationError:
+        return DownloadedResult(None, "The result in the log has no readable report.")
+    return DownloadedResult(ReceivedResult(head, tuple(scenarios), logged.body_gz))
 
 
 def _release_memory() -> None:
