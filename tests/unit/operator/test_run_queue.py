@@ -367,6 +367,40 @@ def test_the_end_of_a_run_wakes_the_first_that_pauses() -> None:
     assert not played.queue.position("c").nodes_freed
 
 
+def test_a_run_that_goes_back_to_the_queue_wakes_one_with_fewer_attempts() -> None:
+    """Its pods held nodes; two that no node suits do not wake each other for ever."""
+    played = _Woken(slots=3)
+    played.add(_begun("a"), _pausing("x", attempts=2), _pausing("y", attempts=1))
+    played.queue.update(_pausing("a", attempts=2))
+    assert played.calls == [("y", 0.0)]
+    assert not played.queue.position("a").nodes_freed
+    played.queue.update(_begun("y"))
+    played.queue.update(_pausing("y", attempts=2))
+    assert played.calls == [("y", 0.0)]
+    # A run that is resumed before it has begun again pauses for no nodes.
+    played.queue.update(_begun("b"))
+    played.queue.update(_run("b"))
+    assert len(played.calls) == 2
+
+
+def test_no_run_is_admitted_while_the_server_of_another_is_replaced() -> None:
+    """The node of that server is free meanwhile; a server that finds none holds others for 60 s."""
+    played = _Woken(slots=2)
+    played.add(_begun("a"), _run("b", "2"))
+    played.queue.release_claim("b")
+    played.queue.note_replacement("a", is_awaited=True)
+    assert not played.queue.position("b").admitted
+    assert played.woken() == []
+    assert played.queue.wake_moved() == pytest.approx(60.0)
+    played.queue.note_replacement("a", is_awaited=False)
+    assert played.woken() == ["b"]
+    played.queue.note_replacement("a", is_awaited=True)
+    assert not played.queue.position("b").admitted
+    played.now += 60.0
+    assert played.woken() == ["b"]
+    assert played.queue.position("b").admitted
+
+
 def test_a_run_whose_result_is_awaited_frees_its_slot_and_keeps_its_nodes() -> None:
     """The next run may begin on other nodes; one that found none is woken once these are free."""
     played = _Woken()
@@ -385,18 +419,14 @@ def test_a_run_whose_result_is_awaited_frees_its_slot_and_keeps_its_nodes() -> N
 
 def test_the_run_with_the_fewest_attempts_is_woken_first() -> None:
     """One that no node will ever suit does not take the turn of each run that ends."""
-    played = _Woken(slots=3)
-    played.add(_begun("a"), _begun("b"), _begun("c"))
-    played.queue.update(_pausing("impossible", "1"))
-    played.queue.update(_pausing("younger", "2"))
-    woken = []
-    for number, ended in enumerate("abc"):
-        played.queue.update(_begun(ended, _FINISHED))
-        (uid, _), played.calls = played.calls[-1], []
-        woken.append(uid)
-        played.queue.update(_begun(uid))
-        played.queue.update(_pausing(uid, "12"[uid == "younger"], number + 2))
-    assert woken == ["impossible", "younger", "impossible"]
+    played = _Woken(slots=2)
+    played.add(_begun("a"), _begun("b"))
+    played.queue.update(_pausing("impossible", "1", attempts=3))
+    played.queue.update(_pausing("younger", "2", attempts=2))
+    played.queue.update(_begun("a", _FINISHED))
+    assert played.calls == [("younger", 0.0)]
+    played.queue.update(_begun("b", _FINISHED))
+    assert played.calls == [("younger", 0.0), ("impossible", 0.0)]
 
 
 def test_what_is_known_of_namespaces_is_bounded() -> None:

@@ -113,7 +113,7 @@ class Observer:
         to_keep = load is not None and ending(load) is not None and not is_collected(status)
         report = None if finished or load is None else await self._report(load, memory)
         under_load = progress_under_load(memory.report) is not None
-        hands_over = report is not None and _awaits_servers(report)
+        hands_over = awaits_servers(report)
         service = None if finished or load else await self._service(run)
         backends = await self._backends(run, service, needed=to_plan)
         unbacked = unbacked_run(run, service, backends)
@@ -259,9 +259,10 @@ class Observer:
         return loaded or _stage(memory.report) != _stage(before)
 
 
-def _awaits_servers(report: LoadReport) -> bool:
+def awaits_servers(report: LoadReport | None) -> bool:
     """Return whether a load generator awaits the servers of a further repeat."""
-    return report.progress is not None and report.progress.stage == "WaitingForRestart"
+    progress = None if report is None else report.progress
+    return progress is not None and progress.stage == "WaitingForRestart"
 
 
 def _of_this_attempt(

@@ -19,6 +19,7 @@ from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.observer import (
     LOOK_SECONDS,
     RunMemory,
+    awaits_servers,
     load_pods,
     running_address,
 )
@@ -95,6 +96,7 @@ class Reconciler:
             began = self._dependencies.clock()
             position = self._queue.position(self.uid)
             observed = await self._dependencies.observer.observe(run, position, self.memory)
+            self._queue.note_replacement(self.uid, is_awaited=awaits_servers(observed.report))
             plan, observed = await self._make_plan(run, observed)
             run, again = await self._carry_out(run, observed, plan)
             self._dependencies.stats.reconcile_durations.observe(self._dependencies.clock() - began)
@@ -197,7 +199,7 @@ class Reconciler:
             pod = next(pod for pod in observed.pods if pod["metadata"]["name"] == plan.download)
             await self.result.download(self._dependencies.reader, pod)
             observed = dataclasses.replace(observed, downloaded=self.result.found)
-            # This plan packs the result: in a thread, so that the event loop continues.
+            # This plan reads the whole result: in a thread, so that the event loop continues.
             plan = await asyncio.to_thread(self._plan, run, observed)
         return plan, observed
 

@@ -27,6 +27,9 @@ _WRITES, _WRITES_SECONDS = 2, 75.0
 a write may take 15 s."""
 _WITH_NODES = frozenset({"admitted", "collecting"})
 """States in which a run has pods, or may have some."""
+_HOLD_SECONDS = 60.0
+"""How long no run is admitted while the server of another one is replaced: its node is free then,
+and a run that took it would keep the other one waiting until its end."""
 _MAX_SERVED = 1000
 _NEVER = float("-inf")
 
@@ -68,6 +71,8 @@ class RunQueue:
         self._deactivated: set[str] = set()
         self._nodes_freed: set[str] = set()
         """UIDs of runs that back off and may try again now, because another run has ended."""
+        self._replacing: dict[str, float] = {}
+        """When runs began to await their next server."""
         self._reported: dict[str, _Reported] = {}
         self._order: list[QueuedRun] | None = None
         """The waiting runs in their order; None: it is to be found again."""
@@ -87,14 +92,17 @@ class RunQueue:
         if queued.state == "inactive" or queued.uid in self._deactivated:
             self._remove(queued.uid)
             return
-        changed = self._runs.get(queued.uid) != queued
+        before = self._runs.get(queued.uid)
+        changed = before != queued
         if queued.state in _WITH_NODES or (queued.state == "backing-off" and changed):
             self._clear(queued.uid)
         if changed:
-            if queued.uid not in self._runs:
+            if before is None:
                 self._note_change()
             self._runs[queued.uid] = queued
             self._reorder()
+            if before is not None and before.state in _WITH_NODES:
+                self._free_nodes(queued)
 
     def remove(self, uid: str) -> None:
         """Remove a run that no longer exists."""
@@ -140,6 +148,14 @@ class RunQueue:
         self._deactivated.add(uid)
         self._remove(uid)
 
+    def note_replacement(self, uid: str, *, is_awaited: bool) -> None:
+        """Note whether an admitted run awaits its next server, and needs the node of its last."""
+        if is_awaited and uid in self._runs and uid not in self._replacing:
+            self._replacing[uid] = self._clock()
+            self._changed()
+        elif not is_awaited and self._replacing.pop(uid, None) is not None:
+            self._changed()
+
     def reactivate(self, run: Json) -> None:
         """Take in a run again that another operator had."""
         self._deactivated.discard(run["metadata"]["uid"])
@@ -163,7 +179,7 @@ class RunQueue:
         )
         unquiet = False
         self._found_order()
-        free = max(0, self._slots - len(self._holders))
+        free, held_until = self._free_slots(now), self._held_until()
         for uid, report in self._reported.items():
             first, last = report.band
             # Most of hundreds: a band of several positions names no run ahead.
@@ -178,18 +194,27 @@ class RunQueue:
                     full = len(report.times) == _WRITES
                     free_at = report.times[0] + _WRITES_SECONDS if full else now
                     self._wake(uid, max(0.0, free_at - now))
-        return quiet_at - now if unquiet else None
+        later = [quiet_at] if unquiet else []
+        if now < held_until:
+            later.append(held_until)
+        return min(later) - now if later else None
 
     def _position(self, uid: str) -> QueuePosition:
         order = self._found_order()
         place = self._places.get(uid)
-        free = max(0, self._slots - len(self._holders))
+        free = self._free_slots(self._clock())
         if place is None or place < free:
             return QueuePosition(admitted=True)
         ahead = order[place - 1] if place else self._holders[0]
         return QueuePosition(
             admitted=False, position=place + 1 - free, ahead=f"{ahead.namespace}/{ahead.name}"
         )
+
+    def _free_slots(self, now: float) -> int:
+        return 0 if now < self._held_until() else max(0, self._slots - len(self._holders))
+
+    def _held_until(self) -> float:
+        return max(self._replacing.values(), default=_NEVER) + _HOLD_SECONDS
 
     def _found_order(self) -> list[QueuedRun]:
         if self._order is None:
@@ -225,6 +250,7 @@ class RunQueue:
 
     def _remove(self, uid: str) -> None:
         self._clear(uid)
+        self._replacing.pop(uid, None)
         run = self._runs.pop(uid, None)
         if run is None:
             return
@@ -234,7 +260,15 @@ class RunQueue:
         if run.state in _WITH_NODES:
             self._retry_first()
 
-    def _retry_first(self) -> None:
+    def _free_nodes(self, run: QueuedRun) -> None:
+        """Wake a run that backs off if another one went back to the queue: its pods are gone.
+
+        Only one with fewer attempts than that: two that no node suits would wake each other.
+        """
+        if run.state not in _WITH_NODES:
+            self._retry_first(run.attempts if run.state == "backing-off" else None)
+
+    def _retry_first(self, below_attempts: int | None = None) -> None:
         """Wake a run that backs off: the nodes of another one are free.
 
         It is the one with the fewest attempts: a run that no node suits would take every turn.
@@ -242,7 +276,9 @@ class RunQueue:
         pausing = (
             run
             for run in self._runs.values()
-            if run.state == "backing-off" and run.uid not in self._nodes_freed
+            if run.state == "backing-off"
+            and run.uid not in self._nodes_freed
+            and (below_attempts is None or run.attempts < below_attempts)
         )
         in_order = queue_order(pausing, self._served)
         for run in sorted(in_order, key=lambda each: each.attempts)[:1]:
