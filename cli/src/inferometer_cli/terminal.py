@@ -13,6 +13,7 @@ from rich.console import Console
 from typing_extensions import override
 
 from inferometer_cli.exits import ExitCode, FailedError, RefusedError, StoppedError
+from inferometer_results.store.scenario_rows import short_id
 
 ProgressFormat = Literal["auto", "plain", "json"]
 """How standard error is written; auto: a moving line on a terminal, plain lines elsewhere."""
@@ -73,7 +74,7 @@ def print_paths(*, result: Path, report: Path, stored: str = "") -> None:
     if _STYLE.is_json:
         print_event("result", result=str(result), report=str(report), stored=stored)
     else:
-        id_ = f"\nstored  {stored[:12]}" if stored else ""
+        id_ = f"\nstored  {short_id(stored)}" if stored else ""
         print_message(f"\nresult  {result}\nreport  {report}{id_}")
 
 

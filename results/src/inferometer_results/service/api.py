@@ -26,6 +26,7 @@ from inferometer_results.service.answers import (
 )
 from inferometer_results.service.comparison_view import as_json, figure_rows
 from inferometer_results.store.query import FIELDS
+from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.store.store import Store
 from inferometer_results.store.transfer import figure_rows as rows_of_results
 
@@ -103,7 +104,7 @@ def _document(store: Store) -> Callable[..., Response]:
     def document(id_: _IdPath) -> Response:
         """Return the result document, byte for byte as it was received."""
         stored = store.read(store.resolve(id_))
-        return file_answer(stored.content, "application/json", f"result-{stored.id[:12]}.json")
+        return file_answer(stored.content, "application/json", f"result-{short_id(stored.id)}.json")
 
     return document
 
@@ -113,7 +114,7 @@ def _run(store: Store) -> Callable[..., Response]:
         """Return the run as YAML, with all defaults; `inferometer run` repeats it."""
         stored, read = read_stored(store, id_)
         content = spec_yaml(read.document).encode()
-        return file_answer(content, "application/yaml", f"run-{stored.id[:12]}.yaml")
+        return file_answer(content, "application/yaml", f"run-{short_id(stored.id)}.yaml")
 
     return run
 
@@ -127,7 +128,7 @@ def _figures(store: Store) -> Callable[..., Response]:
         stored, read = read_stored(store, id_)
         media_type, suffix = _MEDIA_TYPES[format]
         content = FORMATS[format](read.document).encode()
-        return file_answer(content, media_type, f"figures-{stored.id[:12]}.{suffix}")
+        return file_answer(content, media_type, f"figures-{short_id(stored.id)}.{suffix}")
 
     return figures
 

@@ -36,10 +36,9 @@ from inferometer_results.service.comparison_view import overlays
 from inferometer_results.service.earlier import earlier_results
 from inferometer_results.service.run_list import COLUMNS, RunList, run_list
 from inferometer_results.store.query import SearchError
-from inferometer_results.store.scenario_rows import tags
+from inferometer_results.store.scenario_rows import short_id, tags
 from inferometer_results.store.store import Store
 
-_SHOWN_ID = 12
 _CACHED = "public, max-age=31536000, immutable"
 
 
@@ -164,7 +163,7 @@ def _page(template: str, status: int = 200, **content: Any) -> Response:
         .render(
             style_url=f"/assets/{_asset_name('css')}",
             script_url=f"/assets/{_asset_name('js')}",
-            shown_id=_SHOWN_ID,
+            short_id=short_id,
             **content,
         )
     )

@@ -41,6 +41,11 @@ def scenario_rows(result: dict[str, Any]) -> list[ScenarioRow]:
     return found or [ScenarioRow("", retraction or result["verdict"])]
 
 
+def short_id(id_: str) -> str:
+    """Return the beginning of a result's ID, as commands, pages and file names show it."""
+    return id_[:12]
+
+
 def started(result: dict[str, Any]) -> str:
     """Return when a run started, to the second: 2026-01-31 12:00:00."""
     return str(result["started_at"])[:19].replace("T", " ")

@@ -26,6 +26,7 @@ from inferometer_results.store.index_rows import (
     index_rows,
 )
 from inferometer_results.store.query import Search
+from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.store.tables import (
     DOCUMENT,
     INDEX_TABLES,
@@ -297,7 +298,7 @@ def _stored(row: Any) -> StoredDocument:
     if hashlib.sha256(content).hexdigest() != row.sha256:
         raise StoreError(
             f"The document of result {row.id} is damaged: its checksum differs. Restore the "
-            f"database from a copy, or delete it: inferometer results delete {row.id[:12]}"
+            f"database from a copy, or delete it: inferometer results delete {short_id(row.id)}"
         )
     origin = Origin(row.source, row.received_at, row.cluster_uid, row.namespace)
     return StoredDocument(row.id, origin, row.name, content)

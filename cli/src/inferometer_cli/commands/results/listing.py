@@ -16,7 +16,6 @@ _HEADER = (
     "P99 MS",
 )  # fmt: skip
 _TEXT_COLUMNS = 8
-_SHOWN_ID = 12
 
 
 def list_results(  # noqa: PLR0913 - one argument for each option
@@ -73,10 +72,10 @@ def fields() -> None:
 
 
 def _rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
-    from inferometer_results.store.scenario_rows import scenario_rows, stack, started
+    from inferometer_results.store.scenario_rows import scenario_rows, short_id, stack, started
 
     shared: tuple[str, ...] = (
-        result["id"][:_SHOWN_ID],
+        short_id(result["id"]),
         started(result),
         result["name"],
         result["model"],
