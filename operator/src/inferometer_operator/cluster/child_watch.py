@@ -23,7 +23,7 @@ from inferometer_operator.cluster.connection import (
     ApiConnection,
 )
 from inferometer_operator.cluster.errors import ApiError, UnreachableError, api_error
-from inferometer_operator.reconcile.children import OPTIONAL_KINDS
+from inferometer_operator.reconcile.children import METADATA_KINDS, OPTIONAL_KINDS
 from inferometer_operator.reconcile.observed import Json
 
 WATCH_SECONDS: Final = 290
@@ -77,7 +77,7 @@ class ChildWatch:
         self._changed = changed
         self._on_event = on_event
         self._version: str | None = None
-        slim = kind == "ConfigMap"
+        slim = kind in METADATA_KINDS
         self._accept = (METADATA_LIST, METADATA_ONLY) if slim else (JSON, JSON)
         self._selector = f"{_MANAGED},{COMPONENT_LABEL}!={RESULT}" if slim else _MANAGED
         self.listed = asyncio.Event()

@@ -21,6 +21,7 @@ from inferometer_operator.cluster.connection import (
     ApiConnection,
 )
 from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.reconcile.children import METADATA_KINDS
 from inferometer_operator.reconcile.context import controller_of
 from inferometer_operator.reconcile.observed import Json
 
@@ -58,7 +59,7 @@ class Reader:
         The watch delivers no content of ConfigMaps: it is read once for each version.
         """
         held = self.children.get(kind, namespace, name, run_uid)
-        if held is None or kind != "ConfigMap" or "data" in held:
+        if held is None or kind not in METADATA_KINDS or "data" in held:
             return held
         return await self.refresh_child(kind, namespace, name, run_uid)
 

@@ -34,6 +34,8 @@ OPTIONAL_KINDS: frozenset[ChildKind] = frozenset({"Workload"})
 """Kinds of another project: the cluster may not serve them, or not let the operator see them."""
 QUOTA_KIND: ChildKind = "Workload"
 """The kind of the child that holds quota for the pods: it goes after them."""
+METADATA_KINDS: frozenset[ChildKind] = frozenset({"ConfigMap"})
+"""Kinds whose content may be large: watches carry their metadata, and the content is read once."""
 POD: Literal["Pod"] = "Pod"
 """The kind of the objects that the Jobs among the children create."""
 

@@ -25,6 +25,7 @@ from inferometer_operator.reconcile.child_faults import (
     pod_create_failure,
     pod_creation_fault,
 )
+from inferometer_operator.reconcile.children import deletion_targets
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.faults import PodRequest, RunFault, make_fault, pod_fault
 from inferometer_operator.reconcile.observed import Json
@@ -122,9 +123,7 @@ def plan_load_children(context: ReconcileContext, served: ServerProgress) -> Loa
     uids = frozenset(server.pod_uid for server in served.servers if server.pod_uid)
     if held is not None and planned_pod_uids(held) != uids:
         # Created before its server pods were replaced, and not read by any pod.
-        uid = str(held["metadata"]["uid"])
-        gone = () if is_deleting(held) else (DeletionTarget("ConfigMap", context.load, uid),)
-        return LoadChildren(delete=gone)
+        return LoadChildren(delete=deletion_targets([("plan", held)]))
     additions = pod_additions(context, LOAD_PODS)
     if additions is None:
         return LoadChildren(again=add_seconds(context.now, _AGENT_SECONDS))

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from inferometer_api.plan.cluster_objects import begun_name, load_name
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.manifests.config_maps import begun_config_map
 from inferometer_operator.manifests.owner import Manifest, Owner
+from inferometer_operator.reconcile.children import child_names
 from inferometer_operator.reconcile.conditions import find_condition, is_decided, read_status
 from inferometer_operator.reconcile.observed import ChildRole, Json
 from inferometer_operator.reconcile.plan import Plan
@@ -99,7 +99,8 @@ class StatusMemory:
         """
         if not self._is_hidden or _shows_load(read_status(self.stored)):
             return plan
-        traces = {("Job", load_name(owner.name)), ("ConfigMap", begun_name(owner.name))}
+        names = child_names(owner.name)
+        traces = {(each.kind, each.name) for each in names if each.role in {"load", "begun"}}
         exists = children.get("load") is not None or _load_exists(plan.status)
         is_new = exists and children.get("begun") is None
         record = (begun_config_map(owner),) if is_new else ()
