@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,7 +12,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-from typing_extensions import override
 
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_results.service import schema
@@ -22,6 +20,7 @@ from inferometer_results.service.app import create_app
 from inferometer_results.store.index_rows import Entry
 from inferometer_results.store.query import FIELDS
 from inferometer_results.store.store import Store
+from support.html_page import HtmlPage
 from support.stored_results import CLUSTER, LOCAL, ORIGIN, a_document
 
 _AT = "2026-02-01T00:00:00.000Z"
@@ -56,58 +55,11 @@ class _Stored:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def page(self, path: str, **parameters: Any) -> "_Page":
+    def page(self, path: str, **parameters: Any) -> HtmlPage:
         """Return a page that is shown."""
         answer = self.client.get(path, params=parameters)
         assert answer.status_code == 200, answer.text
-        return _Page(answer.text)
-
-
-class _Page(HTMLParser):
-    """A page as a browser takes it apart."""
-
-    _VOID = frozenset({"br", "meta", "link", "input"})
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.html = html
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.open: list[str] = []
-        self.words = ""
-        self.feed(html)
-        self.close()
-        assert self.open == []
-
-    @override
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-        if tag not in self._VOID:
-            self.open.append(tag)
-        self.words += " "
-
-    @override
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        self.open.pop()
-
-    @override
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, f"</{tag}> closes another element"
-
-    @override
-    def handle_data(self, data: str) -> None:
-        self.words += data
-
-    @property
-    def text(self) -> str:
-        """Return what is read, with single spaces."""
-        return " ".join(self.words.split())
-
-    def links(self) -> list[str]:
-        """Return where the page leads."""
-        return [value for name, value in self.attributes if name == "href"]
+        return HtmlPage(answer.text)
 
 
 @pytest.fixture(scope="module")
@@ -252,8 +204,8 @@ def test_metrics_count_requests_by_route(stored: _Stored) -> None:
 def test_the_runs_are_listed_with_their_figures(stored: _Stored) -> None:
     """Each run leads to its page; two can be ticked to be compared."""
     page = stored.page("/")
-    assert f"/results/{stored.ids[0]}" in page.links()
-    assert [value for name, value in page.attributes if name == "value"].count(stored.ids[1]) == 1
+    assert f"/results/{stored.ids[0]}" in page.values("href")
+    assert page.values("value").count(stored.ids[1]) == 1
     assert "1\N{EN DASH}3 of 3" in page.text
     assert "baseline" in page.text
     assert {"VALID", "INVALID"} <= set(page.text.split())
@@ -263,7 +215,7 @@ def test_the_list_is_paged_and_sorted_by_links(stored: _Stored) -> None:
     """Every view has an address; its condition stays in all of its links."""
     page = stored.page("/", where="p99>1us", sort="p99", limit="1", offset="1")
     assert "2\N{EN DASH}2 of 3" in page.text
-    links = page.links()
+    links = page.values("href")
     assert "/?where=p99%3E1us&sort=p99&limit=1&offset=0" in links
     assert "/?where=p99%3E1us&sort=p99&limit=1&offset=2" in links
     assert "/?where=p99%3E1us&sort=-p99&limit=1&offset=0" in links
@@ -279,8 +231,8 @@ def test_a_condition_that_cannot_be_understood_stays_in_the_box(stored: _Stored)
     """With the sentence of what to do, and status 400."""
     answer = stored.client.get("/", params={"where": 'modle="x'})
     assert answer.status_code == 400
-    page = _Page(answer.text)
-    assert 'modle="x' in [value for name, value in page.attributes if name == "value"]
+    page = HtmlPage(answer.text)
+    assert 'modle="x' in page.values("value")
     assert "Cannot read the condition" in page.text
 
 
@@ -289,7 +241,7 @@ def test_a_retracted_result_is_left_out_with_its_reason_on_its_page(tmp_path: Pa
     found = _Stored(str(tmp_path / "results.db"))
     with found.store:
         found.store.note(found.ids[0], Entry(_AT, "ann", "retract", "a backup ran"))
-        assert f"/results/{found.ids[0]}" not in found.page("/").links()
+        assert f"/results/{found.ids[0]}" not in found.page("/").values("href")
         assert "retracted: a backup ran" in found.page("/", retracted="true").text
         page = found.page(f"/results/{found.ids[0]}")
         assert "This result is retracted: a backup ran" in page.text
@@ -300,7 +252,7 @@ def test_the_page_of_a_run_is_its_report(stored: _Stored) -> None:
     page = stored.page(f"/results/{stored.ids[1]}")
     assert page.tags.count("svg") > 3
     assert "At a glance" in page.text
-    links = page.links()
+    links = page.values("href")
     assert f"/api/v1/results/{stored.ids[1]}/document" in links
     assert f"/compare?id={stored.ids[0]}&id={stored.ids[1]}" in links
     assert f"inferometer run run-{stored.ids[1][:12]}.yaml" in page.text
@@ -334,13 +286,13 @@ def _views(stored: _Stored) -> Iterator[tuple[str, dict[str, Any]]]:
 def test_no_text_becomes_html_and_pages_load_only_their_own_parts(stored: _Stored) -> None:
     """Whatever names and messages hold, no element, handler or inline style comes from them."""
     for path, parameters in _views(stored):
-        page = _Page(stored.client.get(path, params=parameters).text)
+        page = HtmlPage(stored.client.get(path, params=parameters).text)
         assert page.tags.count("script") == 1, path
         assert not {"img", "style", "iframe", "object"} & set(page.tags)
         names = {name for name, _ in page.attributes}
         assert not any(name.startswith("on") for name in names)
         assert "style" not in names
-        loaded = [value for name, value in page.attributes if name == "src"]
+        loaded = page.values("src")
         loaded += re.findall(r'<link rel="stylesheet" href="(.*?)"', page.html)
         assert len(loaded) == 2
         for each in loaded:
