@@ -30,7 +30,7 @@ from support.serving_process import (
     serving,
     started,
 )
-from support.waiting import DEADLINE_SECONDS, result_of, wait_until
+from support.waiting import DEADLINE_SECONDS, reply_of, result_of, wait_until
 
 FOREVER = ("--max-delay-microseconds", "60000000")
 FLAVOURS = {"http": over_http, "grpc": over_grpc}
@@ -60,7 +60,7 @@ def _statistics(server: ServerProcess) -> dict[str, Any]:
 def _pending(server: ServerProcess) -> int:
     with closing(_connected(server)) as connection:
         connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
+        text = reply_of(connection, "/metrics").read().decode()
     name = "inferometer_server_pending_requests{"
     (line,) = (each for each in text.splitlines() if each.startswith(name))
     return int(float(line.split()[-1]))
@@ -259,7 +259,7 @@ def test_instances_compute_side_by_side(tmp_path: Path) -> None:
         for connection, trips in ((slow, 10**12), (quick, 3)):
             tensor = {"name": "trips", "datatype": "INT64", "shape": [1], "data": [trips]}
             connection.request("POST", "/v2/models/m/infer", json.dumps({"inputs": [tensor]}))
-        answer = json.loads(quick.getresponse().read())
+        answer = json.loads(reply_of(quick, "the short inference").read())
         assert answer["outputs"][0]["data"] == [3]
         assert _pending(server) == 1
 

@@ -17,7 +17,7 @@ from support.fake_load import free_port
 from support.object_store import keys, object_store
 
 
-def test_a_result_is_exported_to_a_store_when_its_load_generator_hasend_load_generator(
+def test_a_result_is_exported_to_a_store_when_its_load_generator_has_ended(
     endpoint: str, bucket: Path, tmp_path: Path
 ) -> None:
     """Not earlier; the report has the document's checksum, and the log has no key."""

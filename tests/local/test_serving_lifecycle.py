@@ -18,7 +18,7 @@ import tritonclient.http as over_http  # type: ignore[import-untyped]  # ships n
 from support import onnx_models
 from support.requirements import cannot_run
 from support.serving_process import Gate, ServerProcess, serving, started
-from support.waiting import DEADLINE_SECONDS, next_of, wait_for_event, wait_until
+from support.waiting import DEADLINE_SECONDS, next_of, reply_of, wait_for_event, wait_until
 
 ENDLESS = 10**12
 """Trips of the counting model that outlast every test."""
@@ -40,7 +40,7 @@ def _connected(server: ServerProcess) -> HTTPConnection:
 
 def _get_json(connection: HTTPConnection, path: str) -> tuple[int, dict[str, object]]:
     connection.request("GET", path)
-    reply = connection.getresponse()
+    reply = reply_of(connection, path)
     return reply.status, json.loads(reply.read())
 
 
@@ -53,7 +53,7 @@ def _count(connection: HTTPConnection, trips: int) -> None:
 def _pending(server: ServerProcess) -> float:
     connection = HTTPConnection("127.0.0.1", server.http_port, timeout=DEADLINE_SECONDS)
     connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
+    text = reply_of(connection, "/metrics").read().decode()
     connection.close()
     (line,) = (
         each
@@ -144,12 +144,12 @@ def test_drains_on_a_signal(counting: Path, gate: Gate, number: signal.Signals) 
         status, document = _get_json(asks_ready, "/v2/health/ready")
         assert (status, document["ready"]) == (503, False)
         _count(asks_infer, 1)
-        assert asks_infer.getresponse().status == 503
+        assert reply_of(asks_infer, "the refusal").status == 503
         with pytest.raises(ConnectionRefusedError):
             _connected(server)
         gate.open()
         for connection, count in ((first, 1), (second, 2)):
-            reply = connection.getresponse()
+            reply = reply_of(connection, "what was in flight")
             assert reply.getheader("Connection") == "close"
             assert json.loads(reply.read())["outputs"][0]["data"] == [count]
         result, error = next_of(results, "the answer")
@@ -191,7 +191,7 @@ def test_a_stopped_inference_is_reported_as_unavailable(counting: Path, *, waits
         assert error.status() == "StatusCode.UNAVAILABLE"
         assert "ended before" in str(error)
         if waits:
-            reply = over_http.getresponse()
+            reply = reply_of(over_http, "the stopped inference")
             assert (reply.status, reply.getheader("Connection")) == (503, "close")
         assert server.exit_code() == 0
 
@@ -226,7 +226,7 @@ def test_a_request_whose_client_left_is_not_computed(counting: Path, gate: Gate)
         assert _status(server, "/v2/health/live")[0] == 200
         gate.open()
         for connection in (first, last):
-            assert connection.getresponse().status == 200
+            assert reply_of(connection, "the answer").status == 200
 
 
 def test_ends_at_once_while_loading(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from inferometer_serving.options import ServeOptions
 from inferometer_serving.server_state import ServerState
 from support import onnx_models
 from support.serving_process import ServerProcess, serving
-from support.waiting import DEADLINE_SECONDS, until, within_deadline
+from support.waiting import DEADLINE_SECONDS, reply_of, until, within_deadline
 
 FLAVOURS = {"http": over_http, "grpc": over_grpc}
 
@@ -220,6 +220,6 @@ def test_only_ready_models_are_listed_if_requested(server: ServerProcess) -> Non
                 HTTPConnection("127.0.0.1", server.http_port, timeout=DEADLINE_SECONDS)
             ) as plain:
                 plain.request("POST", "/v2/repository/index", '{"ready": true}')
-                assert json.loads(plain.getresponse().read()) == []
+                assert json.loads(reply_of(plain, "the index").read()) == []
         finally:
             client.load_model("copy")

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from http.client import HTTPConnection, HTTPResponse
 from typing import Protocol, TypeVar
 
 _Result = TypeVar("_Result")
@@ -85,6 +86,14 @@ def next_of(results: queue.Queue[_Result], what: str) -> _Result:
         return results.get(timeout=DEADLINE_SECONDS)
     except queue.Empty:
         raise TimeoutError(f"{what} was waited for during {DEADLINE_SECONDS:g} s.") from None
+
+
+def reply_of(connection: HTTPConnection, what: str) -> HTTPResponse:
+    """Wait for the reply to a request and return it; TimeoutError past its deadline."""
+    try:
+        return connection.getresponse()
+    except TimeoutError as error:
+        raise TimeoutError(f"{what} was waited for during {connection.timeout} s.") from error
 
 
 @asynccontextmanager
