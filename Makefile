@@ -94,8 +94,7 @@ BASE ?= main
 test: check ## Pass the gate: every check, and every test that a busy machine cannot disturb
 	@tests/install-tools
 	@$(CLUSTER) build gate
-	$(BIN)/pytest -q --numprocesses auto --maxschedchunk 1 --durations=15 $$($(TIERS) parallel)
-	$(BIN)/pytest -q --durations=10 $$($(TIERS) serial)
+	$(BIN)/pytest -q --numprocesses auto --dist loadscope --durations=25 $$($(TIERS))
 
 verify: .venv/.installed ## Pass the rest, alone on the machine, repeating what has not passed: GROUP= OPTIONS=--again
 	@tests/install-tools verify

@@ -3,10 +3,12 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from support.gate_scheduling import GateScheduling
 from support.outcomes import OUTCOMES_VARIABLE, OutcomeRecorder, inconclusive_reason
 from support.quiet import INCONCLUSIVE, disturbance, read_counters
 
@@ -50,6 +52,22 @@ def _own_data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         patch.delenv("INFEROMETER_DATABASE", raising=False)
         yield
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return two workers for each core: the tests of the gate wait for about half of their time.
+
+    Each worker has an API server of its own, so that more than eight would cost more than they do.
+    """
+    return min(2 * (os.cpu_count() or 1), 8)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GateScheduling | None:
+    """Give `--dist loadscope` the scopes of the gate."""
+    is_of_gate = config.getvalue("dist") == "loadscope"
+    return GateScheduling(config, log) if is_of_gate else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,18 +13,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-PARALLEL = (
-    "tests/unit/*",
-    "tests/contract/*",
-    "tests/virtual/*",
+GATE = (
+    "tests/cluster/test_smoke.py",
+    "tests/local/test_smoke.py",
     "tests/api/*",
     "tests/local/test_wire_*.py",
     "tests/local/test_serving_*.py",
     "tests/local/test_fleet_port.py",
+    "tests/virtual/*",
+    "tests/contract/*",
+    "tests/unit/*",
 )
-"""The gate's tests that run on all cores at once."""
-SERIAL = ("tests/local/test_smoke.py", "tests/cluster/test_smoke.py")
-"""The gate's tests that start whole runs, one after the other."""
+"""The gate's tests, those that wait longest first: short ones fill the cores at the end."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "accuracy": ("tests/accuracy/*",),
@@ -220,12 +220,12 @@ def _imports(file: str) -> frozenset[str]:
     return frozenset(f"{path}.py" for path in paths if (ROOT / f"{path}.py").is_file())
 
 
-def gate(patterns: Iterable[str]) -> list[str]:
-    """Return the test files of a part of the gate: those that no group of `make verify` has."""
+def gate() -> list[str]:
+    """Return the test files of the gate, in its order: those that no group of `make verify` has."""
     in_groups = {file for group in GROUPS.values() for file in files_of(group)}
-    return [file for file in files_of(patterns) if file not in in_groups]
+    every = (file for pattern in GATE for file in files_of([pattern]))
+    return [file for file in every if file not in in_groups]
 
 
 if __name__ == "__main__":
-    parts = {"parallel": PARALLEL, "serial": SERIAL}
-    sys.stdout.write(" ".join(gate(parts[sys.argv[1]])) + "\n")
+    sys.stdout.write(" ".join(gate()) + "\n")

@@ -1,6 +1,5 @@
 """Each kind of run ends right whichever write the operator dies after."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,26 +10,16 @@ from support.crash_courses import COURSES, Course
 from support.crash_walk import CrashWalk
 from support.fake_kubelet import FakeKubelet
 from support.fault_proxy import FaultProxy
-from support.operator_forks import OperatorForks
 from support.stage import a_stage
 
 _AT_ONCE = 3
 _MOST_WRITES = 60
 
 
-@pytest.fixture
-def forks() -> Iterator[OperatorForks]:
-    """Prepare operators that start fast."""
-    forks = OperatorForks()
-    yield forks
-    forks.close()
-
-
 @pytest.mark.parametrize("course", COURSES, ids=lambda course: course.name)
 def test_an_operator_that_is_killed_after_any_write_is_replaced_without_harm(
     api_server: ControlPlane,
     kubelet: FakeKubelet,
-    forks: OperatorForks,
     tmp_path: Path,
     course: Course,
 ) -> None:
@@ -41,7 +30,7 @@ def test_an_operator_that_is_killed_after_any_write_is_replaced_without_harm(
         proxy = FaultProxy(api_server, folder)
         try:
             with a_stage(api_server, kubelet, folder) as stage:
-                return CrashWalk(stage, proxy, forks).crash_after(course, number)
+                return CrashWalk(stage, proxy).crash_after(course, number)
         finally:
             proxy.close()
 
@@ -58,7 +47,6 @@ def test_an_operator_that_is_killed_after_any_write_is_replaced_without_harm(
 def test_an_operator_that_is_killed_after_every_write_ends_the_run_right(
     api_server: ControlPlane,
     kubelet: FakeKubelet,
-    forks: OperatorForks,
     tmp_path: Path,
     course: Course,
 ) -> None:
@@ -66,6 +54,6 @@ def test_an_operator_that_is_killed_after_every_write_ends_the_run_right(
     proxy = FaultProxy(api_server, tmp_path)
     try:
         with a_stage(api_server, kubelet, tmp_path) as stage:
-            assert CrashWalk(stage, proxy, forks).crash_after_every_write(course) >= 4
+            assert CrashWalk(stage, proxy).crash_after_every_write(course) >= 4
     finally:
         proxy.close()

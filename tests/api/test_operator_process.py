@@ -24,6 +24,8 @@ _RARELY_USED = {
 }
 """Children are read from the watches. One is read by itself if the answer to its creation was lost,
 or its deletion met a conflict, and Events once something has hung for 3 s."""
+_ALONE: dict[str, str] = {}
+"""With an environment of its own, even an empty one, it is no fork of another process."""
 _ENDED_WHILE_IT_IMPORTS = """
 import os, signal, sys
 
@@ -43,7 +45,7 @@ sys.exit(main())
 
 def test_an_idle_operator_requests_only_its_lease(stage: Stage) -> None:
     """Neither runs that are finished nor those that are held cost a request."""
-    operator = stage.start_operator("--lease-seconds", "60")
+    operator = stage.start_operator("--lease-seconds", "60", environment=_ALONE)
     stage.apply()
     stage.finished()
     stage.wait_for(
@@ -70,7 +72,7 @@ def test_an_idle_operator_requests_only_its_lease(stage: Stage) -> None:
 
 def test_an_operator_ends_on_sigterm(stage: Stage) -> None:
     """With 0, at once, and its Lease is free."""
-    operator = stage.start_operator("--lease-seconds", "60")
+    operator = stage.start_operator("--lease-seconds", "60", environment=_ALONE)
     assert operator.ask_to_end() == 0
     lease = stage.api.found("Lease", stage.namespace, "inferometer-operator")
     assert lease is not None

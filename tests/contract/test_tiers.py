@@ -7,6 +7,7 @@ from fnmatch import fnmatch
 import pytest
 
 import tiers
+from support.gate_scheduling import TOGETHER
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +22,7 @@ def test_every_test_file_runs_once() -> None:
     """No file of tests is in no tier or in two."""
     every = tiers.files_of(["tests/*"])
     listed = [
-        *tiers.gate(tiers.PARALLEL),
-        *tiers.gate(tiers.SERIAL),
+        *tiers.gate(),
         *(file for group in tiers.GROUPS.values() for file in tiers.files_of(group)),
     ]
     counted = Counter(listed)
@@ -33,7 +33,7 @@ def test_every_test_file_runs_once() -> None:
 def test_every_pattern_means_something(tracked: list[str]) -> None:
     """A pattern that matches no file is a rename that was forgotten here."""
     grouped = [each for group in tiers.GROUPS.values() for each in group]
-    patterns = [*tiers.PARALLEL, *tiers.SERIAL, *grouped]
+    patterns = [*tiers.GATE, *TOGETHER, *grouped]
     assert [each for each in patterns if not tiers.files_of([each])] == []
     patterns = [*tiers.CHANGED, *tiers.EXEMPT]
     assert [each for each in patterns if not any(fnmatch(file, each) for file in tracked)] == []

@@ -6,7 +6,7 @@ from pathlib import Path
 from support.cluster import configurations
 from support.crash_courses import Course
 from support.fault_proxy import FaultProxy, KillAtWrite, no_fault
-from support.operator_forks import OperatorForks
+from support.operator_forks import operator_forks
 from support.operator_process import operator_account, settings_file
 from support.stage import Stage
 
@@ -14,10 +14,9 @@ from support.stage import Stage
 class CrashWalk:
     """The operators of one stage, one after the other."""
 
-    def __init__(self, stage: Stage, proxy: FaultProxy, forks: OperatorForks) -> None:
+    def __init__(self, stage: Stage, proxy: FaultProxy) -> None:
         self._stage = stage
         self._proxy = proxy
-        self._forks = forks
         self._log = stage.folder / "killed-operators.log"
         token = operator_account(stage.api, stage.namespace)
         kubeconfig = stage.folder / "killed.kubeconfig"
@@ -55,10 +54,12 @@ class CrashWalk:
     def _lead(self, course: Course, number: int | None) -> bool:
         """Start an operator; return whether it was killed before the run was over."""
         killed = threading.Event()
-        pid = self._forks.start(self._words, self._log)
+        # It is killed at each write of a run that waits for nodes.
+        environment = {"POD_NAME": self._log.stem}
+        operator = operator_forks().start(self._words, self._log, environment, impatient=True)
 
         def kill() -> None:
-            self._forks.kill(pid)
+            operator.kill()
             killed.set()
 
         self._proxy.kill = kill
@@ -67,7 +68,7 @@ class CrashWalk:
             lambda: killed.is_set() or course.is_over(self._stage),
             lambda: f"the end of {course.name}: {self._stage.status()}\n{log_end(self._log)}",
         )
-        self._forks.kill(pid)
+        operator.kill()
         return killed.is_set()
 
 

@@ -1,16 +1,51 @@
-"""Operators that start within milliseconds, to be killed at any write."""
+"""Operators that start within milliseconds, each a process of its own."""
 
+import atexit
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from support.waiting import wait_until
 
 _ZYGOTE = Path(__file__).with_name("operator_zygote.py")
+
+
+class ForkedOperator:
+    """An operator that a zygote has forked."""
+
+    def __init__(self, pid: int, exit_file: Path) -> None:
+        self.pid = pid
+        self._exit_file = exit_file
+        self._lock = threading.Lock()
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        text = self._exit_file.read_text() if self._exit_file.exists() else ""
+        return int(text) if text.endswith("\n") else None
+
+    def wait(self) -> int:
+        """Wait for the end and return the exit code."""
+        wait_until(lambda: self.poll() is not None, f"the end of process {self.pid}")
+        code = self.poll()
+        assert code is not None
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        with self._lock:
+            if self.poll() is None:
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, and wait until it is gone."""
+        self.send_signal(signal.SIGKILL)
+        self.wait()
 
 
 class OperatorForks:
@@ -24,32 +59,49 @@ class OperatorForks:
             text=True,
         )
         self._lock = threading.Lock()
-        self._pids: set[int] = set()
+        self._started: list[ForkedOperator] = []
 
-    def start(self, words: list[str], log: Path) -> int:
-        """Start an operator with these words of its command line; return its process ID."""
-        request = {"words": words, "environment": {"POD_NAME": log.stem}, "log": str(log)}
+    def start(
+        self,
+        words: list[str],
+        log: Path,
+        environment: Mapping[str, str],
+        *,
+        impatient: bool = False,
+    ) -> ForkedOperator:
+        """Start an operator with these words of its command line.
+
+        An impatient one gives up runs without nodes, and retries them, after seconds.
+        """
+        log.touch()
         with self._lock:
+            exit_file = log.with_name(f"{log.name}.exit-{len(self._started)}")
+            request = {
+                "words": words,
+                "environment": dict(environment),
+                "log": str(log),
+                "impatient": impatient,
+                "exit_file": str(exit_file),
+            }
             assert self._zygote.stdin is not None
             assert self._zygote.stdout is not None
             self._zygote.stdin.write(f"{json.dumps(request)}\n")
             self._zygote.stdin.flush()
-            pid = int(self._zygote.stdout.readline())
-            self._pids.add(pid)
-        return pid
-
-    def kill(self, pid: int) -> None:
-        """Kill an operator, and wait until it is gone."""
-        with self._lock:
-            if pid not in self._pids:
-                return
-            self._pids.discard(pid)
-            os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"the end of process {pid}")
+            started = ForkedOperator(int(self._zygote.stdout.readline()), exit_file)
+            self._started.append(started)
+        return started
 
     def close(self) -> None:
         """Kill all that are left."""
-        for pid in list(self._pids):
-            self.kill(pid)
+        for each in self._started:
+            each.kill()
         # It ends with its standard input.
         self._zygote.communicate()
+
+
+@cache
+def operator_forks() -> OperatorForks:
+    """Return the forks of this process; they end with it."""
+    forks = OperatorForks()
+    atexit.register(forks.close)
+    return forks
