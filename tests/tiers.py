@@ -38,6 +38,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/local/test_cli_terminal.py",
     ),
     "models": ("tests/local/test_models_engines.py",),
+    "analysis": ("tests/local/test_analysis_*.py",),
     "stacks": ("tests/local/test_stacks_*.py",),
     "packaging": (
         "tests/local/test_cli_wheel.py",
@@ -94,6 +95,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "operator/*": ("operator", "nodes"),
     "operator/src/inferometer_operator/wiring/metrics.py": ("dashboards",),
     "serving/*": ("local", "packaging", "nodes"),
+    "serving/src/inferometer_serving/model/*": ("analysis",),
     "serving/src/inferometer_serving/metrics.py": ("dashboards",),
     "fetch/*": ("local", "nodes"),
     "fetch/src/inferometer_fetch/export*.py": ("operator",),
@@ -103,6 +105,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "cli/src/inferometer_cli/cluster/*": ("nodes",),
     "cli/src/inferometer_cli/preflight/*": ("nodes",),
     "cli/src/inferometer_cli/local/prometheus_targets.py": ("dashboards",),
+    "analysis/*": ("analysis",),
     "results/*": ("local", "packaging"),
     "results/src/inferometer_results/service/*": ("results",),
     "results/src/inferometer_results/store/*": ("results",),

@@ -38,7 +38,7 @@ def openvino() -> ModuleType:
     try:
         return importlib.import_module("openvino")
     except ImportError as error:
-        cannot_run(f"OpenVINO, of the dependency group `engines`, cannot be imported: {error}")
+        cannot_run(f"OpenVINO, of the extra `openvino`, cannot be imported: {error}")
 
 
 @pytest.fixture(params=zoo.names())

@@ -6,12 +6,12 @@ from typing import Any
 from uuid import uuid4
 
 from inferometer_serving.infer.signature import TensorSpec
+from inferometer_serving.instruction_set import instruction_set
 from inferometer_serving.model.loading import LoadedModel, WarmUp
 from inferometer_serving.options import Device, ServeOptions
 
 MODEL_VERSION = "1"
 SERVER_NAME = "inferometer"
-_PLATFORM = "onnxruntime_onnx"
 _EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 
 
@@ -26,7 +26,7 @@ def model_metadata(options: ServeOptions, model: LoadedModel) -> dict[str, Any]:
     return {
         "name": options.model_name,
         "versions": [MODEL_VERSION],
-        "platform": _PLATFORM,
+        "platform": f"{options.engine}_onnx",
         "inputs": [_tensor_metadata(each) for each in signature.inputs],
         "outputs": [_tensor_metadata(each) for each in signature.outputs],
     }
@@ -46,8 +46,8 @@ def model_config(
     first = 1 if options.max_batch_size else 0
     config: dict[str, Any] = {
         "name": options.model_name,
-        "platform": _PLATFORM,
-        "backend": "onnxruntime",
+        "platform": f"{options.engine}_onnx",
+        "backend": options.engine.value,
         "max_batch_size": options.max_batch_size,
         "input": [_configured(each, first) for each in signature.inputs],
         "output": [_configured(each, first) for each in signature.outputs],
@@ -73,13 +73,17 @@ def facts(
         "inferometer.instance_id": uuid4().hex,
         "inferometer.model_sha256": model.sha256,
         "inferometer.external_data_sha256": json.dumps(model.external_sha256),
-        "inferometer.runtime": "onnxruntime",
+        "inferometer.runtime": options.engine.value,
         "inferometer.runtime_version": session.runtime_version,
         "inferometer.device": options.device.value,
         "inferometer.providers": ",".join(session.providers),
         "inferometer.nodes_by_provider": json.dumps(placed.nodes_by_provider),
         "inferometer.compute_nodes_fell_back": str(placed.compute_nodes_fell_back),
-        "inferometer.threads": str(options.threads),
+        "inferometer.threads": str(session.threads),
+        "inferometer.requested_precision": options.precision.value,
+        "inferometer.precision": session.precisions.effective,
+        "inferometer.layers_by_precision": session.precisions.to_json(),
+        "inferometer.instruction_set": instruction_set(),
         "inferometer.instances": str(options.instances),
         "inferometer.max_batch_size": str(options.max_batch_size),
         "inferometer.max_delay_microseconds": str(options.max_delay_microseconds),

@@ -22,13 +22,32 @@ class Device(StrEnum):
     GPU = "GPU"
 
 
+class EngineName(StrEnum):
+    """The library that computes."""
+
+    ONNX_RUNTIME = "onnxruntime"
+    OPENVINO = "openvino"
+
+
+class Precision(StrEnum):
+    """What the layers are to compute in; DEFAULT leaves it to the engine."""
+
+    DEFAULT = "Default"
+    FP32 = "FP32"
+    BF16 = "BF16"
+    FP16 = "FP16"
+    INT8 = "INT8"
+
+
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
     """All that a server process needs to know."""
 
     model: Path
     model_name: str
+    engine: EngineName = EngineName.ONNX_RUNTIME
     device: Device = Device.CPU
+    precision: Precision = Precision.DEFAULT
     threads: int = 1
     instances: int = 1
     max_batch_size: int = 0
@@ -106,6 +125,21 @@ def _device(text: str) -> Device:
         raise argparse.ArgumentTypeError(f"{text!r} is no device: CPU or GPU") from error
 
 
+def _engine(text: str) -> EngineName:
+    try:
+        return EngineName(text.lower())
+    except ValueError as error:
+        known = " or ".join(EngineName)
+        raise argparse.ArgumentTypeError(f"{text!r} is no engine: {known}") from error
+
+
+def _precision(text: str) -> Precision:
+    for precision in Precision:
+        if text.upper() == precision.upper():
+            return precision
+    raise argparse.ArgumentTypeError(f"{text!r} is no precision: {', '.join(Precision)}")
+
+
 def _control_mode(text: str) -> ModelControlMode:
     try:
         return ModelControlMode(text)
@@ -137,7 +171,22 @@ OPTIONS: tuple[Option, ...] = (
         "NAME",
     ),
     Option(
+        "engine",
+        _engine,
+        EngineName.ONNX_RUNTIME,
+        "Library that computes: onnxruntime or openvino.",
+        "ENGINE",
+    ),
+    Option(
         "device", _device, Device.CPU, "CPU, or GPU (CUDA). Refused if CUDA is not available.", "D"
+    ),
+    Option(
+        "precision",
+        _precision,
+        Precision.DEFAULT,
+        "Default, FP32, BF16, FP16 or INT8. ONNX Runtime computes in the types of the model, "
+        "OpenVINO by default in BF16 if the CPU can.",
+        "PRECISION",
     ),
     Option("threads", _whole(1, 1024), 1, "Threads within an operator.", "N"),
     Option("instances", _whole(1, 64), 1, "Instances of the model; each has its own threads.", "N"),

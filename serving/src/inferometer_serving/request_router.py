@@ -60,6 +60,7 @@ class RequestRouter:
         server_version: str,
     ) -> None:
         self.name = options.model_name
+        self.model = loaded.model
         self.signature = loaded.model.session.signature
         self.reader = RequestReader(self.signature)
         self.metadata = model_metadata(options, loaded.model)

@@ -207,6 +207,7 @@ class ServerState:
         ended = asyncio.Event()
         leaving.pool.retire(ended.set)
         await ended.wait()
+        leaving.model.unload()
         self._leaving = None
         del leaving
         gc.unfreeze()

@@ -97,7 +97,7 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
     *(
         (
             _set("server", "runtime", to=runtime),
-            f"spec.server.runtime: {runtime} {_NO}; available: OnnxRuntime, External.",
+            f"spec.server.runtime: {runtime} {_NO}; available: OnnxRuntime, OpenVino, External.",
         )
         for runtime in ("Triton", "MLServer", "KServe")
     ),

@@ -39,7 +39,7 @@ def test_its_row_makes_it_available(place: Place) -> None:
         "spec.server.instances: the toy has one instance; leave it out.",
     )
     others = unavailable(read(a_run(server={"runtime": "MLServer"})), place=place)
-    assert f"available: OnnxRuntime, External, {NAME}." in others[0]
+    assert f"available: OnnxRuntime, OpenVino, External, {NAME}." in others[0]
 
 
 def test_its_pod_follows_from_the_descriptor() -> None:

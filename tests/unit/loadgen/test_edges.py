@@ -8,12 +8,13 @@ import pytest
 
 from inferometer_api.plan.reports import FinalReport, ProgressReport
 from inferometer_api.results.result import Outcome
+from inferometer_api.spec.server import Server
 from inferometer_loadgen.client.load_client import OwnProcess
 from inferometer_loadgen.client.node import node, packages
 from inferometer_loadgen.record.thinned import MOST_ENTRIES
 from inferometer_loadgen.reporting.report_writer import ReaderGoneError, ReportWriter
 from inferometer_loadgen.requests.inputs import InputRefusedError
-from inferometer_loadgen.run.environment import environment_of
+from inferometer_loadgen.run.environment import environment_of, not_obtained
 from inferometer_loadgen.run.execution import exit_code
 from inferometer_loadgen.run.resource_usage import ResourceUsage
 from inferometer_loadgen.server.control_plane import ServerDescription
@@ -155,3 +156,35 @@ def test_a_server_elsewhere_has_no_usage() -> None:
 def test_exit_codes(state: Any, code: int) -> None:
     """Each way to end has its exit code."""
     assert exit_code(Outcome(state=state, reason="Any")) == code
+
+
+@pytest.mark.parametrize(
+    ("requested", "settings", "found"),
+    [
+        ({}, {"layers_by_precision": '{"BF16": 3}', "precision": "BF16", "threads": "1"}, []),
+        (
+            {"precision": "FP32", "threads": 2},
+            {"layers_by_precision": '{"FP32": 3}', "precision": "FP32", "threads": "2"},
+            [],
+        ),
+        (
+            {"precision": "FP32"},
+            {"layers_by_precision": '{"BF16": 3}', "precision": "BF16"},
+            [("precision", "FP32", "BF16", "of its layers that multiply matrices, 3 in BF16")],
+        ),
+        (
+            {"threads": 4},
+            {"layers_by_precision": "{}", "precision": "", "threads": "2"},
+            [("threads", "4", "2", "")],
+        ),
+        ({"precision": "FP32"}, {"precision": "BF16"}, []),
+    ],
+    ids=["default", "obtained", "precision", "threads", "another server"],
+)
+def test_settings_that_the_engine_did_not_take(
+    requested: dict[str, Any], settings: dict[str, str], found: list[tuple[str, ...]]
+) -> None:
+    """Requested precision and threads are compared with those that a server of ours reports."""
+    described = ServerDescription("", "", [], [], [], [], settings)
+    server = Server.model_validate(requested)
+    assert [tuple(each) for each in not_obtained(server, [described, described])] == found

@@ -8,6 +8,7 @@ import pytest
 
 from inferometer_api.results.result import ClientHealth, Counts, Energy, Step
 from inferometer_loadgen.schedule.steps import End
+from inferometer_loadgen.verdict.measurement import NotObtained
 from inferometer_loadgen.verdict.rule_table import RULES, VerdictRule
 from support.judged_steps import (
     CLOSED,
@@ -286,6 +287,7 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("ServerColocated", {}, {"colocated": True, "cpu_count": 2}),
     ("ServerNotGuaranteed", {}, {"not_guaranteed": ("Burstable",)}),
     ("ComputeFellBack", {}, {"compute_nodes_fell_back": 1}),
+    ("EngineSetting", {}, {"not_obtained": (NotObtained("precision", "FP32", "BF16"),)}),
     (
         "ServerThrottled",
         {"step": a_step(telemetry=[throttled(0.1, used=9.9)])},

@@ -7,8 +7,9 @@ from onnx import ModelProto
 
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
-from inferometer_serving.model.session import Interrupt, open_session
-from inferometer_serving.options import Device
+from inferometer_serving.model.engines import open_session
+from inferometer_serving.model.session import EngineSettings, Interrupt
+from inferometer_serving.options import EngineName
 from support import onnx_models
 
 
@@ -30,6 +31,6 @@ def test_the_cause_is_named(tmp_path: Path, model: ModelProto, sentences: tuple[
     """The message names what the model has that cannot be served, and how to do without it."""
     graph = read_graph(onnx_models.save(model, tmp_path / "m.onnx"), max_bytes=1 << 20)
     with pytest.raises(ModelRefusedError) as refused:
-        open_session(graph, device=Device.CPU, threads=1, interrupt=Interrupt())
+        open_session(EngineName.ONNX_RUNTIME, graph, EngineSettings(), Interrupt())
     for sentence in sentences:
         assert sentence in str(refused.value)

@@ -21,10 +21,11 @@ def _image(server: Server) -> ImageName:
 
 
 def _containers(run: BenchmarkRun, start: ServerStart) -> tuple[ServerContainer, ...]:
-    return (ServerContainer(image=_image(run.spec.server), command=_command(run, start)),)
+    return (ServerContainer(image=_image(run.spec.server), command=own_command(run, start)),)
 
 
-def _command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
+def own_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
+    """Return the command line of the project's server, for any of its engines."""
     server, listen = run.spec.server, start.listen
     namespace, name = run_labels(run)
     batch_sizes = ",".join(map(str, run.spec.request_batch_sizes))
@@ -33,7 +34,9 @@ def _command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
         *("-m", "inferometer_serving"),
         *("--model", start.layout.model_path),
         *("--model-name", run.spec.model.served_name),
+        *("--engine", "openvino" if server.runtime == "OpenVino" else "onnxruntime"),
         *("--device", server.device),
+        *("--precision", server.precision),
         *("--threads", str(server.threads)),
         *("--instances", str(server.instances)),
         *_batching(server.batching),
@@ -76,7 +79,8 @@ def _option(flag: str, value: str | int | None) -> tuple[str, ...]:
     return () if value is None else (flag, str(value))
 
 
-def _local_notes(server: Server) -> tuple[str, ...]:
+def own_local_notes(server: Server) -> tuple[str, ...]:
+    """Return the settings of the project's server that a local run does not enforce."""
     resources = server.resources
     requested = f"cpu {resources.cpu}, memory {resources.memory}"
     notes = [
@@ -110,7 +114,7 @@ ONNX_RUNTIME = RuntimeDescriptor(
             python_package="onnxruntime",
             installation="inferometer[cpu], or inferometer[gpu] on a machine with an NVIDIA GPU",
             announces_ports=True,
-            notes=_local_notes,
+            notes=own_local_notes,
         ),
     ),
     limits=(

@@ -10,10 +10,15 @@ from types import MappingProxyType
 from inferometer_api.runtimes.descriptor import RuntimeDescriptor, ServerLaunch
 from inferometer_api.runtimes.external import EXTERNAL
 from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME
+from inferometer_api.runtimes.openvino import OPENVINO
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.server import Runtime
 
-_ROWS: dict[Runtime, RuntimeDescriptor] = {"OnnxRuntime": ONNX_RUNTIME, "External": EXTERNAL}
+_ROWS: dict[Runtime, RuntimeDescriptor] = {
+    "OnnxRuntime": ONNX_RUNTIME,
+    "OpenVino": OPENVINO,
+    "External": EXTERNAL,
+}
 RUNTIMES: Mapping[Runtime, RuntimeDescriptor] = MappingProxyType(_ROWS)
 
 

@@ -16,8 +16,9 @@ from inferometer_api.document import (
 from inferometer_api.rules import Rule, exactly_one
 from inferometer_api.spec.server_url import URL_RULES
 
-Runtime = Literal["OnnxRuntime", "Triton", "MLServer", "KServe", "External"]
+Runtime = Literal["OnnxRuntime", "OpenVino", "Triton", "MLServer", "KServe", "External"]
 Device = Literal["CPU", "GPU"]
+Precision = Literal["Default", "FP32", "BF16", "FP16", "INT8"]
 
 MAXIMUM_THREADS = 1024
 
@@ -158,11 +159,16 @@ class Server(Document):
         return self.device if self.external is None else ""
 
     runtime: Runtime = "OnnxRuntime"
-    """Program that serves the model: OnnxRuntime (built in), Triton, MLServer, KServe, or \
-External for an existing server."""
+    """Program that serves the model: OnnxRuntime or OpenVino (built in: one server, two engines), \
+Triton, MLServer, KServe, or External for an existing server."""
 
     device: Device = "CPU"
     """CPU or GPU. With GPU, the run fails if no part of the graph can run on the GPU."""
+
+    precision: Precision = "Default"
+    """Precision that every layer that multiplies matrices must compute in. The engine reports the \
+one that it uses; a scenario is INVALID if it is another one. Default: the engine's choice. \
+OnnxRuntime computes in the types of the model; OpenVino in BF16 if the CPU can, unless FP32 is set."""
 
     gpu: Gpu | None = None
     """GPUs of each server pod, with device GPU. Absent: one nvidia.com/gpu."""
@@ -206,15 +212,17 @@ External for an existing server."""
         ),
         Rule(
             cel="self.runtime != 'External' || !has(self.threads) && !has(self.batching) && "
-            "self.device == 'CPU' && self.replicas == 1 && self.instances == 1",
-            message="device, replicas, instances, threads and batching are settings of a server "
-            "that Inferometer launches; an External server keeps its own: leave them out",
+            "self.device == 'CPU' && self.precision == 'Default' && self.replicas == 1 && "
+            "self.instances == 1",
+            message="device, precision, replicas, instances, threads and batching are settings of "
+            "a server that Inferometer launches; an External server keeps its own: leave them out",
             holds=lambda server: (
                 server.runtime != "External"
                 or (
                     server.threads is None
                     and server.batching is None
-                    and (server.device, server.replicas, server.instances) == ("CPU", 1, 1)
+                    and (server.device, server.precision) == ("CPU", "Default")
+                    and (server.replicas, server.instances) == (1, 1)
                 )
             ),
         ),

@@ -11,9 +11,11 @@ from inferometer_api.results.result import (
     ServerReplica,
     ServerRestart,
 )
+from inferometer_api.spec.server import Server
 from inferometer_loadgen.client.node import node, packages
 from inferometer_loadgen.requests.encode import uses_binary
 from inferometer_loadgen.server.control_plane import ServerDescription
+from inferometer_loadgen.verdict.measurement import NotObtained
 
 
 def environment_of(
@@ -52,6 +54,25 @@ def fell_back(description: ServerDescription) -> int | None:
     """Return how many compute nodes fell back to the CPU; None if the server does not say."""
     count = description.settings.get("compute_nodes_fell_back", "")
     return int(count) if count.isdecimal() else None
+
+
+def not_obtained(
+    server: Server, descriptions: Sequence[ServerDescription]
+) -> tuple[NotObtained, ...]:
+    """Return what was requested of the engine and is not what a server of ours reports."""
+    found: dict[NotObtained, None] = {}
+    for settings in (each.settings for each in descriptions):
+        if "layers_by_precision" not in settings:
+            continue
+        precision, threads = settings.get("precision", ""), settings.get("threads", "")
+        if server.precision not in ("Default", precision):
+            layers = _counts(settings["layers_by_precision"])
+            listed = ", ".join(f"{count} in {name}" for name, count in layers.items())
+            detail = f"of its layers that multiply matrices, {listed}" if listed else ""
+            found[NotObtained("precision", server.precision, precision, detail)] = None
+        if server.threads is not None and threads != str(server.threads):
+            found[NotObtained("threads", str(server.threads), threads)] = None
+    return tuple(found)
 
 
 def _server(plan: LoadPlan, found: Sequence[ServerDescription]) -> ServerInfo:

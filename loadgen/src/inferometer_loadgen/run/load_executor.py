@@ -19,7 +19,7 @@ from inferometer_loadgen.record.request_log import RequestLog, open_request_log
 from inferometer_loadgen.requests.encode import json_note
 from inferometer_loadgen.requests.inputs import check_taken
 from inferometer_loadgen.requests.pool import InputSources
-from inferometer_loadgen.run.environment import fell_back
+from inferometer_loadgen.run.environment import fell_back, not_obtained
 from inferometer_loadgen.run.executor import CUTS_SHORT, RunContext, ScenarioRepeat, StepEnd
 from inferometer_loadgen.run.load_step import EndOnInterruption, LoadStepRunner
 from inferometer_loadgen.run.other_load import scope_of
@@ -141,6 +141,7 @@ class LoadExecutor:
             not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),
             compute_nodes_fell_back=max(fell_back(each) or 0 for each in self._descriptions),
+            not_obtained=not_obtained(spec.server, self._descriptions),
             unready_server=next(
                 (each.unready_server for each in self._descriptions if each.unready_server), ""
             ),

@@ -15,6 +15,16 @@ DEFAULT_PERCENTILE = 99.0
 """Percentile, in percent, by which a scenario is judged unless it sets one."""
 
 
+class NotObtained(NamedTuple):
+    """A setting of an engine that differs from the requested one."""
+
+    setting: Literal["precision", "threads"]
+    requested: str
+    effective: str
+    detail: str = ""
+    """A clause that explains the effective value."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScenarioConditions:
     """Conditions of a scenario that its steps do not record."""
@@ -26,6 +36,8 @@ class ScenarioConditions:
     """Quality-of-service classes of server pods other than Guaranteed."""
     cpu_count: int = 0
     compute_nodes_fell_back: int = 0
+    not_obtained: tuple[NotObtained, ...] = ()
+    """What was requested of the engine, and is not what it computes with."""
     energy_requested: bool = False
     server_restarted: bool = False
     unready_server: str = ""

@@ -444,6 +444,18 @@ RULES: tuple[VerdictRule, ...] = (
         once=environment.server_not_guaranteed,
     ),
     VerdictRule(
+        name="EngineSetting",
+        effect="reason",
+        limit="every layer that multiplies matrices computes in server.precision, and the engine "
+        "has server.threads threads",
+        source="by definition: otherwise the figures are those of other settings; the engine "
+        "reports what it uses",
+        why="The figures are not those of the requested precision or number of threads.",
+        remedy="Set server.precision to Default, or another runtime; a model that is to compute "
+        "in INT8 must be quantised. Set server.threads to at most the CPUs of the server.",
+        once=environment.engine_setting,
+    ),
+    VerdictRule(
         name="ComputeFellBack",
         effect="caution",
         limit="with device GPU, every compute node of the graph runs on the GPU",

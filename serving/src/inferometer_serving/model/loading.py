@@ -7,10 +7,11 @@ from time import perf_counter
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.batching.joining import check_joinable
-from inferometer_serving.infer.signature import Shape
+from inferometer_serving.infer.signature import Shape, Signature
 from inferometer_serving.infer.tensors import Array
+from inferometer_serving.model.engines import open_session
 from inferometer_serving.model.samples import array_shapes, sample_shapes
-from inferometer_serving.model.session import Interrupt, Session, open_session, reason_of
+from inferometer_serving.model.session import EngineSettings, Interrupt, Session, reason_of
 from inferometer_serving.model.warm_up import warm_up_inputs
 from inferometer_serving.options import ServeOptions
 
@@ -36,6 +37,11 @@ class LoadedModel:
         """Return the first: all of them are alike."""
         return self.sessions[0]
 
+    def unload(self) -> None:
+        """Let every session go."""
+        for session in self.sessions:
+            session.unload()
+
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
@@ -51,9 +57,9 @@ def load(options: ServeOptions, interrupt: Interrupt) -> LoadedModel:
     """Check and open the model. Raises ModelRefusedError."""
     started = perf_counter()
     graph = read_graph(options.model, max_bytes=options.max_model_bytes)
+    settings = EngineSettings(options.device, options.threads, options.precision)
     sessions = tuple(
-        open_session(graph, device=options.device, threads=options.threads, interrupt=interrupt)
-        for _ in range(options.instances)
+        open_session(options.engine, graph, settings, interrupt) for _ in range(options.instances)
     )
     if options.max_batch_size:
         check_joinable(sessions[0].signature)
@@ -63,12 +69,10 @@ def load(options: ServeOptions, interrupt: Interrupt) -> LoadedModel:
 def warm_up(model: LoadedModel, options: ServeOptions) -> WarmUp:
     """Run every instance for every requested batch size. Raises ModelRefusedError if it cannot."""
     started = perf_counter()
-    samples = {} if options.warm_up_inputs is None else array_shapes(options.warm_up_inputs)
     longest_seconds, largest_bytes = 0.0, 0
     batch_sizes = _batch_sizes(options)
     for batch_size in batch_sizes:
-        shapes = sample_shapes(model.session.signature, batch_size, samples)
-        shapes.update(options.warm_up_shapes)
+        shapes = warm_shapes(model.session.signature, options, batch_size)
         inputs = warm_up_inputs(model.session.signature, batch_size, shapes)
         rows = batch_size if options.max_batch_size else None
         for session in model.sessions:
@@ -82,6 +86,16 @@ def warm_up(model: LoadedModel, options: ServeOptions) -> WarmUp:
         # twice the bytes that were tried, and room for the JSON that describes them
         inline_body_bytes=2 * largest_bytes + 1024 if is_inline else 0,
     )
+
+
+def warm_shapes(
+    signature: Signature, options: ServeOptions, batch_size: int
+) -> dict[str, Shape]:
+    """Return the shapes that are known of inputs with open axes. Raises ModelRefusedError."""
+    samples = {} if options.warm_up_inputs is None else array_shapes(options.warm_up_inputs)
+    shapes = sample_shapes(signature, batch_size, samples)
+    shapes.update(options.warm_up_shapes)
+    return shapes
 
 
 def _batch_sizes(options: ServeOptions) -> tuple[int, ...]:

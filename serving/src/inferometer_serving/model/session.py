@@ -1,34 +1,14 @@
-"""ONNX Runtime sessions of a checked model."""
+"""What an engine makes of a model: a session that predicts until it is unloaded."""
 
-import contextlib
-import ctypes
-import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-import onnxruntime  # type: ignore[import-untyped]  # ships no types
-from onnx import TensorProto
-
-from inferometer_models.errors import ModelRefusedError
-from inferometer_models.graph_file import GraphFile
-from inferometer_serving.infer.datatypes import BY_RUNTIME_NAME, DATATYPES
-from inferometer_serving.infer.signature import Signature, TensorSpec
+from inferometer_serving.infer.signature import Signature
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.model.placement import (
-    AssignedNode,
-    GraphPlacement,
-    bookkeeping_nodes,
-    placement,
-    work_depends_on_values,
-)
-from inferometer_serving.options import Device
-
-_LOG_FATAL_ONLY = 4  # every error reaches us as an exception, whose sentence is enough
-_CPU = "CPUExecutionProvider"
-_CUDA = "CUDAExecutionProvider"
+from inferometer_serving.model.placement import GraphPlacement
+from inferometer_serving.model.precision import NO_LAYERS, LayerPrecisions
+from inferometer_serving.options import Device, Precision
 
 
 class Runner(Protocol):
@@ -39,8 +19,21 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """How an engine is to compute."""
+
+    device: Device = Device.CPU
+    threads: int = 1
+    precision: Precision = Precision.DEFAULT
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
-    """A model that ONNX Runtime has opened."""
+    """A model that an engine has loaded: `runner` predicts, `unload` lets it go."""
 
     runner: Runner
     signature: Signature
@@ -49,241 +42,51 @@ class Session:
     work_depends_on_values: bool
     """How long an inference takes is then not known from its shapes."""
     runtime_version: str
+    threads: int = 1
+    """The threads that the engine has, which may be fewer than requested."""
+    precisions: LayerPrecisions = NO_LAYERS
+    """What the layers compute in, read back from the engine."""
+    unload: Callable[[], None] = _nothing
 
 
 class Interrupt:
-    """Lets another thread end the opening of a model, or the inference now running."""
+    """Lets another thread end the loading of a model, or the inference now running."""
 
     def __init__(self) -> None:
-        self.session_options = onnxruntime.SessionOptions()
-        self.run_options = onnxruntime.RunOptions()
-        self.run_options.log_severity_level = _LOG_FATAL_ONLY
+        self._is_set = False
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the server ends."""
+        return self._is_set
+
+    def add(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the interrupt is set; at once if it is."""
+        self._callbacks.append(callback)
+        if self._is_set:
+            callback()
+
+    def remove(self, callback: Callable[[], None]) -> None:
+        """Forget a callback."""
+        self._callbacks.remove(callback)
 
     def set(self) -> None:
-        """Make the call into ONNX Runtime that is under way, and every later one, fail."""
-        self.session_options.set_load_cancellation_flag(True)
-        self.run_options.terminate = True
-
-
-def open_session(
-    graph: GraphFile, *, device: Device, threads: int, interrupt: Interrupt
-) -> Session:
-    """Open a model on `device` with `threads` intra-operator threads.
-
-    Raises ModelRefusedError if the device is not there, an operator is not supported, or the
-    model is otherwise not for this runtime.
-    """
-    wanted = _provider(device)
-    options = interrupt.session_options
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = _LOG_FATAL_ONLY
-    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    providers = [wanted] if wanted == _CPU else [wanted, _CPU]
-    try:
-        session = onnxruntime.InferenceSession(
-            str(graph.path), options, providers=providers, enable_fallback=0
-        )
-    except Exception as error:
-        raise _refusal(graph, device, error) from error
-    _check_provider(session, wanted)
-    signature = _signature(graph, session)
-    return Session(
-        runner=_runner(graph, session, signature, interrupt.run_options),
-        signature=signature,
-        providers=tuple(session.get_providers()),
-        placement=placement(_assigned(session), wanted, bookkeeping_nodes(graph.model)),
-        work_depends_on_values=work_depends_on_values(graph.model),
-        runtime_version=str(onnxruntime.__version__),
-    )
-
-
-def _provider(device: Device) -> str:
-    if device is Device.CPU:
-        return _CPU
-    available = onnxruntime.get_available_providers()
-    if _CUDA not in available:
-        raise ModelRefusedError(
-            f"The device GPU was requested, but ONNX Runtime {onnxruntime.__version__} has only "
-            f"{', '.join(available)} here: install the extra 'gpu' on a machine with an NVIDIA "
-            "GPU, or set the device to CPU."
-        )
-    with contextlib.redirect_stdout(sys.stderr):  # it prints what it misses
-        onnxruntime.preload_dlls()
-    return _CUDA
-
-
-def _check_provider(session: Any, wanted: str) -> None:
-    """Refuse a session that went without the provider: ONNX Runtime itself only warns."""
-    found = session.get_providers()
-    if wanted not in found:
-        raise ModelRefusedError(
-            f"The device GPU was requested, but ONNX Runtime could not start {wanted} and fell "
-            f"back to {', '.join(found)}: check the GPU, its driver and the CUDA libraries, or "
-            "set the device to CPU."
-        )
-
-
-def _assigned(session: Any) -> Iterator[AssignedNode]:
-    for subgraph in session.get_provider_graph_assignment_info():
-        for node in subgraph.get_nodes():
-            yield AssignedNode(node.name, node.op_type, subgraph.ep_name)
-
-
-def _signature(graph: GraphFile, session: Any) -> Signature:
-    return Signature(
-        inputs=tuple(_spec(graph, "input", each) for each in session.get_inputs()),
-        outputs=tuple(_spec(graph, "output", each) for each in session.get_outputs()),
-    )
-
-
-def _spec(graph: GraphFile, kind: str, argument: Any) -> TensorSpec:
-    datatype = BY_RUNTIME_NAME.get(argument.type)
-    if datatype is None:
-        raise ModelRefusedError(
-            f"The {kind} '{argument.name}' of the model {graph.path} is of type {argument.type}, "
-            f"which the Open Inference Protocol lacks: it has tensors of {', '.join(DATATYPES)}."
-            f"{_remedy_for_type(argument.type)}"
-        )
-    shape = tuple(
-        each if isinstance(each, int) and each >= 0 else -1 for each in argument.shape or ()
-    )
-    return TensorSpec(argument.name, datatype, shape)
-
-
-def _remedy_for_type(found: str) -> str:
-    if found.startswith(("seq(map(", "map(")):
-        return (
-            " It comes from a ZipMap, which converters add to classifiers: convert the model again "
-            "without it (skl2onnx: options={'zipmap': False})."
-        )
-    if found.startswith(("seq(", "optional(")):
-        return " Export the model so that each output is one tensor."
-    return ""
-
-
-def _refusal(graph: GraphFile, device: Device, error: Exception) -> ModelRefusedError:
-    version = onnxruntime.__version__
-    reason = str(error).partition(" : ")[2].strip() or str(error)
-    operator = _missing_operator(reason)
-    if operator is not None:
-        return ModelRefusedError(
-            f"The model {graph.path} uses the operator {operator}, which ONNX Runtime {version} "
-            f"does not have on {device}: {_remedy_for_operator(operator)}"
-        )
-    if newer := _NEWER_OPSET.search(reason):
-        return ModelRefusedError(
-            f"The model {graph.path} uses opset {newer['found']} of {newer['domain']}, and ONNX "
-            f"Runtime {version} supports up to {newer['most']}: export the model for opset "
-            f"{newer['most']} or lower."
-        )
-    if newer := _NEWER_IR.search(reason):
-        return ModelRefusedError(
-            f"The model {graph.path} has IR version {newer['found']}, and ONNX Runtime {version} "
-            f"supports up to {newer['most']}: save it with ir_version {newer['most']} or lower."
-        )
-    brief = " ".join(reason.rpartition(" : ")[2].split())[:400]
-    return ModelRefusedError(
-        f"The model {graph.path} cannot be opened by ONNX Runtime {version}: {brief}"
-    )
-
-
-_MISSING_OPERATOR = (
-    re.compile(r"No Op registered for (?P<name>\S+)"),
-    re.compile(r"Fatal error: (?P<name>\S+?)\(-?\d+\) is not a registered function/op"),
-    re.compile(r"Could not find an implementation for (?P<name>\S+?)\(\d+\)"),
-)
-
-
-_NEWER_OPSET = re.compile(
-    r"Opset (?P<found>\d+) is under development.* for domain (?P<domain>\S+) is till opset "
-    r"(?P<most>\d+)",
-    re.DOTALL,
-)
-_NEWER_IR = re.compile(
-    r"Unsupported model IR version: (?P<found>\d+), max supported IR version: (?P<most>\d+)"
-)
-
-
-def _remedy_for_operator(operator: str) -> str:
-    domain = operator.rpartition(":")[0]
-    if domain in {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}:
-        return "use another model or export it without that operator."
-    return (
-        f"it is a custom operator of {domain}, and libraries of custom operators cannot be loaded. "
-        "Export the model without it."
-    )
-
-
-def _missing_operator(reason: str) -> str | None:
-    for pattern in _MISSING_OPERATOR:
-        found = pattern.search(reason)
-        if found:
-            return found["name"]
-    return None
-
-
-def _runner(graph: GraphFile, session: Any, signature: Signature, run_options: Any) -> Runner:
-    if not any(each.datatype.name == "BF16" for each in signature.outputs):
-        return _ArrayRunner(session, signature, run_options)
-    if any(each.datatype.name == "BYTES" for each in signature.inputs):
-        raise ModelRefusedError(
-            f"The model {graph.path} takes BYTES and gives BF16, which ONNX Runtime cannot do in "
-            "one call from Python: let the model cast its BF16 outputs to FP32."
-        )
-    return _ValueRunner(session, signature, run_options)
-
-
-class _ArrayRunner:
-    """Hands numpy arrays to ONNX Runtime, which reads them in place, and gets arrays back."""
-
-    def __init__(self, session: Any, signature: Signature, run_options: Any) -> None:
-        self._run = session.run
-        self._options = run_options
-        self._bf16 = [each.name for each in signature.inputs if each.datatype.name == "BF16"]
-
-    def run(self, output_names: list[str], inputs: dict[str, Array]) -> list[Array]:
-        given: dict[str, Any] = inputs
-        if self._bf16:
-            given = {**inputs, **{name: _bf16_value(inputs[name]) for name in self._bf16}}
-        results: list[Array] = self._run(output_names, given, self._options)
-        return results
-
-
-class _ValueRunner:
-    """Gets OrtValues back: ONNX Runtime gives BF16 in no other form, since numpy has no such."""
-
-    def __init__(self, session: Any, signature: Signature, run_options: Any) -> None:
-        self._session = session
-        self._signature = signature
-        self._options = run_options
-
-    def run(self, output_names: list[str], inputs: dict[str, Array]) -> list[Array]:
-        values = {name: self._value(name, array) for name, array in inputs.items()}
-        results = self._session.run_with_ort_values(output_names, values, self._options)
-        return [_array(each) for each in results]
-
-    def _value(self, name: str, array: Array) -> Any:
-        if self._signature.input_by_name[name].datatype.name == "BF16":
-            return _bf16_value(array)
-        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-
-
-def _bf16_value(array: Array) -> Any:
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
-        array.view(np.uint16), TensorProto.BFLOAT16
-    )
-
-
-def _array(value: Any) -> Array:
-    if value.element_type() != TensorProto.BFLOAT16:
-        array: Array = value.numpy()
-        return array
-    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
-    return np.frombuffer(raw, dtype=DATATYPES["BF16"].dtype).reshape(value.shape())
+        """Make the call into an engine that is under way, and every later one, fail."""
+        self._is_set = True
+        for callback in tuple(self._callbacks):
+            callback()
 
 
 def reason_of(error: Exception) -> str:
-    """Return ONNX Runtime's words without its codes, as a sentence."""
-    words = " ".join(str(error).partition("] : ")[2].split()) or repr(error)
-    return words[:400].rstrip(".") + "."
+    """Return an engine's words without its codes and source lines, as a sentence."""
+    text = str(error)
+    words = text.partition("] : ")[2]
+    if not words:
+        lines = [each.strip() for each in text.splitlines()]
+        words = " ".join(each for each in lines if each and not _is_source_line(each))
+    return (" ".join(words.split()) or repr(error))[:400].rstrip(".") + "."
+
+
+def _is_source_line(line: str) -> bool:
+    return line.startswith(("Exception from src", "Check '", "While validating node"))

@@ -57,6 +57,19 @@ def server_not_guaranteed(conditions: ScenarioConditions) -> Violations:
         )
 
 
+def engine_setting(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation for each setting that the engine did not take."""
+    for setting, requested, effective, detail in conditions.not_obtained:
+        explained = f": {detail}" if detail else ""
+        yield Violation(
+            f"The {setting} {requested} was requested, and the engine computes with "
+            f"{effective or 'an unknown one'}{explained}.",
+            effective or "unknown",
+            requested,
+            subject=setting,
+        )
+
+
 def compute_fell_back(conditions: ScenarioConditions) -> Violations:
     """Yield a violation if compute nodes of a graph for the GPU ran on the CPU."""
     count = conditions.compute_nodes_fell_back
