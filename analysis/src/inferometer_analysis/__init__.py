@@ -1,0 +1,1 @@
+"""Analyses of profiles and graphs: layers, kernels, bounds, advice. Pure functions only."""

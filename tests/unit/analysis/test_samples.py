@@ -1,0 +1,45 @@
+"""Repeated measurements are merged by trimmed means and medians with intervals."""
+
+import pytest
+
+from inferometer_analysis.samples import Interval, difference, median_interval, trimmed_mean
+
+
+@pytest.mark.parametrize(
+    ("values", "mean"),
+    [
+        ([3.0], 3.0),
+        ([1.0, 3.0], 2.0),
+        ([1.0, 2.0, 9.0], 4.0),
+        ([1.0, 2.0, 3.0, 90.0], 24.0),
+        ([0.0, 2.0, 3.0, 4.0, 90.0], 3.0),
+        ([-50.0, -40.0, *([5.0] * 6), 80.0, 90.0], 5.0),
+    ],
+)
+def test_a_fifth_is_dropped_at_each_end(values: list[float], mean: float) -> None:
+    """A fifth, rounded down, is dropped at each end; with fewer than 5 values nothing is."""
+    assert trimmed_mean(values) == pytest.approx(mean)
+
+
+def test_no_values_have_no_mean() -> None:
+    """Nothing is merged out of nothing."""
+    with pytest.raises(ValueError, match="no values"):
+        trimmed_mean([])
+
+
+@pytest.mark.parametrize(
+    ("count", "low", "high"), [(5, None, None), (6, 0, 5), (10, 1, 8), (30, 9, 20), (100, 39, 60)]
+)
+def test_the_interval_of_a_median_is_of_order_statistics(
+    count: int, low: int | None, high: int | None
+) -> None:
+    """The ranks are those of the binomial tail: for 10 values the second and the last but one."""
+    found = median_interval(list(range(count)))
+    assert (found.low, found.high) == (low, high)
+    assert found.value == (count - 1) / 2
+
+
+def test_a_difference_is_paired() -> None:
+    """What affects both runs of a round does not widen the interval of their difference."""
+    drift = [10.0, 50.0, 20.0, 90.0, 30.0, 70.0]
+    assert difference([each + 2 for each in drift], drift) == Interval(2.0, 2.0, 2.0)
