@@ -21,7 +21,8 @@ _QUANTITIES = re.compile(
 )
 _UNITLESS = {
     # counts of what they are called, and names of numbers
-    *("attempts", "bytes", "clients", "connections", "count", "errors", "instances", "minQueries"),
+    *("attempts", "bytes", "clients", "connections", "count", "errors", "instances", "iterations"),
+    "minQueries",
     *("observedGeneration", "poolSize", "port", "queries", "repeat", "repeats", "replicas"),
     *("totalErrors", "totalQueries"),
     *(

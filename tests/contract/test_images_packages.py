@@ -133,7 +133,9 @@ def test_an_image_has_no_package_of_its_own(name: str) -> None:
     """What an image has, an installation has too, in the version that was locked for both."""
     depends = project()["project"]["dependencies"]
     extras = project()["project"]["optional-dependencies"]
-    everything = {plain(each) for each in (*depends, *extras["cpu"], *extras["gpu"], *extras["openvino"])}
+    everything = {
+        plain(each) for each in (*depends, *extras["cpu"], *extras["gpu"], *extras["openvino"])
+    }
     assert {plain(each) for each in group(name)} <= everything
     assert not [each for each in group(name) if re.search(r"[<>=~!]", each)]
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from inferometer_fetch.built_in import write_model
 from inferometer_models import zoo
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile, read_graph
-from inferometer_serving.infer.tensors import Array
 from inferometer_serving.model.engines import open_session
 from inferometer_serving.model.session import EngineSettings, Interrupt, Session
 from inferometer_serving.options import Device, EngineName, Precision
@@ -38,10 +38,10 @@ def _session(engine: EngineName, graph: GraphFile, precision: Precision) -> Sess
     return open_session(engine, graph, EngineSettings(precision=precision), Interrupt())
 
 
-def _predict(session: Session, batch: int) -> Array:
+def _predict(session: Session, batch: int) -> NDArray[np.float32]:
     sample = np.random.default_rng(7).random((batch, 3, 224, 224), dtype=np.float32)
     (found,) = session.runner.run(["output"], {"input": sample})
-    return found
+    return found.astype(np.float32)
 
 
 def test_both_engines_predict_alike_at_fp32(graph: GraphFile) -> None:

@@ -58,6 +58,7 @@ _CARRIERS: dict[str, Run] = {
     ),
     "spec.scenarios[].server": a_scenario(server={"targetQps": 1}),
     "spec.scenarios[].batch": a_scenario(batch={"batchSizes": [1]}),
+    "spec.scenarios[].profile": a_scenario(profile={"batchSizes": [1]}),
     "spec.scenarios[].multiStream": a_scenario(multiStream={}),
     "spec.scenarios[].findPeak": a_scenario(
         findPeak={"latencyBoundMicroseconds": 1, "probe": {"maxSeconds": 86_400}}
@@ -166,6 +167,9 @@ def _at_bounds(schema: Schema, path: str) -> Iterator[_Case]:
 
 
 def _in_items(items: Schema, path: str) -> Iterator[_Case]:
+    for value in items.get("enum", ()):
+        yield f"[{value}]", [value], ""
+        yield f"[{value} misspelt]", [f"{value}x"], f"{path}[0]"
     if "minimum" in items:
         low, high = items["minimum"], items["maximum"]
         yield from ((f"[{n}]", [n], "") for n in (low, high))
@@ -213,6 +217,8 @@ def _items(schema: Schema, count: int) -> list[Any]:
     items = schema["items"]
     if items.get("type") == "integer":
         return [items["minimum"] + n for n in range(count)]
+    if "enum" in items:
+        return [*items["enum"], *items["enum"]][:count]
     if "datatype" in items["properties"]:
         return [{**_TENSOR, "name": f"s{n}"} for n in range(count)]
     if "name" in items["properties"]:

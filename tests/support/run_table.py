@@ -238,6 +238,14 @@ BROKEN_RULES = (
         a_run(load={"protocol": "GRPC", "tensors": "Json"}),
         "spec.load",
     ),
+    *(
+        Row(
+            f"a profile with {next(iter(load))}",
+            a_run(scenarios=[{"name": "a", "profile": {}}], load=load),
+            "spec",
+        )
+        for load in ({"protocol": "GRPC"}, {"workers": 2})
+    ),
     Row("compressed HTTP", a_run(load={"compression": "Gzip"}), "spec.load"),
     Row("https without sha256", a_run(model={"uri": "https://h/m"}), "spec.model"),
     Row(

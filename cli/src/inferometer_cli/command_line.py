@@ -13,6 +13,7 @@ from inferometer_cli.commands import (
     models,
     noise,
     preflight,
+    profile,
     report,
     result,
     results,
@@ -47,6 +48,9 @@ app.command(
 app.command("compare", short_help="Compare two results.", epilog=WHICH_RESULTS)(compare.compare)
 app.add_typer(results.app)
 app.command("ab", short_help="Measure two variants in turn and judge the difference.")(ab.ab)
+app.command("profile", short_help="Show where a model spends its time: layers, kernels.")(
+    profile.profile
+)
 app.command("noise", short_help="Measure how far figures differ from run to run here.")(noise.noise)
 app.command("serve", short_help="Serve one ONNX model over HTTP and gRPC.")(serve.serve)
 app.command("models", short_help="List the built-in models.")(models.models)

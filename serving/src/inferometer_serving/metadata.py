@@ -15,9 +15,10 @@ SERVER_NAME = "inferometer"
 _EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 
 
-def server_metadata(server_version: str) -> dict[str, Any]:
+def server_metadata(server_version: str, *, has_profiles: bool = False) -> dict[str, Any]:
     """Return the protocol's description of the server."""
-    return {"name": SERVER_NAME, "version": server_version, "extensions": list(_EXTENSIONS)}
+    extensions = [*_EXTENSIONS, "profile"] if has_profiles else list(_EXTENSIONS)
+    return {"name": SERVER_NAME, "version": server_version, "extensions": extensions}
 
 
 def model_metadata(options: ServeOptions, model: LoadedModel) -> dict[str, Any]:

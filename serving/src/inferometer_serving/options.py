@@ -63,6 +63,7 @@ class ServeOptions:
     warm_up_inputs: Path | None = None
     drain_seconds: float = 30.0
     model_control_mode: ModelControlMode = ModelControlMode.NONE
+    profiling: bool = False
     run: str = ""
     """The run that the server was started for; empty where it was not."""
     run_namespace: str = ""
@@ -138,6 +139,12 @@ def _precision(text: str) -> Precision:
         if text.upper() == precision.upper():
             return precision
     raise argparse.ArgumentTypeError(f"{text!r} is no precision: {', '.join(Precision)}")
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in {"on", "off", "true", "false"}:
+        raise argparse.ArgumentTypeError(f"{text!r} is not on or off")
+    return text.lower() in {"on", "true"}
 
 
 def _control_mode(text: str) -> ModelControlMode:
@@ -257,6 +264,13 @@ OPTIONS: tuple[Option, ...] = (
         ModelControlMode.NONE,
         "Whether clients may load and unload the model: none or explicit.",
         "MODE",
+    ),
+    Option(
+        "profiling",
+        _switch,
+        False,
+        "on lets clients profile the model: POST /v2/models/NAME/profile. off: they may not.",
+        "off|on",
     ),
     Option("run", str, "", "The run that it serves: the label run of its metrics.", "NAME"),
     Option("run_namespace", str, "", "That run's namespace: the label run_namespace.", "NAME"),

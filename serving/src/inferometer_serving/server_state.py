@@ -18,6 +18,7 @@ from inferometer_serving.metadata import MODEL_VERSION
 from inferometer_serving.metrics import ServerMetrics
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ModelControlMode, ServeOptions
+from inferometer_serving.profile.profiler import ProfileRequest, profile
 from inferometer_serving.request_router import Counters, Loaded, RequestRouter, load_and_warm
 from inferometer_serving.statistics import Statistics
 
@@ -101,6 +102,26 @@ class ServerState:
             self.metrics.is_ready = False
             await self._let_go()
         structlog.get_logger().info("unloaded", model=name)
+
+    async def profile(self, request: ProfileRequest) -> dict[str, Any]:
+        """Profile the model on sessions of their own, one profile at a time.
+
+        Raises RequestRefusedError unless the server was started for it and is ready.
+        """
+        if not self.options.profiling:
+            raise RequestRefusedError(
+                RefusalReason.FORBIDDEN,
+                "This server does not profile its model, which may be measured now: start it with "
+                "--profiling on for that.",
+            )
+        if not self.is_ready:
+            raise self.unavailable()
+        options, interrupt = self.options, self._interrupt
+        async with self._changes:
+            try:
+                return await self._loading.call(lambda: profile(options, request, interrupt))
+            except ModelRefusedError as error:
+                raise invalid(str(error)) from error
 
     def drain(self) -> None:
         """Take no new inferences from now on."""

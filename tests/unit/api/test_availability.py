@@ -265,6 +265,8 @@ def test_every_choice_of_the_api_is_decided() -> None:
         "spec.model.inputs[].datatype",
         "spec.model.outputs[].datatype",
         "spec.server.device",
+        "spec.server.precision",
+        "spec.scenarios[].profile.levels[]",
         "spec.server.placement.tolerations[].operator",
         "spec.server.placement.tolerations[].effect",
         "spec.load.protocol",

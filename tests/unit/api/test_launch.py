@@ -174,7 +174,9 @@ def test_the_server_is_started_with_the_runs_settings() -> None:
     assert options(command) == {
         "--model": "/m.onnx",
         "--model-name": "resnet50",
+        "--engine": "onnxruntime",
         "--device": "GPU",
+        "--precision": "Default",
         "--threads": "3",
         "--instances": "2",
         "--max-batch-size": "16",

@@ -33,6 +33,7 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "offline": {"samples": 10, "batchSize": 4},
     "burst": {"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 2},
     "trace": {"uri": "file:a.csv"},
+    "profile": {"batchSizes": [1, 4]},
 }
 KINDS = tuple(SCENARIOS)
 
@@ -62,11 +63,11 @@ def test_a_row_fits_its_spec_model(kind: str) -> None:
     """A scenario knows its kind and member, and the row reads that member."""
     row, scenario = SCENARIOS[kind], _scenario(kind)
     assert scenario.kind == kind
-    assert type(scenario.profile) is row.profile
+    assert type(scenario.load_profile) is row.profile
     assert issubclass(row.profile, LoadProfile)
-    assert row.wording(scenario.profile)
-    assert row.least_seconds(scenario.profile, Validity()) >= 0
-    assert all(isinstance(each, str) for each in row.warnings(scenario.profile, Validity()))
+    assert row.wording(scenario.load_profile)
+    assert row.least_seconds(scenario.load_profile, Validity()) >= 0
+    assert all(isinstance(each, str) for each in row.warnings(scenario.load_profile, Validity()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,7 +92,7 @@ def test_steps_match_the_row(kind: str) -> None:
         loops = {type(each.loop) for each in settings}
         assert loops == {Closed if row.loop == "closed" else Open}
         assert (
-            scenario.profile.request_batch_sizes == tuple(each.batch_size for each in settings)
+            scenario.load_profile.request_batch_sizes == tuple(each.batch_size for each in settings)
             or kind == "concurrency"
         )
 
@@ -142,7 +143,7 @@ def test_clients_are_those_of_the_steps() -> None:
     found = {
         kind: (fewest_clients(_scenario(kind)), most_clients(_scenario(kind))) for kind in KINDS
     }
-    ones = dict.fromkeys(("singleStream", "batch", "multiStream"), (1, 1))
+    ones = dict.fromkeys(("singleStream", "batch", "multiStream", "profile"), (1, 1))
     none = dict.fromkeys(("server", "findPeak", "offline", "burst", "trace"), (None, None))
     assert found == {**ones, **none, "concurrency": (2, 4)}
 

@@ -1,5 +1,7 @@
 """The precision of a graph's layers is counted from the types of its tensors."""
 
+from typing import Any
+
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
@@ -11,7 +13,7 @@ def _model(*nodes: str, weight: int = TensorProto.FLOAT) -> ModelProto:
     made, at = [], "x"
     for number, node in enumerate(nodes):
         operator, _, target = node.partition(":")
-        attributes = {"to": int(target)} if target else {}
+        attributes: dict[str, Any] = {"to": int(target)} if target else {}
         inputs = [at] if operator != "MatMul" else [at, "w"]
         at = f"t{number}"
         made.append(helper.make_node(operator, inputs, [at], **attributes))

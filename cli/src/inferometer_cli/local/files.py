@@ -37,10 +37,10 @@ def trace_files(run: BenchmarkRun, base: Path) -> dict[str, Path]:
     """
     files = {
         scenario.name: _existing(
-            "Trace", scenario.profile.data_uri, base, scenario.profile.data_sha256
+            "Trace", scenario.load_profile.data_uri, base, scenario.load_profile.data_sha256
         )
         for scenario in run.spec.scenarios
-        if scenario.profile.data_uri is not None
+        if scenario.load_profile.data_uri is not None
     }
     try:
         check_traces(run, files)

@@ -98,14 +98,14 @@ def fetch_inputs_command(
     if not run.spec.data_addresses:
         raise ValueError("Random inputs are generated: nothing is fetched for them.")
     traces = (
-        f"--trace={scenario.name}={scenario.profile.data_uri}"
+        f"--trace={scenario.name}={scenario.load_profile.data_uri}"
         for scenario in run.spec.scenarios
-        if scenario.profile.data_uri is not None
+        if scenario.load_profile.data_uri is not None
     )
     sums = (
-        f"--trace-sha256={scenario.name}={scenario.profile.data_sha256}"
+        f"--trace-sha256={scenario.name}={scenario.load_profile.data_sha256}"
         for scenario in run.spec.scenarios
-        if scenario.profile.data_sha256 is not None
+        if scenario.load_profile.data_sha256 is not None
     )
     return (
         python,

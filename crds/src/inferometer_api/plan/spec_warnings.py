@@ -75,7 +75,7 @@ def _short_deadline(spec: RunSpec) -> Iterator[str]:
 
 def _scenario_warnings(scenario: Scenario, spec: RunSpec) -> Iterator[str]:
     validity = effective_validity(scenario, spec.validity)
-    yield from SCENARIOS[scenario.kind].warnings(scenario.profile, validity)
+    yield from SCENARIOS[scenario.kind].warnings(scenario.load_profile, validity)
     clients = fewest_clients(scenario)
     if clients is not None and clients < spec.load.workers:
         many = "1 client" if clients == 1 else f"{clients} clients in a step"

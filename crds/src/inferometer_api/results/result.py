@@ -438,6 +438,48 @@ class ServerTime(Document):
     """Copying and writing outputs."""
 
 
+class LayerProfile(Document):
+    """One layer of the model, as its engine ran it."""
+
+    index: Count
+    """In the order of execution, from 0."""
+    name: str
+    operator: str
+    shape: list[Count] = Field(default_factory=list)
+    """Shape of the first output; empty if the engine does not report it."""
+    datatype: str = ""
+    """What the engine computes it in, or the type of its first output."""
+    provider: str = ""
+    kernel: str = ""
+    """The engine's name of the kernel; empty if it has none."""
+    output_bytes: Count | None = None
+    start_nanoseconds: Count
+    """From the start of the inference, in the last run."""
+    durations_nanoseconds: list[Count]
+    """One for each profiled run; one in all if the engine reports a mean."""
+    outer: Count | None = None
+    """Index of the loop or branch that it runs within, and whose duration includes its own."""
+
+
+class StepProfile(Document):
+    """Where the engine spends the time of an inference, in runs within the server.
+
+    Runs with and without the profiler alternate. The durations of the model are of runs without.
+    """
+
+    levels: list[Literal["Model", "Layer", "Kernel"]] = Field(default_factory=list)
+    """The levels that were profiled."""
+    unavailable: dict[str, str] = Field(default_factory=dict)
+    """Why a requested level was not: a sentence by level."""
+    model_nanoseconds: list[Count] = Field(default_factory=list)
+    """Durations of the inferences without a profiler."""
+    profiled_nanoseconds: list[Count] = Field(default_factory=list)
+    """Durations of those with the profiler of the layers, in the same rounds."""
+    layers: list[LayerProfile] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    """What the profile does not cover, one sentence each."""
+
+
 class Step(Document):
     """One measurement at one setting: a whole scenario, or one of its batch sizes or probes."""
 
@@ -503,6 +545,8 @@ loops. For a fleet, times below half a second may be missing."""
     """One for each machine of the load generator and the servers on which it is known."""
     workers: list[WorkerShare] = Field(default_factory=list)
     """One for each worker of a fleet."""
+    profile: StepProfile | None = None
+    """In `profile` scenarios."""
 
 
 def whole_windows(step: Step) -> list[Window]:

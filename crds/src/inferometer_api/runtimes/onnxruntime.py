@@ -45,12 +45,17 @@ def own_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
         *("--grpc-port", str(listen.grpc_port)),
         *("--warm-up-batch-sizes", batch_sizes),
         *_option("--warm-up-inputs", start.inputs_file),
+        *(("--profiling", "on") if _is_profiled(run) else ()),
         # For the labels of its metrics.
         *_option("--run", name),
         *_option("--run-namespace", namespace),
         *_option("--max-model-bytes", start.max_model_bytes),
         *_warm_up_shapes(run, start),
     )
+
+
+def _is_profiled(run: BenchmarkRun) -> bool:
+    return any(each.profile is not None for each in run.spec.scenarios)
 
 
 def _batching(batching: Batching | None) -> tuple[str, ...]:

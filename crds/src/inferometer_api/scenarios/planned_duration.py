@@ -43,7 +43,7 @@ def planned_duration(scenario: Scenario, spec: RunSpec) -> PlannedDuration:
     validity = effective_validity(scenario, spec.validity)
     most = float(validity.max_duration_seconds)
     if kind.search is not None:
-        most += _PROBE_WARM_UP * kind.search(scenario.profile).max_seconds
+        most += _PROBE_WARM_UP * kind.search(scenario.load_profile).max_seconds
     elif validity.warm_up == "UntilSteady":
         most += max(most, validity.warm_up_seconds)
     else:
@@ -51,4 +51,4 @@ def planned_duration(scenario: Scenario, spec: RunSpec) -> PlannedDuration:
     idle = 0.0
     if kind.search is None and spec.telemetry.power != "Disabled":
         idle = float(spec.telemetry.idle_seconds * len(step_settings(scenario)))
-    return PlannedDuration(kind.least_seconds(scenario.profile, validity), most, idle)
+    return PlannedDuration(kind.least_seconds(scenario.load_profile, validity), most, idle)

@@ -43,6 +43,7 @@ from inferometer_api.spec.scenario import (
     MultiStream,
     Offline,
     Percentile,
+    Profile,
     Scenario,
     ServerLoad,
     SingleStream,
@@ -81,7 +82,7 @@ def _server_seconds(load: ServerLoad, validity: Validity) -> float:
     return validity.warm_up_seconds + max(validity.min_duration_seconds, queries_last)
 
 
-def _batches(batch: Batch, _: StepInputs) -> tuple[StepSetting, ...]:
+def _batches(batch: Batch | Profile, _: StepInputs) -> tuple[StepSetting, ...]:
     return tuple(StepSetting(label=f"batch {size}", batch_size=size) for size in batch.batch_sizes)
 
 
@@ -288,6 +289,26 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             least_seconds=_window_seconds,
             warnings=steadiness_warnings,
         ),
+        "profile": ScenarioKind(
+            profile=Profile,
+            executor="profile",
+            loop="closed",
+            steps="sweep",
+            settings=_batches,
+            varies="batch size",
+            counts="samples",
+            judged=_no_percentile,
+            mlperf=None,
+            headline="latency",
+            needs_percentiles=False,
+            wording=lambda profile: (
+                "closed loop, one query at a time, by batch size; "
+                f"profiled by {', '.join(profile.levels).lower()}"
+            ),
+            shares_connections="never",
+            least_seconds=_window_seconds,
+            warnings=_no_warnings,
+        ),
     }
 )
 """Every kind of scenario by the wire name of its member."""
@@ -298,8 +319,8 @@ def step_settings(
 ) -> tuple[StepSetting, ...]:
     """Return the planned steps of a scenario in order; none of a search."""
     kind = SCENARIOS[scenario.kind]
-    judged = kind.judged(scenario.profile)
-    settings = kind.settings(scenario.profile, inputs)
+    judged = kind.judged(scenario.load_profile)
+    settings = kind.settings(scenario.load_profile, inputs)
     return tuple(replace(setting, judged=judged) for setting in settings)
 
 
@@ -353,4 +374,4 @@ def judged_percentile(scenario: Scenario) -> JudgedPercentile | None:
     There is none for a kind that only a newer version knows.
     """
     kind = SCENARIOS.get(scenario.kind)
-    return None if kind is None else kind.judged(scenario.profile)
+    return None if kind is None else kind.judged(scenario.load_profile)

@@ -97,7 +97,7 @@ def _above_max_batch(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
     if batching is None:
         return
     for index, each in enumerate(spec.scenarios):
-        largest = max(each.profile.request_batch_sizes)
+        largest = max(each.load_profile.request_batch_sizes)
         if largest > batching.max_batch_size:
             yield (
                 ("scenarios", index, each.kind),
@@ -205,9 +205,20 @@ cannot be resumed."""
             "probes have a fixed warm-up: take Fixed, or search in a separate run",
             holds=lambda spec: (
                 spec.validity.warm_up != "UntilSteady"
-                or not any(each.profile.fixed_warm_up for each in spec.scenarios)
+                or not any(each.load_profile.fixed_warm_up for each in spec.scenarios)
             ),
             field="validity.warmUp",
+        ),
+        Rule(
+            cel="!self.scenarios.exists(s, has(s.profile)) || "
+            "self.load.protocol == 'HTTP' && self.load.workers == 1",
+            message="profiles are requested over HTTP, by one load generator: set load.protocol to "
+            "HTTP and load.workers to 1, or profile in a separate run",
+            holds=lambda spec: (
+                all(each.profile is None for each in spec.scenarios)
+                or (spec.load.protocol, spec.load.workers) == ("HTTP", 1)
+            ),
+            field="scenarios",
         ),
         Rule(
             cel="self.server.runtime != 'External' || !has(self.validity.repeatScope) || "
@@ -250,7 +261,7 @@ cannot be resumed."""
     @property
     def request_batch_sizes(self) -> tuple[int, ...]:
         """How many samples the requests of all scenarios carry, ascending, each once."""
-        sizes = {size for each in self.scenarios for size in each.profile.request_batch_sizes}
+        sizes = {size for each in self.scenarios for size in each.load_profile.request_batch_sizes}
         return tuple(sorted(sizes))
 
     @property
@@ -258,9 +269,9 @@ cannot be resumed."""
         """The addresses of inputs and traces, each with its path in the spec."""
         file = self.load.inputs.file
         traces = (
-            (f"spec.scenarios[{index}].{scenario.kind}.uri", scenario.profile.data_uri)
+            (f"spec.scenarios[{index}].{scenario.kind}.uri", scenario.load_profile.data_uri)
             for index, scenario in enumerate(self.scenarios)
-            if scenario.profile.data_uri is not None
+            if scenario.load_profile.data_uri is not None
         )
         return (*(() if file is None else (("spec.load.inputs.file.uri", file.uri),)), *traces)
 

@@ -17,6 +17,7 @@ from inferometer_api.spec.checksum import needs_checksum
 UNKNOWN_KIND = "unknown"
 """The kind of a scenario that a newer version of Inferometer wrote."""
 
+ProfileLevel = Literal["Model", "Layer", "Kernel"]
 Percentile = Literal["P50", "P90", "P95", "P97", "P99", "P99.9"]
 _LatencyBound = Annotated[int, Field(ge=1, le=3_600_000_000), Integral]
 _PROBE_QUERIES, _PROBE_SECONDS = 1024, 60
@@ -260,6 +261,38 @@ https://."""
         return self.sha256
 
 
+class Profile(LoadProfile):
+    """One query at a time, of each batch size in turn; then profiled runs within the server.
+
+    The figures are those of the queries, which no profiler slows down. Profiled results are never
+    a baseline.
+    """
+
+    levels: Annotated[list[ProfileLevel], Field(min_length=1, max_length=3), Unique()] = Field(
+        default=["Model", "Layer", "Kernel"]
+    )
+    """Model: inferences without a profiler. Layer: also the layers, in runs of their own. Kernel: \
+also the engine's names of the kernels, if it has them."""
+
+    batch_sizes: Annotated[list[_BatchSize], Field(min_length=1, max_length=32), Unique()] = Field(
+        default=[1]
+    )
+    """Samples per query. Each size gets an equal share of both minimums, and at least 10 \
+queries."""
+
+    iterations: Annotated[int, Field(ge=1, le=10_000), Integral] = 30
+    """Runs of each level, at each batch size."""
+
+    keeps_batch_limit = "(!has(MEMBER.batchSizes) || MEMBER.batchSizes.all(b, b <= LIMIT))"
+    constraints: ClassVar[tuple[Rule, ...]] = (same_order("levels"), same_order("batchSizes"))
+
+    @property
+    @override
+    def request_batch_sizes(self) -> tuple[int, ...]:
+        """The size of each step."""
+        return tuple(self.batch_sizes)
+
+
 class Scenario(Document):
     """A named load profile. Set the name and exactly one other member."""
 
@@ -293,6 +326,9 @@ class Scenario(Document):
     trace: Trace | None = None
     """Recorded arrival times."""
 
+    profile: Profile | None = None
+    """One query at a time, of each batch size in turn, and where the engine spends the time."""
+
     constraints: ClassVar[tuple[Rule, ...]] = (
         exactly_one(tuple(to_camel(each) for each in __annotations__ if each != "name")),
     )
@@ -303,7 +339,7 @@ class Scenario(Document):
         return self._member[0]
 
     @property
-    def profile(self) -> LoadProfile:
+    def load_profile(self) -> LoadProfile:
         """The member that is set; without settings if this version does not know it."""
         return self._member[1]
 

@@ -165,13 +165,14 @@ Triton, MLServer, KServe, or External for an existing server."""
     device: Device = "CPU"
     """CPU or GPU. With GPU, the run fails if no part of the graph can run on the GPU."""
 
+    gpu: Gpu | None = None
+    """GPUs of each server pod, with device GPU. Absent: one nvidia.com/gpu."""
+
     precision: Precision = "Default"
     """Precision that every layer that multiplies matrices must compute in. The engine reports the \
 one that it uses; a scenario is INVALID if it is another one. Default: the engine's choice. \
-OnnxRuntime computes in the types of the model; OpenVino in BF16 if the CPU can, unless FP32 is set."""
-
-    gpu: Gpu | None = None
-    """GPUs of each server pod, with device GPU. Absent: one nvidia.com/gpu."""
+OnnxRuntime computes in the types of the model; OpenVino in BF16 if the CPU can, unless FP32 is \
+set."""
 
     replicas: Annotated[int, Field(ge=1, le=64), Integral] = 1
     """Number of server pods, which share the requests evenly. 1 in local runs."""

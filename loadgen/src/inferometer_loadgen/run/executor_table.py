@@ -7,5 +7,8 @@ from types import MappingProxyType
 
 from inferometer_loadgen.run.executor import Executors
 from inferometer_loadgen.run.load_executor import open_load_executor
+from inferometer_loadgen.run.profile_executor import open_profile_executor
 
-EXECUTORS: Executors = MappingProxyType({"load": open_load_executor})
+EXECUTORS: Executors = MappingProxyType(
+    {"load": open_load_executor, "profile": open_profile_executor}
+)

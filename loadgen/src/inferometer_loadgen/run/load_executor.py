@@ -91,7 +91,7 @@ class LoadExecutor:
         for repeat in repeats:
             for recorded in recorded_arrivals(repeat.scenario, repeat.trace_file):
                 inputs.traces.arrivals(Path(recorded.file), recorded.milli_time_scale)
-            for size in repeat.scenario.profile.request_batch_sizes:
+            for size in repeat.scenario.load_profile.request_batch_sizes:
                 check_taken(size, first.max_batch_size)
                 note = inputs.note(inputs.source(size), size)
                 if note is not None:
@@ -184,7 +184,7 @@ class LoadRepeat:
         self._search = (
             None
             if goal is None
-            else PeakSearch(goal(repeat.scenario.profile), repeat.validity, repeat.seed)
+            else PeakSearch(goal(repeat.scenario.load_profile), repeat.validity, repeat.seed)
         )
         self._measurements: list[Measurement] = []
 

@@ -4,6 +4,7 @@ The message of a failed call is a clause whose subject is "it", the server.
 """
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Protocol
 
@@ -80,6 +81,9 @@ class ControlClient(Protocol):
 
     async def model_statistics(self) -> Any:
         """Return the model's statistics as JSON values."""
+
+    async def model_profile(self, request: Mapping[str, Any]) -> Any:
+        """Return a profile of the model as JSON values; takes as long as its runs."""
 
     async def close(self) -> None:
         """Close the connection."""

@@ -4,7 +4,7 @@ No measured request passes through it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,6 +62,10 @@ class ServerDescription:
         """The most samples that the server accepts in a request; None if it does not say."""
         size = self.settings.get("max_batch_size", "")
         return int(size) or None if size.isdecimal() else None
+
+
+class ProfileRefusedError(RuntimeError):
+    """The server gave no profile; the message is a sentence."""
 
 
 class ControlPlane:
@@ -123,6 +127,16 @@ class ControlPlane:
             async with asyncio.timeout(_STATISTICS_SECONDS):
                 return await self._client.model_statistics()
         return None
+
+    async def profile(self, request: Mapping[str, Any]) -> Any:
+        """Return a profile of the model as JSON values. Raises ProfileRefusedError."""
+        try:
+            return await self._client.model_profile(request)
+        except (*_FAULTS, RedirectedError) as fault:
+            why = failure_clause(fault, self._endpoint)
+            raise ProfileRefusedError(
+                f"The server at {self._endpoint.address} gave no profile: {why}."
+            ) from fault
 
     async def close(self) -> None:
         """Close the connection."""

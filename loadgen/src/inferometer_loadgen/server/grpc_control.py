@@ -1,7 +1,7 @@
 """Control plane over gRPC, by tritonclient."""
 
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from tritonclient.grpc import aio  # type: ignore[import-untyped]  # has no types
@@ -113,6 +113,10 @@ class GrpcControlClient:
         """Return the model's statistics as JSON values."""
         call = self._client.get_inference_statistics(*self._model, as_json=True)
         return await _call("ModelStatistics", call)
+
+    async def model_profile(self, request: Mapping[str, Any]) -> Any:  # noqa: ARG002 - the interface of both protocols
+        """Raise AnswerError: profiles come over HTTP alone."""
+        raise AnswerError(AnswerKind.ABSENT, "it has no profiles over gRPC")
 
     async def close(self) -> None:
         """Close the connection."""

@@ -1,6 +1,7 @@
 """Control plane over HTTP: GET requests that follow no redirect and change no path."""
 
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -84,28 +85,41 @@ class HttpControlClient:
         """Return the model's statistics as JSON values."""
         return await self._document(f"{self._model}/stats")
 
+    async def model_profile(self, request: Mapping[str, Any]) -> Any:
+        """Return a profile of the model as JSON values; takes as long as its runs."""
+        return await self._document(f"{self._model}/profile", request)
+
     async def close(self) -> None:
         """Close the connection."""
         await self._session.close()
 
-    async def _document(self, path: str) -> Any:
-        body = await self._get(path)
+    async def _document(self, path: str, request: Mapping[str, Any] | None = None) -> Any:
+        """Return the answer to a GET, or to a POST of `request`."""
+        method = "GET" if request is None else "POST"
+        body = await self._body(method, path, request)
         try:
             return json.loads(body)
         except (ValueError, RecursionError):
             words = first_line(body.decode("utf-8", "replace"))
             raise NotJsonError(
-                f"it answered 200 OK to GET /{path}, but with no JSON"
+                f"it answered 200 OK to {method} /{path}, but with no JSON"
                 + (f": {words}" if words else "")
             ) from None
 
     async def _get(self, path: str) -> bytes:
+        return await self._body("GET", path)
+
+    async def _body(
+        self, method: str, path: str, request: Mapping[str, Any] | None = None
+    ) -> bytes:
         """Return the body of a good answer."""
         scheme = "http" if self._tls is None else "https"
         try:
-            async with self._session.get(
+            async with self._session.request(
+                method,
                 # Measured requests use the path as it was written, too.
                 URL(f"{scheme}://{self._address}/{path}", encoded=True),
+                json=request,
                 allow_redirects=False,
                 headers=self._headers,
                 server_hostname=None if self._tls is None else self._tls.server_name,
@@ -118,21 +132,21 @@ class HttpControlClient:
             raise UnintelligibleError("it gave no answer in HTTP") from error
         if response.status == HTTPStatus.OK:
             return body
-        raise self._error(response, path, body)
+        raise self._error(response, f"{method} /{path}", body)
 
-    def _error(self, response: aiohttp.ClientResponse, path: str, body: bytes) -> Exception:
+    def _error(self, response: aiohttp.ClientResponse, call: str, body: bytes) -> Exception:
         """Return the error of an answer that is not 200."""
         status = response.status
         if 300 <= status < 400:
             where = redact(response.headers.get("Location", ""))[:_LOCATION_CHARACTERS]
             return RedirectedError(
-                f"The server at {self._address} answered {status} to GET /{path}, which leads to "
+                f"The server at {self._address} answered {status} to {call}, which leads to "
                 f"{where!r}. Redirects are never followed: name the address of the server itself."
             )
         words = _words(body)
         named = f"{status} {response.reason or ''}".strip()
         kind = _kind(status, words, self._tls)
-        return AnswerError(kind, answer_clause(named, f"GET /{path}", words))
+        return AnswerError(kind, answer_clause(named, call, words))
 
 
 def _kind(status: int, words: str, tls: ClientTls | None) -> AnswerKind:

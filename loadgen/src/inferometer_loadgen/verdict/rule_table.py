@@ -273,6 +273,18 @@ RULES: tuple[VerdictRule, ...] = (
         once=environment.server_restarted,
     ),
     VerdictRule(
+        name="EngineSetting",
+        effect="reason",
+        limit="every layer that multiplies matrices computes in server.precision, and the engine "
+        "has server.threads threads",
+        source="by definition: otherwise the figures are those of other settings; the engine "
+        "reports what it uses",
+        why="The figures are not those of the requested precision or number of threads.",
+        remedy="Set server.precision to Default, or another runtime; a model that is to compute "
+        "in INT8 must be quantised. Set server.threads to at most the CPUs of the server.",
+        once=environment.engine_setting,
+    ),
+    VerdictRule(
         name="QueriesResent",
         effect="caution",
         limit="no query is sent a second time",
@@ -442,18 +454,6 @@ RULES: tuple[VerdictRule, ...] = (
         remedy="Find the admission webhook or LimitRange that changes the pod's resources: "
         "requests must equal limits in every container.",
         once=environment.server_not_guaranteed,
-    ),
-    VerdictRule(
-        name="EngineSetting",
-        effect="reason",
-        limit="every layer that multiplies matrices computes in server.precision, and the engine "
-        "has server.threads threads",
-        source="by definition: otherwise the figures are those of other settings; the engine "
-        "reports what it uses",
-        why="The figures are not those of the requested precision or number of threads.",
-        remedy="Set server.precision to Default, or another runtime; a model that is to compute "
-        "in INT8 must be quantised. Set server.threads to at most the CPUs of the server.",
-        once=environment.engine_setting,
     ),
     VerdictRule(
         name="ComputeFellBack",

@@ -62,7 +62,7 @@ def trace_paths(run: BenchmarkRun) -> dict[str, str]:
     return {
         scenario.name: f"{_INPUTS_FOLDER}/{trace_file(scenario.name)}"
         for scenario in run.spec.scenarios
-        if scenario.profile.data_uri is not None
+        if scenario.load_profile.data_uri is not None
     }
 
 

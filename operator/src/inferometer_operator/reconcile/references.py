@@ -40,7 +40,7 @@ def _references(spec: RunSpec) -> tuple[ObjectReference, ...]:
         path = "spec.retention.export.credentialsSecret"
         found += _secret(path, export.credentials_secret, use="export")
     for index, scenario in enumerate(spec.scenarios):
-        uri = scenario.profile.data_uri
+        uri = scenario.load_profile.data_uri
         if uri is not None:
             found += _in_address(f"spec.scenarios[{index}].{scenario.kind}.uri", uri)
     return tuple(found)

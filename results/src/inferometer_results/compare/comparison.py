@@ -217,6 +217,8 @@ def _pair(before: Measured, after: Measured, *, same_spec: bool) -> Pair:
         for name, found in (("A", before), ("B", after))
         if found.verdict == "INVALID"
     ]
+    if before.is_profiled or after.is_profiled:
+        caveats.append("is a profile, which is no baseline.")
     if not same_spec:
         caveats.append("has different specifications in A and B.")
     return Pair(before, after, tuple(_compared(before, after)), tuple(caveats))

@@ -53,6 +53,7 @@ class Measured:
     figures: tuple[Figure, ...]
     runs: int = 1
     """How many repeats or rounds there are."""
+    is_profiled: bool = False
 
 
 def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measured]:
@@ -90,6 +91,7 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
             steps[0].batch_size,
             tuple(_figures(steps)),
             len(steps),
+            is_profiled=any(step.profile is not None for step in steps),
         )
         for (name, label), steps in grouped.items()
     }

@@ -39,6 +39,7 @@ from inferometer_results.report.node_charts import (
     waiting_chart,
 )
 from inferometer_results.report.power_charts import power_chart
+from inferometer_results.report.profile_tables import ProfileTables, profile_tables
 from inferometer_results.report.search_charts import curve_chart, repeats_chart, search_chart
 from inferometer_results.report.step_charts import (
     step_energy_chart,
@@ -118,6 +119,8 @@ class Section:
     """The summary of all repeats, in the section of the first; no rows elsewhere."""
     workers: Table
     """What each worker of a fleet did; no rows without a fleet."""
+    profiles: tuple[ProfileTables, ...]
+    """Layers and kernels of the profiled steps."""
     energy: tuple[StepCounters, ...]
     left_out: tuple[str, ...]
     """What the energy figures do not cover: sentences without a period."""
@@ -150,6 +153,7 @@ def section_of(document: ResultDocument, index: int) -> Section:
         found=tuple(_found(document, result)),
         repeats=repeat_table(_repeats(document, result)),
         workers=worker_table(result),
+        profiles=tuple(profile_tables(result)),
         energy=tuple(energy_of_steps(shown)),
         left_out=tuple(left_out(shown)),
         steps=step_table(result),

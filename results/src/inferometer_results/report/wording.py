@@ -57,7 +57,7 @@ def setting(run: BenchmarkRun, name: str, kind: str) -> str:
     row = SCENARIOS.get(kind)
     if scenario is None or row is None or scenario.kind != kind:
         return kind
-    return row.wording(scenario.profile)
+    return row.wording(scenario.load_profile)
 
 
 def bound_of(run: BenchmarkRun, name: str) -> Bound | None:

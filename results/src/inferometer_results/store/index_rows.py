@@ -8,6 +8,7 @@ from inferometer_api.results.reading import ReadResult
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step, nanoseconds_at
 from inferometer_api.results.scenario_summary import representative_step
 from inferometer_results.headline import headline, model_of
+from inferometer_results.profile import PROFILE_KIND
 from inferometer_results.store.comparability import comparability_key, key_digest
 
 SUITE_LABEL = "inferometer.dev/suite"
@@ -138,7 +139,9 @@ def _measurement_rows(document: ResultDocument) -> Iterator[dict[str, Any]]:
         key = key_digest(comparability_key(document, scenario.name))
         chosen = representative_step(scenario)
         for step in scenario.steps:
-            yield _measurement_row(scenario, step, is_headline=step is chosen) | {"key": key}
+            yield _measurement_row(
+                scenario, step, is_headline=step is chosen and scenario.kind != PROFILE_KIND
+            ) | {"key": key}
 
 
 def _measurement_row(scenario: ScenarioResult, step: Step, *, is_headline: bool) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Calls:
 
     async def server_metadata(self, _request: Message) -> Message:
         """Describe the server."""
-        document = server_metadata(self._state.version)
+        document = server_metadata(self._state.version, has_profiles=self._state.options.profiling)
         return ParseDict(document, messages.ServerMetadataResponse())
 
     async def model_metadata(self, request: Message) -> Message:

@@ -232,7 +232,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._send_reply(head, "none", refusal_reply(route))
         elif route.endpoint is Endpoint.INFER:
             self._infer(head, route, body)
-        elif route.endpoint in (Endpoint.LOAD, Endpoint.UNLOAD):
+        elif route.endpoint in (Endpoint.LOAD, Endpoint.UNLOAD, Endpoint.PROFILE):
             self._change(head, route, body)
         else:
             reply = page(self._state, self._owner.exposition, route, body)
@@ -258,7 +258,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         inference.later(body, lambda answer: self._back(head, "infer", answer))
 
     def _change(self, head: Head, route: Route, body: Raw) -> None:
-        """Load or unload the model, and answer once that is done."""
+        """Load, unload or profile the model, and answer once that is done."""
         self._stage = Stage.AWAY
 
         async def change() -> None:

@@ -13,6 +13,7 @@ from inferometer_serving.http.routes import Endpoint, Route
 from inferometer_serving.infer.tensors import Raw
 from inferometer_serving.metadata import server_metadata
 from inferometer_serving.metrics import Exposition
+from inferometer_serving.profile.profiler import ProfileRequest
 from inferometer_serving.server_state import ServerState
 
 
@@ -27,9 +28,13 @@ def page(state: ServerState, exposition: Exposition, route: Route, body: Raw) ->
 
 
 async def changed(state: ServerState, route: Route, body: bytes) -> Reply:
-    """Load or unload the model, and return the reply."""
+    """Load, unload or profile the model, and return the reply."""
     try:
-        parameters = _members("parameters", _members("request", body).get("parameters") or {})
+        members = _members("request", body)
+        if route.endpoint is Endpoint.PROFILE:
+            state.check_model(route.model_name, route.model_version)
+            return json_reply(await state.profile(_profile_request(members)))
+        parameters = _members("parameters", members.get("parameters") or {})
         if route.endpoint is Endpoint.LOAD:
             await state.load_again(route.model_name, parameters)
         else:
@@ -58,7 +63,7 @@ def _page(state: ServerState, exposition: Exposition, endpoint: Endpoint, body: 
         case Endpoint.INDEX:
             only_ready = _members("request", bytes(body)).get("ready") is True
             return json_reply(state.repository_index(only_ready=only_ready))
-        case Endpoint.INFER | Endpoint.LOAD | Endpoint.UNLOAD:
+        case Endpoint.INFER | Endpoint.LOAD | Endpoint.UNLOAD | Endpoint.PROFILE:
             raise ValueError(f"{endpoint.value} is no page")
         case Endpoint.SERVER | Endpoint.MODEL | Endpoint.CONFIG | Endpoint.STATISTICS:
             return json_reply(_description(state, endpoint))
@@ -72,7 +77,7 @@ def _description(
 ) -> dict[str, Any]:
     match endpoint:
         case Endpoint.SERVER:
-            return server_metadata(state.version)
+            return server_metadata(state.version, has_profiles=state.options.profiling)
         case Endpoint.MODEL:
             return state.loaded_router().metadata
         case Endpoint.CONFIG:
@@ -81,6 +86,22 @@ def _description(
             return state.model_statistics()
         case _:
             assert_never(endpoint)
+
+
+def _profile_request(members: dict[str, Any]) -> ProfileRequest:
+    """Return the request of a profile. Raises RequestRefusedError for other members or values."""
+    known = {"batchSize": 1, "iterations": 30, "layers": True}
+    unknown = sorted(set(members) - set(known))
+    if unknown:
+        raise invalid(f"The request has '{unknown[0]}': a profile has {', '.join(known)}.")
+    found = known | members
+    for name, most in (("batchSize", 4096), ("iterations", 10_000)):
+        value = found[name]
+        if type(value) is not int or not 1 <= value <= most:
+            raise invalid(f"{name} is {value!r}: give a whole number from 1 to {most}.")
+    if not isinstance(found["layers"], bool):
+        raise invalid(f"layers is {found['layers']!r}: give true or false.")
+    return ProfileRequest(found["batchSize"], found["iterations"], found["layers"])
 
 
 def _ready(state: ServerState, document: dict[str, object]) -> Reply:

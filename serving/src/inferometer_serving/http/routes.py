@@ -22,6 +22,7 @@ class Endpoint(Enum):
     INDEX = "repository_index"
     LOAD = "load"
     UNLOAD = "unload"
+    PROFILE = "profile"
     METRICS = "metrics"
 
 
@@ -48,9 +49,12 @@ _OF_A_MODEL = {
     "config": Endpoint.CONFIG,
     "stats": Endpoint.STATISTICS,
     "infer": Endpoint.INFER,
+    "profile": Endpoint.PROFILE,
 }
 _OF_THE_REPOSITORY = {"load": Endpoint.LOAD, "unload": Endpoint.UNLOAD}
-_POSTED = (Endpoint.INFER, Endpoint.INDEX, Endpoint.LOAD, Endpoint.UNLOAD)
+_POSTED = frozenset(
+    {Endpoint.INFER, Endpoint.INDEX, Endpoint.LOAD, Endpoint.UNLOAD, Endpoint.PROFILE}
+)
 _NOT_HERE = ("systemsharedmemory", "cudasharedmemory", "trace", "logging")
 """Triton's extensions, by the first part of their path behind /v2."""
 _NOT_HERE_OF_A_MODEL = ("trace", "generate", "generate_stream")
@@ -108,8 +112,9 @@ def _unknown(path: str) -> HttpError:
     return HttpError(
         HTTPStatus.NOT_FOUND,
         f"{path or '/'} is not an endpoint of this server. It has "
-        "/v2, /v2/health/live, /v2/health/ready, /v2/models/NAME with /ready, /config, /stats and "
-        "/infer, /v2/repository/index, /v2/repository/models/NAME/load and /unload, and /metrics.",
+        "/v2, /v2/health/live, /v2/health/ready, /v2/models/NAME with /ready, /config, /stats, "
+        "/infer and /profile, /v2/repository/index, /v2/repository/models/NAME/load and /unload, "
+        "and /metrics.",
     )
 
 

@@ -88,9 +88,7 @@ def warm_up(model: LoadedModel, options: ServeOptions) -> WarmUp:
     )
 
 
-def warm_shapes(
-    signature: Signature, options: ServeOptions, batch_size: int
-) -> dict[str, Shape]:
+def warm_shapes(signature: Signature, options: ServeOptions, batch_size: int) -> dict[str, Shape]:
     """Return the shapes that are known of inputs with open axes. Raises ModelRefusedError."""
     samples = {} if options.warm_up_inputs is None else array_shapes(options.warm_up_inputs)
     shapes = sample_shapes(signature, batch_size, samples)

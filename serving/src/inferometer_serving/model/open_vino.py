@@ -86,6 +86,18 @@ def _remover(interrupt: Interrupt, callback: Callable[[], None]) -> Callable[[],
 
 def compile_graph(graph: GraphFile, settings: EngineSettings, *, is_profiled: bool = False) -> Any:
     """Return the compiled model. Raises ModelRefusedError if OpenVINO cannot compile it."""
+    properties = properties_of(settings, is_profiled=is_profiled)
+    try:
+        return openvino.Core().compile_model(str(graph.path), "CPU", properties)
+    except Exception as error:
+        raise ModelRefusedError(
+            f"The model {graph.path} cannot be compiled by OpenVINO {openvino.__version__}: "
+            f"{reason_of(error)}"
+        ) from error
+
+
+def properties_of(settings: EngineSettings, *, is_profiled: bool = False) -> dict[str, Any]:
+    """Return OpenVINO's properties for these settings."""
     properties: dict[str, Any] = {
         "PERFORMANCE_HINT": "LATENCY",
         "NUM_STREAMS": 1,
@@ -96,28 +108,23 @@ def compile_graph(graph: GraphFile, settings: EngineSettings, *, is_profiled: bo
     }
     if settings.precision in _HINTS:
         properties["INFERENCE_PRECISION_HINT"] = _HINTS[settings.precision]
-    try:
-        return openvino.Core().compile_model(str(graph.path), "CPU", properties)
-    except Exception as error:
-        raise ModelRefusedError(
-            f"The model {graph.path} cannot be compiled by OpenVINO {openvino.__version__}: "
-            f"{reason_of(error)}"
-        ) from error
+    return properties
 
 
 def executed_layers(compiled: Any) -> list[ExecutedLayer]:
-    """Return the nodes of the compiled graph in the order of execution, constants left out."""
+    """Return the nodes of the compiled graph that have a kernel, in the order of execution."""
     layers = []
     for node in compiled.get_runtime_model().get_ordered_ops():
         facts = {name: str(value.astype(str)) for name, value in node.get_rt_info().items()}
-        if facts.get("layerType", "Const") in {"Const", "Input", "Output", "Result"}:
+        kernel = facts.get("primitiveType", "unknown")
+        if kernel.startswith("unknown"):  # constants, inputs, outputs and mere views
             continue
         layers.append(
             ExecutedLayer(
                 name=node.get_friendly_name(),
                 kind=facts["layerType"],
                 precision=facts.get("runtimePrecision", ""),
-                kernel=facts.get("primitiveType", ""),
+                kernel=kernel,
                 shape=_shape(node),
                 order=int(facts.get("execOrder", "0")),
             )

@@ -10,7 +10,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, shape_i
 MIXED = "Mixed"
 """The precision of a model whose layers compute in several."""
 
-_FLOATS = {
+_FLOATS: dict[int, str] = {
     TensorProto.DOUBLE: "FP64",
     TensorProto.FLOAT: "FP32",
     TensorProto.FLOAT16: "FP16",
@@ -81,7 +81,7 @@ def _element_types(model: ModelProto) -> dict[str, int]:
     graph = model.graph
     light = GraphProto(name=graph.name, node=graph.node, input=graph.input, output=graph.output)
     named = {each.name for each in graph.input}
-    # Types alone are asked for: the weights would only be copied.
+    # Only types are wanted: the weights would be copied for nothing.
     light.input.extend(
         helper.make_tensor_value_info(each.name, each.data_type, list(each.dims))
         for each in graph.initializer

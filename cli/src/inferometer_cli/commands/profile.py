@@ -1,0 +1,176 @@
+"""`inferometer profile`: measures a model and shows its layers and kernels."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from inferometer_api.document import API_VERSION
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.exits import RefusedError, deferred_signals, exit_code_of
+from inferometer_cli.quick_run import QuickOptions, compose_run, is_model
+from inferometer_cli.run_file import SetOption, check_run, parse_run_file, parse_run_text
+from inferometer_cli.terminal import (
+    flushed_output,
+    output_console,
+    print_error,
+    print_output,
+    print_paths,
+)
+
+_SCENARIO = "profile"
+_SECONDS = 5
+_Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL|RUN.yaml",
+        help="A model: model.onnx, zoo://TASK/NAME, https://...; or a BenchmarkRun, whose "
+        "scenarios the profile replaces unless they are profiles.",
+        show_default=False,
+    ),
+]
+_BatchSizesOption = Annotated[
+    str, typer.Option("--batch-sizes", metavar="N,N,...", help="Batch sizes, one step each.")
+]
+_LevelsOption = Annotated[
+    str,
+    typer.Option(
+        "--levels", metavar="LEVEL,...", help="Model, Layer, Kernel: how deep the profile goes."
+    ),
+]
+_IterationsOption = Annotated[
+    int, typer.Option("--iterations", min=1, max=10_000, metavar="N", help="Runs of each level.")
+]
+_RuntimeOption = Annotated[
+    str | None,
+    typer.Option("--runtime", metavar="RUNTIME", help="OnnxRuntime or OpenVino."),
+]
+_SecondsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seconds",
+        min=1,
+        max=86_400,
+        metavar="N",
+        help=f"How long to measure each batch size without a profiler. [default: {_SECONDS} with a "
+        "model]",
+        show_default=False,
+    ),
+]
+_TopOption = Annotated[
+    int, typer.Option("--top", min=1, metavar="N", help="Layers to print, the longest first.")
+]
+_CsvOption = Annotated[
+    Path | None, typer.Option("--csv", metavar="FILE", help="Write all layers to this file.")
+]
+_OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Directory for result.json and report.html. [default: results/NAME-TIME]",
+    ),
+]
+_JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print the layers as JSON instead of the tables.")
+]
+
+
+def profile(  # noqa: PLR0913 - one argument for each option
+    target: _Target,
+    *,
+    batch_sizes: _BatchSizesOption = "1",
+    levels: _LevelsOption = "Model,Layer,Kernel",
+    iterations: _IterationsOption = 30,
+    runtime: _RuntimeOption = None,
+    seconds: _SecondsOption = None,
+    top: _TopOption = 15,
+    csv: _CsvOption = None,
+    output: _OutputOption = None,
+    set_: SetOption = None,
+    json: _JsonOption = False,
+) -> None:
+    """Measure a model, then profile it: where the engine spends the time of an inference.
+
+    The latency is that of queries without a profiler. Runs within the server with and without the
+    profiler alternate, so that its overhead is known.
+    """
+    from inferometer_cli.local.measurement import measure
+    from inferometer_cli.result_file import check_directory, save_result
+
+    scenario = {
+        "levels": levels.split(","),
+        "batchSizes": _numbers(batch_sizes),
+        "iterations": iterations,
+    }
+    settings = list(set_ or [])
+    if runtime is not None:
+        settings.append(f"spec.server.runtime={runtime}")
+    run, base = _profile_run(target, scenario, seconds, settings)
+    now = datetime.now(tz=UTC)
+    directory = output or Path("results") / f"{run.name}-{now:%Y%m%dT%H%M%SZ}"
+    check_directory(directory)
+    with deferred_signals() as ending:
+        document = measure(run, base, ending)
+        if document.scenarios:
+            paths = save_result(document, directory)
+            _show(document, top, csv, json=json)
+            print_paths(result=paths[0], report=paths[1], stored="")
+        if document.outcome.state != "Complete":
+            print_error(document.outcome.message)
+    raise typer.Exit(exit_code_of(document))
+
+
+def _profile_run(
+    target: str, scenario: dict[str, Any], seconds: int | None, settings: list[str]
+) -> tuple[BenchmarkRun, Path]:
+    """Return the run with the profile as its only scenario, and the base of its paths."""
+    here = Path.cwd()
+    if is_model(target):
+        text = compose_run(target, QuickOptions(seconds=seconds or _SECONDS))
+        fields, base = yaml.safe_load(text), here
+        fields["spec"]["validity"]["warmUpSeconds"] = 1
+    else:
+        file = Path(target)
+        given = parse_run_file(file)
+        if any(each.profile is not None for each in given.spec.scenarios):
+            return check_run(parse_run_file(file, settings), source=target), file.parent.resolve()
+        fields = given.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+        base = file.parent.resolve()
+        if seconds is not None:
+            fields["spec"].setdefault("validity", {})["minDurationSeconds"] = seconds
+    fields["apiVersion"] = API_VERSION
+    fields["spec"]["scenarios"] = [{"name": _SCENARIO, "profile": scenario}]
+    text = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
+    return check_run(parse_run_text(text, source=target, settings=settings), source=target), base
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(each) for each in text.split(",")]
+    except ValueError as error:
+        raise RefusedError(
+            f'--batch-sizes expects numbers such as 1,8,32, but "{text}" was given.'
+        ) from error
+
+
+def _show(document: ResultDocument, top: int, csv: Path | None, *, json: bool) -> None:
+    from inferometer_cli.profile_table import print_profiles
+    from inferometer_cli.result_table import print_table
+    from inferometer_results.profile import layer_documents, layers_csv
+
+    if csv is not None:
+        csv.write_text(layers_csv(document), encoding="utf-8")
+    if json:
+        import orjson
+
+        print_output(orjson.dumps(layer_documents(document), option=orjson.OPT_INDENT_2).decode())
+        return
+    with flushed_output():
+        console = output_console()
+        print_table(document, console)
+        print_profiles(document, top, console)

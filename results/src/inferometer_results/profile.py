@@ -1,0 +1,194 @@
+"""The profiles in a result, as rows of XSP's analyses A1 to A7 and of the engine's kernels."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from statistics import median
+from typing import Any
+
+from inferometer_analysis.layers import (
+    Layer,
+    TypeRow,
+    layer_information,
+    layer_types,
+    outermost,
+    thirds,
+)
+from inferometer_analysis.models import (
+    ModelRow,
+    batch_at_knee,
+    batch_of_maximum,
+    model_information,
+)
+from inferometer_analysis.samples import Interval, difference, median_interval, trimmed_mean
+from inferometer_api.results.result import ResultDocument, ScenarioResult, Step, StepProfile
+
+PROFILE_KIND = "profile"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledStep:
+    """One profiled step, with the result that it belongs to."""
+
+    scenario: ScenarioResult
+    step: Step
+    profile: StepProfile
+
+    @property
+    def name(self) -> str:
+        """The scenario and the step."""
+        return f"{self.scenario.name}, {self.step.label}"
+
+
+def profiled_steps(document: ResultDocument) -> Iterator[ProfiledStep]:
+    """Yield the steps with a profile, in their order."""
+    for scenario in document.scenarios:
+        for step in scenario.steps:
+            if step.profile is not None:
+                yield ProfiledStep(scenario, step, step.profile)
+
+
+def layers_of(profile: StepProfile) -> list[Layer]:
+    """Return the layers as the analyses take them."""
+    return [
+        Layer(
+            index=each.index,
+            name=each.name,
+            operator=each.operator,
+            shape=tuple(each.shape),
+            durations_ns=tuple(each.durations_nanoseconds),
+            output_bytes=each.output_bytes,
+            kernel=each.kernel,
+            provider=each.provider,
+            datatype=each.datatype,
+            outer=each.outer,
+        )
+        for each in profile.layers
+    ]
+
+
+def models_of(steps: Sequence[ProfiledStep]) -> list[ModelRow]:
+    """Return A1: the model at each batch size, by the trimmed mean of runs without a profiler."""
+    return model_information(
+        {
+            each.step.batch_size: trimmed_mean(each.profile.model_nanoseconds)
+            for each in steps
+            if each.profile.model_nanoseconds
+        }
+    )
+
+
+def overhead_of(profile: StepProfile) -> Interval | None:
+    """Return what the profiler of the layers adds to an inference, in ns, by paired rounds."""
+    if not profile.profiled_nanoseconds:
+        return None
+    return difference(profile.profiled_nanoseconds, profile.model_nanoseconds)
+
+
+def layers_share(profile: StepProfile) -> float:
+    """Return the layers' part of an inference: the median over runs, or that of the means."""
+    layers = outermost(layers_of(profile))
+    runs = profile.profiled_nanoseconds
+    if not layers or not runs:
+        return 0.0
+    if all(len(layer.durations_ns) == len(runs) for layer in layers):
+        sums = map(sum, zip(*(layer.durations_ns for layer in layers), strict=True))
+        return median(part / whole for part, whole in zip(sums, runs, strict=True))
+    return sum(layer.latency_ns for layer in layers) / trimmed_mean(runs)
+
+
+def sentences_of(each: ProfiledStep) -> Iterator[str]:
+    """Yield what a profile shows in sentences: model, overhead, gaps, and what is missing."""
+    profile = each.profile
+    for level, why in profile.unavailable.items():
+        yield f"{level} level is unavailable: {why}"
+    if profile.model_nanoseconds:
+        yield f"An inference takes {_milliseconds(median_interval(profile.model_nanoseconds))}."
+    overhead = overhead_of(profile)
+    if overhead is not None:
+        yield f"The profiler of the layers adds {_milliseconds(overhead)}."
+        layers = layers_of(profile)
+        total = sum(layer.latency_ns for layer in outermost(layers))
+        yield (
+            f"The {len(layers)} layers sum to {total / 1e6:.3f} ms, "
+            f"{100 * layers_share(profile):.1f} % of their inference; the rest lies between them."
+        )
+        begin, middle, end = thirds(layers, lambda layer: layer.latency_ns)
+        if total:
+            shares = ", ".join(f"{100 * part / total:.0f} %" for part in (begin, middle, end))
+            yield f"By thirds of the layers: {shares} of their time."
+    yield from profile.notes
+
+
+def batch_sentence(steps: Sequence[ProfiledStep]) -> str:
+    """Return the batch sizes of the highest throughput and of the knee; empty for one size."""
+    rows = models_of(steps)
+    if len(rows) < 2:
+        return ""
+    best, knee = batch_of_maximum(rows), batch_at_knee(rows)
+    words = f"The throughput is highest at batch {best}"
+    if knee is None:
+        return f"{words}; every measured doubling of the batch adds more than 5 %."
+    return f"{words}; doubling batch {knee} adds at most 5 %."
+
+
+def type_rows(profile: StepProfile) -> list[TypeRow]:
+    """Return A5, A6 and A7: the layers of each type together."""
+    return layer_types(layers_of(profile))
+
+
+def kernel_rows(profile: StepProfile) -> list[tuple[str, int, float, float]]:
+    """Return A10 for the engine's kernels: name, layers, latency in ns, share of all layers."""
+    layers = [layer for layer in outermost(layers_of(profile)) if layer.kernel]
+    total = sum(layer.latency_ns for layer in layers)
+    names = dict.fromkeys(layer.kernel for layer in layers)
+    rows = [
+        (name, len(group), latency, latency / total if total else 0.0)
+        for name in names
+        if (group := [layer for layer in layers if layer.kernel == name])
+        for latency in (sum(layer.latency_ns for layer in group),)
+    ]
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def layer_documents(document: ResultDocument) -> list[dict[str, Any]]:
+    """Return A2 of every profiled step as rows with named values, the longest layers first."""
+    return [
+        {
+            "scenario": each.scenario.name,
+            "repeat": each.scenario.repeat,
+            "batchSize": each.step.batch_size,
+            "index": row.layer.index,
+            "name": row.layer.name,
+            "operator": row.layer.operator,
+            "shape": "x".join(map(str, row.layer.shape)),
+            "datatype": row.layer.datatype,
+            "kernel": row.layer.kernel,
+            "nanoseconds": round(row.latency_ns),
+            "share": round(row.share, 6),
+            "outputBytes": row.layer.output_bytes,
+            "outer": row.layer.outer,
+        }
+        for each in profiled_steps(document)
+        for row in layer_information(layers_of(each.profile))
+    ]
+
+
+def layers_csv(document: ResultDocument) -> str:
+    """Return the layers of every profiled step as CSV with a heading; empty without layers."""
+    rows = layer_documents(document)
+    if not rows:
+        return ""
+    text = StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _milliseconds(found: Interval) -> str:
+    if found.low is None or found.high is None:
+        return f"{found.value / 1e6:.3f} ms"
+    bounds = f"95 %: {found.low / 1e6:.3f} to {found.high / 1e6:.3f}"
+    return f"{found.value / 1e6:.3f} ms ({bounds})"

@@ -1,0 +1,1 @@
+"""Profiled sessions: where the engine spends the time of an inference."""

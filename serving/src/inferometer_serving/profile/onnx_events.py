@@ -1,0 +1,114 @@
+"""The events of ONNX Runtime's session profile, turned into layers.
+
+Its times are whole microseconds. Control flow operators contain the nodes of their subgraphs.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferometer_serving.profile.layer_times import EngineProfile, LayerTimes
+
+CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_SUFFIX = "_kernel_time"
+_KERNELS_MISSING = (
+    "ONNX Runtime does not name the kernels of its CPU provider, and has no GPU profile without "
+    "CUPTI."
+)
+
+
+@dataclass(slots=True)
+class _Node:
+    """One node, with what its events so far say."""
+
+    arguments: Mapping[str, Any]
+    outer: "tuple[str, str] | None"
+    start_us: int = 0
+    durations_us: dict[int, int] = field(default_factory=dict)
+    """By the number of the run: a node within a loop has several events in one."""
+
+
+def profile_of(events: Sequence[Mapping[str, Any]], runs: int) -> EngineProfile:
+    """Return the layers of the last `runs` runs.
+
+    Raises ValueError if the profile has fewer: it was cut off.
+    """
+    spans = sorted(
+        (each for each in events if each.get("name") == "model_run" and "dur" in each),
+        key=lambda each: int(each["ts"]),
+    )[-runs:]
+    if len(spans) < runs:
+        raise ValueError(f"it has {len(spans)} of {runs} runs")
+    nodes: dict[tuple[str, str], _Node] = {}
+    ordered = sorted(
+        (each for each in events if str(each.get("name", "")).endswith(_SUFFIX)),
+        key=lambda each: (int(each["ts"]), -int(each["dur"])),
+    )
+    at = 0
+    for number, span in enumerate(spans):
+        begin, end = int(span["ts"]), int(span["ts"]) + int(span["dur"])
+        while at < len(ordered) and int(ordered[at]["ts"]) < begin:
+            at += 1
+        first = at
+        while at < len(ordered) and int(ordered[at]["ts"]) <= end:
+            at += 1
+        _add_run(nodes, ordered[first:at], number, begin)
+    return _composed(nodes, runs)
+
+
+def _add_run(
+    nodes: dict[tuple[str, str], _Node], events: Iterable[Mapping[str, Any]], run: int, begin: int
+) -> None:
+    open_outers: list[tuple[int, tuple[str, str]]] = []
+    for event in events:
+        arguments = event["args"]
+        key = (str(arguments.get("node_index", "")), str(event["name"]).removesuffix(_SUFFIX))
+        start, end = int(event["ts"]), int(event["ts"]) + int(event["dur"])
+        open_outers = [each for each in open_outers if each[0] >= end and each[0] > start]
+        outer = open_outers[-1][1] if open_outers else None
+        node = nodes.setdefault(key, _Node(arguments, outer))
+        node.start_us = start - begin
+        node.durations_us[run] = node.durations_us.get(run, 0) + end - start
+        if arguments.get("op_name") in CONTROL_FLOW:
+            open_outers.append((end, key))
+
+
+def _composed(nodes: Mapping[tuple[str, str], _Node], runs: int) -> EngineProfile:
+    index = {key: at for at, key in enumerate(nodes)}
+    layers = tuple(
+        _layer(index[key], key[1], node, None if node.outer is None else index[node.outer], runs)
+        for key, node in nodes.items()
+    )
+    inner = sum(layer.outer is not None for layer in layers)
+    notes = (
+        (f"{inner} layers run within loops or branches: their time is part of these.",)
+        if inner
+        else ()
+    )
+    return EngineProfile(layers, notes, _KERNELS_MISSING)
+
+
+def _layer(index: int, name: str, node: _Node, outer: int | None, runs: int) -> LayerTimes:
+    arguments = node.arguments
+    datatype, shape = _first_output(arguments.get("output_type_shape") or [])
+    size = str(arguments.get("output_size", ""))
+    return LayerTimes(
+        index=index,
+        name=name,
+        operator=str(arguments.get("op_name", "")),
+        shape=shape,
+        datatype=datatype,
+        provider=str(arguments.get("provider", "")),
+        kernel="",
+        output_bytes=int(size) if size.isdecimal() else None,
+        start_ns=node.start_us * 1000,
+        durations_ns=tuple(node.durations_us.get(run, 0) * 1000 for run in range(runs)),
+        outer=outer,
+    )
+
+
+def _first_output(outputs: Sequence[Mapping[str, Sequence[int]]]) -> tuple[str, tuple[int, ...]]:
+    for output in outputs:
+        for datatype, shape in output.items():
+            return datatype, tuple(shape)
+    return "", ()

@@ -1,0 +1,123 @@
+"""Leveled runs of a model: without a profiler, and with the engine's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import GraphFile, read_graph
+from inferometer_serving.infer.tensors import Array
+from inferometer_serving.model.engines import open_session
+from inferometer_serving.model.loading import warm_shapes
+from inferometer_serving.model.session import EngineSettings, Interrupt, Session, reason_of
+from inferometer_serving.model.warm_up import warm_up_inputs
+from inferometer_serving.options import EngineName, ServeOptions
+from inferometer_serving.profile.layer_times import EngineProfile, ProfiledSession, thinned
+
+_WARM_RUNS = 3
+_MOST_ITERATIONS = 10_000
+_MOST_EVENTS = 900_000
+"""ONNX Runtime drops events beyond a million."""
+_SEED = 42
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRequest:
+    """What is to be profiled."""
+
+    batch_size: int = 1
+    iterations: int = 30
+    """Runs of each level."""
+    is_layered: bool = True
+    """False: the model alone, without any profiler."""
+
+
+def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt) -> dict[str, Any]:
+    """Return the profile of a model as JSON. Raises ModelRefusedError if it cannot be profiled.
+
+    Runs with and without the profiler alternate, on sessions of their own.
+    """
+    graph = read_graph(options.model, max_bytes=options.max_model_bytes)
+    settings = EngineSettings(options.device, options.threads, options.precision)
+    plain = open_session(options.engine, graph, settings, interrupt)
+    try:
+        inputs = model_inputs(plain, options, request.batch_size)
+        names = [each.name for each in plain.signature.outputs]
+        nodes = max(1, len(graph.model.graph.node))
+        runs = max(1, min(request.iterations, _MOST_ITERATIONS, _MOST_EVENTS // nodes))
+        profiled = _profiled(options.engine, graph, settings) if request.is_layered else None
+        calls: list[Callable[[], object]] = [lambda: plain.runner.run(names, inputs)]
+        if profiled is not None:
+            calls.append(lambda: profiled.run(names, inputs))
+        times = alternated(calls, runs, interrupt)
+        found = EngineProfile(()) if profiled is None else thinned(profiled.finish(runs))
+    finally:
+        plain.unload()
+    return _document(request, found, times, runs)
+
+
+def model_inputs(session: Session, options: ServeOptions, batch_size: int) -> dict[str, Array]:
+    """Return random floats, and zeros of the other types, in the shapes of the warm-up."""
+    shapes = warm_shapes(session.signature, options, batch_size)
+    random = np.random.default_rng(_SEED)
+    return {
+        name: random.random(array.shape).astype(array.dtype) if array.dtype.kind == "f" else array
+        for name, array in warm_up_inputs(session.signature, batch_size, shapes).items()
+    }
+
+
+def alternated(
+    calls: list[Callable[[], object]], rounds: int, interrupt: Interrupt
+) -> list[list[int]]:
+    """Return the durations in ns of each call, which take turns and begin rounds in turn."""
+    times: list[list[int]] = [[] for _ in calls]
+    for number in range(_WARM_RUNS + rounds):
+        for step in range(len(calls)):
+            at = (number + step) % len(calls)
+            started_ns = perf_counter_ns()
+            try:
+                calls[at]()
+            except Exception as error:
+                raise ModelRefusedError(
+                    f"The model cannot be profiled: {reason_of(error)}"
+                ) from error
+            times[at].append(perf_counter_ns() - started_ns)
+            if interrupt.is_set:
+                raise ModelRefusedError("The server ended while the model was profiled.")
+    return [each[_WARM_RUNS:] for each in times]
+
+
+def _profiled(engine: EngineName, graph: GraphFile, settings: EngineSettings) -> ProfiledSession:
+    if engine is EngineName.OPENVINO:
+        from inferometer_serving.profile.open_vino import (  # noqa: PLC0415 - the engine may be missing
+            OpenVinoProfiledSession,
+        )
+
+        return OpenVinoProfiledSession(graph, settings)
+    from inferometer_serving.profile.onnx_runtime import (  # noqa: PLC0415 - the same
+        OnnxProfiledSession,
+    )
+
+    return OnnxProfiledSession(graph, settings)
+
+
+def _document(
+    request: ProfileRequest, found: EngineProfile, times: list[list[int]], runs: int
+) -> dict[str, Any]:
+    notes = list(found.notes)
+    if runs < request.iterations:
+        notes.append(
+            f"{runs} of {request.iterations} iterations were run: the engine's profiler holds "
+            f"{_MOST_EVENTS} events, and the graph is large."
+        )
+    return {
+        "batchSize": request.batch_size,
+        "modelNanoseconds": times[0],
+        "profiledNanoseconds": times[1] if request.is_layered else [],
+        "layers": [layer.to_json() for layer in found.layers],
+        "kernelsMissing": found.kernels_missing,
+        "notes": notes,
+    }

@@ -1,0 +1,118 @@
+"""Profiles in a result become tables, sentences and rows, and no baseline."""
+
+import csv
+from io import StringIO
+
+from inferometer_api.results.reading import ReadResult
+from inferometer_api.results.result import LayerProfile, ResultDocument, StepProfile
+from inferometer_results.compare.comparison import compare
+from inferometer_results.profile import (
+    ProfiledStep,
+    batch_sentence,
+    kernel_rows,
+    layers_csv,
+    layers_share,
+    profiled_steps,
+    sentences_of,
+)
+from inferometer_results.report import render_report
+from inferometer_results.store.index_rows import Origin, index_rows
+from support.results import a_result, a_run
+
+
+def _profile(factor: int = 1, **changes: object) -> StepProfile:
+    layers = [
+        LayerProfile(
+            index=at,
+            name=f"layer<{at}>",
+            operator=operator,
+            shape=[1, 8],
+            kernel=kernel,
+            output_bytes=32,
+            start_nanoseconds=0,
+            durations_nanoseconds=[duration * factor] * 10,
+        )
+        for at, (operator, kernel, duration) in enumerate(
+            [("Conv", "brgconv", 6_000), ("Conv", "gemm", 1_000), ("Relu", "brgconv", 2_000)]
+        )
+    ]
+    return StepProfile(
+        levels=["Model", "Layer", "Kernel"],
+        model_nanoseconds=[9_500 * factor + n for n in range(10)],
+        profiled_nanoseconds=[10_000 * factor + n for n in range(10)],
+        layers=layers,
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+def _document() -> ResultDocument:
+    """Return a run with a profile of three batch sizes, which grow with the batch."""
+    document = a_result()
+    throughput = document.scenarios[-1]
+    profiles = [_profile(1), _profile(7), _profile(40, unavailable={"Kernel": "It has none."})]
+    steps = [
+        step.model_copy(update={"profile": profile})
+        for step, profile in zip(throughput.steps, profiles, strict=True)
+    ]
+    profiled = throughput.model_copy(update={"kind": "profile", "steps": steps})
+    run = a_run([{"name": throughput.name, "profile": {"batchSizes": [1, 8, 32]}}])
+    return document.model_copy(update={"scenarios": [profiled], "run": run})
+
+
+def _steps() -> list[ProfiledStep]:
+    return list(profiled_steps(_document()))
+
+
+def test_sentences_have_overhead_coverage_and_reasons() -> None:
+    """The profiler's overhead has its interval, layers their part, a missing level its reason."""
+    first, _, last = (list(sentences_of(each)) for each in _steps())
+    assert "An inference takes 0.010 ms (95 %: 0.010 to 0.010)." in first
+    assert "The profiler of the layers adds 0.001 ms (95 %: 0.001 to 0.001)." in first
+    assert any(line.startswith("The 3 layers sum to 0.009 ms, 90.0 %") for line in first)
+    assert "Kernel level is unavailable: It has none." in last
+    assert layers_share(_steps()[0].profile) > 0.899
+
+
+def test_kernels_are_summed_by_name() -> None:
+    """Each of the engine's kernels has its layers, latency and share."""
+    assert kernel_rows(_profile()) == [("brgconv", 2, 8_000.0, 8 / 9), ("gemm", 1, 1_000.0, 1 / 9)]
+
+
+def test_the_best_batch_is_named() -> None:
+    """The throughput of 1, 8 and 32 samples is highest at 8; no size was doubled exactly."""
+    assert batch_sentence(_steps()).startswith("The throughput is highest at batch 8;")
+    assert batch_sentence(_steps()[:1]) == ""
+
+
+def test_every_layer_is_a_row_of_csv() -> None:
+    """The CSV has a row for each layer of each step, the longest first."""
+    rows = list(csv.DictReader(StringIO(layers_csv(_document()))))
+    assert len(rows) == 9
+    assert (rows[0]["name"], rows[0]["nanoseconds"], rows[0]["batchSize"]) == (
+        "layer<0>",
+        "6000",
+        "1",
+    )
+    assert layers_csv(a_result()) == ""
+
+
+def test_the_report_has_layers_and_kernels() -> None:
+    """The page has a section for layers and one for kernels, with names escaped."""
+    page = render_report(_document())
+    assert "Layers of batch 8" in page
+    assert "Kernels of batch 8" in page
+    assert "layer&lt;0&gt;" in page
+    assert "Kernel level is unavailable: It has none." in page
+    assert "Layers of" not in render_report(a_result())
+
+
+def test_a_profile_is_no_baseline_and_does_not_rank() -> None:
+    """No figure of a profile is judged, and none stands for its scenario in the store."""
+    document = _document()
+    pairs = compare(document, document).pairs
+    assert pairs
+    for pair in pairs:
+        assert "is a profile, which is no baseline." in pair.caveats
+        assert all(figure.judgement is None for figure in pair.figures)
+    found = index_rows("id", 1, ReadResult(document, ""), Origin("run", ""), [])
+    assert not any(row["headline"] for row in found.measurements)

@@ -1,0 +1,87 @@
+"""ONNX Runtime's events become layers, run by run."""
+
+from typing import Any
+
+import pytest
+
+from inferometer_serving.profile.layer_times import EngineProfile, LayerTimes, thinned
+from inferometer_serving.profile.onnx_events import profile_of
+
+
+def _run(start: int, duration: int) -> dict[str, Any]:
+    return {"cat": "Session", "name": "model_run", "ts": start, "dur": duration, "args": {}}
+
+
+def _node(index: int, operator: str, start: int, duration: int) -> dict[str, Any]:
+    return {
+        "cat": "Node",
+        "name": f"n{index}_kernel_time",
+        "ts": start,
+        "dur": duration,
+        "args": {
+            "op_name": operator,
+            "node_index": str(index),
+            "provider": "CPUExecutionProvider",
+            "output_size": "64",
+            "output_type_shape": [{"float": [1, 16]}],
+        },
+    }
+
+
+EVENTS = [
+    {"cat": "Session", "name": "session_initialization", "ts": 0, "dur": 50, "args": {}},
+    # a warm run, which does not count
+    _node(0, "Conv", 105, 90),
+    _run(100, 100),
+    _node(0, "Conv", 205, 10),
+    _node(1, "Relu", 215, 3),
+    _run(200, 20),
+    _node(0, "Conv", 305, 12),
+    _node(1, "Relu", 317, 4),
+    _run(300, 25),
+]
+
+
+def test_layers_have_a_duration_for_each_run() -> None:
+    """The last runs count; times are nanoseconds, starts those of the last run."""
+    found = profile_of(EVENTS, runs=2)
+    conv, relu = found.layers
+    assert (conv.operator, conv.durations_ns, conv.start_ns) == ("Conv", (10_000, 12_000), 5_000)
+    assert (relu.name, relu.durations_ns) == ("n1", (3_000, 4_000))
+    assert (relu.shape, relu.datatype, relu.output_bytes) == ((1, 16), "float", 64)
+    assert "does not name the kernels" in found.kernels_missing
+    assert found.notes == ()
+
+
+def test_the_nodes_of_a_loop_are_within_it() -> None:
+    """A loop contains the nodes of its body, whose runs are summed; the next node is outside."""
+    events = [
+        _node(0, "Loop", 10, 50),
+        _node(1, "Add", 12, 5),
+        _node(1, "Add", 20, 6),
+        _node(2, "Relu", 60, 0),
+        _run(8, 60),
+    ]
+    loop, add, relu = profile_of(events, runs=1).layers
+    assert (loop.outer, add.outer, relu.outer) == (None, loop.index, None)
+    assert add.durations_ns == (11_000,)
+    assert profile_of(events, runs=1).notes[0].startswith("1 layers run within loops")
+
+
+def test_a_profile_that_was_cut_off_is_refused() -> None:
+    """A profile with fewer runs than were made is an error, not a guess."""
+    with pytest.raises(ValueError, match="3 of 4 runs"):
+        profile_of(EVENTS, runs=4)
+
+
+def test_a_large_profile_keeps_fewer_runs() -> None:
+    """Durations beyond what a document holds are those of runs spread over all, with a note."""
+    layers = tuple(
+        LayerTimes(at, str(at), "Add", (), "", "", "", None, 0, tuple(range(100)))
+        for at in range(3000)
+    )
+    found = thinned(EngineProfile(layers))
+    assert len(found.layers[0].durations_ns) == 20
+    assert found.layers[0].durations_ns[-1] == 95
+    assert "20 of 100 runs" in found.notes[0]
+    assert thinned(EngineProfile(layers[:3])) == EngineProfile(layers[:3])
