@@ -35,7 +35,7 @@ class Parents:
 
     spans: tuple[Span, ...]
     ambiguous: tuple[int, ...]
-    """IDs of spans within several of the level above: a run without parallelism tells which."""
+    """IDs of spans within several of the level above: a serial run would show which."""
     orphans: tuple[int, ...]
     """IDs of spans below the model that lie in none of the level above."""
 

@@ -46,7 +46,7 @@ _IterationsOption = Annotated[
 ]
 _RuntimeOption = Annotated[
     str | None,
-    typer.Option("--runtime", metavar="RUNTIME", help="OnnxRuntime or OpenVino."),
+    typer.Option("--runtime", metavar="RUNTIME", help="Which engine: OnnxRuntime or OpenVino."),
 ]
 _SecondsOption = Annotated[
     int | None,
