@@ -12,34 +12,44 @@ from pathlib import Path
 import yaml
 
 from docgen.benchmarkrun_page import benchmarkrun_page
+from docgen.benchmarksuite_page import benchmarksuite_page
 from docgen.conditions_page import conditions_page
-from docgen.field_tables import HEADER
+from docgen.field_tables import HEADER, Schema
 from docgen.files import CHECKOUT, stale, write
 from docgen.metrics_page import metrics_page
 from docgen.result_page import result_page
 from docgen.result_schema import result_schema
 from docgen.zoo_names import zoo_names
-from inferometer_api.crd import NAME, custom_resource_definition
+from inferometer_api.crd import (
+    NAME,
+    SUITE_NAME,
+    custom_resource_definition,
+    suite_resource_definition,
+)
 
 
 def generated_files() -> dict[str, str]:
     """Return the text of each generated file by its path in the checkout."""
-    definition = custom_resource_definition()
+    definition, suites = custom_resource_definition(), suite_resource_definition()
     schema = result_schema()
-    manifest = f"# {HEADER}\n" + yaml.safe_dump(
-        definition, sort_keys=False, width=100, allow_unicode=True
-    )
+    manifests = {NAME: _manifest(definition), SUITE_NAME: _manifest(suites)}
     return {
-        f"crds/{NAME}.yaml": manifest,
-        # A copy: a packed chart holds nothing from outside its folder.
-        f"helm/inferometer/files/{NAME}.yaml": manifest,
+        # A copy in the chart: a packed one holds nothing from outside its folder.
+        **{f"crds/{name}.yaml": text for name, text in manifests.items()},
+        **{f"helm/inferometer/files/{name}.yaml": text for name, text in manifests.items()},
         "crds/src/inferometer_api/spec/zoo_names.py": zoo_names(),
         "crds/result.schema.json": json.dumps({"$comment": HEADER, **schema}, indent=2) + "\n",
         "docs/reference/benchmarkrun.md": benchmarkrun_page(definition),
+        "docs/reference/benchmarksuite.md": benchmarksuite_page(suites),
         "docs/reference/conditions.md": conditions_page(),
         "docs/reference/metrics.md": metrics_page(),
         "docs/reference/result.md": result_page(schema),
     }
+
+
+def _manifest(definition: Schema) -> str:
+    text = yaml.safe_dump(definition, sort_keys=False, width=100, allow_unicode=True)
+    return f"# {HEADER}\n{text}"
 
 
 def stale_files(root: Path) -> tuple[str, ...]:

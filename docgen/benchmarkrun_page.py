@@ -51,15 +51,16 @@ def benchmarkrun_page(definition: Schema) -> str:
         *(f"<!-- {HEADER} -->", "# BenchmarkRun", "", _INTRODUCTION, ""),
         *("## Example", "", "```yaml", EXAMPLE.rstrip(), "```", ""),
         *("More: the numbered files in `examples/`, which `inferometer examples` prints.", ""),
-        *_fields("spec", properties["spec"]),
+        *field_sections("spec", properties["spec"]),
         *("", "## Not available in this version", "", refusals_section(), ""),
-        *_fields("status", properties["status"]),
+        *field_sections("status", properties["status"]),
     ]
     formats = appendix("\n".join(lines))
     return "\n".join([*lines, "", "## Appendix: formats", *formats]) + "\n"
 
 
-def _fields(name: str, section: Schema) -> list[str]:
+def field_sections(name: str, section: Schema) -> list[str]:
+    """Return the tables of an object's fields, a heading for each member with fields."""
     lines = [f"## {name}", "", section["description"], *table(members(section, name))]
     lines += ["", *rules] if (rules := _rules(section)) else []
     for member, schema in section["properties"].items():

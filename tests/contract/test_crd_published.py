@@ -6,10 +6,15 @@ import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
 import pytest
 from docgen.__main__ import generated_files, main, stale_files
 from docgen.benchmarkrun_page import EXAMPLE
+from docgen.benchmarksuite_page import EXAMPLE as SUITE_EXAMPLE
 from docgen.files import CHECKOUT
 
+from inferometer_api.crd import suite_resource_definition
 from inferometer_api.plan.availability import unavailable
+from inferometer_api.runtimes.descriptor import Place
 from inferometer_api.spec.reading import parse_run
+from inferometer_api.suite.plan_suite import plan_suite
+from inferometer_api.suite.reading import parse_suite
 from support.run_bounds import crd
 
 
@@ -47,8 +52,27 @@ def test_each_file_states_that_it_is_generated() -> None:
 
 @pytest.mark.parametrize("version", ["1.30", "1.34"])
 def test_the_definition_is_a_custom_resource_definition(version: str) -> None:
-    """Kubernetes' own schema of that version takes the definition, with no unknown field."""
+    """Kubernetes' own schema of that version takes both definitions, with no unknown field."""
     kubernetes_validate.validate(crd(), version, strict=True)
+    kubernetes_validate.validate(suite_resource_definition(), version, strict=True)
+
+
+def test_a_suites_template_has_the_fields_of_a_run() -> None:
+    """What a run can set, the template of a suite can, and the API server checks it the same."""
+    suites = suite_resource_definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    template = suites["properties"]["spec"]["properties"]["template"]["properties"]["spec"]
+    runs = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert template["properties"].keys() == runs["properties"].keys()
+    assert template["properties"]["load"] == runs["properties"]["load"]
+    assert "oldSelf" not in str(template)
+
+
+def test_the_example_of_the_suites_reference_can_be_planned() -> None:
+    """The suite on the page of BenchmarkSuite is valid, here and in a cluster."""
+    suite = parse_suite(SUITE_EXAMPLE, source="docs/reference/benchmarksuite.md")
+    places: tuple[Place, ...] = ("Local", "Cluster")
+    for place in places:
+        assert len(plan_suite(suite, place=place).runs) == 4 * 5 + 2 * 5
 
 
 def test_names_and_columns_are_the_documented_ones() -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from inferometer_api.judgement import DEFAULT_MARGIN
 from inferometer_api.results.result import ResultDocument, nanoseconds_at
 from inferometer_cli.text_table import print_sentences
-from inferometer_results.compare.judgement import DEFAULT_MARGIN
 from inferometer_results.compare.run_to_run import MOST_RUNS, NeededRuns, Noise, Spread
 from inferometer_results.quantity import DASH, Unit, duration, percent, significant, time_unit
 

@@ -1,56 +1,112 @@
-"""The CustomResourceDefinition of BenchmarkRun."""
+"""The CustomResourceDefinitions of BenchmarkRun and BenchmarkSuite."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from inferometer_api.document import API_VERSION
+from inferometer_api.document import API_VERSION, Document
 from inferometer_api.schema import structural_schema
-from inferometer_api.spec.run import BenchmarkRun, RunSpec
-from inferometer_api.status.run_status import RunStatus
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.suite.spec import BenchmarkSuite
 
 GROUP, VERSION = API_VERSION.split("/")
 PLURAL = "benchmarkruns"
 NAME = f"{PLURAL}.{GROUP}"
+SUITE_PLURAL = "benchmarksuites"
+SUITE_NAME = f"{SUITE_PLURAL}.{GROUP}"
 
-_COLUMNS = (
-    ("Phase", ".status.phase", "A summary of the conditions."),
+_Column = tuple[str, str, str]
+"""Heading, JSON path and description."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """A kind, its names, and its columns in `kubectl get`."""
+
+    model: type[Document]
+    plural: str
+    short_name: str
+    columns: tuple[_Column, ...]
+    wide_columns: tuple[_Column, ...]
+    """Columns of `kubectl get --output wide`."""
+
+    @property
+    def kind(self) -> str:
+        """Return the name of the kind."""
+        return self.model.__name__
+
+
+_RUN = _Resource(
+    BenchmarkRun,
+    PLURAL,
+    "bmr",
     (
-        "Scenario",
-        ".status.display.scenario",
-        "The scenario now running; afterwards the headline scenario. The figures are its own.",
+        ("Phase", ".status.phase", "A summary of the conditions."),
+        (
+            "Scenario",
+            ".status.display.scenario",
+            "The scenario now running; afterwards the headline scenario. The figures are its own.",
+        ),
+        ("Valid", ".status.display.valid", "VALID or INVALID: the verdict of the whole run."),
+        ("QPS", ".status.display.qps", "Queries answered per second."),
+        ("P99", ".status.display.p99", "99th percentile of the latency."),
+        ("J/Inf", ".status.display.joulesPerInference", "Energy per inference."),
     ),
-    ("Valid", ".status.display.valid", "VALID or INVALID: the verdict of the whole run."),
-    ("QPS", ".status.display.qps", "Queries answered per second."),
-    ("P99", ".status.display.p99", "99th percentile of the latency."),
-    ("J/Inf", ".status.display.joulesPerInference", "Energy per inference."),
+    (
+        ("Node", ".status.display.nodes", "Node of the server; with several, how many more."),
+        (
+            "Model",
+            ".spec.model['uri', 'name']",
+            "URI of the model, or its name on an External server.",
+        ),
+        ("Runtime", ".spec.server.runtime", "The server under test."),
+    ),
 )
-_WIDE_COLUMNS = (
-    ("Node", ".status.display.nodes", "Node of the server; with several, how many more."),
-    ("Model", ".spec.model['uri', 'name']", "URI of the model, or its name on an External server."),
-    ("Runtime", ".spec.server.runtime", "The server under test."),
+_SUITE = _Resource(
+    BenchmarkSuite,
+    SUITE_PLURAL,
+    "bms",
+    (
+        ("Phase", ".status.phase", "A summary of the conditions."),
+        ("Cells", ".status.display.cells", "Runs that are over, of those planned."),
+        ("Problems", ".status.display.problems", "Failed, INVALID and deleted runs."),
+        ("Gate", ".status.display.gate", "Outcome of the gate."),
+        ("Schedule", ".spec.schedule.cron", "When the suite is executed."),
+    ),
+    (
+        ("Last", ".status.lastScheduleTime", "Time of the last execution."),
+        ("Next", ".status.nextScheduleTime", "Time of the next execution."),
+    ),
 )
-"""Columns of `kubectl get --output wide`."""
-
-_API_VERSION_HELP = (
-    "APIVersion defines the versioned schema of this representation of an object. Always "
-    f"{API_VERSION}."
-)
-_KIND_HELP = "Kind is the REST resource that this object represents. Always BenchmarkRun."
 
 
 def custom_resource_definition() -> dict[str, Any]:
     """Return the CustomResourceDefinition of BenchmarkRun, made from the pydantic models."""
+    return _definition(_RUN)
+
+
+def suite_resource_definition() -> dict[str, Any]:
+    """Return the CustomResourceDefinition of BenchmarkSuite, made from the pydantic models."""
+    found = _definition(_SUITE)
+    spec = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    # A schedule's template may be changed: only a run is immutable.
+    _drop_transition_rules(spec["properties"]["template"])
+    return found
+
+
+def _definition(resource: _Resource) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": NAME},
+        "metadata": {"name": f"{resource.plural}.{GROUP}"},
         "spec": {
             "group": GROUP,
             "names": {
-                "kind": "BenchmarkRun",
-                "listKind": "BenchmarkRunList",
-                "plural": PLURAL,
-                "singular": "benchmarkrun",
-                "shortNames": ["bmr"],
+                "kind": resource.kind,
+                "listKind": f"{resource.kind}List",
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
+                "shortNames": [resource.short_name],
                 "categories": ["inferometer"],
             },
             "scope": "Namespaced",
@@ -60,35 +116,70 @@ def custom_resource_definition() -> dict[str, Any]:
                     "served": True,
                     "storage": True,
                     "subresources": {"status": {}},
-                    "additionalPrinterColumns": _columns(),
-                    "schema": {"openAPIV3Schema": _root()},
+                    "additionalPrinterColumns": _columns(resource),
+                    "schema": {"openAPIV3Schema": _root(resource)},
                 }
             ],
         },
     }
 
 
-def _columns() -> list[dict[str, Any]]:
+def _columns(resource: _Resource) -> list[dict[str, Any]]:
     age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-    wide = [{**_column(*each), "priority": 1} for each in _WIDE_COLUMNS]
-    return [*(_column(*each) for each in _COLUMNS), age, *wide]
+    wide = [{**each, "priority": 1} for each in _described(resource.wide_columns)]
+    return [*_described(resource.columns), age, *wide]
 
 
-def _column(name: str, path: str, text: str) -> dict[str, Any]:
-    return {"name": name, "type": "string", "jsonPath": path, "description": text}
+def _described(columns: Sequence[_Column]) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "type": "string", "jsonPath": path, "description": text}
+        for name, path, text in columns
+    ]
 
 
-def _root() -> dict[str, Any]:
+def _root(resource: _Resource) -> dict[str, Any]:
     """Return the schema of the object. The API server validates metadata itself."""
+    spec, status = (_model(resource.model, name) for name in ("spec", "status"))
     return {
-        "description": BenchmarkRun.__doc__,
+        "description": resource.model.__doc__,
         "type": "object",
         "properties": {
-            "apiVersion": {"description": _API_VERSION_HELP, "type": "string"},
-            "kind": {"description": _KIND_HELP, "type": "string"},
+            "apiVersion": {
+                "description": "APIVersion defines the versioned schema of this representation of "
+                f"an object. Always {API_VERSION}.",
+                "type": "string",
+            },
+            "kind": {
+                "description": "Kind is the REST resource that this object represents. Always "
+                f"{resource.kind}.",
+                "type": "string",
+            },
             "metadata": {"type": "object"},
-            "spec": structural_schema(RunSpec, path="spec", defaults_in_lists=False),
-            "status": structural_schema(RunStatus, path="status"),
+            "spec": structural_schema(spec, path="spec", defaults_in_lists=False),
+            "status": structural_schema(status, path="status"),
         },
         "required": ["spec"],
     }
+
+
+def _model(document: type[Document], field: str) -> type[Document]:
+    """Return the model of a field, which may be optional."""
+    annotation: Any = document.model_fields[field].annotation
+    members = getattr(annotation, "__args__", (annotation,))
+    found: type[Document] = members[0]
+    return found
+
+
+def _drop_transition_rules(schema: dict[str, Any]) -> None:
+    """Drop the rules that compare an object with its old version, here and below."""
+    rules = schema.get("x-kubernetes-validations")
+    if rules is not None:
+        kept = [rule for rule in rules if "oldSelf" not in rule["rule"]]
+        schema.pop("x-kubernetes-validations")
+        if kept:
+            schema["x-kubernetes-validations"] = kept
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            _drop_transition_rules(schema[name])
+    for each in schema.get("properties", {}).values():
+        _drop_transition_rules(each)

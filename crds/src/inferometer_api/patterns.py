@@ -28,6 +28,11 @@ SERVER_URL = r"^[!#-~]+$"
 TIME = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$"
 )
+CRON = r"^[0-9A-Za-z*,/#L-]+( [0-9A-Za-z*,/#L-]+){4}$"
+TIME_ZONE = r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,2}$"
+# A value as on a command line: any text of one or more lines.
+SETTING = r"^(.|\n)*$"
+SETTING_PATH = r"^spec[.\[].+$"
 REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 
 MEANINGS = {
@@ -55,5 +60,11 @@ MEANINGS = {
     "grpcs://HOST:PORT",
     TIME: "a time as RFC 3339 writes it: 2026-01-31T12:00:00Z",
     REASON: "one word in CamelCase",
+    CRON: "five fields of cron, separated by single blanks: minute, hour, day of month, month, day "
+    'of week ("0 3 * * *")',
+    TIME_ZONE: "the name of a time zone: Europe/Zurich, Etc/UTC",
+    SETTING: "a whole number or a text with YAML in it",
+    SETTING_PATH: "a path that begins with spec: spec.load.protocol, "
+    "spec.scenarios[0].server.targetQps",
 }
 """Description of each pattern, after "must be"."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_results.compare.judgement import (
+from inferometer_api.judgement import (
     DEFAULT_MARGIN,
     GROUPED_FALSE_ALARMS,
     PAIRED_FALSE_ALARMS,

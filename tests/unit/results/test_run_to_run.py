@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from inferometer_api.results.result import Finding, ResultDocument, Verdict
-from inferometer_results.compare.judgement import (
+from inferometer_api.judgement import (
     GROUPED_FALSE_ALARMS,
     PAIRED_FALSE_ALARMS,
     MarginRule,
     judge_groups,
     judge_pairs,
 )
+from inferometer_api.results.result import Finding, ResultDocument, Verdict
 from inferometer_results.compare.run_to_run import Spread, name_spread, needed_runs, noise_of
 from support.results import a_result, a_run
 from support.steps import Load, a_step

@@ -74,10 +74,10 @@ def compare(  # noqa: PLR0913 - one argument for each option
     """Show two results side by side: what differs, and which differences are shown to be real."""
     where = ClusterOptions(namespace, context, kubeconfig)
     first, second = load_result(before, where), load_result(after, where)
+    from inferometer_api.judgement import DEFAULT_MARGIN
     from inferometer_cli import comparison_table
     from inferometer_results.compare.comparison import compare as compared
     from inferometer_results.compare.gate import gate
-    from inferometer_results.compare.judgement import DEFAULT_MARGIN
 
     margin = DEFAULT_MARGIN if fail_if_slower is None else fail_if_slower
     comparison = compared(first, second, margin=margin, is_gate=fail_if_slower is not None)

@@ -129,8 +129,8 @@ def _measure(run: BenchmarkRun, seconds: int, ending: StopRequest) -> _Runs:
 
 
 def _show(model: str, runs: _Runs, stopped: ExitCode | None, *, json: bool) -> None:
+    from inferometer_api.judgement import FEWEST_RUNS
     from inferometer_cli.noise_table import as_json, print_noise
-    from inferometer_results.compare.judgement import FEWEST_RUNS
     from inferometer_results.compare.run_to_run import noise_of
 
     if len(runs.valid) < FEWEST_RUNS:

@@ -288,6 +288,13 @@ AGENT_SAMPLE_SECONDS = Metric(
 # -- the operator -------------------------------------------------------------------------------
 
 RUNS = Metric("inferometer_runs", "gauge", "BenchmarkRuns that exist, by their phase.", ("phase",))
+SUITE_GATE = Metric(
+    "inferometer_suite_gate_status",
+    "gauge",
+    "1 for the outcome of the gate of a suite's last execution, 0 for the others: PASS, FAIL, "
+    "INCONCLUSIVE or CouldNotRun. armed is false while the outcome is advisory.",
+    ("suite_namespace", "suite", "outcome", "armed"),
+)
 RUN_PHASE_SINCE = Metric(
     "inferometer_run_phase_since_timestamp_seconds",
     "gauge",
@@ -434,6 +441,7 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
     ),
     "operator": (
         RUNS,
+        SUITE_GATE,
         RUN_PHASE_SINCE,
         RUN_DEADLINE,
         RECONCILE,

@@ -30,12 +30,20 @@ RUNS = (
     Right(
         GROUP,
         "benchmarkruns",
-        ("delete", "get", "list", "watch"),
-        "to carry runs out, and to delete one whose ttlSecondsAfterFinished is over",
+        ("create", "delete", "get", "list", "patch", "watch"),
+        "to carry runs out, to delete one whose ttlSecondsAfterFinished is over, and to create and "
+        "cancel those of a suite",
     ),
     Right(
         GROUP, "benchmarkruns/status", ("patch",), "to report the state and the figures of a run"
     ),
+    Right(
+        GROUP,
+        "benchmarksuites",
+        ("create", "delete", "get", "list", "patch", "watch"),
+        "to carry suites out, and to create, cancel and delete the executions of a schedule",
+    ),
+    Right(GROUP, "benchmarksuites/status", ("patch",), "to report the state of a suite"),
     Right(
         "batch",
         "jobs",
@@ -129,6 +137,9 @@ KUEUE_CLUSTER = (
     ),
 )
 """With KUEUE, in the whole cluster: these objects have no namespace."""
+
+NODES = (Right("", "nodes", ("list",), "to find the nodes that satisfy the systems of a suite"),)
+"""In the whole cluster, if the admin lets suites choose their nodes."""
 
 AGENTS = (
     Right(

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import override
 
+from inferometer_api.document import Document
 from inferometer_api.patterns import MEANINGS
 from inferometer_api.rules import FaultsError, Where, format_path
 from inferometer_api.schema import Schema, json_schema
@@ -44,8 +45,11 @@ class Problem:
         return f"{line}{path}{self.message}"
 
 
-def describe_errors(error: ValidationError, data: Any) -> Iterator[tuple[Where, str]]:
-    """Yield the path and a sentence for each error of pydantic."""
+def describe_errors(
+    error: ValidationError, data: Any, model: type[Document] = BenchmarkRun
+) -> Iterator[tuple[Where, str]]:
+    """Yield the path and a sentence for each error of pydantic in a document of this model."""
+    root = _Root(model)
     for details in error.errors(include_url=False, include_input=False):
         cause = details.get("ctx", {}).get("error")
         if isinstance(cause, FaultsError):
@@ -53,9 +57,9 @@ def describe_errors(error: ValidationError, data: Any) -> Iterator[tuple[Where, 
                 where = (*details["loc"], *fault.where)
                 # The path is printed before the message and may be its subject.
                 message = fault.message.removeprefix(f"{where[-1]} ") if where else fault.message
-                yield where, _with_found(message, data, where)
+                yield where, _with_found(message, data, where, root)
         else:
-            yield _place(details["loc"]), _worded(details, data)
+            yield _place(details["loc"]), _worded(details, data, root)
 
 
 def nearest(name: str, names: list[str]) -> str | None:
@@ -74,18 +78,18 @@ def _place(where: Where) -> Where:
     return where[:-1] if where[-1:] == ("[key]",) else where
 
 
-def _worded(details: ErrorDetails, data: Any) -> str:
+def _worded(details: ErrorDetails, data: Any, root: "_Root") -> str:
     where = details["loc"]
     if details["type"] == "extra_forbidden":
-        return _unknown(where)
+        return _unknown(where, root)
     if details["type"] == "missing":
-        return f"is missing, and must be {_allowed(_node(where))}."
+        return f"is missing, and must be {_allowed(root.node(where))}."
     if where[-1:] == ("[key]",):
-        names = _key_schema(_node(where[:-2]))
+        names = _key_schema(root.node(where[:-2]))
         return f"the key must be {_allowed(names)}; found {describe_value(where[-2])}."
-    node = _node(where)
+    node = root.node(where)
     allowed = f"must be {_allowed(node)}" if node else details["msg"]
-    return _with_found(allowed, data, where)
+    return _with_found(allowed, data, where, root)
 
 
 def _key_schema(node: Schema) -> Schema:
@@ -95,12 +99,12 @@ def _key_schema(node: Schema) -> Schema:
     return {"type": "string", **node.get("propertyNames", {})}
 
 
-def _unknown(where: Where) -> str:
+def _unknown(where: Where, root: "_Root") -> str:
     name = str(where[-1])
-    known = list(_node(where[:-1]).get("properties", {}))
+    known = list(root.node(where[:-1]).get("properties", {}))
     if near := nearest(name, known):
         return f"unknown field; did you mean {near}?"
-    if elsewhere := _elsewhere(name):
+    if elsewhere := root.elsewhere(name):
         return f"unknown field here, but there is {' and '.join(elsewhere[:2])}."
     if not known:
         return f"unknown field: {format_path(where[:-1])} takes none, write {{}}."
@@ -112,7 +116,7 @@ def as_sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
-def _with_found(text: str, data: Any, where: Where) -> str:
+def _with_found(text: str, data: Any, where: Where, root: "_Root") -> str:
     """Return a sentence that says what was found where its text does not, with a hint."""
     try:
         value = functools.reduce(lambda here, step: here[step], where, data)
@@ -123,7 +127,7 @@ def _with_found(text: str, data: Any, where: Where) -> str:
         return as_sentence(f"{text}; null means absent: write {nulls[0]}: {{}}" if nulls else text)
     if "; found " in text or (isinstance(value, dict | list) and not text.startswith("must be")):
         return as_sentence(text)
-    return as_sentence(f"{text}; found {describe_value(value)}{_hint(value, _node(where))}")
+    return as_sentence(f"{text}; found {describe_value(value)}{_hint(value, root.node(where))}")
 
 
 def _hint(value: Any, node: Schema) -> str:
@@ -210,24 +214,43 @@ def _range(node: Schema, low: str, high: str, unit: str) -> str:
     return f" of at least {node[low]}{unit}" if low in node else ""
 
 
+class _Root:
+    """The schema of a document, from which places are looked up."""
+
+    def __init__(self, model: type[Document]) -> None:
+        self._schema = _schema(model)
+
+    def node(self, where: Where) -> Schema:
+        """Return the schema of a place, empty where there is none."""
+        node = self._schema
+        for step in where:
+            node = _below(self._resolved(node), step)
+        return self._resolved(node)
+
+    def elsewhere(self, name: str) -> list[str]:
+        """Return the paths of the spec's fields that have this very name."""
+        spec = self._schema["properties"]["spec"]
+        return [path for path in self._paths(spec, "spec") if _last(path) == name]
+
+    def _resolved(self, node: Schema) -> Schema:
+        while "$ref" in node:
+            name = node["$ref"].removeprefix("#/$defs/")
+            siblings = {key: value for key, value in node.items() if key != "$ref"}
+            node = {**self._schema["$defs"][name], **siblings}
+        return node
+
+    def _paths(self, node: Schema, path: str) -> Iterator[str]:
+        node = self._resolved(node)
+        if "items" in node:
+            yield from self._paths(node["items"], f"{path}[]")
+        for name, each in node.get("properties", {}).items():
+            yield f"{path}.{name}"
+            yield from self._paths(each, f"{path}.{name}")
+
+
 @functools.cache
-def _root() -> Schema:
-    return json_schema(BenchmarkRun)
-
-
-def _resolved(node: Schema) -> Schema:
-    while "$ref" in node:
-        name = node["$ref"].removeprefix("#/$defs/")
-        node = {**_root()["$defs"][name], **{k: v for k, v in node.items() if k != "$ref"}}
-    return node
-
-
-def _node(where: Where) -> Schema:
-    """Return the schema of a place, empty where there is none."""
-    node = _root()
-    for step in where:
-        node = _below(_resolved(node), step)
-    return _resolved(node)
+def _schema(model: type[Document]) -> Schema:
+    return json_schema(model)
 
 
 def _below(node: Schema, step: str | int) -> Schema:
@@ -241,19 +264,5 @@ def _below(node: Schema, step: str | int) -> Schema:
     return found if isinstance(found, dict) else {}
 
 
-def _elsewhere(name: str) -> list[str]:
-    """Return the paths of the spec's fields that have this very name."""
-    return [path for path in _paths(_root()["properties"]["spec"], "spec") if _last(path) == name]
-
-
 def _last(path: str) -> str:
     return path.rpartition(".")[2]
-
-
-def _paths(node: Schema, path: str) -> Iterator[str]:
-    node = _resolved(node)
-    if "items" in node:
-        yield from _paths(node["items"], f"{path}[]")
-    for name, each in node.get("properties", {}).items():
-        yield f"{path}.{name}"
-        yield from _paths(each, f"{path}.{name}")

@@ -1,28 +1,30 @@
 """Reads a run file and reports every problem in it."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from inferometer_api.document import API_VERSION
+from inferometer_api.document import API_VERSION, Document
 from inferometer_api.rules import Where, format_path
 from inferometer_api.spec.overrides import OverrideError, with_override
 from inferometer_api.spec.problems import Problem, as_sentence, describe_errors, describe_value
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.yaml_text import UnreadableTextError, YamlText, read_yaml
 
-_KIND = "BenchmarkRun"
-_BEGINS = f"a run begins with apiVersion: {API_VERSION} and kind: {_KIND}"
+_Read = TypeVar("_Read", bound=Document)
+_NOUNS = {"BenchmarkRun": "run", "BenchmarkSuite": "suite"}
 
 
 class InvalidRunError(ValueError):
-    """A text is not a valid BenchmarkRun; `problems` lists everything that is wrong."""
+    """A text is not valid; `problems` lists everything that is wrong."""
 
-    def __init__(self, source: str, problems: tuple[Problem, ...]) -> None:
+    def __init__(
+        self, source: str, problems: tuple[Problem, ...], *, kind: str = "BenchmarkRun"
+    ) -> None:
         many = f"; {len(problems)} problems" if len(problems) > 1 else ""
         lines = "".join(f"\n  {problem}" for problem in problems)
-        super().__init__(f"{source} is not a valid BenchmarkRun{many}:{lines}")
+        super().__init__(f"{source} is not a valid {kind}{many}:{lines}")
         self.source = source
         self.problems = problems
 
@@ -34,26 +36,36 @@ def parse_run(text: str, *, source: str, overrides: Sequence[tuple[str, str]] = 
     pairs of a command line, set in order: `("spec.scenarios[traffic].server.targetQps", "20")`.
     Raises InvalidRunError with every problem that can be seen at once.
     """
+    return parse_document(text, BenchmarkRun, source=source, overrides=overrides)
+
+
+def parse_document(
+    text: str, model: type[_Read], *, source: str, overrides: Sequence[tuple[str, str]] = ()
+) -> _Read:
+    """Return the document in a text as `parse_run` does; the model's name is its kind."""
+    kind = model.__name__
     try:
         read = read_yaml(text)
     except UnreadableTextError as error:
-        raise InvalidRunError(source, (Problem("", as_sentence(str(error))),)) from error
-    if problem := _foreign(read):
-        raise InvalidRunError(source, (problem,))
-    overridden = _override(read.data, source, overrides)
+        raise InvalidRunError(source, (Problem("", as_sentence(str(error))),), kind=kind) from error
+    if problem := _foreign(read, kind):
+        raise InvalidRunError(source, (problem,), kind=kind)
+    overridden = _override(read.data, source, overrides, kind)
     try:
-        return BenchmarkRun.model_validate(read.data, by_alias=True, by_name=False)
+        return model.model_validate(read.data, by_alias=True, by_name=False)
     except ValidationError as error:
         found = [
             _problem(where, message, read, overridden)
-            for where, message in dict.fromkeys(describe_errors(error, read.data))
+            for where, message in dict.fromkeys(describe_errors(error, read.data, model))
         ]
         # In the file's order, as a person goes through it.
         found.sort(key=lambda problem: (problem.line is None, problem.line or 0))
-        raise InvalidRunError(source, tuple(found)) from error
+        raise InvalidRunError(source, tuple(found), kind=kind) from error
 
 
-def _override(data: Any, source: str, overrides: Sequence[tuple[str, str]]) -> frozenset[Where]:
+def _override(
+    data: Any, source: str, overrides: Sequence[tuple[str, str]], kind: str
+) -> frozenset[Where]:
     """Set what a command line sets, and return where."""
     places, problems = [], []
     for path, value in overrides:
@@ -62,7 +74,7 @@ def _override(data: Any, source: str, overrides: Sequence[tuple[str, str]]) -> f
         except OverrideError as error:
             problems.append(Problem(path, as_sentence(f"cannot be set: {error}")))
     if problems:
-        raise InvalidRunError(source, tuple(problems))
+        raise InvalidRunError(source, tuple(problems), kind=kind)
     return frozenset(places)
 
 
@@ -85,19 +97,20 @@ def _upwards(where: Where) -> list[Where]:
     return [where[:length] for length in range(len(where), -1, -1)]
 
 
-def _foreign(read: YamlText) -> Problem | None:
-    """Return what is wrong where the text is no BenchmarkRun at all."""
+def _foreign(read: YamlText, kind: str) -> Problem | None:
+    """Return what is wrong where the text is nothing of this kind at all."""
     data = read.data
+    begins = f"a {_NOUNS[kind]} begins with apiVersion: {API_VERSION} and kind: {kind}"
     if data is None:
-        return Problem("", f"it is empty; {_BEGINS}.")
+        return Problem("", f"it is empty; {begins}.")
     if not isinstance(data, dict):
-        kind = "a list" if isinstance(data, list) else "a single value"
-        return Problem("", f"it holds {kind}, and must be a mapping; {_BEGINS}.")
+        held = "a list" if isinstance(data, list) else "a single value"
+        return Problem("", f"it holds {held}, and must be a mapping; {begins}.")
     given = data.get("apiVersion"), data.get("kind")
     if given == (None, None):
-        return Problem("", f"it says no apiVersion and no kind; {_BEGINS}.")
+        return Problem("", f"it says no apiVersion and no kind; {begins}.")
     for name, found, allowed in zip(
-        ("kind", "apiVersion"), reversed(given), (_KIND, API_VERSION), strict=True
+        ("kind", "apiVersion"), reversed(given), (kind, API_VERSION), strict=True
     ):
         if found is not None and found != allowed:
             line = read.lines.get((name,))

@@ -298,7 +298,7 @@ class ObjectMeta(Document):
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="has(self.name) || has(self.generateName)",
-            message="the run needs a metadata.name",
+            message="set metadata.name",
             holds=lambda meta: bool(meta.name or meta.generate_name),
             field="name",
         ),

@@ -4,16 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from inferometer_api.results.result import ResultDocument
-from inferometer_api.spec.scenario import Scenario
-from inferometer_results.compare.figures import (
-    Basis,
-    Figure,
-    Measured,
-    measured,
-    measured_in_rounds,
-)
-from inferometer_results.compare.judgement import (
+from inferometer_api.judgement import (
     DEFAULT_MARGIN,
     FEWEST_RUNS,
     GROUPED_FALSE_ALARMS,
@@ -23,6 +14,15 @@ from inferometer_results.compare.judgement import (
     Outcome,
     judge_groups,
     judge_pairs,
+)
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.scenario import Scenario
+from inferometer_results.compare.figures import (
+    Basis,
+    Figure,
+    Measured,
+    measured,
+    measured_in_rounds,
 )
 
 Word = Literal[Outcome, "not judged", "unknown", "by schedule", "scopes differ"]

@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from inferometer_api.judgement import FEWEST_RUNS
 from inferometer_api.results.lateness import late_at
 from inferometer_api.results.result import ScenarioResult, Step, percentile_of, whole_windows
 from inferometer_api.results.search import Peak
 from inferometer_results.compare.interval import Estimate, by_batch_means, over_repeats
-from inferometer_results.compare.judgement import FEWEST_RUNS
 from inferometer_results.quantity import PERCENTILES
 
 Kind = Literal["rate", "time", "energy"]

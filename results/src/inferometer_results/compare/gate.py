@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from inferometer_api.judgement import FEWEST_RUNS
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.compare.comparison import Compared, Comparison, Pair, step_name
-from inferometer_results.compare.judgement import FEWEST_RUNS
 
 
 @dataclass(frozen=True, slots=True)

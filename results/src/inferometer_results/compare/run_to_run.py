@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import NormalDist, fmean, stdev
 
-from inferometer_api.results.result import Finding, ResultDocument, ScenarioResult
-from inferometer_results.compare.figures import Figure, Kind, Measured, measured
-from inferometer_results.compare.judgement import (
+from inferometer_api.judgement import (
     DEFAULT_MARGIN,
     FEWEST_RUNS,
     GROUPED_FALSE_ALARMS,
@@ -16,6 +14,8 @@ from inferometer_results.compare.judgement import (
     MarginRule,
     detectable_change,
 )
+from inferometer_api.results.result import Finding, ResultDocument, ScenarioResult
+from inferometer_results.compare.figures import Figure, Kind, Measured, measured
 from inferometer_results.quantity import duration, percent, significant
 
 _RULE = "SingleWindow"

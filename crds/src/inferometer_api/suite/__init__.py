@@ -1,0 +1,1 @@
+"""Suites: a matrix of runs, its order, its schedule and its gate."""

@@ -1,0 +1,107 @@
+"""The A/A pairs of a suite's anchor: what arms the gate, and the blocks that drifted."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from inferometer_api.statistics import student_quantile
+from inferometer_api.suite.figures import Figures, figures_of
+from inferometer_api.suite.plan_suite import Block, SuitePlan
+from inferometer_api.suite.progress import RunOutcome
+from inferometer_api.suite.status import MOST_PAIRS, AnchorPairs
+
+ARMING_PAIRS = 20
+"""A/A pairs of a class of nodes before the gate decides there."""
+_DRIFT_CONFIDENCE = 0.99
+_MILLION = 1_000_000
+_MOST_CLASSES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorPair:
+    """The A/A pair of a block."""
+
+    node_class: str
+    ratio: float
+
+
+def anchor_pairs(plan: SuitePlan, outcomes: Sequence[RunOutcome]) -> dict[Block, AnchorPair]:
+    """Return the A/A pair of each block whose two runs of the anchor are VALID on one node."""
+    ends: dict[Block, dict[str, RunOutcome]] = defaultdict(dict)
+    for run, outcome in zip(plan.runs, outcomes, strict=True):
+        if run.role != "cell":
+            ends[run.block][run.role] = outcome
+    found = {}
+    for block, of_block in ends.items():
+        first, last = of_block.get("opening"), of_block.get("closing")
+        if first is None or last is None or not first.state == last.state == "V":
+            continue
+        ratio = ratio_of(figures_of(first.scenarios), figures_of(last.scenarios))
+        if ratio is not None and first.node == last.node:
+            node_class = block.system.node_class or first.node or "this machine"
+            found[block] = AnchorPair(node_class[:253], ratio)
+    return found
+
+
+def add_pairs(
+    history: Sequence[AnchorPairs], plan: SuitePlan, outcomes: Sequence[RunOutcome]
+) -> list[AnchorPairs]:
+    """Return the pairs of each class with those of one more execution, the newest last."""
+    ratios = {each.node_class: list(each.ratios_parts_per_million) for each in history}
+    for pair in anchor_pairs(plan, outcomes).values():
+        ratios.setdefault(pair.node_class, []).append(round(pair.ratio * _MILLION))
+    return [
+        AnchorPairs(node_class=name, ratios_parts_per_million=some[-MOST_PAIRS:])
+        for name, some in list(ratios.items())[-_MOST_CLASSES:]
+    ]
+
+
+def find_drift(
+    plan: SuitePlan, pairs: Mapping[Block, AnchorPair], history: Sequence[AnchorPairs]
+) -> tuple[bool, list[Block]]:
+    """Return whether the gate is armed on every class of nodes, and the blocks that drifted.
+
+    Once armed, a block without a pair does not count either: nothing shows that it did not drift.
+    """
+    logs: dict[str, list[float]] = {
+        each.node_class: [
+            math.log(part / _MILLION) for part in each.ratios_parts_per_million if part
+        ]
+        for each in history
+    }
+    for pair in pairs.values():
+        logs.setdefault(pair.node_class, []).append(math.log(pair.ratio))
+    classes = {pair.node_class for pair in pairs.values()}
+    armed = bool(classes) and all(len(logs[name]) >= ARMING_PAIRS for name in classes)
+    blocks = list(dict.fromkeys(run.block for run in plan.runs))
+    if not armed:
+        return False, []
+    return True, [
+        block
+        for block in blocks
+        if block not in pairs or not _within(pairs[block], logs[pairs[block].node_class])
+    ]
+
+
+def _within(pair: AnchorPair, logs: Sequence[float]) -> bool:
+    """Return whether a pair lies within the 99 % prediction interval of the others of its class."""
+    others = list(logs)
+    others.remove(math.log(pair.ratio))
+    if len(others) < ARMING_PAIRS - 1:
+        return True
+    quantile = student_quantile((1 + _DRIFT_CONFIDENCE) / 2, len(others) - 1)
+    half = quantile * stdev(others) * math.sqrt(1 + 1 / len(others))
+    return abs(math.log(pair.ratio) - fmean(others)) <= half
+
+
+def ratio_of(first: Figures, last: Figures) -> float | None:
+    """Return the median latency at the end by that at the begin, of the first scenario with one."""
+    for scenario, some in first.items():
+        other = last.get(scenario, {})
+        if "p50" in some and "p50" in other:
+            return other["p50"] / some["p50"]
+        if "qps" in some and "qps" in other:
+            return some["qps"] / other["qps"]
+    return None

@@ -1,0 +1,27 @@
+"""Labels of a suite's runs, by which the operator, the store and the explorer find them."""
+
+import hashlib
+
+SUITE_LABEL = "inferometer.dev/suite"
+"""On a run and on an execution: the name of the suite, for a schedule that of the scheduled one."""
+EXECUTION_LABEL = "inferometer.dev/suite-execution"
+"""On a run: the execution of the suite, which is the suite itself without a schedule."""
+SUITE_UID_LABEL = "inferometer.dev/suite-uid"
+CELL_LABEL = "inferometer.dev/suite-cell"
+SYSTEM_LABEL = "inferometer.dev/suite-system"
+BLOCK_LABEL = "inferometer.dev/suite-block"
+ROLE_LABEL = "inferometer.dev/suite-role"
+AXIS_LABEL_PREFIX = "axis.inferometer.dev/"
+"""Before the name of an axis: the label with the name of its value."""
+
+
+def label_value(text: str) -> str:
+    """Return a text as a label's value: shortened, with a digest, if it is too long for one."""
+    if len(text) <= 63:
+        return text
+    return f"{text[:50].rstrip('-._')}-{digest(text)}"
+
+
+def digest(text: str) -> str:
+    """Return the first ten digits of a text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:10]

@@ -1,0 +1,108 @@
+"""The systems of a suite: which nodes match, and how a run is placed on each."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from inferometer_api.spec.resolve import whole_bytes, whole_cpus
+from inferometer_api.suite.matrix import Requirements, Systems
+from inferometer_api.suite.plan_suite import System
+
+_HOSTNAME = "kubernetes.io/hostname"
+_ARCHITECTURE = "kubernetes.io/arch"
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+
+Node = Mapping[str, Any]
+"""A node of the API server, as JSON."""
+
+
+def find_systems(wanted: Systems, nodes: Iterable[Node]) -> list[System]:
+    """Return the systems that satisfy a suite's constraint, in the order of their names.
+
+    A node that is cordoned or being deleted is left out.
+    """
+    matching = sorted(
+        (node for node in nodes if _is_open(node) and _matches(wanted, node)),
+        key=lambda node: str(node["metadata"]["name"]),
+    )
+    if wanted.label_key is None:
+        return [_node_system(node) for node in matching]
+    values = {_labels(node).get(wanted.label_key, "") for node in matching}
+    return [system_named(wanted, value) for value in sorted(values) if value]
+
+
+def systems_named(wanted: Systems, names: Sequence[str], nodes: Iterable[Node]) -> list[System]:
+    """Return the systems that a suite started with, whatever nodes there are by now."""
+    by_name = {str(node["metadata"]["name"]): node for node in nodes}
+    if wanted.label_key is not None:
+        return [system_named(wanted, name) for name in names]
+    return [
+        _node_system(by_name[name])
+        if name in by_name
+        else System(name, name, {_HOSTNAME: name}, takes_turns=True)
+        for name in names
+    ]
+
+
+def system_named(wanted: Systems, value: str) -> System:
+    """Return the system of a label's value."""
+    architecture = wanted.requirements.architecture
+    selector = {
+        **wanted.selector,
+        **({_ARCHITECTURE: architecture} if architecture else {}),
+        str(wanted.label_key): value,
+    }
+    return System(value, value, selector)
+
+
+def _node_system(node: Node) -> System:
+    name, labels = str(node["metadata"]["name"]), _labels(node)
+    selector = {_HOSTNAME: labels.get(_HOSTNAME, name)}
+    return System(name, labels.get(_INSTANCE_TYPE) or name, selector, takes_turns=True)
+
+
+def _is_open(node: Node) -> bool:
+    cordoned = (node.get("spec") or {}).get("unschedulable")
+    return not cordoned and not node["metadata"].get("deletionTimestamp")
+
+
+def _labels(node: Node) -> Mapping[str, str]:
+    return node["metadata"].get("labels") or {}
+
+
+def _matches(wanted: Systems, node: Node) -> bool:
+    if not wanted.selector.items() <= _labels(node).items():
+        return False
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    return _satisfies(wanted.requirements, _labels(node), allocatable)
+
+
+def _satisfies(
+    wanted: Requirements, labels: Mapping[str, str], allocatable: Mapping[str, Any]
+) -> bool:
+    if wanted.architecture is not None and labels.get(_ARCHITECTURE) != wanted.architecture:
+        return False
+    if wanted.accelerator is not None and _count(allocatable.get(wanted.accelerator)) < 1:
+        return False
+    if wanted.min_cpus is not None and _cpus(allocatable.get("cpu")) < wanted.min_cpus:
+        return False
+    least = wanted.min_memory
+    return least is None or _bytes(allocatable.get("memory")) >= whole_bytes(least)
+
+
+def _count(quantity: Any) -> int:
+    text = str(quantity or "0")
+    return int(text) if text.isdecimal() else 0
+
+
+def _cpus(quantity: Any) -> int:
+    try:
+        return whole_cpus(str(quantity or "0"))
+    except ValueError:
+        return 0
+
+
+def _bytes(quantity: Any) -> int:
+    try:
+        return whole_bytes(str(quantity or "0"))
+    except (ValueError, KeyError):
+        return 0

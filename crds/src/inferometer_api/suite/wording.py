@@ -1,0 +1,49 @@
+"""The outcome of a suite's gate in sentences."""
+
+from collections.abc import Iterator
+
+from inferometer_api.suite.anchor import ARMING_PAIRS
+from inferometer_api.suite.status import GateStatus, JudgedCell
+
+_NAMES = {"qps": "the rate", "p50": "the median latency"}
+
+
+def gate_sentence(gate: GateStatus) -> str:
+    """Return what the gate decided, in one sentence, and the least change that it finds."""
+    found = {
+        "PASS": f"None of {gate.judged} figures is slower than the baseline.",
+        "FAIL": f"{len(gate.slower)} of {gate.judged} figures are slower than the baseline.",
+        "INCONCLUSIVE": f"It is not shown that none of {gate.judged} figures is slower.",
+        "CouldNotRun": "The comparison with the baseline could not be made.",
+    }[gate.outcome]
+    if gate.detectable_parts_per_million is None:
+        return found
+    return (
+        f"{found} A slow-down of {gate.detectable_parts_per_million / 10_000:.1f} % is found with "
+        "a probability of 80 % in every figure."
+    )
+
+
+def gate_sentences(gate: GateStatus) -> Iterator[str]:
+    """Yield the reasons of a gate's outcome, the figures that are slower first."""
+    if not gate.armed:
+        yield (
+            f"The gate is advisory: it decides once {ARMING_PAIRS} A/A pairs of the anchor exist "
+            "on each class of nodes."
+        )
+    yield from map(_slower, gate.slower)
+    yield from gate.reasons
+    if gate.invalid_blocks:
+        blocks = ", ".join(gate.invalid_blocks)
+        yield f"Blocks that do not count, because their anchors drifted: {blocks}."
+
+
+def _slower(each: JudgedCell) -> str:
+    change = each.ratio_parts_per_million / 10_000 - 100
+    low, high = (
+        part / 10_000 - 100 for part in (each.low_parts_per_million, each.high_parts_per_million)
+    )
+    return (
+        f"{each.cell}, {each.scenario}: {_NAMES.get(each.figure, each.figure)} changed by "
+        f"{change:+.1f} % ({low:+.1f} to {high:+.1f} %)."
+    )

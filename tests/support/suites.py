@@ -1,0 +1,67 @@
+"""Suites for tests: as JSON, planned, and with outcomes."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from inferometer_api.status.run_status import ScenarioSummary
+from inferometer_api.suite.plan_suite import ANYWHERE, PlannedRun, SuitePlan, System, plan_suite
+from inferometer_api.suite.progress import RunOutcome, State
+from inferometer_api.suite.spec import BenchmarkSuite
+
+NODE = "node-a"
+
+
+def an_axis(name: str, *values: str, path: str = "spec.load.connections") -> dict[str, Any]:
+    """Return an axis whose values set a number, the first one 1."""
+    return {
+        "name": name,
+        "values": [
+            {"name": value, "set": {path: number}} for number, value in enumerate(values, start=1)
+        ],
+    }
+
+
+def a_suite(name: str = "nightly", **spec: Any) -> dict[str, Any]:
+    """Return a suite of two stacks, with members of its spec replaced."""
+    return {
+        "apiVersion": "inferometer.dev/v1alpha1",
+        "kind": "BenchmarkSuite",
+        "metadata": {"name": name},
+        "spec": {
+            "template": {
+                "spec": {
+                    "model": {"uri": "zoo://classification/resnet50"},
+                    "scenarios": [{"name": "latency", "singleStream": {}}],
+                }
+            },
+            "axes": [an_axis("stack", "old", "new")],
+            **spec,
+        },
+    }
+
+
+def parsed(data: dict[str, Any]) -> BenchmarkSuite:
+    """Return the suite that JSON describes."""
+    return BenchmarkSuite.model_validate(data, by_alias=True, by_name=False)
+
+
+def planned(data: dict[str, Any], systems: Sequence[System] = (ANYWHERE,)) -> SuitePlan:
+    """Return the plan of a suite as JSON."""
+    return plan_suite(parsed(data), systems)
+
+
+def an_outcome(p50_microseconds: int = 1000, state: State = "V", *, node: str = NODE) -> RunOutcome:
+    """Return the outcome of a run with one scenario of a closed loop."""
+    summary = ScenarioSummary(
+        name="latency",
+        verdict="VALID" if state == "V" else "INVALID",
+        p50_microseconds=p50_microseconds,
+        p99_microseconds=2 * p50_microseconds,
+        achieved_milli_qps=round(1e9 / p50_microseconds),
+    )
+    return RunOutcome(state, "Complete", (summary,), node)
+
+
+def outcomes(plan: SuitePlan, latency: Callable[[PlannedRun], float]) -> list[RunOutcome]:
+    """Return a VALID outcome of each run, with the median latency in us that a function says."""
+    return [an_outcome(round(latency(run))) for run in plan.runs]

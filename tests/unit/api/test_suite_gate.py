@@ -1,0 +1,183 @@
+"""The gate of a suite: outcomes, arming, drift, and how often it cries wolf."""
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from inferometer_api.suite.anchor import ARMING_PAIRS, add_pairs
+from inferometer_api.suite.gate import baseline_figures, judge_suite
+from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
+from inferometer_api.suite.progress import RunOutcome
+from inferometer_api.suite.status import AnchorPairs, GateStatus
+from inferometer_api.suite.wording import gate_sentence, gate_sentences
+from support.suites import NODE, a_suite, an_axis, an_outcome, outcomes, parsed, planned
+
+_AXIS: dict[str, Any] = {"baseline": {"axis": "stack", "value": "old"}, "gate": {}}
+ARMED = [
+    AnchorPairs(
+        node_class=NODE,
+        ratios_parts_per_million=[1_000_000 + 4000 * (at % 7 - 3) for at in range(30)],
+    )
+]
+
+
+def judged(
+    data: dict[str, Any],
+    found: list[RunOutcome],
+    history: list[AnchorPairs] | None = None,
+    **arguments: Any,
+) -> GateStatus:
+    """Return what the gate says."""
+    suite = parsed(data)
+    past = ARMED if history is None else history
+    return judge_suite(suite.spec, planned(data), found, past, **arguments)
+
+
+def noisy(seed: int, slower: float = 1.0, spread: float = 0.01) -> Callable[[PlannedRun], float]:
+    """Return the latency of each run: `new` is slower by a factor."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+
+    def latency(run: PlannedRun) -> float:
+        factor = slower if dict(run.cell.values)["stack"] == "new" else 1.0
+        return 10_000 * factor * math.exp(chance.gauss(0, spread))
+
+    return latency
+
+
+@pytest.mark.parametrize(
+    ("slower", "outcome"), [(1.0, "PASS"), (1.15, "FAIL"), (0.85, "PASS"), (1.045, "INCONCLUSIVE")]
+)
+def test_the_gate_judges_interleaved_pairs_of_an_axis(slower: float, outcome: str) -> None:
+    """A slow-down beyond the percentage fails; a change at it is not decided."""
+    data = a_suite(repeats=8, **_AXIS)
+    gate = judged(data, outcomes(planned(data), noisy(1, slower)))
+    assert (gate.outcome, gate.armed, gate.judged) == (outcome, True, 2)
+    if outcome == "FAIL":
+        worst = gate.slower[0]
+        assert worst.cell == "new"
+        assert any(each.figure == "p50" for each in gate.slower)
+        assert all(abs(each.ratio_parts_per_million - 1e6) > 50_000 for each in gate.slower)
+        assert any(sentence.startswith("new, latency: ") for sentence in gate_sentences(gate))
+    assert gate.detectable_parts_per_million is not None
+    assert "is found with a probability of 80 %" in gate_sentence(gate)
+
+
+def test_an_earlier_execution_is_the_baseline_of_equal_cells() -> None:
+    """Cells match by their values; a cell that the baseline lacks is not judged."""
+    data = a_suite(repeats=8, baseline={"suite": "nightly"}, gate={})
+    plan = planned(data)
+    before = outcomes(plan, noisy(1))
+    keys = [(run.cell.key, "") for run in plan.runs if run.role == "cell"]
+    cells = [each for run, each in zip(plan.runs, before, strict=True) if run.role == "cell"]
+    baseline = baseline_figures(zip(keys, cells, strict=True))
+    assert judged(data, outcomes(plan, noisy(2)), baseline=baseline).outcome == "PASS"
+    assert judged(data, outcomes(plan, noisy(2, 1.2)), baseline=baseline).outcome == "FAIL"
+    gate = judged(data, before, baseline=None)
+    assert gate.outcome == "CouldNotRun"
+    assert gate.reasons == ["There is no complete execution of the baseline yet."]
+
+
+def test_the_gate_is_advisory_until_twenty_pairs_exist() -> None:
+    """Pairs of this execution count: 19 earlier ones and one block are enough."""
+    data = a_suite(repeats=3, **_AXIS)
+    found = outcomes(planned(data), noisy(1))
+    for earlier, armed in ((0, False), (ARMING_PAIRS - 4, False), (ARMING_PAIRS - 3, True)):
+        history = [
+            AnchorPairs(
+                node_class=NODE,
+                ratios_parts_per_million=ARMED[0].ratios_parts_per_million[:earlier],
+            )
+        ]
+        gate = judged(data, found, history)
+        assert gate.armed == armed
+        advisory = any("The gate is advisory" in each for each in gate_sentences(gate))
+        assert advisory == (not armed)
+    assert not judged(
+        data, found, [AnchorPairs(node_class="other", ratios_parts_per_million=[10**6] * 30)]
+    ).armed
+
+
+def test_a_block_whose_anchors_drift_does_not_count() -> None:
+    """A regression that is a drift of the node fails nothing: the block is left out and named."""
+    data = a_suite(repeats=6, **_AXIS)
+    plan = planned(data)
+
+    def latency(run: PlannedRun) -> float:
+        throttled = run.block.repeat == 4 and run.role != "opening"
+        return noisy(run.block.repeat)(run) * (1.3 if throttled else 1.0)
+
+    gate = judged(data, outcomes(plan, latency))
+    assert gate.invalid_blocks == ["4"]
+    assert judged(data, outcomes(plan, noisy(1))).invalid_blocks == []
+
+
+def test_an_armed_gate_leaves_out_a_block_without_a_pair() -> None:
+    """An anchor that is INVALID, or ran on another node, shows nothing."""
+    data = a_suite(repeats=5, **_AXIS)
+    plan = planned(data)
+    found = outcomes(plan, noisy(1))
+    closing = [at for at, run in enumerate(plan.runs) if run.role == "closing"]
+    found[closing[0]] = an_outcome(state="I")
+    found[closing[1]] = an_outcome(10_000, node="another")
+    assert judged(data, found).invalid_blocks == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("state", "word"), [("F", "failed"), ("D", "was deleted"), ("S", "was not started")]
+)
+def test_a_run_without_figures_makes_a_suite_that_could_not_run(state: Any, word: str) -> None:
+    """Not a regression, and no PASS."""
+    data = a_suite(repeats=5, **_AXIS)
+    plan = planned(data)
+    found = outcomes(plan, noisy(1))
+    index = next(at for at, run in enumerate(plan.runs) if run.role == "cell")
+    found[index] = RunOutcome(state)
+    gate = judged(data, found)
+    assert gate.outcome == "CouldNotRun"
+    assert gate.reasons == [f"{plan.runs[index].label}: the run {plan.runs[index].name} {word}."]
+
+
+def test_two_repeats_are_too_few() -> None:
+    """The reason says how many there were and what to raise."""
+    data = a_suite(repeats=2, **_AXIS)
+    gate = judged(data, outcomes(planned(data), noisy(1)))
+    assert gate.outcome == "CouldNotRun"
+    assert (
+        "measured 2 times next to the baseline, and 3 are needed. Raise repeats." in gate.reasons[0]
+    )
+
+
+def test_pairs_of_an_execution_are_added_to_those_before() -> None:
+    """The newest 64 of each class stay."""
+    data = a_suite(repeats=2, **_AXIS)
+    plan = planned(data)
+
+    def latency(run: PlannedRun) -> float:
+        return 1100 if run.role == "closing" else 1000
+
+    found = add_pairs(
+        [AnchorPairs(node_class=NODE, ratios_parts_per_million=[1] * 64)],
+        plan,
+        outcomes(plan, latency),
+    )
+    assert found[0].ratios_parts_per_million == [*([1] * 62), 1_100_000, 1_100_000]
+
+
+def test_equal_variants_fail_at_most_one_suite_in_a_hundred() -> None:
+    """500 A/A suites of 20 cells against an axis: at most 5 fail, and none because of its size."""
+    data = a_suite(
+        repeats=5,
+        axes=[an_axis("stack", "old", "new"), an_axis("a", *"abcdefghij", path="spec.load.seed")],
+        **_AXIS,
+    )
+    plan: SuitePlan = planned(data)
+    suite = parsed(data)
+    failed = sum(
+        judge_suite(suite.spec, plan, outcomes(plan, noisy(seed, spread=0.04)), ARMED).outcome
+        == "FAIL"
+        for seed in range(500)
+    )
+    assert failed <= 5

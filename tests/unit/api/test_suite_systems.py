@@ -1,0 +1,64 @@
+"""The systems of a suite: which nodes satisfy its constraint."""
+
+from typing import Any
+
+import pytest
+
+from inferometer_api.suite.matrix import Systems
+from inferometer_api.suite.systems import find_systems, systems_named
+
+_TYPE = "node.kubernetes.io/instance-type"
+
+
+def a_node(name: str, *, arch: str = "amd64", kind: str = "m7", **changed: Any) -> dict[str, Any]:
+    """Return a node of 8 CPUs and 16 GiB."""
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/arch": arch, _TYPE: kind}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": changed.get("spec", {}),
+        "status": {"allocatable": {"cpu": "7500m", "memory": "15Gi", **changed.get("offers", {})}},
+    }
+
+
+NODES = [
+    a_node("c", kind="c7"),
+    a_node("a"),
+    a_node("b", arch="arm64"),
+    a_node("g", offers={"nvidia.com/gpu": "2", "cpu": "32"}),
+    a_node("cordoned", spec={"unschedulable": True}),
+]
+
+
+def found(**fields: Any) -> list[str]:
+    """Return the names of the systems."""
+    wanted = Systems.model_validate(fields, by_alias=True, by_name=False)
+    return [system.name for system in find_systems(wanted, NODES)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, ["a", "b", "c", "g"]),
+        ({"selector": {_TYPE: "m7"}}, ["a", "b", "g"]),
+        ({"requirements": {"architecture": "arm64"}}, ["b"]),
+        ({"requirements": {"accelerator": "nvidia.com/gpu"}}, ["g"]),
+        ({"requirements": {"minCpus": 8}}, ["g"]),
+        ({"requirements": {"minCpus": 7, "minMemory": "15Gi"}}, ["a", "b", "c", "g"]),
+        ({"requirements": {"minMemory": "16Gi"}}, []),
+        ({"each": "Label", "labelKey": _TYPE}, ["c7", "m7"]),
+        ({"each": "Label", "labelKey": "absent"}, []),
+    ],
+)
+def test_every_node_that_satisfies_the_constraint_is_a_system(
+    fields: dict[str, Any], expected: list[str]
+) -> None:
+    """By labels and by what it can give to pods; cordoned nodes are left out."""
+    assert found(**fields) == expected
+
+
+def test_a_suite_keeps_the_systems_that_it_started_with() -> None:
+    """A node that has gone keeps its name, so that the plan stays as it is."""
+    wanted = Systems()
+    (first, gone) = systems_named(wanted, ["a", "gone"], NODES)
+    assert (first.node_class, first.takes_turns) == ("m7", True)
+    assert gone.node_selector == {"kubernetes.io/hostname": "gone"}
