@@ -68,6 +68,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/cluster/test_agent_chart_nodes.py",
     ),
     "results": ("tests/local/test_results_*.py",),
+    "suites": (
+        "tests/api/test_suite_faults.py",
+        "tests/local/test_suites_*.py",
+    ),
     "dashboards": (
         "tests/cluster/test_dashboards.py",
         "tests/cluster/test_prometheus.py",
@@ -109,6 +113,11 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "results/*": ("local", "packaging"),
     "results/src/inferometer_results/service/*": ("results",),
     "results/src/inferometer_results/store/*": ("results",),
+    "crds/src/inferometer_api/suite/*": ("suites",),
+    "operator/src/inferometer_operator/reconcile/suite/*": ("suites",),
+    "operator/src/inferometer_operator/wiring/suite_*.py": ("suites",),
+    "cli/src/inferometer_cli/local/suite_*.py": ("suites",),
+    "results/src/inferometer_results/suites/*": ("suites",),
     "grafana/*": ("dashboards",),
     "helm/inferometer/*": ("operator", "nodes", "dashboards"),
     "helm/inferometer-agent/*": ("nodes", "dashboards"),

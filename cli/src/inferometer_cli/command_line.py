@@ -20,6 +20,7 @@ from inferometer_cli.commands import (
     run,
     serve,
     status,
+    suite,
     validate,
 )
 from inferometer_cli.program import is_plugin
@@ -38,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("run", short_help="Run a BenchmarkRun file on this machine.")(run.run)
+app.command("run", short_help="Run a BenchmarkRun or BenchmarkSuite file on this machine.")(run.run)
 app.command("validate", short_help="Check whether a file can be run here.")(validate.validate)
 app.command(
     "report",
@@ -47,6 +48,7 @@ app.command(
 )(report.report)
 app.command("compare", short_help="Compare two results.", epilog=WHICH_RESULTS)(compare.compare)
 app.add_typer(results.app)
+app.add_typer(suite.app)
 app.command("ab", short_help="Measure two variants in turn and judge the difference.")(ab.ab)
 app.command("profile", short_help="Show where a model spends its time: layers, kernels.")(
     profile.profile

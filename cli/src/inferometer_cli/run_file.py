@@ -56,13 +56,17 @@ def parse_run_file(file: Path, settings: Sequence[str] = ()) -> BenchmarkRun:
 
     Raises `RefusedError` with every problem, one a line.
     """
+    return parse_run_text(read_text(file), source=str(file), settings=settings)
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a run file or a suite file. Raises RefusedError."""
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except OSError as error:
         raise RefusedError(f"Cannot read {file}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise RefusedError(f"{file} is not UTF-8 text. A BenchmarkRun is YAML or JSON.") from error
-    return parse_run_text(text, source=str(file), settings=settings)
 
 
 def parse_run_text(text: str, *, source: str, settings: Sequence[str] = ()) -> BenchmarkRun:
@@ -71,12 +75,13 @@ def parse_run_text(text: str, *, source: str, settings: Sequence[str] = ()) -> B
     Raises `RefusedError` with every problem, one a line.
     """
     try:
-        return parse_run(text, source=source, overrides=[_setting(s) for s in settings])
+        return parse_run(text, source=source, overrides=[split_setting(s) for s in settings])
     except InvalidRunError as error:
         raise RefusedError(str(error)) from error
 
 
-def _setting(text: str) -> tuple[str, str]:
+def split_setting(text: str) -> tuple[str, str]:
+    """Return the path and the value of a --set. Raises RefusedError."""
     path, equals, value = text.partition("=")
     if not equals or not path:
         raise RefusedError(f'--set expects PATH=VALUE, but "{text}" has no "=" after a path.')

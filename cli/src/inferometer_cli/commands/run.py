@@ -1,7 +1,7 @@
 """`inferometer run`: measures a BenchmarkRun file on this machine."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -42,6 +42,7 @@ from inferometer_cli.terminal import (
 )
 
 if TYPE_CHECKING:
+    from inferometer_api.suite.spec import BenchmarkSuite
     from inferometer_cli.local.run import RunOptions
 
 
@@ -50,7 +51,8 @@ _Target = Annotated[
     str | None,
     typer.Argument(
         metavar="FILE",
-        help="A BenchmarkRun in YAML or JSON, - for standard input; or a model: model.onnx, "
+        help="A BenchmarkRun or a BenchmarkSuite in YAML or JSON, - for a run on standard input; "
+        "or a model: model.onnx, "
         "zoo://TASK/NAME, https://...",
         show_default=False,
     ),
@@ -209,10 +211,26 @@ def run(  # noqa: PLR0913 - one argument for each option
     """Start the server, drive the load, measure, judge and report, without a cluster.
 
     Writes result.json and report.html and leaves nothing else behind. Progress goes to standard
-    error.
+    error. Of a suite, each run gets a folder, and suite.html shows them all; the same command with
+    --output continues after an interruption.
     """
     quick = QuickOptions(url, model, qps, p99, clients, seconds)
     with message_format(progress), _option_names(target):
+        suite = _suite(target, set_ or [])
+        if suite is not None and target is not None:
+            only_runs = {
+                "--prometheus-targets": prometheus_targets,
+                "--fleet-web": fleet_web,
+                "--print-yaml": print_yaml,
+                "--log-requests": log_requests,
+                "--json": json,
+                "--wait": wait,
+                "--url, --model, --qps, --p99, --clients or --seconds": quick.is_given,
+            }
+            _refuse_with_suite(target, only_runs)
+            from inferometer_cli.local.suite_run import SuiteOptions, run_suite
+
+            raise typer.Exit(run_suite(suite, Path(target), SuiteOptions(output, save, agent)))
         waits = [] if wait is None else [f"spec.server.readyDeadlineSeconds={wait}"]
         parsed, source, base = _parse(target, quick, [*waits, *(set_ or [])])
         if print_yaml:
@@ -253,6 +271,25 @@ def _measure(
         print_error("Stopped after the last measurement; the result is complete.")
         return ending.exit_code
     return exit_code_of(document)
+
+
+def _suite(target: str | None, settings: list[str]) -> "BenchmarkSuite | None":
+    """Return the suite that a file holds, None if the target is something else."""
+    if target is None or target == "-" or is_model(target):
+        return None
+    from inferometer_cli.suite_file import read_suite
+
+    return read_suite(Path(target), settings)
+
+
+def _refuse_with_suite(target: str, options: Mapping[str, object]) -> None:
+    """Raise RefusedError if options of a single run are given with a suite."""
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise RefusedError(
+            f"{target} is a suite, which {given[0]} does not go with. Omit it; "
+            "`inferometer suite plan` prints the runs."
+        )
 
 
 def _parse(

@@ -31,7 +31,7 @@ def render_report(document: ResultDocument) -> str:
     style, script = page_style(), page_script()
     page = _templates().get_template("page.html.j2")
     return page.render(
-        **report_context(document), style=style, script=script, policy=_policy(style, script)
+        **report_context(document), style=style, script=script, policy=content_policy(style, script)
     )
 
 
@@ -116,10 +116,11 @@ def _part(name: str) -> str:
     return files("inferometer_results.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str) -> str:
+def content_policy(style: str, script: str = "") -> str:
     """Return the content security policy: load nothing, allow only this style and script."""
+    scripts = f"script-src '{_digest(script)}'; " if script else ""
     return (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        f"default-src 'none'; style-src '{_digest(style)}'; {scripts}"
         "base-uri 'none'; form-action 'none'"
     )
 

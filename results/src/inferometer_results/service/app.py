@@ -14,6 +14,7 @@ from inferometer_results.service.answers import RequestError, json_answer
 from inferometer_results.service.api import api_routes
 from inferometer_results.service.metrics import RequestMetrics, ServiceMetrics
 from inferometer_results.service.pages import message_page, page_routes
+from inferometer_results.service.suite_pages import suite_routes
 from inferometer_results.store.database import NoSuchResultError, StoreError
 from inferometer_results.store.query import Search, SearchError
 from inferometer_results.store.store import Store
@@ -45,6 +46,7 @@ def create_app(
     metrics = ServiceMetrics(clock)
     app.include_router(api_routes(store))
     app.include_router(page_routes(store, version))
+    app.include_router(suite_routes(store))
     app.add_api_route("/healthz", _health, include_in_schema=False)
     app.add_api_route("/readyz", _readiness(store), include_in_schema=False)
     app.add_api_route("/metrics", _metrics(store, metrics), include_in_schema=False)

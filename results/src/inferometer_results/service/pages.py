@@ -38,6 +38,7 @@ from inferometer_results.service.run_list import COLUMNS, RunList, run_list
 from inferometer_results.store.query import SearchError
 from inferometer_results.store.scenario_rows import short_id, tags
 from inferometer_results.store.store import Store
+from inferometer_results.suites.page import suite_style
 
 _CACHED = "public, max-age=31536000, immutable"
 
@@ -57,7 +58,7 @@ def page_routes(store: Store, version: str) -> APIRouter:
 
 def message_page(sentence: str, status: int) -> Response:
     """Return a page that consists of one sentence."""
-    return _page("message.html.j2", status, sentence=sentence)
+    return render_page("message.html.j2", status, sentence=sentence)
 
 
 def _runs(store: Store, version: str) -> Callable[..., Response]:
@@ -76,7 +77,7 @@ def _runs(store: Store, version: str) -> Callable[..., Response]:
         except SearchError as error:
             fault = str(error)
         shown: RunList = run_list(wanted, found, total)
-        return _page(
+        return render_page(
             "runs.html.j2",
             400 if fault else 200,
             runs=shown,
@@ -92,7 +93,7 @@ def _run(store: Store) -> Callable[..., Response]:
     def run(id_: str) -> Response:
         stored, read = read_stored(store, id_)
         row = find_row(store, stored.id)
-        return _page(
+        return render_page(
             "run.html.j2",
             **report_context(read.document),
             id=stored.id,
@@ -114,7 +115,7 @@ def _compare(store: Store) -> Callable[..., Response]:
             (pair, [figure_texts(each) for each in pair.figures], list(unavailable(pair)))
             for pair in found.comparison.pairs
         ]
-        return _page(
+        return render_page(
             "compare.html.j2",
             found=found,
             sides=[
@@ -142,7 +143,7 @@ def _asset(name: str) -> Response:
 @cache
 def _assets() -> dict[str, str]:
     own = files("inferometer_results.service").joinpath("explorer.css").read_text(encoding="utf-8")
-    return {"css": page_style() + own, "js": page_script()}
+    return {"css": page_style() + own + suite_style(), "js": page_script()}
 
 
 @cache
@@ -152,11 +153,12 @@ def _asset_name(kind: str) -> str:
 
 @cache
 def _templates() -> Environment:
-    packages = ("inferometer_results.service", "inferometer_results.report")
+    packages = tuple(f"inferometer_results.{name}" for name in ("service", "report", "suites"))
     return template_environment(ChoiceLoader([PackageLoader(name, "") for name in packages]))
 
 
-def _page(template: str, status: int = 200, **content: Any) -> Response:
+def render_page(template: str, status: int = 200, **content: Any) -> Response:
+    """Return a page of the explorer."""
     text = (
         _templates()
         .get_template(template)

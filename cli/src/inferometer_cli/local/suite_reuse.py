@@ -1,0 +1,49 @@
+"""Stored results that stand for a cell of a suite with `reuse: true`."""
+
+import hashlib
+import platform
+from pathlib import Path
+
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.program import program_version
+
+
+def reusable_result(run: BenchmarkRun, base: Path) -> ResultDocument | None:
+    """Return a stored VALID result of this very measurement, None if there is none.
+
+    It has the same spec, model checksum, version of Inferometer, and machine.
+    """
+    from inferometer_api.results.reading import UnreadableResultError, read_result
+    from inferometer_cli.result_store import opened
+    from inferometer_results.store.query import Search
+
+    version, node = program_version(), platform.node()
+    where = f'verdict=VALID and node="{node}"'
+    try:
+        with opened(None) as store:
+            for row in store.find(Search(where=where, limit=None)):
+                if row["inferometer_version"] != version or row["retracted"] is not None:
+                    continue
+                stored = store.read(row["id"])
+                found = read_result(stored.content, source=row["id"]).document
+                if found.run.spec == run.spec and _is_same_model(run, base, found):
+                    return found
+    except (FailedError, RefusedError, OSError, UnreadableResultError):
+        return None
+    return None
+
+
+def _is_same_model(run: BenchmarkRun, base: Path, found: ResultDocument) -> bool:
+    """Return whether the model file is still the one of a result."""
+    uri = run.spec.model.uri or ""
+    if not uri.startswith("file:"):
+        # The address of the others names one content: a version of the zoo, a checksum.
+        return uri.startswith("zoo://") or run.spec.model.sha256 is not None
+    path = base / uri.removeprefix("file:").removeprefix("//")
+    known = None if found.environment is None else found.environment.model.sha256
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() == known
+    except OSError:
+        return False

@@ -1,0 +1,303 @@
+"""A suite on this machine: run after run, continued after an interruption, judged at the end."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inferometer_api.scenarios.planned_duration import planned_duration
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.suite.figures import CellKey, Figures, figures_of
+from inferometer_api.suite.gate import judge_suite
+from inferometer_api.suite.plan_suite import PlannedRun
+from inferometer_api.suite.progress import next_runs
+from inferometer_api.suite.spec import BenchmarkSuite
+from inferometer_api.suite.status import AnchorPairs, GateStatus
+from inferometer_api.suite.wording import gate_sentence, gate_sentences
+from inferometer_cli.exits import (
+    ExitCode,
+    FailedError,
+    RefusedError,
+    StopRequest,
+    deferred_signals,
+    exit_code_of,
+)
+from inferometer_cli.local.suite_folder import PAGE_NAME, SuiteFolder, replace_file
+from inferometer_cli.run_file import check_run
+from inferometer_cli.suite_file import plan_file
+from inferometer_cli.terminal import print_error, print_message
+from inferometer_results.quantity import long_duration
+
+if TYPE_CHECKING:
+    from inferometer_cli.local.run import RunOptions
+    from inferometer_results.suites.view import SuiteRun
+
+_INTERRUPTED = frozenset({"Interrupted", "Terminated"})
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteOptions:
+    """What the command line says about a suite."""
+
+    output: Path | None
+    save: bool
+    agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What the runs of a suite are measured with."""
+
+    suite: BenchmarkSuite
+    folder: SuiteFolder
+    runs: Mapping[str, BenchmarkRun]
+    """The resolved run of each cell, by its key."""
+    base: Path
+    options: SuiteOptions
+    ending: StopRequest
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """What the database knows of earlier executions."""
+
+    pairs: tuple[AnchorPairs, ...] = ()
+    baseline: Mapping[CellKey, list[Figures]] | None = None
+
+
+def run_suite(suite: BenchmarkSuite, file: Path, options: SuiteOptions) -> ExitCode:
+    """Measure every run of a suite that has no result yet; return the exit code."""
+    now = datetime.now(tz=UTC)
+    directory = options.output or Path("results") / f"{suite.name}-{now:%Y%m%dT%H%M%SZ}"
+    from inferometer_cli.result_file import check_directory
+
+    check_directory(directory)
+    plan = plan_file(suite, source=str(file), place="Local", execution=directory.name)
+    runs = {run.cell.key: check_run(run.run, source=run.label) for run in reversed(plan.runs)}
+    folder = SuiteFolder.open(directory, plan)
+    folder.write()
+    if suite.spec.systems is not None:
+        print_message("note: spec.systems is for clusters: every cell runs on this machine.")
+    with deferred_signals() as ending:
+        ended = _measure_all(_Work(suite, folder, runs, file.parent.resolve(), options, ending))
+    return _finish(suite, folder, options, ended)
+
+
+def _measure_all(work: _Work) -> ExitCode | None:
+    """Measure what is left; return the exit code of an interruption, None if nothing is left."""
+    folder, pace = work.folder, _Pace(work.folder, work.runs)
+    stops = work.suite.spec.on_failure == "Stop"
+    while True:
+        states = [each.state for each in folder.outcomes]
+        if stops and "F" in states:
+            print_message("spec.onFailure is Stop: no run is started after one has failed.")
+            return None
+        found = next_runs(folder.plan, states, max_concurrent=1)
+        if not found:
+            return None
+        pace.announce(found[0])
+        code = _measure_one(work, found[0])
+        if code is not None:
+            return code
+        pace.count()
+
+
+def _measure_one(work: _Work, index: int) -> ExitCode | None:
+    """Measure a run, or take the stored result of an equal one; return as `_measure_all`."""
+    from inferometer_cli.local.measurement import measure
+    from inferometer_cli.local.suite_reuse import reusable_result
+    from inferometer_cli.result_file import save_result
+
+    folder = work.folder
+    planned = folder.plan.runs[index]
+    run = work.runs[planned.cell.key].model_copy(update={"metadata": planned.run.metadata})
+    may_reuse = work.suite.spec.reuse and planned.role == "cell"
+    document = reusable_result(run, work.base) if may_reuse else None
+    if document is None:
+        document = measure(run, work.base, work.ending, _run_options(run, work.options))
+        if document.outcome.state in _INTERRUPTED:
+            return exit_code_of(document)
+        if document.outcome.state != "Complete" or not document.scenarios:
+            print_error(f"{planned.label}: {document.outcome.message}")
+            folder.fail(index, document.outcome.message)
+            return work.ending.exit_code
+        _store(save_result(document, folder.directory_of(planned))[0], work.options)
+    else:
+        print_message(
+            f"reused: {planned.label} is the result of the run {document.run.name} of "
+            f"{document.started_at}, with the same spec, model, version and machine."
+        )
+        save_result(document, folder.directory_of(planned))
+    folder.take(index, document)
+    return work.ending.exit_code
+
+
+def _run_options(run: BenchmarkRun, options: SuiteOptions) -> "RunOptions":
+    from inferometer_api.metrics.definitions import run_labels
+    from inferometer_cli.local.prometheus_targets import PrometheusTargets
+    from inferometer_cli.local.run import RunOptions
+
+    return RunOptions(PrometheusTargets(None, run_labels(run)[1]), options.agent)
+
+
+def _store(result: Path, options: SuiteOptions) -> None:
+    from inferometer_cli.result_store import keep
+
+    if not options.save:
+        return
+    try:
+        keep(result)
+    except (FailedError, OSError) as error:
+        print_error(f"The result is not in the database. {error}")
+
+
+class _Pace:
+    """How far the suite is, and how long it still takes."""
+
+    def __init__(self, folder: SuiteFolder, runs: Mapping[str, BenchmarkRun]) -> None:
+        self._folder = folder
+        self._planned = {key: _planned_seconds(run) for key, run in runs.items()}
+        self._began = time.monotonic()
+        self._measured_seconds = 0.0
+        """Planned seconds of the runs that this command measured."""
+        self._current = 0.0
+
+    def announce(self, index: int) -> None:
+        """Print which run begins, and the time left."""
+        runs = self._folder.plan.runs
+        left = [
+            run
+            for run, outcome in zip(runs, self._folder.outcomes, strict=True)
+            if outcome.state == "."
+        ]
+        self._current = self._planned[runs[index].cell.key]
+        rest = sum(self._planned[run.cell.key] for run in left)
+        spent = time.monotonic() - self._began
+        factor = spent / self._measured_seconds if self._measured_seconds else 1.0
+        number = len(runs) - len(left) + 1
+        run = runs[index]
+        role = "" if run.role == "cell" else f" (anchor, {run.role})"
+        print_message(
+            f"run {number}/{len(runs)}: {run.label}{role}, block {run.block.name}, about "
+            f"{long_duration(rest * factor)} left"
+        )
+
+    def count(self) -> None:
+        """Take in that the announced run is over."""
+        self._measured_seconds += self._current
+
+
+def _planned_seconds(run: BenchmarkRun) -> float:
+    spec = run.spec
+    planned = [planned_duration(each, spec) for each in spec.scenarios]
+    return spec.validity.repeats * sum(each.least_seconds or each.most_seconds for each in planned)
+
+
+def _finish(
+    suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions, ended: ExitCode | None
+) -> ExitCode:
+    """Write the page, print the outcome, and return the exit code."""
+    gate = None
+    if ended is None and suite.spec.gate is not None:
+        history = _history(suite, folder, options)
+        gate = judge_suite(
+            suite.spec, folder.plan, folder.outcomes, history.pairs, history.baseline
+        )
+    page = _write_page(suite, folder, gate)
+    states = [each.state for each in folder.outcomes]
+    done = sum(state not in ".a" for state in states)
+    if ended is not None:
+        print_message(
+            f"{done} of {len(states)} runs are over. To continue after them, repeat the command "
+            f"with --output {folder.path}"
+        )
+        return ended
+    words = {"V": "VALID", "I": "INVALID", "F": "failed", ".": "not started"}
+    counts = ", ".join(
+        f"{states.count(key)} {word}" for key, word in words.items() if key in states
+    )
+    print_message(f"\nsuite   {len(states)} runs: {counts}\npage    {page}")
+    if gate is not None:
+        _print_gate(gate)
+    return _exit_code(states, gate)
+
+
+def _print_gate(gate: GateStatus) -> None:
+    advisory = "" if gate.armed else " (advisory)"
+    print_message(f"gate    {gate.outcome}{advisory}: {gate_sentence(gate)}")
+    for sentence in gate_sentences(gate):
+        print_message(f"        {sentence}")
+
+
+def _exit_code(states: Sequence[str], gate: GateStatus | None) -> ExitCode:
+    """Return the exit code: of an armed gate first, then of the runs."""
+    if gate is not None and gate.armed:
+        match gate.outcome:
+            case "FAIL":
+                return ExitCode.SLOWER
+            case "CouldNotRun":
+                return ExitCode.FAILED
+            case "INCONCLUSIVE":
+                return ExitCode.INVALID if "I" in states else ExitCode.INCONCLUSIVE
+            case "PASS":
+                pass
+    if "F" in states or "." in states:
+        return ExitCode.FAILED
+    return ExitCode.INVALID if "I" in states else ExitCode.VALID
+
+
+def _history(suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions) -> _History:
+    """Return what the database knows of earlier executions; nothing without a database."""
+    from inferometer_cli.result_store import opened
+    from inferometer_results.suites.stored import executions, stored_baseline, stored_pairs
+
+    own = folder.path.name
+    try:
+        with opened(None) as store:
+            earlier = {
+                name: rows for name, rows in executions(store, suite.name).items() if name != own
+            }
+            pairs = tuple(stored_pairs(earlier))
+            named = None if suite.spec.baseline is None else suite.spec.baseline.suite
+            if named is None:
+                return _History(pairs)
+            others = earlier if named == suite.name else executions(store, named)
+            latest = next((rows for name, rows in others.items() if name != own), None)
+            return _History(pairs, None if latest is None else stored_baseline(latest))
+    except (FailedError, RefusedError, OSError) as error:
+        if options.save:
+            print_error(f"Earlier executions are not known. {error}")
+        return _History()
+
+
+def _write_page(suite: BenchmarkSuite, folder: SuiteFolder, gate: GateStatus | None) -> Path:
+    from inferometer_results.suites.page import render_suite
+    from inferometer_results.suites.view import suite_view
+
+    runs = [_shown(run, index, folder) for index, run in enumerate(folder.plan.runs)]
+    path = folder.path / PAGE_NAME
+    replace_file(path, render_suite(suite_view(suite.name, folder.path.name, runs, gate=gate)))
+    return path
+
+
+def _shown(run: PlannedRun, index: int, folder: SuiteFolder) -> "SuiteRun":
+    from inferometer_cli.result_file import REPORT_NAME
+    from inferometer_results.suites.view import SuiteRun
+
+    outcome = folder.outcomes[index]
+    measured = run.name in folder.documents
+    included = (("cell", run.cell.included),) if run.cell.included else ()
+
+    return SuiteRun(
+        run.name,
+        (*included, *run.cell.values),
+        run.block.system.name,
+        run.block.repeat,
+        run.role,
+        outcome.state,
+        outcome.problem,
+        figures_of(outcome.scenarios),
+        f"{run.name}/{REPORT_NAME}" if measured else "",
+    )

@@ -1,0 +1,128 @@
+"""Suites in the store: their executions, runs, anchors and baselines, from the rows of results."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from inferometer_api.suite.anchor import ratio_of
+from inferometer_api.suite.figures import CellKey, Figures
+from inferometer_api.suite.labels import (
+    AXIS_LABEL_PREFIX,
+    BLOCK_LABEL,
+    CELL_LABEL,
+    EXECUTION_LABEL,
+    ROLE_LABEL,
+    SYSTEM_LABEL,
+)
+from inferometer_api.suite.status import MOST_PAIRS, AnchorPairs
+from inferometer_results.store.query import Search
+from inferometer_results.store.store import Store
+from inferometer_results.suites.view import SuiteRun
+
+Row = Mapping[str, Any]
+"""A result as `Store.find` returns it."""
+
+
+def executions(store: Store, suite: str) -> dict[str, list[Row]]:
+    """Return the results of each execution of a suite, the newest execution first."""
+    found: dict[str, list[Row]] = {}
+    for row in store.find(Search(where=f'suite="{suite}"', sort="-started")):
+        found.setdefault(run_labels(row).get(EXECUTION_LABEL, ""), []).append(row)
+    return found
+
+
+def suite_names(store: Store) -> list[str]:
+    """Return the names of all suites that have results."""
+    rows = store.find(Search(where='suite!=""', sort="-started"))
+    return list(dict.fromkeys(str(row["suite"]) for row in rows))
+
+
+def run_labels(row: Row) -> dict[str, str]:
+    """Return the labels of a result's run."""
+    return {each["name"]: each["value"] for each in row["labels"] if each["origin"] == "run"}
+
+
+def stored_runs(rows: Iterable[Row]) -> list[SuiteRun]:
+    """Return the runs of an execution, the earliest first."""
+    return [_stored_run(row) for row in sorted(rows, key=lambda row: str(row["started_at"]))]
+
+
+def _stored_run(row: Row) -> SuiteRun:
+    labels = run_labels(row)
+    state = {"VALID": "V", "INVALID": "I"}.get(row["verdict"], "F")
+    broken = " ".join(sorted({each["reasons"] for each in row["measurements"] if each["reasons"]}))
+    return SuiteRun(
+        str(row["name"]),
+        tuple(
+            (name.removeprefix(AXIS_LABEL_PREFIX), value)
+            for name, value in labels.items()
+            if name.startswith(AXIS_LABEL_PREFIX)
+        ),
+        labels.get(SYSTEM_LABEL, ""),
+        int(labels.get(BLOCK_LABEL) or 1),
+        labels.get(ROLE_LABEL, "cell"),
+        state,
+        "" if state == "V" else broken or str(row["verdict"]),
+        row_figures(row),
+        f"/results/{row['id']}",
+    )
+
+
+def row_figures(row: Row) -> Figures:
+    """Return the figures of a result that a suite's gate looks at; see `figures_of`."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for each in row["measurements"]:
+        if not each["headline"]:
+            continue
+        of_one = values.setdefault(each["scenario"], {})
+        if each["peak_qps"]:
+            of_one.setdefault("qps", []).append(each["peak_qps"])
+            continue
+        if each["qps"] and each["scheduled_qps"] is None:
+            of_one.setdefault("qps", []).append(each["qps"])
+        if each["p50_nanoseconds"]:
+            of_one.setdefault("p50", []).append(each["p50_nanoseconds"] / 1e9)
+    return {
+        name: {key: math.exp(fmean(map(math.log, some))) for key, some in of_one.items()}
+        for name, of_one in values.items()
+    }
+
+
+def stored_baseline(rows: Iterable[Row]) -> dict[CellKey, list[Figures]]:
+    """Return the figures of an execution's VALID runs, by cell and system."""
+    found: dict[CellKey, list[Figures]] = {}
+    for row in rows:
+        labels = run_labels(row)
+        if row["verdict"] == "VALID" and labels.get(ROLE_LABEL) == "cell":
+            key = (labels.get(CELL_LABEL, ""), labels.get(SYSTEM_LABEL, ""))
+            found.setdefault(key, []).append(row_figures(row))
+    return found
+
+
+def stored_pairs(by_execution: Mapping[str, Sequence[Row]]) -> list[AnchorPairs]:
+    """Return the A/A pairs of the anchor in earlier executions, by class of nodes, newest last."""
+    ratios: dict[str, list[int]] = {}
+    for rows in reversed(list(by_execution.values())):
+        ends: dict[tuple[str, str], dict[str, Row]] = {}
+        for row in sorted(rows, key=lambda row: str(row["started_at"])):
+            labels = run_labels(row)
+            block = (labels.get(BLOCK_LABEL, ""), labels.get(SYSTEM_LABEL, ""))
+            if row["verdict"] == "VALID" and labels.get(ROLE_LABEL) in {"opening", "closing"}:
+                ends.setdefault(block, {})[labels[ROLE_LABEL]] = row
+        for of_block in ends.values():
+            first, last = of_block.get("opening"), of_block.get("closing")
+            if first is None or last is None or machine(first) != machine(last):
+                continue
+            ratio = ratio_of(row_figures(first), row_figures(last))
+            if ratio is not None:
+                ratios.setdefault(machine(first), []).append(round(ratio * 1_000_000))
+    return [
+        AnchorPairs(node_class=name, ratios_parts_per_million=some[-MOST_PAIRS:])
+        for name, some in list(ratios.items())[-16:]
+    ]
+
+
+def machine(row: Row) -> str:
+    """Return the class of a result's node."""
+    return f"{row['cpu']} {row['gpu']}".strip()[:253] or "this machine"

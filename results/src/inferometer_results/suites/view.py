@@ -1,0 +1,226 @@
+"""The matrix of a suite as people see it: heat maps, failed cells, and the best of each row."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from inferometer_api.suite.figures import MORE_IS_BETTER, Figures
+from inferometer_api.suite.status import GateStatus
+from inferometer_results.quantity import DASH, duration, significant
+
+HEAT_LEVELS = 5
+"""Shades of a heat map: 5 is the best figure of the map."""
+_STATES = {
+    ".": "waiting",
+    "a": "running",
+    "V": "VALID",
+    "I": "INVALID",
+    "F": "failed",
+    "D": "deleted",
+    "S": "skipped",
+}
+_HEADINGS = {"qps": "queries per second", "p50": "median latency"}
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRun:
+    """One run of a suite, as far as it is known."""
+
+    name: str
+    values: tuple[tuple[str, str], ...]
+    """Names of axes and values."""
+    system: str
+    repeat: int
+    role: str
+    """cell, opening or closing."""
+    state: str
+    """A letter of a suite's status: V is VALID."""
+    reason: str = ""
+    """Why it failed, or is INVALID."""
+    figures: Figures | None = None
+    link: str = ""
+    """Address of its report."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """A cell of a heat map."""
+
+    text: str
+    level: int
+    """From 1, the worst of the map, to `HEAT_LEVELS`; 0 without a figure."""
+    note: str
+    """Its state, if it has no figure; otherwise over how many runs it is."""
+    is_best: bool
+    """Whether it is the best of its row."""
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """A row of a heat map."""
+
+    label: str
+    cells: tuple[HeatCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """One figure of one scenario over all cells."""
+
+    scenario: str
+    heading: str
+    columns: tuple[str, ...]
+    rows: tuple[HeatRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteView:
+    """What the page of a suite shows."""
+
+    name: str
+    execution: str
+    done: int
+    planned: int
+    counts: tuple[tuple[str, int], ...]
+    """States in words, and how many runs are in each."""
+    maps: tuple[HeatMap, ...]
+    problems: tuple[tuple[str, SuiteRun, str], ...]
+    """The state in words, the run, and its cell."""
+    gate: GateStatus | None = None
+    note: str = ""
+
+
+def suite_view(
+    name: str,
+    execution: str,
+    runs: Sequence[SuiteRun],
+    *,
+    gate: GateStatus | None = None,
+    note: str = "",
+) -> SuiteView:
+    """Return what the page of an execution of a suite shows.
+
+    The last axis makes the columns, the others and the systems the rows. Runs of the anchor count
+    as runs, and their figures are in no cell.
+    """
+    cells = [run for run in runs if run.role == "cell"]
+    states = [run.state for run in runs]
+    return SuiteView(
+        name,
+        execution,
+        sum(state not in ".a" for state in states),
+        len(runs),
+        tuple((word, states.count(letter)) for letter, word in _STATES.items() if letter in states),
+        tuple(_maps(cells)),
+        tuple(
+            (_STATES.get(run.state, run.state), run, label_of(run))
+            for run in runs
+            if run.state in "IFDS"
+        ),
+        gate,
+        note,
+    )
+
+
+def label_of(run: SuiteRun) -> str:
+    """Return the cell of a run as people read it: "resnet50, grpc on node-a"."""
+    cell = ", ".join(value for _, value in run.values) or "the template"
+    return f"{cell} on {run.system}" if run.system else cell
+
+
+def _maps(cells: Sequence[SuiteRun]) -> Iterator[HeatMap]:
+    names = dict.fromkeys(
+        (scenario, figure)
+        for run in cells
+        for scenario, figures in (run.figures or {}).items()
+        for figure in figures
+    )
+    for scenario, figure in names:
+        yield _map(cells, scenario, figure)
+
+
+def _map(cells: Sequence[SuiteRun], scenario: str, figure: str) -> HeatMap:
+    columns = list(dict.fromkeys(_column(run) for run in cells))
+    by_place: dict[tuple[str, str], list[SuiteRun]] = {}
+    for run in cells:
+        by_place.setdefault((_row(run), _column(run)), []).append(run)
+    means = {
+        place: mean
+        for place, some in by_place.items()
+        if (mean := _mean(some, scenario, figure)) is not None
+    }
+    rows = []
+    for row in dict.fromkeys(place[0] for place in by_place):
+        in_row = {column: means[row, column] for column in columns if (row, column) in means}
+        best = _best(in_row, figure)
+        rows.append(
+            HeatRow(
+                row,
+                tuple(
+                    _heat_cell(
+                        by_place.get((row, column), ()),
+                        means.get((row, column)),
+                        figure,
+                        _level(means.get((row, column)), means.values(), figure),
+                        is_best=column == best and len(in_row) > 1,
+                    )
+                    for column in columns
+                ),
+            )
+        )
+    return HeatMap(scenario, _HEADINGS[figure], tuple(columns), tuple(rows))
+
+
+def _column(run: SuiteRun) -> str:
+    return run.values[-1][1] if run.values else "figure"
+
+
+def _row(run: SuiteRun) -> str:
+    names = [value for _, value in run.values[:-1]]
+    return ", ".join([*names, *([run.system] if run.system else [])]) or "all"
+
+
+def _mean(runs: Iterable[SuiteRun], scenario: str, figure: str) -> float | None:
+    """Return the geometric mean over the VALID runs of a cell."""
+    values = [
+        (run.figures or {})[scenario][figure]
+        for run in runs
+        if run.state == "V" and figure in (run.figures or {}).get(scenario, {})
+    ]
+    return math.exp(fmean(map(math.log, values))) if values else None
+
+
+def _best(in_row: Mapping[str, float], figure: str) -> str | None:
+    if not in_row:
+        return None
+    choose = max if MORE_IS_BETTER[figure] else min
+    return choose(in_row, key=lambda column: in_row[column])
+
+
+def _level(value: float | None, all_values: Iterable[float], figure: str) -> int:
+    """Return the shade of a figure: equal steps of the logarithm between worst and best."""
+    if value is None:
+        return 0
+    logs = [math.log(each) for each in all_values]
+    low, high = min(logs), max(logs)
+    if high - low < 1e-9:
+        return HEAT_LEVELS
+    share = (math.log(value) - low) / (high - low)
+    if not MORE_IS_BETTER[figure]:
+        share = 1 - share
+    return 1 + round(share * (HEAT_LEVELS - 1))
+
+
+def _heat_cell(
+    runs: Sequence[SuiteRun], mean: float | None, figure: str, level: int, *, is_best: bool
+) -> HeatCell:
+    link = next((run.link for run in reversed(runs) if run.link), "")
+    if mean is None:
+        words = dict.fromkeys(_STATES.get(run.state, run.state) for run in runs)
+        return HeatCell(DASH, 0, ", ".join(words) or "excluded", is_best=False, link=link)
+    text = significant(mean) if figure == "qps" else duration(mean * 1e9)
+    valid = sum(run.state == "V" for run in runs)
+    note = "" if len(runs) == 1 else f"{valid} of {len(runs)} runs"
+    return HeatCell(text, level, note, is_best, link)

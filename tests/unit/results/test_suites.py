@@ -1,0 +1,84 @@
+"""The page of a suite, and suites in the store."""
+
+from pathlib import Path
+
+from inferometer_api.suite.status import GateStatus
+from inferometer_results.quantity import DASH
+from inferometer_results.suites.page import render_suite
+from inferometer_results.suites.view import SuiteRun, suite_view
+
+
+def a_run(model: str, protocol: str, p50: float | None, **changed: object) -> SuiteRun:
+    """Return a run of a cell with a median latency in seconds."""
+    fields: dict[str, object] = {
+        "name": f"{model}-{protocol}",
+        "values": (("model", model), ("protocol", protocol)),
+        "system": "",
+        "repeat": 1,
+        "role": "cell",
+        "state": "F" if p50 is None else "V",
+        "reason": "No <b>server</b>." if p50 is None else "",
+        "figures": {} if p50 is None else {"latency": {"p50": p50, "qps": 1 / p50}},
+        "link": f"{model}-{protocol}/report.html",
+        **changed,
+    }
+    return SuiteRun(**fields)  # type: ignore[arg-type]  # fields of the class
+
+
+RUNS = [
+    a_run("big", "http", 0.02),
+    a_run("big", "grpc", 0.01),
+    a_run("small", "http", 0.002),
+    a_run("small", "grpc", None),
+]
+
+
+def test_the_last_axis_makes_the_columns_and_each_row_has_a_best_cell() -> None:
+    """Shades follow the logarithm from the worst to the best of the map."""
+    view = suite_view("protocols", "now", RUNS)
+    latency, rate = view.maps
+    assert (latency.heading, latency.columns) == ("median latency", ("http", "grpc"))
+    assert [row.label for row in latency.rows] == ["big", "small"]
+    assert [[cell.text for cell in row.cells] for row in latency.rows] == [
+        ["20.0 ms", "10.0 ms"],
+        ["2.00 ms", DASH],
+    ]
+    assert [[cell.level for cell in row.cells] for row in latency.rows] == [[1, 2], [5, 0]]
+    assert [[cell.is_best for cell in row.cells] for row in latency.rows] == [
+        [False, True],
+        [False, False],
+    ]
+    assert rate.rows[0].cells[1].is_best
+    assert (view.done, view.planned) == (4, 4)
+
+
+def test_repeats_are_a_geometric_mean_over_valid_runs() -> None:
+    """INVALID ones do not count, and the cell says how many did."""
+    runs = [
+        a_run("big", "http", 0.01),
+        a_run("big", "http", 0.04, repeat=2),
+        a_run("big", "http", 9.0, repeat=3, state="I"),
+        a_run("big", "http", 7.0, role="opening"),
+    ]
+    (cell,) = suite_view("s", "", runs).maps[0].rows[0].cells
+    assert (cell.text, cell.note) == ("20.0 ms", "2 of 3 runs")
+
+
+def test_the_page_shows_failed_cells_and_interprets_no_text() -> None:
+    """Reasons are text; the policy allows no script; the gate and its reasons are there."""
+    gate = GateStatus(outcome="CouldNotRun", armed=False, reasons=["<i>x</i> failed."])
+    page = render_suite(suite_view("protocols", "now", RUNS, gate=gate))
+    assert "No &lt;b&gt;server&lt;/b&gt;." in page
+    assert "&lt;i&gt;x&lt;/i&gt; failed." in page
+    assert "<b>CouldNotRun (advisory)</b>" in page
+    assert "script-src" not in page
+    assert "<script" not in page
+    assert "default-src &#39;none&#39;" in page
+    assert 'href="big-grpc/report.html"' in page
+    assert "★" in page
+
+
+def test_a_suite_without_figures_says_so(tmp_path: Path) -> None:
+    """Before its first run is over."""
+    waiting = [a_run("big", "http", None, state=".", reason="", link="")]
+    assert "No run has figures yet." in render_suite(suite_view("s", "", waiting))
