@@ -33,6 +33,7 @@ from support.stage import Stage, a_stage
 from support.waiting import wait_until
 
 _DEFINITION = ROOT / "crds" / "benchmarkruns.inferometer.dev.yaml"
+_SUITES = ROOT / "crds" / "benchmarksuites.inferometer.dev.yaml"
 KEPT = 5_000
 _KEPT_BYTES = 6_000
 LEASE_SECONDS = 15
@@ -53,6 +54,8 @@ def shared_stage() -> Stage:
     (version,) = definition["spec"]["versions"]
     subresources = version.pop("subresources")
     _define(control_plane, definition, "benchmarkruns")
+    suites = yaml.safe_load(_SUITES.read_text(encoding="utf-8"))
+    _define(control_plane, suites, "benchmarksuites")
     kubelet = FakeKubelet(control_plane, folder)
     stack.callback(kubelet.close)
     stage = stack.enter_context(a_stage(control_plane, kubelet, folder))

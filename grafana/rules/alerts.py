@@ -143,6 +143,16 @@ and on (node)
         for_="15s",
     ),
     _alert(
+        "InferometerSuiteGateFailed",
+        "warning",
+        """
+max by (suite_namespace, suite) (
+  inferometer_suite_gate_status{outcome="FAIL", armed="true"}
+) == 1""",
+        "The suite {{ $labels.suite_namespace }}/{{ $labels.suite }} is slower than its baseline.",
+        "The gate of its last execution failed: status.gate of the BenchmarkSuite names the cells.",
+    ),
+    _alert(
         "InferometerAgentDown",
         "warning",
         f"""

@@ -12,7 +12,7 @@ from support.fake_kubelet import FakeKubelet
 from support.stage import Stage, a_stage
 from support.waiting import wait_until
 
-_DEFINITION = Path(__file__).parents[2] / "crds" / "benchmarkruns.inferometer.dev.yaml"
+_DEFINITIONS = sorted((Path(__file__).parents[2] / "crds").glob("*.yaml"))
 
 
 @pytest.fixture(scope="session")
@@ -33,8 +33,9 @@ def namespace(api_server: ControlPlane) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def api(api_server: ControlPlane) -> Iterator[Api]:
-    """Install the CustomResourceDefinition and return a client."""
-    api_server.kubectl("apply", "--server-side", "-f", str(_DEFINITION))
+    """Install the CustomResourceDefinitions and return a client."""
+    for file in _DEFINITIONS:
+        api_server.kubectl("apply", "--server-side", "-f", str(file))
     client = Api(api_server)
     wait_until(lambda: _served(client), "The API for runs")
     yield client
@@ -61,6 +62,7 @@ def stage(api_server: ControlPlane, kubelet: FakeKubelet, tmp_path: Path) -> Ite
 def _served(client: Api) -> bool:
     try:
         client.all("BenchmarkRun", None)
+        client.all("BenchmarkSuite", None)
     except AnswerError:
         return False
     return True

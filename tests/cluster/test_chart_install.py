@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from inferometer_api.crd import NAME
+from inferometer_api.crd import NAME, SUITE_NAME
 from support.chart import helm
 from support.cluster.cluster import Cluster
 from support.cluster.namespaces import fresh_namespace
@@ -15,12 +15,14 @@ HOW_TO = "docs/how-to/install.md"
 
 
 def hand_over(cluster: Cluster) -> None:
-    """Let the next release adopt the definition if another test installed it."""
-    if cluster.kubectl("get", "crd", NAME, "--ignore-not-found") == "":
-        return
+    """Let the next release adopt each definition if another test installed it."""
     words = ("meta.helm.sh/release-name=inferometer", "meta.helm.sh/release-namespace=bench")
-    cluster.kubectl("annotate", "crd", NAME, "--overwrite", *words)
-    cluster.kubectl("label", "crd", NAME, "--overwrite", "app.kubernetes.io/managed-by=Helm")
+    for name in (NAME, SUITE_NAME):
+        if cluster.kubectl("get", "crd", name, "--ignore-not-found") != "":
+            cluster.kubectl("annotate", "crd", name, "--overwrite", *words)
+            cluster.kubectl(
+                "label", "crd", name, "--overwrite", "app.kubernetes.io/managed-by=Helm"
+            )
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from docgen.files import CHECKOUT
 
-from inferometer_api.crd import NAME
+from inferometer_api.crd import NAME, SUITE_NAME
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.settings import Settings
 from support.chart import CHART, NAMESPACE, Json, helm, notes, of_kind, pod_specs, settings_text
@@ -33,6 +33,8 @@ MATRIX: dict[str, Json] = {
     "secrets, cluster": {"allowSecrets": True, "mode": "Cluster"},
     "kueue": {"kueue": {"enabled": True}},
     "kueue, cluster": {"kueue": {"enabled": True}, "mode": "Cluster"},
+    "nodes": {"readNodes": True},
+    "nodes, cluster": {"readNodes": True, "mode": "Cluster"},
     "no rights of an admin": {
         "crds": {"install": False},
         "admissionPolicy": {"create": False},
@@ -256,12 +258,13 @@ def test_names_follow_the_release(release: str) -> None:
 
 
 def test_the_definition_is_the_published_one() -> None:
-    """The chart installs the CRD of crds/, and keeps it when the release goes."""
-    (made,) = of_kind(rendered("as it comes"), "CustomResourceDefinition")
-    published = yaml.safe_load((CHECKOUT / "crds" / f"{NAME}.yaml").read_text(encoding="utf-8"))
-    assert made["spec"] == published["spec"]
-    assert made["metadata"]["name"] == published["metadata"]["name"]
-    assert made["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    """The chart installs the CRDs of crds/, and keeps them when the release goes."""
+    every = of_kind(rendered("as it comes"), "CustomResourceDefinition")
+    assert [made["metadata"]["name"] for made in every] == [NAME, SUITE_NAME]
+    for made in every:
+        file = CHECKOUT / "crds" / f"{made['metadata']['name']}.yaml"
+        assert made["spec"] == yaml.safe_load(file.read_text(encoding="utf-8"))["spec"]
+        assert made["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
 def test_without_an_admins_rights_nothing_is_outside_namespaces() -> None:

@@ -9,6 +9,7 @@ from inferometer_api.plan.rights import (
     KUEUE,
     KUEUE_CLUSTER,
     LEASE,
+    NODES,
     OTHER_OPERATORS,
     RUNS,
     SECRETS,
@@ -113,6 +114,16 @@ def test_kueue_is_granted_only_where_it_is_enabled() -> None:
 
 
 @pytest.mark.parametrize("mode", ["Namespaced", "Cluster"])
+def test_nodes_are_readable_only_where_suites_choose_them(mode: str) -> None:
+    """In the whole cluster, because nodes have no namespace."""
+    roles = roles_of(rendered({"mode": mode, "readNodes": True}))
+    more = wanted(*RUNS, *OTHER_OPERATORS) if mode == "Cluster" else set()
+    assert granted(roles["ClusterRole", None]) == wanted(*NODES) | more
+    assert ("ClusterRole", None) in roles_of(rendered({"mode": "Cluster"}))
+    assert ("ClusterRole", None) not in roles_of(rendered())
+
+
+@pytest.mark.parametrize("mode", ["Namespaced", "Cluster"])
 def test_the_only_renewable_lease_is_the_operators(mode: str) -> None:
     """The one Lease that may be read and renewed has the name and namespace the operator uses."""
     objects = rendered({"mode": mode})
@@ -147,16 +158,16 @@ def test_users_roles_are_about_runs() -> None:
         }
         for role in ("view", "edit", "admin")
     }
-    runs = ("inferometer.dev", "benchmarkruns")
-    edit = {
-        (*runs, verb, False) for verb in ("create", "update", "patch", "delete", "deletecollection")
-    }
+    kinds = [("inferometer.dev", name) for name in ("benchmarkruns", "benchmarksuites")]
+    changing = ("create", "update", "patch", "delete", "deletecollection")
+    edit = {(*kind, verb, False) for kind in kinds for verb in changing}
     assert roles == {
-        "view": {(*runs, verb, False) for verb in ("get", "list", "watch")},
+        "view": {(*kind, verb, False) for kind in kinds for verb in ("get", "list", "watch")},
         "edit": edit,
         "admin": edit
         | {
             ("inferometer.dev", "benchmarkruns/status", "patch", False),
+            ("inferometer.dev", "benchmarksuites/status", "patch", False),
             ("", "events", "create", False),
         },
     }
@@ -176,5 +187,5 @@ def test_the_how_to_lists_each_right() -> None:
     }
     assert documented == {
         (resource, verb)
-        for _, resource, verb, _ in wanted(*RUNS, *SECRETS, *LEASE, *KUEUE, *KUEUE_CLUSTER)
+        for _, resource, verb, _ in wanted(*RUNS, *SECRETS, *LEASE, *KUEUE, *KUEUE_CLUSTER, *NODES)
     }

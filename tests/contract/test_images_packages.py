@@ -35,6 +35,7 @@ BROUGHT_BY = {
     "onnxruntime-gpu": "onnxruntime",
     "pydantic-core": "pydantic",
     "pyzmq": "locust",
+    "tzdata": "cronsim",
 }
 """Names that come with another's, or stand for it."""
 

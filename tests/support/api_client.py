@@ -15,6 +15,7 @@ from support.cluster.control_plane import ControlPlane
 Object = dict[str, Any]
 _PLURALS = {
     "BenchmarkRun": "apis/inferometer.dev/v1alpha1 benchmarkruns",
+    "BenchmarkSuite": "apis/inferometer.dev/v1alpha1 benchmarksuites",
     "ConfigMap": "api/v1 configmaps",
     "Deployment": "apis/apps/v1 deployments",
     "EndpointSlice": "apis/discovery.k8s.io/v1 endpointslices",

@@ -1,16 +1,18 @@
 """An operator in a namespace of a test's cluster, installed by the chart."""
 
+import functools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from inferometer_api.crd import NAME
+from inferometer_api.crd import NAME, SUITE_NAME
 from support.chart import CHART, Json, helm
 from support.cluster.cluster import Cluster
 from support.cluster.namespaces import fresh_namespace
 from support.waiting import wait_until
 
-DEFINITION = CHART / "files" / "benchmarkruns.inferometer.dev.yaml"
+DEFINITIONS = tuple(Path(CHART, "files", f"{name}.yaml") for name in (NAME, SUITE_NAME))
 INSTALL_TIMEOUT = "240s"
 
 
@@ -20,8 +22,10 @@ def operator_installed(cluster: Cluster, prefix: str, values: Json | None = None
 
     The definition is applied apart from the chart, so that several releases may share a cluster.
     """
-    cluster.kubectl("apply", "--server-side", "-f", str(DEFINITION))
-    wait_until(lambda: _is_established(cluster), f"The definition {NAME}")
+    for file in DEFINITIONS:
+        cluster.kubectl("apply", "--server-side", "-f", str(file))
+    for name in (NAME, SUITE_NAME):
+        wait_until(functools.partial(_is_established, cluster, name), f"The definition {name}")
     with fresh_namespace(cluster, prefix) as namespace:
         # One replica is enough where no fail-over is tried, and leaves room on a small node.
         settled = {"crds": {"install": False}, "operator": {"replicas": 1}} | (values or {})
@@ -40,8 +44,8 @@ def operator_installed(cluster: Cluster, prefix: str, values: Json | None = None
             helm(*words, kubeconfig=cluster.kubeconfig)
 
 
-def _is_established(cluster: Cluster) -> bool:
+def _is_established(cluster: Cluster, name: str) -> bool:
     """Return whether the definition is served; `kubectl wait` fails while it has no status."""
-    found = json.loads(cluster.kubectl("get", "crd", NAME, "-o", "json"))
+    found = json.loads(cluster.kubectl("get", "crd", name, "-o", "json"))
     conditions = found.get("status", {}).get("conditions") or []
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferometer_results.compare.judgement import (
+from inferometer_api.judgement import (
     DEFAULT_MARGIN,
     PAIRED_FALSE_ALARMS,
     MarginRule,

@@ -2,7 +2,13 @@
 {{- define "inferometer.runRules" -}}
 - apiGroups: [inferometer.dev]
   resources: [benchmarkruns]
-  verbs: [get, list, watch, delete]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [inferometer.dev]
+  resources: [benchmarksuites]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [inferometer.dev]
+  resources: [benchmarksuites/status]
+  verbs: [patch]
 - apiGroups: [inferometer.dev]
   resources: [benchmarkruns/status]
   verbs: [patch]
@@ -53,6 +59,13 @@
 - apiGroups: [kueue.x-k8s.io]
   resources: [resourceflavors, workloadpriorityclasses]
   verbs: [get]
+{{- end -}}
+
+{{- /* What it may do in the whole cluster, if suites choose their nodes. */ -}}
+{{- define "inferometer.nodeRules" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [list]
 {{- end -}}
 
 {{- /* What it may do in addition where it serves every namespace. */ -}}

@@ -35,6 +35,7 @@ priorityClass: {{ . | quote }}
 fixedUser: {{ ne (toString .Values.fixedUser) "false" }}
 externalAllowList: {{ toJson .Values.externalAllowList }}
 allowSecrets: {{ .Values.allowSecrets }}
+readNodes: {{ .Values.readNodes | default false }}
 kueue: {enabled: {{ (.Values.kueue).enabled | default false }}}
 modelStorage: {{ .Values.modelStorage | quote }}
 {{- with (.Values.agent).namespace }}

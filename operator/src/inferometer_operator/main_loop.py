@@ -24,6 +24,7 @@ from inferometer_operator.cluster.run_watch import watch_runs
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.children import CHILD_KINDS, OPTIONAL_KINDS, POD
 from inferometer_operator.reconcile.make_plan import make_plan
+from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.health import Health, serve
@@ -32,6 +33,7 @@ from inferometer_operator.wiring.observer import Observer
 from inferometer_operator.wiring.operator_stats import OperatorStats
 from inferometer_operator.wiring.ownership import Ownership
 from inferometer_operator.wiring.plan_executor import PlanExecutor
+from inferometer_operator.wiring.suite_pool import SuitePool
 from inferometer_operator.wiring.worker_pool import WorkerPool
 
 _RUNS = "BenchmarkRun"
@@ -57,6 +59,24 @@ class OperatorState:
 
     health: Health
     stats: OperatorStats
+
+
+@dataclass(frozen=True, slots=True)
+class _Pools:
+    """What works on runs and on suites; both hear of every run."""
+
+    runs: WorkerPool
+    suites: SuitePool
+
+    def run_changed(self, kind: str | None, run: Json) -> None:
+        """Handle an event of a run."""
+        self.runs.run_changed(kind, run)
+        self.suites.run_changed(kind, run)
+
+    def runs_listed(self, uids: frozenset[str]) -> None:
+        """Handle the end of a list of all runs."""
+        self.runs.runs_listed(uids)
+        self.suites.runs_listed(uids)
 
 
 async def run_operator(config: OperatorConfig) -> None:
@@ -94,10 +114,11 @@ async def _lead(
     async with aiohttp.ClientSession() as session:
         children = ChildStore()
         loadgen = LoadgenClient(session, config.loadgen_port, _write_check(lease))
-        pool = WorkerPool(_dependencies(config, connection, loadgen, state.stats, children))
+        shared = _dependencies(config, connection, loadgen, state.stats, children)
+        pools = _Pools(WorkerPool(shared), SuitePool(shared))
         state.health.require_watches(_RUNS, *_child_kinds(config.settings))
         working = asyncio.create_task(
-            _work(config.settings, connection, state.health, pool, children)
+            _work(config.settings, connection, state.health, pools, children)
         )
         renewing = [] if lease is None else [asyncio.create_task(lease.keep_renewed())]
         try:
@@ -145,10 +166,11 @@ async def _work(
     settings: Settings,
     connection: ApiConnection,
     health: Health,
-    pool: WorkerPool,
+    pools: _Pools,
     children: ChildStore,
 ) -> None:
-    """Watch runs and their children, and work on the runs once all of both are known."""
+    """Watch runs, their children and suites, and work on them once all are known."""
+    pool = pools.runs
     watches = [
         ChildWatch(
             connection,
@@ -167,11 +189,22 @@ async def _work(
             watch_runs(
                 connection,
                 settings.namespace,
-                changed=pool.run_changed,
-                listed=pool.runs_listed,
+                changed=pools.run_changed,
+                listed=pools.runs_listed,
                 on_event=functools.partial(health.record_watch, _RUNS),
             )
         )
+        group.create_task(
+            watch_runs(
+                connection,
+                settings.namespace,
+                changed=pools.suites.suite_changed,
+                listed=pools.suites.suites_listed,
+                on_event=lambda: None,
+                kind="BenchmarkSuite",
+            )
+        )
+        group.create_task(pools.suites.run())
         for watch in watches:
             await watch.listed.wait()
         await pool.run()

@@ -125,6 +125,8 @@ class Settings(Document):
     agent: Agents | None = None
     """The node agents; absent: there are none, and energy is unavailable."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
+    read_nodes: bool = False
+    """Whether the operator may read nodes, which suites with `systems` need."""
     allow_secrets: bool = False
     """Whether runs may name Secrets. The operator then may read their labels."""
     kueue: Kueue = Field(default_factory=Kueue)

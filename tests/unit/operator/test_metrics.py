@@ -52,6 +52,21 @@ def test_every_metric_of_the_operator_is_exported_and_no_other() -> None:
         assert labels == {frozenset(metric.labels)}, name
 
 
+def test_the_gate_of_a_suite_is_a_series_for_each_outcome() -> None:
+    """1 for the outcome of the last execution, and 0 for the others."""
+    found = {
+        sample.labels["outcome"]: (sample.value, sample.labels["armed"])
+        for sample in scraped(operator_stats())
+        if sample.name == "inferometer_suite_gate_status"
+    }
+    assert found == {
+        "PASS": (0.0, "true"),
+        "FAIL": (1.0, "true"),
+        "INCONCLUSIVE": (0.0, "true"),
+        "CouldNotRun": (0.0, "true"),
+    }
+
+
 def test_a_standby_exports_only_that_it_is_one() -> None:
     """Otherwise two replicas would export each run twice."""
     stats = operator_stats(a_finished_run())

@@ -4,12 +4,14 @@ from inferometer_api.plan.cluster_objects import GROUP, KUEUE_API_VERSION
 
 _KINDS = {
     "BenchmarkRun": (f"apis/{GROUP}/v1alpha1", "benchmarkruns"),
+    "BenchmarkSuite": (f"apis/{GROUP}/v1alpha1", "benchmarksuites"),
     "ConfigMap": ("api/v1", "configmaps"),
     "Deployment": ("apis/apps/v1", "deployments"),
     "EndpointSlice": ("apis/discovery.k8s.io/v1", "endpointslices"),
     "Event": ("api/v1", "events"),
     "Job": ("apis/batch/v1", "jobs"),
     "Lease": ("apis/coordination.k8s.io/v1", "leases"),
+    "Node": ("api/v1", "nodes"),
     "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims"),
     "Pod": ("api/v1", "pods"),
     "ResourceFlavor": (f"apis/{KUEUE_API_VERSION}", "resourceflavors"),

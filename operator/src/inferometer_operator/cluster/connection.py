@@ -21,6 +21,7 @@ from inferometer_operator.cluster.server_clock import ServerClock
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
+MERGE_PATCH: Final = "application/merge-patch+json"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """Only an object's metadata travel: no content of a Secret, no spec of a pod."""
 METADATA_LIST: Final = METADATA_ONLY.replace("Metadata;", "MetadataList;")

@@ -106,6 +106,11 @@ class Reader:
         answer = await self._list_by_label("ConfigMap", namespace, labels, accept=METADATA_LIST)
         return tuple(each for each in answer if is_child_of(each, run_uid))
 
+    async def list_nodes(self) -> tuple[Json, ...]:
+        """Return every node of the cluster."""
+        answer = await self.connection.request("GET", api_path("Node", None))
+        return tuple(answer["items"])
+
     async def list_endpoint_slices(self, namespace: str, service: str) -> tuple[Json, ...]:
         """Return the EndpointSlices of a Service, by name."""
         return await self._list_by_label("EndpointSlice", namespace, f"{_SERVICE_LABEL}={service}")

@@ -1,4 +1,4 @@
-"""The watch of BenchmarkRuns, by kopf: the only module that imports kopf.
+"""The watches of runs and suites, by kopf: the only module that imports kopf.
 
 It takes kopf's list and watch, and not what kopf does with their events: kopf keeps a queue, a task
 and a memory for each object, and compares its versions, which costs more than the operator may take
@@ -24,9 +24,10 @@ from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.reconcile.observed import Json
 
 KOPF_VERSION: Final = "1.45.2"
-_RUNS = Resource(
-    GROUP, "v1alpha1", "benchmarkruns", kind="BenchmarkRun", namespaced=True, preferred=True
-)
+_RESOURCES = {
+    kind: Resource(GROUP, "v1alpha1", plural, kind=kind, namespaced=True, preferred=True)
+    for kind, plural in (("BenchmarkRun", "benchmarkruns"), ("BenchmarkSuite", "benchmarksuites"))
+}
 _RUNS_PER_PASS = 20
 """Taking in a run takes up to a millisecond, and the Lease must be renewed meanwhile."""
 _PAUSES_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -42,20 +43,23 @@ async def watch_runs(
     changed: OnChange,
     listed: Callable[[frozenset[str]], None],
     on_event: Callable[[], None],
+    kind: str = "BenchmarkRun",
 ) -> None:
     """Watch until cancelled; list again after a watch that missed events, and after an error.
 
-    `changed` gets the type of each event (None while runs are listed) and the run. `listed` gets
-    the UIDs of all runs after each complete list. `on_event` is called at each sign of the watch.
+    `changed` gets the type of each event (None while objects are listed) and the object. `listed`
+    gets the UIDs of all of them after each complete list. `on_event` is called at each sign of the
+    watch.
     """
     session = connection.session(_watch_opened(on_event))
     auth.vault_var.set(_Login(connection.server, session))  # type: ignore[arg-type]  # plays kopf's
     failures = 0
+    resource = _RESOURCES[kind]
     try:
         while True:
             pause = _PAUSES_SECONDS[0]
             try:
-                async for _ in _passed_on(namespace, changed, listed, on_event):
+                async for _ in _passed_on(resource, namespace, changed, listed, on_event):
                     failures = 0
             except (
                 errors.APIError,
@@ -67,8 +71,9 @@ async def watch_runs(
                 missing = isinstance(error, errors.APINotFoundError)
                 _log.warning(
                     "run_watch_broken",
+                    kind=kind,
                     error=str(error) or type(error).__name__,
-                    hint="Is the CustomResourceDefinition benchmarkruns.inferometer.dev installed?"
+                    hint=f"Is the CustomResourceDefinition {resource.plural}.{GROUP} installed?"
                     if missing
                     else "",
                 )
@@ -80,6 +85,7 @@ async def watch_runs(
 
 
 async def _passed_on(
+    resource: Resource,
     namespace: str | None,
     changed: OnChange,
     listed: Callable[[frozenset[str]], None],
@@ -90,7 +96,7 @@ async def _passed_on(
     taken: Namespace = None if namespace is None else NamespaceName(namespace)
     async for event in watching.continuous_watch(
         settings=_settings(),
-        resource=_RUNS,
+        resource=resource,
         namespace=taken,
         operator_pause_waiter=asyncio.get_running_loop().create_future(),
     ):

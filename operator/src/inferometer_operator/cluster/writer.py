@@ -8,9 +8,16 @@ from typing import Any
 
 from inferometer_api.plan.cluster_objects import KUEUE_API_VERSION, MANAGER
 from inferometer_api.status.run_status import RunStatus
+from inferometer_api.suite.status import SuiteStatus
 from inferometer_operator.cluster.api_paths import api_path
 from inferometer_operator.cluster.child_store import ChildStore
-from inferometer_operator.cluster.connection import APPLY, JSON, METADATA_ONLY, ApiConnection
+from inferometer_operator.cluster.connection import (
+    APPLY,
+    JSON,
+    MERGE_PATCH,
+    METADATA_ONLY,
+    ApiConnection,
+)
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.cluster.server_clock import local_time
 from inferometer_operator.reconcile.observed import Json
@@ -34,15 +41,15 @@ class Writer:
     clock: Callable[[], datetime] = local_time
     children: ChildStore = field(default_factory=ChildStore)
 
-    async def apply_status(self, run: Json, status: RunStatus) -> Json:
-        """Write the whole status by server-side apply and return the run as it is then.
+    async def apply_status(self, run: Json, status: RunStatus | SuiteStatus) -> Json:
+        """Write the whole status of a run or a suite by server-side apply; return the object then.
 
-        Raises ApiError, a Conflict, if the run has changed since it was read.
+        Raises ApiError, a Conflict, if it has changed since it was read.
         """
         metadata = run["metadata"]
         written: Json = await self.connection.request(
             "PATCH",
-            api_path("BenchmarkRun", metadata["namespace"], metadata["name"], "status"),
+            api_path(run["kind"], metadata["namespace"], metadata["name"], "status"),
             query={"fieldManager": MANAGER, "force": "true"},
             content_type=APPLY,
             body={
@@ -105,6 +112,43 @@ class Writer:
             raise
         self.children.put(child["kind"], created)
         return None
+
+    async def create_suite_child(self, child: dict[str, Any]) -> Json | ApiError:
+        """Create a run or an execution of a suite; return it, or the refusal.
+
+        Raises ApiError if the same request may succeed soon.
+        """
+        path = api_path(child["kind"], child["metadata"]["namespace"])
+        try:
+            created: Json = await self.connection.request(
+                "POST", path, query={"fieldManager": MANAGER}, body=child
+            )
+        except ApiError as error:
+            if error.code in _HEALING:
+                return error
+            raise
+        return created
+
+    async def cancel_run(self, namespace: str, name: str) -> None:
+        """Set `spec.cancel` of a run, unless it is gone."""
+        await self._cancel("BenchmarkRun", namespace, name)
+
+    async def cancel_suite(self, namespace: str, name: str) -> None:
+        """Set `spec.cancel` of a suite, unless it is gone."""
+        await self._cancel("BenchmarkSuite", namespace, name)
+
+    async def _cancel(self, kind: str, namespace: str, name: str) -> None:
+        try:
+            await self.connection.request(
+                "PATCH",
+                api_path(kind, namespace, name),
+                query={"fieldManager": MANAGER},
+                content_type=MERGE_PATCH,
+                body={"spec": {"cancel": True}},
+            )
+        except ApiError as error:
+            if error.code != 404:
+                raise
 
     async def delete(
         self, namespace: str, target: DeletionTarget, *, version: str | None = None

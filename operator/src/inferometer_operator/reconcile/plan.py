@@ -21,7 +21,7 @@ class Event:
 class DeletionTarget:
     """An object to delete."""
 
-    kind: ChildKind | Literal["BenchmarkRun", "Deployment"]
+    kind: ChildKind | Literal["BenchmarkRun", "BenchmarkSuite", "Deployment"]
     name: str
     uid: str
     """A precondition: another object of that name is never deleted."""

@@ -22,9 +22,11 @@ from inferometer_api.metrics.definitions import (
     RUN_DEADLINE,
     RUN_PHASE_SINCE,
     RUNS,
+    SUITE_GATE,
     Metric,
 )
 from inferometer_api.status.run_status import Phase
+from inferometer_api.suite.status import GateOutcome
 from inferometer_operator.reconcile.run_facts import RunFacts
 from inferometer_operator.wiring.finished_runs import FinishedRuns
 from inferometer_operator.wiring.operator_stats import DurationHistogram, OperatorStats
@@ -66,6 +68,15 @@ class _Collector(Collector):
             yield _histogram(RECONCILE, stats.reconcile_durations)
             if stats.runs_listed:
                 yield from _phases(stats)
+                yield _gauge(SUITE_GATE, _suite_gates(stats))
+
+
+def _suite_gates(stats: OperatorStats) -> Iterator[Sample]:
+    """Yield a series for each outcome of each suite, 1 for that of its last execution."""
+    for (namespace, suite), gate in sorted(stats.suite_gates.items()):
+        armed = "true" if gate.armed else "false"
+        for outcome in get_args(GateOutcome):
+            yield (namespace, suite, outcome, armed), float(outcome == gate.outcome)
 
 
 def _phases(stats: OperatorStats) -> Iterator[Family]:

@@ -44,6 +44,16 @@ class DurationHistogram:
         self.sum_seconds += seconds
 
 
+@dataclass(frozen=True, slots=True)
+class SuiteGate:
+    """The outcome of the gate of a suite's last execution."""
+
+    outcome: str
+    armed: bool
+    time: str
+    """When the execution was over."""
+
+
 class OperatorStats:
     """The runs, and what reconciling them took.
 
@@ -56,6 +66,8 @@ class OperatorStats:
         """Whether every run that there is was seen."""
         self.reconcile_durations = DurationHistogram(RECONCILE.buckets)
         self.api_errors: Counter[str] = Counter()
+        self.suite_gates: dict[tuple[str, str], SuiteGate] = {}
+        """By namespace and name of the suite, for a schedule of the scheduled one."""
         self._facts: dict[str, RunFacts] = {}
         self._unread: dict[str, Json] = {}
         """Finished runs whose facts no scrape has read yet: most of those that a new leader lists

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inferometer_api.statistics import student_quantile
-from inferometer_results.compare.judgement import DEFAULT_MARGIN
+from inferometer_api.judgement import DEFAULT_MARGIN
 
 FEWEST_BEFORE, MOST_BEFORE = 10, 40
 """How many runs show what was usual."""

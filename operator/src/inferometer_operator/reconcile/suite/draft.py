@@ -1,0 +1,89 @@
+"""The status of a suite while one decision is made."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from inferometer_api.suite.status import (
+    SuiteCondition,
+    SuiteConditionType,
+    SuiteReason,
+    SuiteStatus,
+)
+from inferometer_api.timestamps import format_time
+
+_ORDER: tuple[SuiteConditionType, ...] = ("Accepted", "Complete", "Failed", "Gate", "Finished")
+_LONGEST = 1024
+Value = Literal["True", "False", "Unknown"]
+
+
+class SuiteDraft:
+    """The status of a suite, which starts as the cluster holds it."""
+
+    def __init__(self, status: SuiteStatus, now: datetime, generation: int | None) -> None:
+        self.status = status.model_copy(update={"observed_generation": generation})
+        self.now = now
+        self._generation = generation
+
+    def update(self, **fields: Any) -> None:
+        """Replace fields of the status."""
+        self.status = self.status.model_copy(update=fields)
+
+    def set(self, name: SuiteConditionType, value: Value, reason: SuiteReason, text: str) -> None:
+        """Set a condition. The time of the last transition changes only with the value."""
+        held = {each.type: each for each in self.status.conditions}
+        before = held.get(name)
+        same = before is not None and before.status == value
+        held[name] = SuiteCondition(
+            type=name,
+            status=value,
+            observed_generation=self._generation,
+            last_transition_time=(
+                before.last_transition_time if same and before else format_time(self.now)
+            ),
+            reason=reason,
+            message=text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ...",
+        )
+        self.update(conditions=[held[each] for each in _ORDER if each in held])
+
+    def refuse(self, reason: SuiteReason, text: str) -> None:
+        """End the suite before anything was started."""
+        self.set("Accepted", "False", reason, text)
+        self.end("Failed", reason, text)
+
+    def end(self, phase: Literal["Complete", "Failed"], reason: SuiteReason, text: str) -> None:
+        """End the suite."""
+        complete = phase == "Complete"
+        self.set("Complete", "True" if complete else "False", reason, text)
+        self.set("Failed", "False" if complete else "True", reason, text)
+        self.set("Finished", "True", reason, text)
+        self.update(phase=phase, completion_time=format_time(self.now), current=[])
+
+
+def is_true(status: SuiteStatus, name: SuiteConditionType) -> bool:
+    """Return whether a condition is True."""
+    return any(each.type == name and each.status == "True" for each in status.conditions)
+
+
+def read_suite_status(suite: Mapping[str, Any]) -> SuiteStatus:
+    """Return the status of a raw suite, which an operator of another version may have written.
+
+    A field that this version cannot read is dropped; the others stay.
+    """
+    data = suite.get("status") or {}
+    try:
+        return SuiteStatus.read(data)
+    except ValidationError:
+        return SuiteStatus.read(
+            {name: value for name, value in data.items() if _is_readable(name, value)}
+        )
+
+
+def _is_readable(name: str, value: object) -> bool:
+    try:
+        SuiteStatus.read({name: value})
+    except ValidationError:
+        return False
+    return True

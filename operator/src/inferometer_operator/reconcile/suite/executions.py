@@ -1,0 +1,182 @@
+"""The decision for a suite with a schedule: which execution to create or delete now."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from inferometer_api.suite.schedule import Ticks, ticks
+from inferometer_api.suite.spec import Schedule, SuiteSpec
+from inferometer_api.suite.status import (
+    MOST_PAIRS,
+    AnchorPairs,
+    GateStatus,
+    SuiteDisplay,
+    SuiteStatus,
+)
+from inferometer_api.timestamps import format_time, parse_time
+from inferometer_operator.reconcile.suite.draft import SuiteDraft
+from inferometer_operator.reconcile.times import seconds_until
+
+_LONGEST_STEM = 40
+_MOST_CLASSES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A suite that a schedule created."""
+
+    name: str
+    uid: str
+    created: str
+    status: SuiteStatus
+    is_finished: bool
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleDecision:
+    """What to do for a schedule now, in this order: creation, status, cancellation, deletions."""
+
+    status: SuiteStatus
+    create: str = ""
+    """Name of the execution to create; empty: none."""
+    cancel: tuple[Execution, ...] = ()
+    delete: tuple[Execution, ...] = ()
+    look_again_seconds: float | None = None
+
+
+def execution_name(suite: str, tick: datetime) -> str:
+    """Return the name of the execution for a time: the same for every leader.
+
+    The minutes since 1970 end it, as in the Jobs of a CronJob.
+    """
+    return f"{suite[:_LONGEST_STEM].rstrip('-.')}-{int(tick.timestamp()) // 60}"
+
+
+def decide_schedule(
+    name: str,
+    created: datetime,
+    spec: SuiteSpec,
+    draft: SuiteDraft,
+    executions: Sequence[Execution],
+) -> ScheduleDecision:
+    """Return what to do for a suite with a schedule; `created` is when it was created.
+
+    Executions never overlap: a time that comes while one goes on is made up for afterwards, unless
+    its deadline is over, and of several only the latest. The name of an execution shows a new
+    leader that it exists.
+    """
+    schedule = spec.schedule
+    if schedule is None:
+        raise ValueError("a suite without a schedule has no executions")
+    now = draft.now
+    found = _ticks(schedule, created, draft.status, now)
+    going_on = [each for each in executions if not each.is_finished]
+    _count_pairs(draft, executions)
+    draft.update(
+        next_schedule_time=None if found.following is None else format_time(found.following)
+    )
+    if spec.cancel:
+        draft.set("Accepted", "True", "Accepted", "The schedule was accepted.")
+        draft.end("Failed", "Cancelled", "spec.cancel is true: no execution is started.")
+        return ScheduleDecision(draft.status, cancel=tuple(going_on))
+    create = _due_execution(name, found, spec, executions, going_on)
+    if found.due is not None and (create or _exists(name, found.due, executions)):
+        draft.update(
+            last_schedule_time=format_time(found.due), execution=execution_name(name, found.due)
+        )
+    _show(draft, spec, executions)
+    return ScheduleDecision(
+        draft.status,
+        create=create,
+        delete=tuple(_beyond_history(schedule, executions, draft.status)),
+        look_again_seconds=seconds_until(now, found.following),
+    )
+
+
+def _ticks(schedule: Schedule, created: datetime, status: SuiteStatus, now: datetime) -> Ticks:
+    last = parse_time(status.last_schedule_time)
+    return ticks(schedule, max(created, last) if last is not None else created, now)
+
+
+def _exists(name: str, due: datetime, executions: Sequence[Execution]) -> bool:
+    return any(each.name == execution_name(name, due) for each in executions)
+
+
+def _due_execution(
+    name: str,
+    found: Ticks,
+    spec: SuiteSpec,
+    executions: Sequence[Execution],
+    going_on: Sequence[Execution],
+) -> str:
+    """Return the name of the execution to create now, empty if there is none."""
+    if found.due is None or spec.suspend or going_on or _exists(name, found.due, executions):
+        return ""
+    return execution_name(name, found.due)
+
+
+def _count_pairs(draft: SuiteDraft, executions: Sequence[Execution]) -> None:
+    """Add the A/A pairs of the execution that ended last, once."""
+    ended = [each for each in executions if each.is_finished]
+    newest = max(ended, key=lambda each: each.created, default=None)
+    if newest is None or newest.name == draft.status.counted_execution:
+        return
+    ratios = {each.node_class: list(each.ratios_parts_per_million) for each in draft.status.anchors}
+    for each in newest.status.anchors:
+        ratios.setdefault(each.node_class, []).extend(each.ratios_parts_per_million)
+    draft.update(
+        counted_execution=newest.name,
+        anchors=[
+            AnchorPairs(node_class=name, ratios_parts_per_million=some[-MOST_PAIRS:])
+            for name, some in list(ratios.items())[-_MOST_CLASSES:]
+        ],
+        gate=newest.status.gate,
+        scenarios=newest.status.scenarios,
+        cells=newest.status.cells,
+    )
+
+
+def _show(draft: SuiteDraft, spec: SuiteSpec, executions: Sequence[Execution]) -> None:
+    newest = max(executions, key=lambda each: each.created, default=None)
+    shown = None if newest is None else newest.status.display
+    draft.update(
+        phase="Suspended" if spec.suspend else "Scheduled",
+        display=SuiteDisplay(
+            cells="" if shown is None else shown.cells,
+            problems="" if shown is None else shown.problems,
+            gate=_gate_word(draft.status.gate),
+        ),
+    )
+    draft.set("Accepted", "True", "Accepted", "The schedule was accepted.")
+    if spec.suspend:
+        draft.set("Finished", "False", "Suspended", "spec.suspend is true: no execution starts.")
+    else:
+        draft.set(
+            "Finished", "False", "Scheduled", "An execution starts at status.nextScheduleTime."
+        )
+
+
+def _gate_word(gate: GateStatus | None) -> str:
+    if gate is None:
+        return ""
+    return gate.outcome if gate.armed else f"{gate.outcome} (advisory)"
+
+
+def _beyond_history(
+    schedule: Schedule, executions: Sequence[Execution], status: SuiteStatus
+) -> list[Execution]:
+    """Return the executions to delete: never one that the status does not know yet."""
+    found = []
+    for complete, limit in (
+        (True, schedule.successful_history_limit),
+        (False, schedule.failed_history_limit),
+    ):
+        ended = [each for each in executions if each.is_finished and each.is_complete == complete]
+        ended.sort(key=lambda each: each.created, reverse=True)
+        found += [
+            each
+            for each in ended[limit:]
+            if each.name not in {status.execution, status.counted_execution}
+        ]
+    return found

@@ -1,0 +1,132 @@
+"""The pool that works on suites: a task or two for any number of suites."""
+
+import asyncio
+from collections.abc import Iterator
+
+import structlog
+
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.suite.draft import read_suite_status
+from inferometer_operator.wiring.dependencies import Dependencies
+from inferometer_operator.wiring.operator_stats import SuiteGate
+from inferometer_operator.wiring.suite_reconciler import SuiteReconciler
+from inferometer_operator.wiring.suite_store import SuiteStore, family_of, suite_of
+from inferometer_operator.wiring.work_queue import WorkQueue
+
+_TASKS = 4
+_GATHER_SECONDS = 0.05
+_CONFLICT_SECONDS = 0.5
+_RETRY_SECONDS = 10.0
+_INTERNAL_SECONDS = 60.0
+_log = structlog.get_logger()
+
+
+class SuitePool:
+    """Reconciles each suite when it or one of its children has changed, or its time has come."""
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        self._store = SuiteStore()
+        self._reconcilers: dict[str, SuiteReconciler] = {}
+        self._work = WorkQueue(clock=dependencies.clock)
+        self._suites_listed = asyncio.Event()
+        self._runs_listed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until cancelled, once every suite and every run is known."""
+        await self._suites_listed.wait()
+        await self._runs_listed.wait()
+        room = asyncio.Semaphore(_TASKS)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await room.acquire()
+                task = group.create_task(self._step(await self._work.get()))
+                task.add_done_callback(lambda _: room.release())
+
+    def suite_changed(self, kind: str | None, suite: Json) -> None:
+        """Handle an event of a suite; `kind` is the watch's type, None while all are listed."""
+        uid = suite["metadata"]["uid"]
+        if kind == "DELETED":
+            self._suite_gone(uid)
+        elif self._store.put_suite(suite):
+            self._report_gate(suite)
+            self._wake(uid)
+            self._wake(suite_of(suite))
+
+    def suites_listed(self, uids: frozenset[str]) -> None:
+        """Handle the end of a list of all suites: those that it lacks are gone."""
+        for uid in self._store.suites.keys() - uids:
+            self._suite_gone(uid)
+        self._suites_listed.set()
+
+    def run_changed(self, kind: str | None, run: Json) -> None:
+        """Handle an event of a run."""
+        if kind == "DELETED":
+            self._wake(self._store.remove_run(run))
+        else:
+            self._wake(self._store.put_run(run))
+
+    def runs_listed(self, uids: frozenset[str]) -> None:
+        """Handle the end of a list of all runs."""
+        for uid in self._store.retain_runs(uids):
+            self._wake(uid)
+        self._runs_listed.set()
+
+    def _wake(self, uid: str) -> None:
+        if uid:
+            self._work.add(uid, _GATHER_SECONDS)
+
+    def _suite_gone(self, uid: str) -> None:
+        gone = self._store.remove_suite(uid)
+        self._reconcilers.pop(uid, None)
+        self._work.discard(uid)
+        if gone is not None:
+            self._wake(suite_of(gone))
+            name = (gone["metadata"]["namespace"], family_of(gone))
+            if not any(_names(self._store, name)):
+                self._dependencies.stats.suite_gates.pop(name, None)
+
+    def _report_gate(self, suite: Json) -> None:
+        gate = read_suite_status(suite).gate
+        if gate is not None and (suite.get("spec") or {}).get("schedule") is None:
+            name = (suite["metadata"]["namespace"], family_of(suite))
+            time = str((suite.get("status") or {}).get("completionTime") or "")
+            held = self._dependencies.stats.suite_gates.get(name)
+            if held is None or held.time <= time:
+                self._dependencies.stats.suite_gates[name] = SuiteGate(
+                    gate.outcome, armed=gate.armed, time=time
+                )
+
+    async def _step(self, uid: str) -> None:
+        try:
+            if uid not in self._store.suites:
+                return
+            reconciler = self._reconcilers.setdefault(
+                uid, SuiteReconciler(self._dependencies, self._store, uid)
+            )
+            pause = await reconciler.reconcile()
+            if pause is not None:
+                self._work.add(uid, pause)
+        except ApiError as error:
+            if error.code == 404:
+                return  # An event of its deletion follows.
+            if not error.conflict:
+                _log.warning("api_request_failed", uid=uid, error=str(error))
+            self._work.add(uid, _CONFLICT_SECONDS if error.conflict else _RETRY_SECONDS)
+        except UnreachableError as error:
+            _log.warning("api_request_failed", uid=uid, error=str(error))
+            self._work.add(uid, _RETRY_SECONDS)
+        except Exception:  # noqa: BLE001 - logged with its traceback
+            # An error at one suite must end neither the others nor the runs.
+            _log.exception("suite_failed", uid=uid)
+            self._work.add(uid, _INTERNAL_SECONDS)
+        finally:
+            self._work.done(uid)
+
+
+def _names(store: SuiteStore, name: tuple[str, str]) -> Iterator[str]:
+    """Yield the UIDs of the suites with this namespace and family."""
+    for uid, suite in store.suites.items():
+        if (suite["metadata"]["namespace"], family_of(suite)) == name:
+            yield uid

@@ -1,0 +1,283 @@
+"""The reconciliation of one suite: plan, decide, create runs or executions, write the status."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+
+from inferometer_api.rules import format_path
+from inferometer_api.spec.problems import Problem, describe_errors
+from inferometer_api.suite.figures import CellKey, Figures
+from inferometer_api.suite.gate import baseline_figures
+from inferometer_api.suite.plan_suite import (
+    ANYWHERE,
+    InvalidSuiteError,
+    PlannedRun,
+    SuitePlan,
+    System,
+    plan_suite,
+)
+from inferometer_api.suite.schedule import ScheduleError, check_schedule
+from inferometer_api.suite.spec import BenchmarkSuite
+from inferometer_api.suite.status import AnchorPairs, SuiteStatus
+from inferometer_api.suite.systems import find_systems, systems_named
+from inferometer_api.timestamps import parse_time
+from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.manifests.suite_children import execution, suite_run
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.plan import DeletionTarget, Event
+from inferometer_operator.reconcile.suite.cells import SuiteObserved, decide
+from inferometer_operator.reconcile.suite.draft import SuiteDraft, is_true, read_suite_status
+from inferometer_operator.reconcile.suite.executions import Execution, decide_schedule
+from inferometer_operator.wiring.dependencies import Dependencies
+from inferometer_operator.wiring.suite_store import SuiteStore, suite_of
+
+_KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
+_NEVER_ACCEPTED = frozenset({400, 422})
+_TAKEN = 409
+_RETRY_SECONDS = 5.0
+_MOST_WAIT_SECONDS = 300.0
+"""The API server's clock may be set: times of a schedule are looked at again by then."""
+_log = structlog.get_logger()
+
+
+class _RefusedSuiteError(Exception):
+    """The suite cannot be carried out; the message says why."""
+
+    def __init__(self, reason: Any, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class SuiteReconciler:
+    """Works on one suite; the plan is made once for each generation of its spec."""
+
+    dependencies: Dependencies
+    store: SuiteStore
+    uid: str
+    _plan: SuitePlan | None = None
+    _planned_for: tuple[int, tuple[str, ...]] | None = None
+    _refused: dict[str, str] = field(default_factory=dict)
+    _refusal: str = ""
+
+    async def reconcile(self) -> float | None:
+        """Do what is due; return in how many seconds to look again, None: after an event."""
+        raw = self.store.suites.get(self.uid)
+        if raw is None or raw["metadata"].get("deletionTimestamp"):
+            return None
+        status = read_suite_status(raw)
+        if is_true(status, "Finished"):
+            return None
+        if await self.dependencies.ownership.other_operator(raw):
+            return 15.0
+        generation = raw["metadata"].get("generation")
+        draft = SuiteDraft(status, self.dependencies.now(), generation)
+        own = self.dependencies.ownership.own
+        if own:
+            draft.update(operator=own)
+        try:
+            suite = _parse(raw)
+            if suite.spec.schedule is not None:
+                return await self._reconcile_schedule(raw, suite, draft)
+            plan = await self._planned(raw, suite, draft)
+        except _RefusedSuiteError as refusal:
+            draft.refuse(refusal.reason, str(refusal))
+            await self._write(raw, draft.status)
+            return None
+        return await self._reconcile_cells(raw, suite, plan, draft)
+
+    async def _reconcile_cells(
+        self, raw: Json, suite: BenchmarkSuite, plan: SuitePlan, draft: SuiteDraft
+    ) -> float | None:
+        observed = SuiteObserved(
+            {name: run.outcome for name, run in self.store.runs.get(self.uid, {}).items()},
+            self._refused,
+            self._refusal,
+            self._history(raw),
+            self._baseline(raw, suite),
+        )
+        decision = decide(suite.spec, plan, draft, observed)
+        raw = await self._write(raw, decision.status)
+        for name in decision.cancel:
+            await self.dependencies.writer.cancel_run(raw["metadata"]["namespace"], name)
+        self._refusal = ""
+        for index in decision.create:
+            if not await self._create_run(raw, plan.runs[index]):
+                return _RETRY_SECONDS
+        # What was created is in the store: the next decision records it.
+        return 0.0 if decision.create else None
+
+    async def _create_run(self, raw: Json, planned: PlannedRun) -> bool:
+        """Create a run; return whether the next one may be created."""
+        manifest = suite_run(planned, raw)
+        refusal = await self.dependencies.writer.create_suite_child(manifest)
+        if isinstance(refusal, ApiError):
+            return await self._handle_refusal(raw, planned, refusal)
+        self.store.put_run(refusal)
+        _log.info("suite_run_created", suite=raw["metadata"]["name"], run=planned.name)
+        return True
+
+    async def _handle_refusal(self, raw: Json, planned: PlannedRun, refusal: ApiError) -> bool:
+        if refusal.code == _TAKEN:
+            namespace = raw["metadata"]["namespace"]
+            found = await self.dependencies.reader.get("BenchmarkRun", namespace, planned.name)
+            if found is not None and suite_of(found) == self.uid:
+                # It was created before, and the answer or the event is late.
+                self.store.put_run(found)
+                return True
+            self._refusal = f"another object has the name {planned.name}."
+            return False
+        if refusal.code in _NEVER_ACCEPTED:
+            self._refused[planned.name] = refusal.message
+            return True
+        self._refusal = f"{refusal.message.rstrip('.')}."
+        return False
+
+    async def _reconcile_schedule(
+        self, raw: Json, suite: BenchmarkSuite, draft: SuiteDraft
+    ) -> float | None:
+        metadata = raw["metadata"]
+        created = parse_time(metadata.get("creationTimestamp")) or datetime.now(UTC)
+        if not draft.status.start_time:
+            # Every cell is checked before the first time comes.
+            await self._planned(raw, suite, draft)
+        executions = self.store.executions_of(self.uid)
+        decision = decide_schedule(metadata["name"], created, suite.spec, draft, executions)
+        if decision.create:
+            refusal = await self.dependencies.writer.create_suite_child(
+                execution(decision.create, raw)
+            )
+            if isinstance(refusal, ApiError) and refusal.code != _TAKEN:
+                raise refusal
+            if not isinstance(refusal, ApiError):
+                self.store.put_suite(refusal)
+                _log.info(
+                    "suite_execution_created", suite=metadata["name"], execution=decision.create
+                )
+        await self._write(raw, decision.status)
+        for each in decision.cancel:
+            await self.dependencies.writer.cancel_suite(metadata["namespace"], each.name)
+        for each in decision.delete:
+            target = DeletionTarget("BenchmarkSuite", each.name, each.uid)
+            await self.dependencies.writer.delete(metadata["namespace"], target)
+        wait = decision.look_again_seconds
+        return _MOST_WAIT_SECONDS if wait is None else min(wait + 0.05, _MOST_WAIT_SECONDS)
+
+    async def _planned(self, raw: Json, suite: BenchmarkSuite, draft: SuiteDraft) -> SuitePlan:
+        """Return the plan of a suite, and record its systems; raise with why there is none."""
+        systems = await self._systems(suite, draft)
+        key = (
+            int(raw["metadata"].get("generation") or 0),
+            tuple(system.name for system in systems),
+        )
+        if self._plan is None or self._planned_for != key:
+            try:
+                # A thousand cells take a second.
+                self._plan = await asyncio.to_thread(plan_suite, suite, systems)
+            except InvalidSuiteError as error:
+                raise _RefusedSuiteError("InvalidSpec", " ".join(error.problems)) from error
+            self._planned_for = key
+        if suite.spec.systems is not None and suite.spec.schedule is None:
+            draft.update(systems=[system.name for system in systems])
+        return self._plan
+
+    async def _systems(self, suite: BenchmarkSuite, draft: SuiteDraft) -> Sequence[System]:
+        wanted = suite.spec.systems
+        if wanted is None:
+            return (ANYWHERE,)
+        if not self.dependencies.settings.read_nodes:
+            raise _RefusedSuiteError(
+                "NotAvailable",
+                "spec.systems: the operator may not read nodes (its setting readNodes is false). "
+                "Set readNodes=true in the chart's values, or place runs by an axis that sets "
+                "spec.server.placement.nodeSelector.",
+            )
+        nodes = await self.dependencies.reader.list_nodes()
+        if draft.status.systems:
+            return systems_named(wanted, draft.status.systems, nodes)
+        return find_systems(wanted, nodes)
+
+    def _history(self, raw: Json) -> Sequence[AnchorPairs]:
+        scheduled = self.store.scheduled_by(raw)
+        return [] if scheduled is None else read_suite_status(scheduled).anchors
+
+    def _baseline(
+        self, raw: Json, suite: BenchmarkSuite
+    ) -> Mapping[CellKey, Sequence[Figures]] | None:
+        """Return the figures of the last complete execution of the baseline before this one."""
+        named = None if suite.spec.baseline is None else suite.spec.baseline.suite
+        found = None if named is None else self.store.named(raw["metadata"]["namespace"], named)
+        if found is None:
+            return None
+        uid = found["metadata"]["uid"]
+        if (found.get("spec") or {}).get("schedule") is not None:
+            earlier = [each for each in self._earlier(uid, raw) if each.is_complete]
+            if not earlier:
+                return None
+            uid = earlier[-1].uid
+        runs = self.store.runs.get(uid, {}).values()
+        return baseline_figures((run.key, run.outcome) for run in runs if run.role == "cell")
+
+    def _earlier(self, uid: str, raw: Json) -> list[Execution]:
+        created = str(raw["metadata"].get("creationTimestamp", ""))
+        return [
+            each
+            for each in self.store.executions_of(uid)
+            if each.created < created and each.uid != self.uid
+        ]
+
+    async def _write(self, raw: Json, status: SuiteStatus) -> Json:
+        """Write the status if it differs; report the end as an event."""
+        before = read_suite_status(raw)
+        if before == status:
+            return raw
+        writer = self.dependencies.writer
+        written: Json = await writer.apply_status(raw, status)
+        self.store.put_suite(written)
+        if is_true(status, "Finished") and not is_true(before, "Finished"):
+            _log.info("suite_ended", suite=raw["metadata"]["name"], phase=status.phase)
+            await writer.create_event(written, _end_event(status))
+        return written
+
+
+def _end_event(status: SuiteStatus) -> Event:
+    failed = next(each for each in status.conditions if each.type == "Failed")
+    gate = next((each for each in status.conditions if each.type == "Gate"), None)
+    if gate is not None and gate.status == "False":
+        return Event("Warning", "GateFailed", gate.message)
+    kind = "Warning" if failed.status == "True" else "Normal"
+    return Event("Warning" if kind == "Warning" else "Normal", failed.reason, failed.message)
+
+
+def _parse(raw: Json) -> BenchmarkSuite:
+    metadata = raw["metadata"]
+    data: dict[str, Any] = {
+        "apiVersion": raw.get("apiVersion"),
+        "kind": raw.get("kind"),
+        "metadata": {name: metadata[name] for name in _KEPT_METADATA if name in metadata},
+        "spec": raw.get("spec"),
+    }
+    try:
+        suite = BenchmarkSuite.model_validate(data, by_alias=True, by_name=False)
+        if suite.spec.schedule is not None:
+            check_schedule(suite.spec.schedule)
+    except ValidationError as error:
+        problems = [
+            str(Problem(format_path(where), message))
+            for where, message in dict.fromkeys(describe_errors(error, data, BenchmarkSuite))
+        ]
+        raise _RefusedSuiteError("InvalidSpec", " ".join(problems)) from error
+    except ScheduleError as error:
+        raise _RefusedSuiteError("InvalidSpec", str(error)) from error
+    if suite.spec.reuse:
+        raise _RefusedSuiteError(
+            "NotAvailable",
+            "spec.reuse: an operator has no database to take results from. Omit it, or use "
+            "`inferometer run`.",
+        )
+    return suite

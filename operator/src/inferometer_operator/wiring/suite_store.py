@@ -1,0 +1,142 @@
+"""The suites and their runs as the watches and the operator's own writes show them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferometer_api.suite.figures import CellKey
+from inferometer_api.suite.labels import (
+    CELL_LABEL,
+    ROLE_LABEL,
+    SUITE_LABEL,
+    SYSTEM_LABEL,
+)
+from inferometer_api.suite.progress import RunOutcome, outcome_of
+from inferometer_operator.reconcile.conditions import read_status
+from inferometer_operator.reconcile.context import controller_of
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.suite.draft import is_true, read_suite_status
+from inferometer_operator.reconcile.suite.executions import Execution
+
+_KIND = "BenchmarkSuite"
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRunFacts:
+    """What is kept of a run that a suite owns."""
+
+    uid: str
+    version: int
+    key: CellKey
+    role: str
+    outcome: RunOutcome
+
+
+@dataclass(slots=True)
+class SuiteStore:
+    """Suites by UID, and the runs of each by name."""
+
+    suites: dict[str, Json] = field(default_factory=dict)
+    runs: dict[str, dict[str, SuiteRunFacts]] = field(default_factory=dict)
+
+    def put_run(self, run: Json) -> str:
+        """Take in a run; return the UID of its suite if that is news, else an empty text."""
+        owner = suite_of(run)
+        if not owner:
+            return ""
+        metadata, labels = run["metadata"], run["metadata"].get("labels") or {}
+        of_suite = self.runs.setdefault(owner, {})
+        held = of_suite.get(metadata["name"])
+        if held is not None and version(run) <= held.version:
+            return ""
+        outcome = outcome_of(read_status(run))
+        of_suite[metadata["name"]] = SuiteRunFacts(
+            metadata["uid"],
+            version(run),
+            (labels.get(CELL_LABEL, ""), labels.get(SYSTEM_LABEL, "")),
+            labels.get(ROLE_LABEL, ""),
+            outcome,
+        )
+        return "" if held is not None and held.outcome == outcome else owner
+
+    def remove_run(self, run: Json) -> str:
+        """Forget a run; return the UID of its suite, empty if it was not known."""
+        owner, metadata = suite_of(run), run["metadata"]
+        held = self.runs.get(owner, {}).get(metadata["name"])
+        if held is None or held.uid != metadata["uid"]:
+            return ""
+        del self.runs[owner][metadata["name"]]
+        return owner
+
+    def retain_runs(self, uids: frozenset[str]) -> set[str]:
+        """Forget the runs that a complete list lacks; return the UIDs of their suites."""
+        changed = set()
+        for owner, of_suite in self.runs.items():
+            for name in [name for name, run in of_suite.items() if run.uid not in uids]:
+                del of_suite[name]
+                changed.add(owner)
+        return changed
+
+    def put_suite(self, suite: Json) -> bool:
+        """Take in a suite; return whether it is news."""
+        held = self.suites.get(suite["metadata"]["uid"])
+        if held is not None and version(suite) <= version(held):
+            return False
+        self.suites[suite["metadata"]["uid"]] = suite
+        return True
+
+    def remove_suite(self, uid: str) -> Json | None:
+        """Forget a suite and its runs; return it."""
+        self.runs.pop(uid, None)
+        return self.suites.pop(uid, None)
+
+    def named(self, namespace: str, name: str) -> Json | None:
+        """Return the suite of this name."""
+        return next(
+            (
+                suite
+                for suite in self.suites.values()
+                if (suite["metadata"]["namespace"], suite["metadata"]["name"]) == (namespace, name)
+            ),
+            None,
+        )
+
+    def executions_of(self, uid: str) -> list[Execution]:
+        """Return the executions that a schedule created, the earliest first."""
+        found = [each for each in self.suites.values() if suite_of(each) == uid]
+        return sorted(map(_execution, found), key=lambda each: (each.created, each.name))
+
+    def scheduled_by(self, suite: Json) -> Json | None:
+        """Return the suite whose schedule created this one."""
+        return self.suites.get(suite_of(suite))
+
+
+def suite_of(child: Json) -> str:
+    """Return the UID of the suite that owns an object, empty if none does."""
+    controller = controller_of(child)
+    return str(controller.get("uid", "")) if controller.get("kind") == _KIND else ""
+
+
+def family_of(suite: Json) -> str:
+    """Return the name of a suite, or of the suite whose schedule created it."""
+    metadata = suite["metadata"]
+    if not suite_of(suite):
+        return str(metadata["name"])
+    return str((metadata.get("labels") or {}).get(SUITE_LABEL) or metadata["name"])
+
+
+def version(thing: Json) -> int:
+    """Return the resourceVersion of an object as a number: it grows with each change."""
+    return int(thing["metadata"].get("resourceVersion") or 0)
+
+
+def _execution(suite: Json) -> Execution:
+    metadata: Any = suite["metadata"]
+    status = read_suite_status(suite)
+    return Execution(
+        metadata["name"],
+        metadata["uid"],
+        str(metadata.get("creationTimestamp", "")),
+        status,
+        is_true(status, "Finished"),
+        is_true(status, "Complete"),
+    )

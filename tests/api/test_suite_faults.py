@@ -1,0 +1,193 @@
+"""Suites whose operator is killed, and suites on a schedule and on chosen nodes."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from inferometer_api.plan import rights
+from inferometer_api.timestamps import parse_time
+from support.crash_walk import CrashWalk
+from support.fault_proxy import FaultProxy, FirstWriteOf
+from support.operator_forks import OperatorForks
+from support.operator_process import ACCOUNT, rule
+from support.stage import Stage
+from support.suite_stage import (
+    GATED,
+    NAME,
+    SuiteCourse,
+    apply_suite,
+    created_runs,
+    finished_suite,
+    load_of,
+    short_suite,
+    suite_condition,
+    suite_status,
+)
+from support.suites import an_axis
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@pytest.fixture
+def forks() -> Iterator[OperatorForks]:
+    """Prepare operators that start fast."""
+    forks = OperatorForks()
+    yield forks
+    forks.close()
+
+
+def test_an_operator_that_is_killed_after_every_write_runs_each_cell_once(
+    stage: Stage, forks: OperatorForks, tmp_path: Path
+) -> None:
+    """More than 100 operators, each killed at its first write."""
+    course = SuiteCourse("suite", lambda _: None, {**GATED, "repeats": 2})
+    proxy = FaultProxy(stage.control_plane, tmp_path)
+    try:
+        crashes = CrashWalk(stage, proxy, forks).crash_after_every_write(course)
+    finally:
+        proxy.close()
+    assert crashes >= 100
+
+
+@pytest.mark.parametrize("fault", ["busy", "broken", "conflict", "lost"])
+def test_faults_of_the_api_server_lose_and_double_no_cell(
+    stage: Stage, tmp_path: Path, fault: str
+) -> None:
+    """The first write to each path fails; the suite ends all the same."""
+    proxy = FaultProxy(stage.control_plane, tmp_path)
+    proxy.rule = FirstWriteOf(fault)  # type: ignore[arg-type]  # one of its words
+    try:
+        stage.start_operator(through=proxy)
+        plan = apply_suite(stage, short_suite())
+        assert finished_suite(stage)["states"] == "VV"
+        assert created_runs(stage) == [run.name for run in plan.runs]
+    finally:
+        proxy.close()
+
+
+def test_a_cancelled_suite_keeps_what_is_measured_and_starts_nothing_more(stage: Stage) -> None:
+    """Its run is cancelled, the others are skipped."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    plan = apply_suite(stage, short_suite(axes=[an_axis("stack", "a", "b", "c")]))
+    load = load_of(stage, plan.runs[0].name)
+    load.judge("latency")
+    load.end()
+    load_of(stage, plan.runs[1].name)
+    stage.api.merge("BenchmarkSuite", stage.namespace, NAME, {"spec": {"cancel": True}})
+    status = finished_suite(stage)
+    assert status["states"] == "VFS"
+    assert suite_condition(stage, "Failed")["reason"] == "Cancelled"
+    assert created_runs(stage) == [run.name for run in plan.runs[:2]]
+
+
+def test_a_suite_stops_after_a_failure_if_it_is_told_to(stage: Stage) -> None:
+    """onFailure: Stop skips what was not started."""
+    stage.play("loadgen", stage.loads.follow)
+    stage.start_operator()
+    plan = apply_suite(stage, short_suite(onFailure="Stop"))
+    load_of(stage, plan.runs[0].name).end("Failed", "ServerNotReady", "No server.")
+    assert finished_suite(stage)["states"] == "FS"
+    assert suite_condition(stage, "Failed")["reason"] == "StoppedAfterFailure"
+
+
+def test_a_suite_runs_every_cell_on_every_matching_node(stage: Stage) -> None:
+    """Each run selects its node; the suite keeps the nodes that it found."""
+    made = [
+        stage.api.create(
+            "Node",
+            None,
+            {
+                "metadata": {
+                    "name": f"{stage.namespace}-{name}",
+                    "labels": {"pool": stage.namespace, "kubernetes.io/hostname": name},
+                }
+            },
+        )
+        for name in ("a", "b")
+    ]
+    stage.operator_token()
+    _grant_nodes(stage)
+    try:
+        stage.start_operator(readNodes=True)
+        suite = short_suite(systems={"selector": {"pool": stage.namespace}})
+        stage.api.create("BenchmarkSuite", stage.namespace, suite)
+        status = finished_suite(stage)
+        assert status["systems"] == [each["metadata"]["name"] for each in made]
+        assert status["states"] == "VVVV"
+        hosts = [
+            stage.run(name)["spec"]["server"]["placement"]["nodeSelector"]
+            for name in created_runs(stage)
+        ]
+        assert sorted(each["kubernetes.io/hostname"] for each in hosts) == ["a", "a", "b", "b"]
+    finally:
+        for each in made:
+            stage.api.delete("Node", None, each["metadata"]["name"])
+        for plural in ("clusterroles", "clusterrolebindings"):
+            stage.api.ask("DELETE", f"{_RBAC}/{plural}/{ACCOUNT}-{stage.namespace}-nodes")
+
+
+def test_without_the_right_to_nodes_such_a_suite_is_refused(stage: Stage) -> None:
+    """With the value of the chart that allows it."""
+    stage.start_operator()
+    stage.api.create("BenchmarkSuite", stage.namespace, short_suite(systems={}))
+    finished_suite(stage)
+    assert "Set readNodes=true" in suite_condition(stage, "Accepted")["message"]
+
+
+def test_a_schedule_fires_once_a_minute_whichever_operator_leads(stage: Stage) -> None:
+    """Two times, three operators: each execution exists once, and the history is bounded."""
+    stage.start_operator()
+    stage.api.create(
+        "BenchmarkSuite",
+        stage.namespace,
+        short_suite(
+            schedule={"cron": "* * * * *", "successfulHistoryLimit": 1},
+            baseline={"suite": NAME},
+            gate={},
+        ),
+    )
+    stage.wait_for(lambda: suite_status(stage).get("nextScheduleTime"), "the next time")
+    first = _next_execution(stage, "")
+    created = (stage.api.found("BenchmarkSuite", stage.namespace, first) or {})["metadata"]
+    late = (parse_time(created["creationTimestamp"]) or datetime.now(UTC)).second
+    assert late <= 5, "the execution did not start at the full minute"
+    # An operator that knows nothing of the first one takes over.
+    stage.begin_operator()
+    finished_suite(stage, first)
+    second = _next_execution(stage, first)
+    finished_suite(stage, second)
+    assert suite_status(stage, first)["gate"]["outcome"] == "CouldNotRun"
+    assert suite_status(stage, second)["gate"]["outcome"] == "CouldNotRun"
+    assert "needed" in suite_status(stage, second)["gate"]["reasons"][0]
+    stage.wait_for(
+        lambda: len(suite_status(stage)["anchors"][0]["ratiosPartsPerMillion"]) >= 2,
+        lambda: json.dumps(suite_status(stage)),
+    )
+    stage.wait_for(
+        lambda: stage.api.found("BenchmarkSuite", stage.namespace, first) is None,
+        lambda: f"the deletion of {first}: {json.dumps(suite_status(stage))}",
+    )
+    assert len(created_runs(stage)) == len(set(created_runs(stage)))
+
+
+def _next_execution(stage: Stage, before: str) -> str:
+    stage.wait_for(
+        lambda: suite_status(stage).get("execution", "") not in {"", before},
+        lambda: f"an execution: {json.dumps(suite_status(stage))}\n{stage.logs()}",
+    )
+    return str(suite_status(stage)["execution"])
+
+
+def _grant_nodes(stage: Stage) -> None:
+    name = f"{ACCOUNT}-{stage.namespace}-nodes"
+    metadata = {"metadata": {"name": name}}
+    rules = [rule(right) for right in rights.NODES]
+    stage.api.ask("POST", f"{_RBAC}/clusterroles", {**metadata, "rules": rules})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    subject = {"kind": "ServiceAccount", "namespace": stage.namespace, "name": ACCOUNT}
+    binding = {**metadata, "subjects": [subject], "roleRef": role}
+    stage.api.ask("POST", f"{_RBAC}/clusterrolebindings", binding)
