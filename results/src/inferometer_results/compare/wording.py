@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from inferometer_api.judgement import EQUALITY_CONFIDENCE
 from inferometer_results.compare.comparison import Bases, Compared, Comparison, Pair
 from inferometer_results.compare.figures import Figure
 from inferometer_results.compare.interval import Estimate
-from inferometer_api.judgement import EQUALITY_CONFIDENCE
 from inferometer_results.quantity import DASH, Unit, energy_unit, significant, time_unit
 
 _RATE = Unit("", 1)

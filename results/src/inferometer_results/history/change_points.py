@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from inferometer_api.statistics import student_quantile
 from inferometer_api.judgement import DEFAULT_MARGIN
+from inferometer_api.statistics import student_quantile
 
 FEWEST_BEFORE, MOST_BEFORE = 10, 40
 """How many runs show what was usual."""

@@ -23,9 +23,9 @@ from inferometer_cli.run_file import read_run_file
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
 if TYPE_CHECKING:
+    from inferometer_api.judgement import Judgement
     from inferometer_api.results.result import ResultDocument
     from inferometer_results.compare.figures import Measured
-    from inferometer_api.judgement import Judgement
     from inferometer_results.history.trend import Change, Trend
     from inferometer_results.store.store import Store
 
