@@ -1,7 +1,6 @@
 """Suites whose operator is killed, and suites on a schedule and on chosen nodes."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from inferometer_api.plan import rights
 from inferometer_api.timestamps import parse_time
 from support.crash_walk import CrashWalk
 from support.fault_proxy import FaultProxy, FirstWriteOf
-from support.operator_forks import OperatorForks
 from support.operator_process import ACCOUNT, rule
 from support.stage import Stage
 from support.suite_stage import (
@@ -31,22 +29,14 @@ from support.suites import an_axis
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
-@pytest.fixture
-def forks() -> Iterator[OperatorForks]:
-    """Prepare operators that start fast."""
-    forks = OperatorForks()
-    yield forks
-    forks.close()
-
-
 def test_an_operator_that_is_killed_after_every_write_runs_each_cell_once(
-    stage: Stage, forks: OperatorForks, tmp_path: Path
+    stage: Stage, tmp_path: Path
 ) -> None:
     """More than 100 operators, each killed at its first write."""
     course = SuiteCourse("suite", lambda _: None, {**GATED, "repeats": 2})
     proxy = FaultProxy(stage.control_plane, tmp_path)
     try:
-        crashes = CrashWalk(stage, proxy, forks).crash_after_every_write(course)
+        crashes = CrashWalk(stage, proxy).crash_after_every_write(course)
     finally:
         proxy.close()
     assert crashes >= 100
