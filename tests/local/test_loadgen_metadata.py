@@ -89,6 +89,35 @@ def test_json_in_reply_to_binary_requests_is_a_caution(tensors: str, *, is_cauti
         )
         run = measure(plan)
     (scenario,) = run.scenarios
+    assert run.environment is not None
+    assert run.environment.server.tensors == tensors
     assert scenario.steps[0].counts.errors == {}
     assert (scenario.steps[0].json_replies > 0) is is_caution
     assert ("JsonReplies" in {each.rule for each in scenario.verdict.cautions}) is is_caution
+
+
+def test_a_model_without_metadata_is_measured_with_declared_inputs() -> None:
+    """Without them the run is refused with what to declare; the reply is checked by its data."""
+    bare = Script(documents={MODEL_PATH: json.dumps({"name": MODEL, "inputs": [], "outputs": []})})
+    with oracle_process(bare) as oracle:
+        refused = measure(a_plan(oracle.url("HTTP"), CLOSED))
+        assert refused.outcome.reason == "InputRefused"
+        assert "Declare what to send, for example as spec.model.inputs" in refused.outcome.message
+        declared = {"model": {"name": MODEL, "inputs": [TENSOR]}}
+        run = measure(a_plan(oracle.url("HTTP"), CLOSED, spec=declared))
+    assert run.outcome.message == ""
+    assert run.scenarios[0].steps[0].counts.errors == {}
+
+
+def test_a_shape_that_all_replies_share_is_a_caution_of_the_metadata() -> None:
+    """No reply is an error, and the sentence has both shapes."""
+    with oracle_process(delayed(0.002, faults=("shapes",))) as oracle:
+        run = measure(a_plan(oracle.url("HTTP"), CLOSED, validity={"minQueries": 50}))
+    (scenario,) = run.scenarios
+    assert scenario.steps[0].counts.errors == {}
+    (sentence,) = scenario.steps[0].output_deviations
+    assert (
+        sentence
+        == "The output 'y' has the shape [4] in every reply, where the metadata say [-1, 4]."
+    )
+    assert "OutputShape" in {each.rule for each in scenario.verdict.cautions}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
+from inferometer_loadgen.server.servers import Servers
 from support.load_runs import OF_THE_LOAD_GENERATOR, a_plan, measure
 from support.oracle_process import OracleProcess, oracle_process
 from support.oracle_script import Script, delayed
@@ -141,3 +142,23 @@ def test_one_of_several_servers_that_dies_fails_the_run(scenario: dict[str, Any]
     assert (run.exit_code, run.outcome.reason) == (1, "ServerLost")
     assert "One of the servers at " in run.outcome.message
     assert oracles[0].answered > 10
+
+
+def test_the_spec_limits_how_long_a_server_may_be_away() -> None:
+    """With a second, the run ends although the server comes back after two and a half."""
+    with oracle_process(delayed(0.002, away=(50, 2_500_000_000))) as oracle:
+        plan = a_plan(
+            oracle.url("HTTP"),
+            CLOSED,
+            load={"reconnectDeadlineSeconds": 1},
+            validity={"minDurationSeconds": 5, "minQueries": 1},
+        )
+        run = measure(plan)
+    assert run.outcome.reason == "ServerLost"
+
+
+@pytest.mark.parametrize(("chosen", "coding"), [("None", None), ("Gzip", "gzip")])
+def test_the_spec_compresses_the_messages_of_every_server(chosen: str, coding: str | None) -> None:
+    """The targets of requests carry the coding."""
+    plan = a_plan("grpc://127.0.0.1:1", CLOSED, load={"compression": chosen})
+    assert [target.compression for target in Servers(plan).targets()] == [coding]

@@ -5,7 +5,8 @@ import gzip
 import json
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,16 @@ NOT_FOUND = answer("404 Not Found", b"<html><body><h1>404 Not Found</h1></body><
 
 @asynccontextmanager
 async def serving(
-    answers: Mapping[str, bytes], otherwise: bytes = NOT_FOUND, tls: ssl.SSLContext | None = None
+    answers: Mapping[str, bytes | Sequence[bytes]],
+    otherwise: bytes = NOT_FOUND,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[tuple[int, list[str]]]:
-    """Serve these answers on a free port; yield the port and the requests' header blocks."""
+    """Serve these answers on a free port; yield the port and the requests' header blocks.
+
+    Several answers to a path are given in turn, the last of them for ever.
+    """
     requests: list[str] = []
+    asked: Counter[str] = Counter()
     writers: list[asyncio.StreamWriter] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -60,7 +67,11 @@ async def serving(
             while True:
                 block = (await reader.readuntil(b"\r\n\r\n")).decode()
                 requests.append(block)
-                writer.write(answers.get(block.split()[1], otherwise))
+                path = block.split()[1]
+                asked[path] += 1
+                known = answers.get(path, otherwise)
+                several = [known] if isinstance(known, bytes) else known
+                writer.write(several[min(asked[path], len(several)) - 1])
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
@@ -87,7 +98,7 @@ async def described(url: str, **options: Any) -> ServerDescription:
 
 
 def described_by(
-    answers: Mapping[str, bytes], otherwise: bytes = NOT_FOUND, **options: Any
+    answers: Mapping[str, bytes | Sequence[bytes]], otherwise: bytes = NOT_FOUND, **options: Any
 ) -> ServerDescription:
     """Return the description of a server with these answers."""
 
@@ -221,6 +232,13 @@ def test_a_ready_model_of_an_unready_server_is_measured() -> None:
         described_by(unready)
     with pytest.raises(ServerNotReadyError):
         described_by({**unready, MODEL_READY: answer("400 Bad Request")}, others_may_fail=True)
+
+
+def test_a_server_that_is_about_to_be_ready_gets_no_caution() -> None:
+    """Its model may be ready first, by a moment."""
+    turning: dict[str, bytes | Sequence[bytes]] = dict(SERVING)
+    turning[READY] = [answer("503 Service Unavailable", b"")] * 3 + [answer()]
+    assert described_by(turning, others_may_fail=True).unready_server == ""
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,8 @@ class Judgement:
     high: float
     """The bounds of the ratio that judge: of `equal` the 90 % bounds, which are within the margin;
     else those at the rule's confidence."""
+    confidence: float
+    """That of the bounds."""
     is_no_worse: bool
     """Whether the second variant is shown to be worse by no more than the margin."""
     detectable: float
@@ -101,15 +103,17 @@ def _judge(
     margin = math.log1p(rule.margin)
     equal_within = student_quantile(1 - _EQUALITY_ERRORS, freedom) * error
     outcome: Outcome = "inconclusive"
+    confidence = rule.confidence
     if abs(change) > max(half, margin):
         outcome = "better" if (change > 0) == more_is_better else "worse"
     elif abs(change) + equal_within <= margin:
-        outcome, half = "equal", equal_within
+        outcome, half, confidence = "equal", equal_within, EQUALITY_CONFIDENCE
     return Judgement(
         outcome,
         math.exp(change),
         math.exp(change - half),
         math.exp(change + half),
+        confidence,
         is_no_worse=(-change if more_is_better else change) + equal_within <= margin,
         detectable=detectable_change(error, freedom, rule),
     )

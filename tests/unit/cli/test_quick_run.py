@@ -123,6 +123,16 @@ def test_the_run_that_is_meant_can_be_printed_and_read_again(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_waiting_for_a_server_sets_its_deadline(inferometer: Command) -> None:
+    """--wait is the deadline of the run that is meant, which --set may still change."""
+    words = ("run", "--url", "http://h:1", "--model", "m", "--wait", "7", "--print-yaml")
+    found = yaml.safe_load(inferometer(*words).stdout)["spec"]["server"]
+    assert found["readyDeadlineSeconds"] == 7
+    changed = inferometer(*words, "--set", "spec.server.readyDeadlineSeconds=9")
+    found = yaml.safe_load(changed.stdout)["spec"]["server"]
+    assert found["readyDeadlineSeconds"] == 9
+
+
 def test_options_beside_a_run_file_are_refused(inferometer: Command, tmp_path: Path) -> None:
     """Its fields are changed with --set."""
     file = tmp_path / "run.yaml"

@@ -71,6 +71,7 @@ def test_the_bounds_of_equal_variants_are_within_the_margin() -> None:
     assert len(equal) > 300
     for each in equal:
         assert 1 / (1 + DEFAULT_MARGIN) <= each.low <= each.high <= 1 + DEFAULT_MARGIN
+        assert each.confidence == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize("repeats", [3, 4, 5])

@@ -199,11 +199,14 @@ def test_replies_that_end_with_their_connection_are_answers(
 
 
 ERROR = b'HTTP/1.1 500 Oh\r\nContent-Length: 14\r\n\r\n{"error": "x"}'
+ALIKE = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nInference-Header-Content-Length: 2\r\n\r\n{}12"
 _LOSSES: list[tuple[list[bytes], bytes, list[str | None], int]] = [
     # replies before the last request, bytes of its reply before the loss, failures, sends in all
     ([ERROR], b"", ["status", None], 3),
     ([GOOD, ERROR], b"", [None, "status", None], 4),
     ([ERROR, GOOD], b"", ["status", None, "connection"], 3),
+    # A reply that is known by its template, and not parsed, ends the time after an error, too.
+    ([ALIKE, ALIKE, ERROR, ALIKE], b"", [None, None, "status", None, "connection"], 5),
     ([GOOD], b"", [None, "connection"], 2),
     ([ERROR], ERROR[:9], ["status", "connection"], 2),
 ]

@@ -159,4 +159,5 @@ def _change(figure: Compared) -> dict[str, float | None]:
         "ratio": figure.ratio,
         "ratio_low": None if judgement is None else judgement.low,
         "ratio_high": None if judgement is None else judgement.high,
+        "ratio_confidence": None if judgement is None else judgement.confidence,
     }

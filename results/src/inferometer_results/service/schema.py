@@ -114,6 +114,7 @@ class FigureRow(BaseModel):
     ratio: float | None
     ratio_low: float | None
     ratio_high: float | None
+    ratio_confidence: float | None
     judgement: str
     """better, worse, equal, inconclusive, or why it is not judged."""
     caveats: str
