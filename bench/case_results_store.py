@@ -1,5 +1,6 @@
 """The case results-store: how fast the store keeps results, and how much space they take."""
 
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -104,13 +105,14 @@ def _at_once(writers: list[Child], count: int) -> float:
 
 def _size_bytes(address: str) -> int:
     """Return how much of the disk a database takes, after its log was merged."""
-    with Store(address) as store, store.engine.connect() as connection:
-        if connection.dialect.name == "sqlite":
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-            return Path(address).stat().st_size
-        return int(
-            connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one()
-        )
+    if "://" not in address:
+        connection = sqlite3.connect(address)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.close()
+        return Path(address).stat().st_size
+    with Store(address) as store, store.engine.connect() as session:
+        query = text("SELECT pg_database_size(current_database())")
+        return int(session.execute(query).scalar_one())
 
 
 def _row(side: str, what: str, figure: str, unit: Unit, bound: Bound | None = None) -> Row:
