@@ -51,12 +51,15 @@ def test_a_step_is_a_candidate_at_its_first_result(store: Store) -> None:
         lambda document: document["scenarios"][0]["verdict"].update(state="INVALID"),
         lambda document: document["outcome"].update(state="Interrupted"),
         lambda document: document["scenarios"][0]["steps"][0].update(latency=None),
+        lambda document: document["scenarios"].append(
+            document["scenarios"][0] | {"name": "layers", "kind": "profile"}
+        ),
     ],
 )
 def test_only_valid_complete_results_have_a_value(
     store: Store, spoil: Callable[[Document], None]
 ) -> None:
-    """One that is INVALID, has ended early or lacks the figure is no run of the series."""
+    """One that is INVALID, ended early, profiled or lacks the figure is no run of the series."""
     documents = [a_history_document(at, 10.0) for at in range(4)]
     spoil(documents[2])
     ids = add_all(store, documents)

@@ -1,7 +1,7 @@
 """The series of a figure: its values over comparable runs of one scenario on one node.
 
-Only VALID scenarios of complete, unretracted results have a value. Runs whose comparability key
-differs are series of their own.
+Only VALID scenarios of complete results have a value, unless someone retracted the result or a
+profiler ran during it. Runs whose comparability key differs are series of their own.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ FIGURES = ("p50", "p90", "p99", "p99.9", "qps", "samples", "peak", "energy")
 _RATES = frozenset({"qps", "samples", "peak"})
 _BY_SCHEDULE = frozenset({"qps", "samples"})
 """Figures that an open loop prescribes, so that they say nothing about the server."""
-_SEARCH = "findPeak"
+_SEARCH, _PROFILE = "findPeak", "profile"
 _MEASURED = frozenset({"VALID"})
 
 
@@ -85,7 +85,7 @@ def series_of(results: Iterable[dict[str, Any]], figure: str) -> list[Series]:
     figure_kind(figure)
     found: dict[tuple[SeriesName, str], list[Point]] = {}
     for result in sorted(results, key=lambda each: (each["started_at"], each["number"])):
-        if result["retracted"] is not None or result["outcome"] != "Complete":
+        if not _has_history(result):
             continue
         for key, rows in _steps(result, figure).items():
             value = _value(rows, figure)
@@ -104,6 +104,12 @@ def predecessor(series: Series, all_series: Iterable[Series]) -> Series | None:
         if each.name == series.name and each.points[-1].started_at < began
     ]
     return max(ended, key=lambda each: each.points[-1].started_at, default=None)
+
+
+def _has_history(result: dict[str, Any]) -> bool:
+    """Return whether a result is complete, not retracted, and not profiled."""
+    kinds = {row["kind"] for row in result["measurements"]}
+    return result["retracted"] is None and result["outcome"] == "Complete" and _PROFILE not in kinds
 
 
 def _order(series: Series) -> tuple[str, ...]:
