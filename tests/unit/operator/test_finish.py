@@ -134,6 +134,24 @@ def test_parts_of_another_attempt_are_no_part_of_the_result() -> None:
     assert document_of(cluster).outcome.state == "Complete"
 
 
+def test_a_large_result_is_kept_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each plan creates one ConfigMap, so that the operator holds one of them at a time."""
+    monkeypatch.setattr(result_packer, "PART_BYTES", 1000)
+    cluster = measuring()
+    cluster.refusals["ConfigMap/a-run-result-0c9e8f3a-0"] = (403, "exceeded quota: small")
+    over(cluster)
+    (part,) = cluster.decided().create
+    assert part["metadata"]["name"] == "a-run-result-0c9e8f3a-0"
+    cluster.refusals.clear()
+    cluster.refused.clear()
+    cluster.settle()
+    names = cluster.status()["result"]["configMaps"]
+    assert len(names) > 2
+    made = [each for each in cluster.writes if "-result-" in each and each.startswith("make")]
+    assert made == [f"make ConfigMap/{name}" for name in names]
+    assert document_of(cluster).scenarios == VALID.scenarios
+
+
 @pytest.mark.parametrize("ends", ["well", "badly"])
 def test_a_result_is_packed_once(ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often a run looks at it until it is kept; and that is soon."""
