@@ -101,7 +101,7 @@ _LARGEST = encode(b64encode(generator(7, Stream.INPUTS).bytes(11 << 19)))
 
 
 _EMPTY_BLOCKS = (
-    compress(b"{}") * 2 + compress(b"")[:10] + b"\x00\x00\x00\xff\xff" * ((12 << 20) // 5)
+    compress(b"{}") * 2 + compress(b"")[:10] + b"\x00\x00\x00\xff\xff" * ((17 << 20) // 5)
 )
 
 
