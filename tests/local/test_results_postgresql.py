@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, text
 
 from inferometer_results.store.database import StoreError
-from inferometer_results.store.index_rows import Entry
+from inferometer_results.store.index_rows import Entry, Origin
 from inferometer_results.store.query import FIELDS, Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import METADATA
@@ -64,6 +64,25 @@ def test_a_store_moves_from_sqlite_and_answers_the_same(address: str, tmp_path: 
         before = answers(shared)
         assert list(shared.reindex()) == [20]
         assert answers(shared) == before
+
+
+def test_a_limited_reader_sees_the_results_of_the_own_namespaces_alone(address: str) -> None:
+    """As with SQLite, whatever the statement: searches, documents, tags."""
+    own, other = (
+        Origin("operator", ORIGIN.received_at, "cluster-1", name, f"uid-{name}") for name in "ab"
+    )
+    with Store(address) as whole, Store(address, lambda: frozenset({"uid-a"})) as limited:
+        ids = [whole.add(a_document(number), own, source="x").id for number in range(3)]
+        for number in range(3, 6):
+            whole.note(whole.add(a_document(number), other, source="x").id, TAG)
+        for name in FIELDS:
+            search = Search("p99<50ms or model~net", f"-{name}", with_retracted=True)
+            assert {each["id"] for each in limited.find(search)} == set(ids), name
+        assert limited.count(Search()) == 3
+        assert {each.id for each in limited.documents()} == set(ids)
+        assert limited.journal() == []
+    with Store(address, frozenset[str]) as nobody:
+        assert nobody.count(Search()) == 0
 
 
 def test_a_process_that_dies_at_any_statement_leaves_all_or_nothing(address: str) -> None:

@@ -1,17 +1,10 @@
-"""Who may send a request: the names of the host, the origin, the token, and the size."""
-
-import base64
-import binascii
-import hmac
-from collections.abc import Mapping
-from dataclasses import dataclass
-from ipaddress import ip_address
+"""Refuses requests before the application sees them, and secures each answer."""
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_MOST_URL_BYTES = 8192
-_METHODS = frozenset({"GET", "HEAD"})
+from inferometer_results.service.access_rules import AccessRules, refusal
+
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -28,84 +21,33 @@ _HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AccessRules:
-    """Which requests are answered."""
-
-    hosts: frozenset[str] = frozenset()
-    """Names of this host besides `localhost`, in lower case. Addresses need no entry: a page of
-    another site reaches this service under a name only (DNS rebinding)."""
-    token: str | None = None
-    """What callers must send; None if the service listens on loopback only."""
+def header_texts(scope: Scope) -> dict[str, str]:
+    """Return the headers of a request by their names in lower case; of several the last."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a request is not answered."""
-
-    status: int
-    sentence: str
+def url_bytes(scope: Scope) -> int:
+    """Return the length of a request's path and query."""
+    return len(scope.get("raw_path") or b"") + len(scope["query_string"])
 
 
-def refusal(
-    method: str, url_bytes: int, headers: Mapping[str, str], rules: AccessRules
-) -> Refusal | None:
-    """Return why a request is refused, None if it may be answered.
+def secured(send: Send) -> Send:
+    """Return what sends an answer with the headers that every answer has."""
 
-    Names of headers are in lower case.
-    """
-    return _refused_caller(headers, rules) or _refused_request(method, url_bytes, headers)
+    async def send_secured(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            sent = message.setdefault("headers", [])
+            present = {name for name, _ in sent}
+            sent += [
+                (name.encode(), value.encode())
+                for name, value in _HEADERS.items()
+                if name.encode() not in present
+            ]
+            if b"cache-control" not in present:
+                sent.append((b"cache-control", b"private, no-cache"))
+        await send(message)
 
-
-def _refused_caller(headers: Mapping[str, str], rules: AccessRules) -> Refusal | None:
-    host = headers.get("host", "")
-    if not _is_own(host, rules.hosts):
-        return Refusal(421, "The name of this host is unknown here. Allow it with --allow-host.")
-    origin = headers.get("origin")
-    if origin is not None and origin.lower() not in {f"http://{host}", f"https://{host}"}:
-        return Refusal(403, "Pages of other sites may not read results.")
-    if rules.token is not None and not _is_authorised(headers.get("authorization"), rules.token):
-        return Refusal(401, "Send the token: Authorization: Bearer TOKEN.")
-    return None
-
-
-def _refused_request(method: str, url_bytes: int, headers: Mapping[str, str]) -> Refusal | None:
-    if method not in _METHODS:
-        return Refusal(405, "Results are only read here: use GET or HEAD.")
-    if url_bytes > _MOST_URL_BYTES:
-        return Refusal(414, f"An address has at most {_MOST_URL_BYTES} bytes.")
-    if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-        return Refusal(413, "Requests have no body here.")
-    return None
-
-
-def _is_own(host: str, names: frozenset[str]) -> bool:
-    name = host.lower()
-    if name.startswith("["):
-        name = name[1:].partition("]")[0]
-    elif name.count(":") == 1:
-        name = name.partition(":")[0]
-    if name == "localhost" or name in names:
-        return True
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_authorised(header: str | None, token: str) -> bool:
-    """Return whether a header carries the token: Bearer, or the password of Basic."""
-    kind, _, value = (header or "").partition(" ")
-    sent = value.strip()
-    if kind.lower() == "basic":
-        try:
-            sent = base64.b64decode(sent, validate=True).decode().partition(":")[2]
-        except (binascii.Error, ValueError):
-            return False
-    elif kind.lower() != "bearer":
-        return False
-    return hmac.compare_digest(sent.encode(), token.encode())
+    return send_secured
 
 
 class AccessControl:
@@ -121,24 +63,8 @@ class AccessControl:
             await self._app(scope, receive, send)
             return
 
-        async def send_secured(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                sent = message.setdefault("headers", [])
-                present = {name for name, _ in sent}
-                sent += [
-                    (name.encode(), value.encode())
-                    for name, value in _HEADERS.items()
-                    if name.encode() not in present
-                ]
-                if b"cache-control" not in present:
-                    sent.append((b"cache-control", b"private, no-cache"))
-            await send(message)
-
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        url_bytes = len(scope.get("raw_path") or b"") + len(scope["query_string"])
-        refused = refusal(scope["method"], url_bytes, headers, self._rules)
+        send_secured = secured(send)
+        refused = refusal(scope["method"], url_bytes(scope), header_texts(scope), self._rules)
         if refused is None:
             # Servers drop the body of an answer to HEAD.
             await self._app({**scope, "method": "GET"}, receive, send_secured)

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp
 
 from inferometer_api.results.reading import UnreadableResultError
-from inferometer_results.service.access import AccessControl, AccessRules
+from inferometer_results.service.access import AccessControl
+from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.answers import RequestError, json_answer
 from inferometer_results.service.api import api_routes
+from inferometer_results.service.cluster_access import ReviewError
 from inferometer_results.service.metrics import RequestMetrics, ServiceMetrics
 from inferometer_results.service.pages import message_page, page_routes
 from inferometer_results.service.suite_pages import suite_routes
@@ -33,6 +35,41 @@ def create_app(
     store: Store, rules: AccessRules, version: str, clock: Callable[[], float]
 ) -> ASGIApp:
     """Return the application over an open store; `clock` returns seconds and never goes back."""
+    metrics = ServiceMetrics(clock)
+    app = _explorer(store, version)
+    _add_probes(app, store, metrics)
+    return AccessControl(RequestMetrics(app, metrics), rules)
+
+
+def create_cluster_app(
+    store: Store, routes: APIRouter, version: str, metrics: ServiceMetrics
+) -> ASGIApp:
+    """Return the application of a cluster without its access control, which is to go round it.
+
+    `store` is limited to what the caller may read, and `routes` take documents.
+    """
+    app = _explorer(store, version)
+    app.include_router(routes)
+    app.add_exception_handler(ReviewError, _answering(503))
+    return RequestMetrics(app, metrics)
+
+
+def create_probe_app(store: Store, metrics: ServiceMetrics) -> ASGIApp:
+    """Return what the kubelet and Prometheus use, on a port of its own."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    _add_probes(app, store, metrics)
+    app.add_exception_handler(StoreError, _answering(503))
+    return app
+
+
+def _add_probes(app: FastAPI, store: Store, metrics: ServiceMetrics) -> None:
+    app.add_api_route("/healthz", _health, include_in_schema=False)
+    app.add_api_route("/readyz", _readiness(store), include_in_schema=False)
+    app.add_api_route("/metrics", _metrics(store, metrics), include_in_schema=False)
+
+
+def _explorer(store: Store, version: str) -> FastAPI:
+    """Return the API and the pages over a store."""
     app = FastAPI(
         title="Inferometer results",
         version=version,
@@ -43,18 +80,14 @@ def create_app(
         swagger_ui_oauth2_redirect_url=None,
     )
     app.add_middleware(GZipMiddleware)
-    metrics = ServiceMetrics(clock)
     app.include_router(api_routes(store))
     app.include_router(page_routes(store, version))
     app.include_router(suite_routes(store))
-    app.add_api_route("/healthz", _health, include_in_schema=False)
-    app.add_api_route("/readyz", _readiness(store), include_in_schema=False)
-    app.add_api_route("/metrics", _metrics(store, metrics), include_in_schema=False)
     for kind, status in _STATUS.items():
         app.add_exception_handler(kind, _answering(status))
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(HTTPException, _answer_unknown)
-    return AccessControl(RequestMetrics(app, metrics), rules)
+    return app
 
 
 def _health() -> Response:

@@ -13,7 +13,9 @@ _STRICT = ConfigDict(extra="forbid")
 def _model_of(name: str, table: Table, **more: Any) -> type[BaseModel]:
     """Return the model of a row: the columns of its table, without the ID of its result."""
     fields: dict[str, Any] = {
-        column.name: _field(column) for column in table.columns if column.name != "result_id"
+        column.name: _field(column)
+        for column in table.columns
+        if column.name not in {"result_id", "number"}
     }
     return create_model(name, __config__=_STRICT, **fields, **more)
 
@@ -65,6 +67,18 @@ class Fault(BaseModel):
 
     error: str
     """A sentence with what to do."""
+
+
+class Stored(BaseModel):
+    """What became of a document that was sent."""
+
+    model_config = _STRICT
+
+    id: str
+    is_new: bool
+    """False if the store had it already."""
+    page: str
+    """Path of its page."""
 
 
 class Side(BaseModel):

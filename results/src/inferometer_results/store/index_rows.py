@@ -25,6 +25,8 @@ class Origin:
     received_at: str
     cluster_uid: str = ""
     namespace: str = ""
+    namespace_uid: str = ""
+    """A later namespace of the same name is another one. Empty outside of a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ def _result_row(
     return {
         "cluster_uid": origin.cluster_uid,
         "namespace": origin.namespace or document.run.metadata.namespace or "",
+        "namespace_uid": origin.namespace_uid,
         "name": document.run.name,
         "run_uid": document.run_id,
         "source": origin.source,

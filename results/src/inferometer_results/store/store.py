@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -35,6 +35,7 @@ from inferometer_results.store.tables import (
     MEASUREMENT,
     RESULT,
 )
+from inferometer_results.store.visibility import Readable, limit_reading
 
 _KIND = "BenchmarkResult"
 _SHORTEST_PREFIX = 4
@@ -63,10 +64,15 @@ class StoredDocument:
 class Store:
     """Results in one database. Every method is atomic and raises StoreError."""
 
-    def __init__(self, address: str) -> None:
-        """Open the database at an address; see `open_database`."""
+    def __init__(self, address: str, readable: Callable[[], Readable] = lambda: None) -> None:
+        """Open the database at an address; see `open_database`.
+
+        Before each read, `readable` returns the namespaces that it is limited to.
+        """
         self._address = address
+        self._readable = readable
         self.engine = open_database(address)
+        limit_reading(self.engine)
 
     def __enter__(self) -> Self:
         """Return the store."""
@@ -79,19 +85,20 @@ class Store:
     def add(self, content: bytes, origin: Origin, *, source: str) -> Kept:
         """Keep a result document; `source` names it in messages.
 
-        A document is the same if cluster, run and checksum are. Raises UnreadableResultError if it
-        is none.
+        A document is the same if cluster, namespace, run and checksum are. Raises
+        UnreadableResultError if it is none.
         """
         read = read_result(content, source=source)
         sha256 = hashlib.sha256(content).hexdigest()
         run_uid = read.document.run_id
-        id_ = _id(origin.cluster_uid, run_uid, sha256)
+        id_ = _id(origin, run_uid, sha256)
         row = {
             "id": id_,
             "kind": _KIND,
             "cluster_uid": origin.cluster_uid,
             "run_uid": run_uid,
             "namespace": origin.namespace or read.document.run.metadata.namespace or "",
+            "namespace_uid": origin.namespace_uid,
             "name": read.document.run.name,
             "source": origin.source,
             "received_at": origin.received_at,
@@ -246,7 +253,7 @@ class Store:
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         with describing(self._address), self.engine.connect() as connection:
-            yield connection.execution_options(read_only=True)
+            yield connection.execution_options(read_only=True, readable=self._readable())
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -254,8 +261,9 @@ class Store:
             yield connection
 
 
-def _id(cluster_uid: str, run_uid: str, sha256: str) -> str:
-    return hashlib.sha256(f"{cluster_uid}\0{run_uid}\0{sha256}".encode()).hexdigest()[:32]
+def _id(origin: Origin, run_uid: str, sha256: str) -> str:
+    place = f"{origin.cluster_uid}\0{origin.namespace_uid}"
+    return hashlib.sha256(f"{place}\0{run_uid}\0{sha256}".encode()).hexdigest()[:32]
 
 
 def _insert_new(connection: Connection, row: dict[str, Any]) -> int | None:
@@ -300,7 +308,8 @@ def _stored(row: Any) -> StoredDocument:
             f"The document of result {row.id} is damaged: its checksum differs. Restore the "
             f"database from a copy, or delete it: inferometer results delete {short_id(row.id)}"
         )
-    origin = Origin(row.source, row.received_at, row.cluster_uid, row.namespace)
+    place = (row.cluster_uid, row.namespace, row.namespace_uid)
+    origin = Origin(row.source, row.received_at, *place)
     return StoredDocument(row.id, origin, row.name, content)
 
 
@@ -342,8 +351,8 @@ def _rows_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, dict[st
 
 
 def _plain(row: RowMapping) -> dict[str, Any]:
-    """Return a row by the plain names of its columns."""
-    return {str(name): value for name, value in row.items()}
+    """Return a row by the plain names of its columns; its number would count others' results."""
+    return {str(name): value for name, value in row.items() if name != "number"}
 
 
 def _attach(connection: Connection, rows: list[dict[str, Any]], name: str, query: Any) -> None:

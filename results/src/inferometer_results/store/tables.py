@@ -32,6 +32,7 @@ DOCUMENT = Table(
     Column("cluster_uid", String, nullable=False),
     Column("run_uid", String, nullable=False),
     Column("namespace", String, nullable=False),
+    Column("namespace_uid", String, nullable=False, server_default=""),
     Column("name", String, nullable=False),
     Column("source", String, nullable=False),
     Column("received_at", String, nullable=False),
@@ -62,6 +63,7 @@ RESULT = Table(
     Column("number", BigInteger, nullable=False),
     Column("cluster_uid", String, nullable=False),
     Column("namespace", String, nullable=False),
+    Column("namespace_uid", String, nullable=False, server_default=""),
     Column("name", String, nullable=False),
     Column("run_uid", String, nullable=False),
     Column("source", String, nullable=False),
@@ -133,7 +135,16 @@ LABEL = Table(
 # Lists in the order of time are found by this index alone.
 Index("result_by_time", RESULT.c.started_at, RESULT.c.number, RESULT.c.id, RESULT.c.retracted)
 Index("result_by_number", RESULT.c.number)
-for _column in ("namespace", "name", "model", "model_sha256", "node", "runtime", "verdict"):
+for _column in (
+    "namespace",
+    "namespace_uid",
+    "name",
+    "model",
+    "model_sha256",
+    "node",
+    "runtime",
+    "verdict",
+):
     Index(f"result_by_{_column}", RESULT.c[_column], RESULT.c.started_at)
 Index("measurement_by_p99", MEASUREMENT.c.p99_nanoseconds)
 Index("measurement_by_qps", MEASUREMENT.c.qps)

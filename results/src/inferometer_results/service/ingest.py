@@ -1,0 +1,147 @@
+"""Takes result documents for a namespace: from its operator, and from people who may run there."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from inferometer_api import patterns
+from inferometer_api.results.result_transport import (
+    DOCUMENT_BYTES,
+    IncompleteError,
+    TooLargeError,
+    check_values,
+    decompress,
+)
+from inferometer_api.results.service_paths import result_page
+from inferometer_results.service import schema
+from inferometer_results.service.answers import json_answer
+from inferometer_results.service.cluster_access import Authority, Caller
+from inferometer_results.service.reviews import Right
+from inferometer_results.store.index_rows import Origin
+from inferometer_results.store.store import Store
+
+_MOST_CALLERS = 1000
+
+
+@dataclass(slots=True)
+class RateLimit:
+    """Lets each caller send so many documents at once, and then so many a second."""
+
+    clock: Callable[[], float]
+    burst: int = 100
+    per_second: float = 10.0
+    _left: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """What each caller may still send, and as of when."""
+
+    def takes(self, caller: str) -> bool:
+        """Return whether to take a document of a caller now."""
+        now = self.clock()
+        left, since = self._left.pop(caller, (float(self.burst), now))
+        left = min(float(self.burst), left + (now - since) * self.per_second)
+        taken = left >= 1.0
+        self._left[caller] = (left - taken, now)
+        if len(self._left) > _MOST_CALLERS:
+            # Who has sent nothing for longest has a whole burst again, or nearly.
+            del self._left[next(iter(self._left))]
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """What the route of documents needs."""
+
+    store: Store
+    authority: Authority
+    cluster_uid: str
+    limit: RateLimit
+    now: Callable[[], str]
+    """The time, as documents have it."""
+
+    async def take(self, request: Request, namespace: str) -> Response:
+        """Keep the document in the body of a request."""
+        caller: Caller = request.state.caller
+        if not self.limit.takes(caller.identity.user):
+            answer = json_answer({"error": "Too many documents: send fewer a second."}, 429)
+            answer.headers["retry-after"] = "1"
+            return answer
+        if not await self.authority.may(caller.identity, _needed(caller, namespace)):
+            return json_answer({"error": _forbidden(caller, namespace)}, 403)
+        uid = await self.authority.namespace_uid(namespace)
+        if uid is None:
+            return json_answer({"error": f"There is no namespace {namespace}."}, 404)
+        try:
+            content = await _document(request)
+        except TooLargeError as error:
+            return json_answer({"error": str(error)}, 413)
+        except IncompleteError as error:
+            return json_answer({"error": str(error)}, 400)
+        kept = await run_in_threadpool(
+            self.store.add, content, self._origin(caller, namespace, uid), source="The document"
+        )
+        found = schema.Stored(id=kept.id, is_new=kept.is_new, page=result_page(kept.id))
+        return json_answer(found.model_dump(), 201 if kept.is_new else 200)
+
+    def _origin(self, caller: Caller, namespace: str, uid: str) -> Origin:
+        # What a person sends was measured anywhere: it never passes for a run of this cluster.
+        source, cluster = (
+            ("operator", self.cluster_uid) if caller.way == "operator" else ("user", "")
+        )
+        return Origin(source, self.now(), cluster, namespace, uid)
+
+
+def ingest_routes(ingest: Ingest) -> APIRouter:
+    """Return the route that takes documents."""
+    routes = APIRouter(prefix="/api/v1")
+
+    async def push_result(
+        request: Request,
+        namespace: Annotated[str, Path(pattern=patterns.DNS_LABEL, max_length=63)],
+    ) -> Response:
+        """Keep a result document, which may be compressed by gzip, for a namespace."""
+        return await ingest.take(request, namespace)
+
+    routes.add_api_route(
+        "/namespaces/{namespace}/results",
+        push_result,
+        methods=["POST"],
+        response_class=Response,
+        responses={
+            200: {"model": schema.Stored},
+            201: {"model": schema.Stored},
+            **{code: {"model": schema.Fault} for code in (400, 403, 404, 413, 422, 429, 503)},
+        },
+    )
+    return routes
+
+
+def _needed(caller: Caller, namespace: str) -> Right:
+    """Return the right that sending needs: that of an operator where it serves runs."""
+    if caller.way == "operator":
+        return Right("patch", namespace, "status")
+    return Right("create", namespace)
+
+
+def _forbidden(caller: Caller, namespace: str) -> str:
+    what = "serve" if caller.way == "operator" else "create"
+    return f"{caller.identity.user} may not {what} benchmarkruns in namespace {namespace}."
+
+
+async def _document(request: Request) -> bytes:
+    """Return the document in a body. Raises TooLargeError and IncompleteError."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > DOCUMENT_BYTES:
+            raise TooLargeError(f"A document has at most {DOCUMENT_BYTES} bytes.")
+    match request.headers.get("content-encoding", ""):
+        case "gzip":
+            content = bytes(await run_in_threadpool(decompress, bytes(body)))
+        case "" | "identity":
+            content = bytes(body)
+        case other:
+            raise IncompleteError(f"Content-Encoding {other!r} is unknown: send gzip or none.")
+    check_values(content)
+    return content
