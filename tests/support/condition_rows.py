@@ -6,7 +6,7 @@ are compared in a contract test.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL
 from inferometer_api.plan.exporting import ExportReport
@@ -20,7 +20,7 @@ from inferometer_operator.reconcile.observed import (
     QueuePosition,
 )
 from inferometer_operator.reconcile.status_size import least_status
-from inferometer_operator.settings import Ceilings, Settings
+from inferometer_operator.settings import Ceilings, ResultsService, Settings
 from support.kueue_objects import QUEUED_RUN_LABELS, a_flavor, admitted, evicted, inadmissible
 from support.pretend_api import stored
 from support.pretend_cluster import SETTINGS, PretendCluster
@@ -240,6 +240,19 @@ def _both(reason: ReasonName, course: Course, *says: str) -> list[Row]:
     return [Row(place, reason, course, says) for place in (_REFUSED, _FAILED)]
 
 
+def _delivered(store: Literal["takes", "away", "refuses"]) -> Course:
+    """Return the course of a run that a results service takes, or does not."""
+    service = ResultsService(url="https://results.test", token_file="/token")  # noqa: S106 - a path
+    settings = SETTINGS.model_copy(update={"results": service})
+
+    def course() -> PretendCluster:
+        cluster = measuring()
+        cluster.settings, cluster.store = settings, store
+        return over(cluster)
+
+    return course
+
+
 PROGRESS_ROWS: list[Row] = [
     Row(_ACCEPTED, "Accepted", lambda: a_cluster().settle()),
     Row(
@@ -328,6 +341,14 @@ PROGRESS_ROWS: list[Row] = [
     ),
     Row(_COMPLETE, "ExportFailed", _not_exported, ("No such bucket.", "a-run-result-0c9e8f3a-0")),
     Row(_UNFINISHED, "ExportFailed", _not_exported_of_a_failed_run, ("No such bucket.",)),
+    Row(
+        ("Stored", "True"),
+        "Stored",
+        _delivered("takes"),
+        ("http://127.0.0.1:8091/results/0123abcd",),
+    ),
+    Row(("Stored", "False"), "StoreUnreachable", _delivered("away"), ("It was so.", "Retried at")),
+    Row(("Stored", "False"), "StoreRefused", _delivered("refuses"), ("It was so.", "Retried at")),
     Row(_UNFINISHED, "ResultNotKept", _not_kept_of_a_failed_run, ("exceeded quota: things",)),
     Row(("Valid", "True"), "AllValid", complete),
     Row(("Valid", "True"), "AllValid", lambda: _cautioned("a", "b"), ("with 2 cautions.",)),

@@ -8,7 +8,7 @@ import functools
 import re
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
@@ -31,6 +31,7 @@ from inferometer_operator.reconcile.external_service import unbacked_run
 from inferometer_operator.reconcile.make_plan import make_plan
 from inferometer_operator.reconcile.observed import (
     ChildRole,
+    Delivery,
     DownloadedResult,
     EndpointList,
     Json,
@@ -92,6 +93,10 @@ class PretendCluster(PretendApi):
     handovers: list[ServerTargets] = field(default_factory=list)
     """The servers that were handed over, as often as they were."""
     sightings: Sightings | None = None
+    store: Literal["takes", "away", "refuses"] = "takes"
+    """What the results service does with a document, if the settings name one."""
+    delivery: Delivery | None = None
+    deliveries: int = 0
     document_bytes: int = 0
     """Size that the load generator reports for a document that its log does not hold."""
 
@@ -150,6 +155,7 @@ class PretendCluster(PretendApi):
             refused=dict(self.refused),
             report=self.report,
             downloaded=self.collected,
+            delivery=self.delivery,
         )
 
     def _position(self) -> QueuePosition:
@@ -180,6 +186,9 @@ class PretendCluster(PretendApi):
             self.stops += 1
         if plan.handover is not None:
             self.handovers.append(plan.handover.targets)
+        if plan.deliver:
+            self.delivery = self._delivered()
+            fresh = True
         self.looks_again = (
             fresh
             or plan.look_again_seconds is not None
@@ -241,7 +250,7 @@ class PretendCluster(PretendApi):
 
     def restart_operator(self) -> None:
         """Forget all that only a process knows."""
-        self.collected = None
+        self.collected = self.delivery = None
         self.refused = {}
         self.sightings = None
 
@@ -352,6 +361,19 @@ class PretendCluster(PretendApi):
             if pod["metadata"]["labels"][COMPONENT_LABEL] == component
             and name.startswith(f"{self.run['metadata']['name']}-")
         ]
+
+    def _delivered(self) -> Delivery:
+        """Return what comes of a delivery of the ConfigMaps that the status lists."""
+        self.deliveries += 1
+        if self.store == "takes":
+            names = self.status()["result"]["configMaps"]
+            maps = [self.children[f"ConfigMap/{name}"]["metadata"] for name in names]
+            return Delivery("0123abcd", tuple((each["name"], each["uid"]) for each in maps))
+        reason: Literal["StoreUnreachable", "StoreRefused"] = (
+            "StoreUnreachable" if self.store == "away" else "StoreRefused"
+        )
+        retry_at = self.now + timedelta(seconds=5)
+        return Delivery(reason=reason, fault="It was so.", retry_at=retry_at)
 
     def _log(self) -> DownloadedResult:
         if isinstance(self.document, DownloadedResult):

@@ -5,7 +5,7 @@ import contextlib
 import functools
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from inferometer_operator.cluster.lease import LeaseConfig
 from inferometer_operator.cluster.lease_thread import LeaseThread
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.cluster.results_client import ResultsClient
 from inferometer_operator.cluster.run_watch import watch_runs
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.children import CHILD_KINDS, OPTIONAL_KINDS, POD
@@ -115,6 +116,10 @@ async def _lead(
         children = ChildStore()
         loadgen = LoadgenClient(session, config.loadgen_port, _write_check(lease))
         shared = _dependencies(config, connection, loadgen, state.stats, children)
+        service = config.settings.results
+        if service is not None:
+            client = ResultsClient(session, service, _write_check(lease))
+            shared = replace(shared, results=client)
         pools = _Pools(WorkerPool(shared), SuitePool(shared))
         state.health.require_watches(_RUNS, *_child_kinds(config.settings))
         working = asyncio.create_task(

@@ -96,6 +96,19 @@ class Ceilings(Document):
     """GPUs that all server pods of the run request together."""
 
 
+class ResultsService(Document):
+    """The service that keeps the results of the cluster's runs (chart inferometer-results)."""
+
+    url: str
+    """Its address: "https://inferometer-results.inferometer-results.svc"."""
+    authority_file: str | None = None
+    """A file with the certificates that sign its own; absent: those of the system."""
+    token_file: str
+    """A file with a token for its audience; read before each delivery, because it changes."""
+    web_url: str = "http://127.0.0.1:8091"
+    """Where people open its pages: the address of `kubectl inferometer web` by default."""
+
+
 class Kueue(Document):
     """How runs are admitted by Kueue."""
 
@@ -130,5 +143,7 @@ class Settings(Document):
     allow_secrets: bool = False
     """Whether runs may name Secrets. The operator then may read their labels."""
     kueue: Kueue = Field(default_factory=Kueue)
+    results: ResultsService | None = None
+    """Keeps each result for good; absent: results live in ConfigMaps as long as their runs."""
     model_storage: MemoryQuantity = "10Gi"
     """The most disk that a model may take on a node."""

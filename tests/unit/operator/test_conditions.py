@@ -35,6 +35,7 @@ def _problems(row: Row, cluster: PretendCluster) -> Iterator[str]:
     cluster.turn = type(cluster.turn)(admitted=True)
     cluster.run["spec"]["suspend"] = False
     cluster.kueue = None
+    cluster.store = "takes"
     cluster.pass_time()
     if not cluster.finished:
         yield f"never finished: {cluster.status()}"

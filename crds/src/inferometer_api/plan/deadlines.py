@@ -22,6 +22,9 @@ NAMESAKE_SECONDS = 60
 """For the objects of a deleted run of the same name to disappear, once they conflict."""
 RESULT_SECONDS = 3600
 """From the run's deadline for its result to be read and kept, as long as its load pod exists."""
+UNSTORED_SECONDS = 30 * 24 * 3600
+"""For a result to be stored after the TTL of its run is over, as long as a results service is
+configured."""
 SERVER_KEPT_SECONDS = 60
 """For a result to be read and kept before the server is deleted without it."""
 APPEARS_SECONDS = 5

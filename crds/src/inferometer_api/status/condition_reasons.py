@@ -86,6 +86,9 @@ ReasonName = Literal[
     "InternalError",
     "LoadGeneratorFailed",
     "OperatorFailed",
+    "Stored",
+    "StoreUnreachable",
+    "StoreRefused",
 ]
 """One CamelCase word of a condition."""
 
@@ -237,6 +240,27 @@ _OF_STATES: dict[ReasonName, Reason] = {
     "Measured": Reason(
         "Every scenario was measured, and the result is stored.",
         COMPLETE,
+    ),
+    "Stored": Reason(
+        "The results service keeps the result, and its ConfigMaps are deleted. The message gives "
+        "its permanent address.",
+        (("Stored", "True"),),
+    ),
+    "StoreUnreachable": Reason(
+        "The results service does not answer, or cannot keep anything now. ConfigMaps keep the "
+        "result meanwhile, and the run is not deleted before it is stored, at most 30 days after "
+        "its TTL. The operator retries after 5 s, and then ever more seldom, at least every "
+        "10 min.",
+        (("Stored", "False"),),
+        "Check the pods of the results service, and the operator's value results.url.",
+    ),
+    "StoreRefused": Reason(
+        "The results service refuses the result. The message quotes it. ConfigMaps keep the result "
+        "meanwhile, and the run is not deleted before it is stored, at most 30 days after its TTL. "
+        "The operator retries, at least every 10 min.",
+        (("Stored", "False"),),
+        "Name the operator's account in the value operators of the chart inferometer-results, or "
+        "correct what the message says.",
     ),
     "ResultPending": Reason(
         "The load generator has ended, but its result cannot be read or kept yet, or is being "

@@ -17,7 +17,7 @@ from inferometer_api.document import (
 from inferometer_api.rules import Unique
 
 ConditionType = Literal[
-    "Accepted", "ServerReady", "Measuring", "Complete", "Valid", "Failed", "Finished"
+    "Accepted", "ServerReady", "Measuring", "Complete", "Valid", "Failed", "Finished", "Stored"
 ]
 Phase = Literal["Pending", "Queued", "Suspended", "Starting", "Measuring", "Complete", "Failed"]
 Attribution = Literal["dedicated", "shared", "node", "estimated", "unavailable"]
@@ -180,17 +180,32 @@ files.json lists all with their checksums."""
     """Size of the exported document, in bytes."""
 
 
+class StoredResult(Document):
+    """Where the cluster's results service keeps the result."""
+
+    id: Annotated[str, Field(max_length=64)]
+    """ID of the result, for `kubectl inferometer results show`."""
+
+    url: Annotated[str, Field(max_length=2048)]
+    """Permanent address of its page. `kubectl inferometer web` serves it, unless the operator's \
+admin has set another address."""
+
+
 class ResultReference(Document):
     """Location of the result document."""
 
     config_maps: list[DnsSubdomain] = Field(default_factory=list, max_length=16)
-    """ConfigMaps with the parts of the document, in order. Empty if it is only exported."""
+    """ConfigMaps with the parts of the document, in order. Empty if it is only exported, and once \
+it is stored."""
 
     sha256: Sha256 | None = None
-    """SHA-256 of the document in the ConfigMaps."""
+    """SHA-256 of the document in the ConfigMaps or in the results service."""
 
     bytes: Count = 0
-    """Size of the document in the ConfigMaps, in bytes."""
+    """Size of the document in the ConfigMaps or in the results service, in bytes."""
+
+    stored: StoredResult | None = None
+    """The copy in the results service, if the cluster has one."""
 
     exported: ExportedResult | None = None
     """The copy in the store or on the claim of `retention.export`."""

@@ -28,6 +28,7 @@ _ORDER: tuple[ConditionType, ...] = (
     "Failed",
     "Valid",
     "Finished",
+    "Stored",
 )
 _MAX_MESSAGE_CHARACTERS = 4096
 _MAX_REASON_CHARACTERS = 400

@@ -17,7 +17,7 @@ _BEGINS: tuple[tuple[ConditionType, str, str], ...] = (
     ("ServerReady", "ServerReady", "The server is ready."),
     ("Measuring", "MeasuringStarted", "The load generator sends its first queries."),
 )
-_WAITS: tuple[ConditionType, ...] = ("ServerReady", "Measuring", "Finished")
+_WAITS: tuple[ConditionType, ...] = ("ServerReady", "Measuring", "Finished", "Stored")
 _ENDS: tuple[ConditionType, ...] = ("Complete", "Failed")
 
 

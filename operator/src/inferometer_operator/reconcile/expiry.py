@@ -8,13 +8,14 @@ from inferometer_api.spec.run import Retention
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile.ceilings import kept_seconds
 from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.store_state import awaits_store
 from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.settings import Settings
 
 
 def expires_at(run: Json, settings: Settings) -> datetime | None:
-    """Return when a finished run is to be deleted, or None if it is not finished."""
-    if not is_finished(run):
+    """Return when a finished run is to be deleted, or None if something else is left to do."""
+    if not is_finished(run) or awaits_store(run, settings):
         return None
     ended = parse_time((run.get("status") or {}).get("completionTime"))
     # Without the time a plan is due, which finds one.

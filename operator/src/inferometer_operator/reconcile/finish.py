@@ -7,7 +7,6 @@ from inferometer_api.plan.deadlines import FORCED_SECONDS, SERVER_KEPT_SECONDS, 
 from inferometer_api.results.result import Outcome, OutcomeState
 from inferometer_api.results.verdict_sentences import every_scenario
 from inferometer_api.status.condition_reasons import ReasonName
-from inferometer_api.status.run_status import ResultReference
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.ceilings import kept_seconds
@@ -35,6 +34,12 @@ from inferometer_operator.reconcile.result_state import (
     is_awaited,
     is_settled,
     result_state,
+)
+from inferometer_operator.reconcile.store_state import (
+    first_delivery,
+    kept_until,
+    places,
+    with_delivery,
 )
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
 
@@ -73,7 +78,8 @@ def finish(context: ReconcileContext) -> Plan:
     """
     draft, load = context.draft, load_state(context)
     if draft.is_true("Finished"):
-        return _expire(context, Plan(context.status, delete=_leftover_targets(context, load)))
+        left = Plan(context.status, delete=_leftover_targets(context, load))
+        return _expire(context, with_delivery(context, left))
     stop_by = add_seconds(_completed_at(context), STOP_SECONDS)
     if load.stage == "running" and context.now < stop_by:
         _report_stopping(draft)
@@ -86,7 +92,7 @@ def finish(context: ReconcileContext) -> Plan:
         if not result.done:
             return _await_result(context, result)
         _record_result(context, result)
-    return _clean_up(context, load)
+    return first_delivery(context) or with_delivery(context, _clean_up(context, load))
 
 
 def _await_result(context: ReconcileContext, result: ResultState) -> Plan:
@@ -172,18 +178,12 @@ def _report_complete(context: ReconcileContext, result: ResultState) -> None:
     record_scenarios(draft, result)
     draft.update(result=result.reference)
     kept = result.reference
-    where = "" if kept is None else _places(kept)
+    where = "" if kept is None else places(kept)
     message = f"{every_scenario(scenarios)} measured.{where}{_lost_note(result)}"
     reason: ReasonName = result.lost or "Measured"
     draft.set_conditions(ConditionUpdate("Complete", "True", reason, message))
     if result.done or result.reference is not None:
         draft.set_conditions(valid_condition(context.status, scenarios))
-
-
-def _places(kept: ResultReference) -> str:
-    named = f" The result is in {', '.join(kept.config_maps)}." if kept.config_maps else ""
-    exported = kept.exported
-    return named if exported is None else f"{named} The result is exported to {exported.uri}."
 
 
 def _lost_note(result: ResultState) -> str:
@@ -238,8 +238,12 @@ def _expire(context: ReconcileContext, plan: Plan) -> Plan:
     """Return the plan, which also deletes the run once its TTL is over."""
     ttl_seconds = context.run.spec.retention.ttl_seconds_after_finished
     due = add_seconds(_completed_at(context), kept_seconds(ttl_seconds, context.settings))
+    if context.status.result is not None and context.status.result.config_maps:
+        due = kept_until(context.raw, context.settings, due)
     if context.now < due:
-        return replace(plan, look_again_seconds=seconds_until(context.now, due))
+        look = seconds_until(context.now, due)
+        looks = [each for each in (plan.look_again_seconds, look) if each is not None]
+        return replace(plan, look_again_seconds=min(looks, default=None))
     return replace(plan, delete=(DeletionTarget("BenchmarkRun", context.name, context.uid),))
 
 

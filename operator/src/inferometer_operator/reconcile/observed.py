@@ -61,6 +61,21 @@ class DownloadedResult:
     """Goes with the result: decisions pack it once."""
 
 
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The last attempt to deliver a run's result to the results service."""
+
+    stored_id: str = ""
+    """The ID that the service gave it; empty if it did not take it."""
+    config_maps: tuple[tuple[str, str], ...] = ()
+    """Name and UID of the ConfigMaps whose content the service has."""
+    reason: Literal["StoreUnreachable", "StoreRefused"] = "StoreUnreachable"
+    fault: str = ""
+    """Why it is not stored, as a sentence."""
+    retry_at: datetime | None = None
+    """When to try again; None if it is stored."""
+
+
 Fact = Literal["created", "deleting", "bound", "silent", "ended", "unbacked"]
 """What an object shows from some time on: it was created, is being deleted, is bound to a node, its
 node is silent, its container has ended; of a run: the Service of its External server leads to no
@@ -142,6 +157,9 @@ class Observed:
     downloaded: DownloadedResult | None = None
     """The result of Plan.download, or why the last attempt failed. None: not tried yet, or dropped
     before a pause."""
+
+    delivery: Delivery | None = None
+    """None: not tried yet."""
 
     kueue: KueueObjects | None = None
     """None: Kueue is disabled or not installed."""

@@ -63,5 +63,7 @@ class Plan:
     """The name of the load pod to stop; it writes what it measured."""
     download: str | None = None
     """The name of the ended load pod whose log holds the result."""
+    deliver: bool = False
+    """Whether to send the result in the ConfigMaps of the status to the results service."""
     look_again_seconds: float | None = None
     """When time alone may change the plan; None: only an event can."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.cluster.results_client import ResultsClient
 from inferometer_operator.cluster.server_clock import local_time
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.observed import Json, Observed
@@ -44,5 +45,7 @@ class Dependencies:
     now: Callable[[], datetime] = local_time
     """The API server's time."""
     stats: OperatorStats = field(default_factory=OperatorStats)
+    results: ResultsClient | None = None
+    """None: no results service is configured."""
     result_slot: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """One run at a time holds its result in memory."""

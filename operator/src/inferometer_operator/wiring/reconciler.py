@@ -15,6 +15,7 @@ from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.pods import master_pod
 from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.wiring.abort import aborted_status, delete_children, find_children
+from inferometer_operator.wiring.delivery import ResultDelivery
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.observer import (
     LOOK_SECONDS,
@@ -58,6 +59,7 @@ class Reconciler:
         self._queue = queue
         self.memory = RunMemory()
         self.result = ResultDownload(dependencies.result_slot)
+        self.delivery = ResultDelivery(dependencies.now)
         self.status = StatusMemory(run, dependencies.clock)
         self.is_stale = False
         """Whether the run is to be read before the next plan."""
@@ -188,7 +190,10 @@ class Reconciler:
 
     async def _make_plan(self, run: Json, observed: Observed) -> tuple[Plan, Observed]:
         observed = dataclasses.replace(
-            observed, refused=dict(self._refusals.by_child), downloaded=self.result.found
+            observed,
+            refused=dict(self._refusals.by_child),
+            downloaded=self.result.found,
+            delivery=self.delivery.last,
         )
         plan = self._plan(run, observed)
         is_due = self.result.is_due and self._refusals.all_due(self._dependencies.now())
@@ -224,6 +229,9 @@ class Reconciler:
             self._log.warning("handover_failed", pod=plan.handover.pod, repeat=repeat)
         if plan.stop is not None:
             await self._stop.request(executor, plan.stop, observed)
+        if plan.deliver and self._dependencies.results is not None:
+            await self.delivery.attempt(self._dependencies.results, self._dependencies.reader, run)
+            news = True
         status = read_status(run)
         self.result.done = is_collected(status) or is_true(status, "Finished")
         # The new status may change the next plan, and the worker's own write is no event.
@@ -241,6 +249,7 @@ class Reconciler:
             self._refusals.next_seconds(self._dependencies.now()),
             self.result.next_seconds,
             self.status.next_seconds,
+            self.delivery.next_seconds,
         ]
         if plan.stop is not None and not self._stop.is_accepted:
             # The load generator may not listen yet.

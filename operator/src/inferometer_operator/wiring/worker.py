@@ -7,6 +7,7 @@ from inferometer_operator.cluster.errors import ApiError, UnreachableError
 from inferometer_operator.cluster.lease import LeaseLostError
 from inferometer_operator.reconcile.conditions import is_true, read_status
 from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.store_state import awaits_store
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.observer import LOOK_SECONDS
 from inferometer_operator.wiring.reconciler import Reconciler, RunGoneError
@@ -51,6 +52,7 @@ class Worker:
             not self._failures.count
             and not self._reconciler.status.is_refused
             and is_true(read_status(self._reconciler.status.stored), "Finished")
+            and not awaits_store(self._reconciler.status.stored, self._dependencies.settings)
         )
 
     def wake(self) -> None:

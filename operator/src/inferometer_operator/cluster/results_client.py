@@ -1,0 +1,79 @@
+"""HTTP client of the cluster's results service."""
+
+import json
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from inferometer_api.results.service_paths import EXPLORER, ingest_path
+from inferometer_operator.settings import ResultsService
+
+_TIMEOUT = aiohttp.ClientTimeout(total=30.0)
+_LIMIT_BYTES = 64 << 10
+_PASSING = frozenset({408, 429})
+
+
+class DeliveryError(Exception):
+    """The service did not take a document; the message is a sentence."""
+
+    def __init__(self, message: str, *, refused: bool) -> None:
+        super().__init__(message)
+        self.refused = refused
+        """Whether it answered that it will not take this document."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsClient:
+    """Delivers documents with the operator's token for the service."""
+
+    session: aiohttp.ClientSession
+    service: ResultsService
+    check_write: Callable[[], None] = lambda: None
+    """Called before each delivery; it raises if this operator must not write."""
+
+    async def deliver(self, namespace: str, gz: bytes) -> str:
+        """Send a gzipped document of a namespace; return its ID. Raises DeliveryError."""
+        self.check_write()
+        url = f"{self.service.url.rstrip('/')}{EXPLORER}{ingest_path(namespace)}"
+        try:
+            token = _read(self.service.token_file)
+            tls = ssl.create_default_context(cafile=self.service.authority_file)
+            async with self.session.post(
+                url,
+                data=gz,
+                ssl=tls,
+                allow_redirects=False,
+                timeout=_TIMEOUT,
+                headers={
+                    "Authorization": f"Bearer {token}",
+                    "Content-Type": "application/json",
+                    "Content-Encoding": "gzip",
+                },
+            ) as answer:
+                return _id(answer.status, await answer.content.read(_LIMIT_BYTES), url)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            reason = (str(error) or type(error).__name__).rstrip(".")
+            message = f"The results service at {self.service.url} does not answer: {reason}."
+            raise DeliveryError(message, refused=False) from error
+
+
+def _read(token_file: str) -> str:
+    return Path(token_file).read_text(encoding="utf-8").strip()
+
+
+def _id(status: int, text: bytes, url: str) -> str:
+    try:
+        content: Any = json.loads(text)
+    except ValueError:
+        content = None
+    fields = content if isinstance(content, dict) else {}
+    if status in {200, 201} and isinstance(fields.get("id"), str):
+        return str(fields["id"])
+    words = str(fields.get("error") or f"It answers with status {status}.")[:1000]
+    refused = 400 <= status < 500 and status not in _PASSING
+    what = "refuses the result" if refused else "cannot keep the result now"
+    raise DeliveryError(f"The results service at {url} {what}: {words}", refused=refused)
