@@ -22,6 +22,7 @@ from inferometer_cli.commands import (
     status,
     suite,
     validate,
+    web,
 )
 from inferometer_cli.program import is_plugin
 from inferometer_cli.result_file import WHICH_RESULT, WHICH_RESULTS
@@ -63,6 +64,7 @@ app.command("result", short_help="In a cluster: download the result of a run.")(
 app.command("cancel", short_help="In a cluster: end a run and keep what it measured.")(
     cancel.cancel
 )
+app.command("web", short_help="In a cluster: serve the pages of its results here.")(web.web)
 app.command("preflight", short_help="In a cluster: check what would prevent a run.")(
     preflight.preflight
 )

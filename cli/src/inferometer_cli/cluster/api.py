@@ -30,6 +30,8 @@ from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
 
 Json = dict[str, Any]
+Downloaded = tuple[int, dict[str, str], bytes]
+"""Status, headers and body of an answer."""
 
 # The client's functions have no types of their own.
 _contexts: Callable[[str], tuple[list[Json], Json]] = list_kube_config_contexts
@@ -119,6 +121,17 @@ class Cluster:
         headers = {"Accept": accept, "User-Agent": "kubectl-inferometer"}
         if kind:
             headers["Content-Type"] = kind
+        status, _, text = self._send(method, path, headers, body)
+        return self.parse(status, text)
+
+    def download(self, path: str, headers: Mapping[str, str]) -> Downloaded:
+        """Return what is at a path as it is, also an error. Raises ClusterUnreachableError."""
+        own = {"User-Agent": "kubectl-inferometer", **headers}
+        return self._send("GET", path, own, None)
+
+    def _send(
+        self, method: str, path: str, headers: dict[str, str], body: Mapping[str, Any] | None
+    ) -> Downloaded:
         self._client.update_params_for_auth(
             headers, [], ["BearerToken"], path, method, body, request_auth=None
         )
@@ -138,13 +151,14 @@ class Cluster:
                 "cluster is running, and KUBECONFIG or --context; `kubectl cluster-info` shows "
                 "more."
             ) from error
-        return self._parse(answer.status, text)
+        return answer.status, dict(answer.headers), text
 
     def _hear_time(self, date: str | None) -> None:
         with contextlib.suppress(ValueError):
             self._server_time = parsedate_to_datetime(date or "")
 
-    def _parse(self, status: int, text: bytes) -> Json:
+    def parse(self, status: int, text: bytes) -> Json:
+        """Return the object in an answer. Raises the error that its status stands for."""
         try:
             content = json.loads(text)
         except ValueError:
@@ -159,7 +173,8 @@ class Cluster:
             )
         if 200 <= status <= 299:
             return content
-        message = str(content.get("message") or f"status {status}").rstrip(".")
+        message = content.get("message") or content.get("error") or f"status {status}"
+        message = str(message).rstrip(".")
         match status:
             case 401:
                 raise ForbiddenError(
@@ -173,7 +188,7 @@ class Cluster:
                 )
             case 404:
                 raise NotThereError(f"Not found: {message}.")
-            case 400 | 409 | 422:
+            case 400 | 409 | 413 | 422 | 429:
                 raise RefusedError(f"The API server rejected the request: {message}.")
             case _:
                 raise ClusterUnreachableError(

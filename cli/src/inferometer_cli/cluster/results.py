@@ -11,6 +11,7 @@ from inferometer_api.results.gzip_members import IncompleteError, decompress
 from inferometer_api.spec.problems import as_sentence
 from inferometer_api.status.run_status import ExportedResult, ResultReference
 from inferometer_cli.cluster.api import Cluster, NotThereError
+from inferometer_cli.cluster.results_service import ResultsService
 from inferometer_cli.cluster.run_summary import headline
 from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.exits import FailedError, RefusedError
@@ -24,6 +25,8 @@ def download_result(cluster: Cluster, run: SeenRun) -> bytes:
     it is missing.
     """
     reference = run.status.result
+    if reference is not None and reference.stored is not None:
+        return _stored_result(cluster, reference, reference.stored.id)
     if reference is not None and not reference.config_maps and reference.exported is not None:
         raise RefusedError(_only_exported(run, reference.exported))
     if reference is None or not reference.config_maps:
@@ -44,6 +47,17 @@ def download_result(cluster: Cluster, run: SeenRun) -> bytes:
             f"The result of {run.namespace}/{run.name} is incomplete: {gap} The summary in "
             f"`{program_name()} status {run.name} -n {run.namespace}` is still valid; {rest}"
         ) from gap
+
+
+def _stored_result(cluster: Cluster, reference: ResultReference, id_: str) -> bytes:
+    document = ResultsService(cluster).document(id_)
+    digest = hashlib.sha256(document).hexdigest()
+    if reference.sha256 is not None and digest != reference.sha256:
+        raise FailedError(
+            f"The results service has another document as result {id_}: its sha256 is {digest}, "
+            f"but the status says {reference.sha256}."
+        )
+    return document
 
 
 def whole_result(

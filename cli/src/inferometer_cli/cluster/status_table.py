@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from inferometer_api.results.rule_pages import explain_command
+from inferometer_api.results.service_paths import result_page
 from inferometer_api.results.verdict_sentences import shared_reasons
 from inferometer_api.status.run_status import ScenarioSummary
 from inferometer_cli.cluster.api import Cluster
@@ -43,11 +44,14 @@ def show_run(cluster: Cluster, run: SeenRun) -> None:
         print_figures(run.status.scenarios, verdict_line(run), console)
         _print(["", "events", *events], console)
     result = run.status.result
-    if result is not None and result.config_maps:
+    if result is not None and (result.config_maps or result.stored is not None):
         where = f"{run.name} -n {run.namespace}"
         print_message(
             f"\nresult  {program_name()} result {where}\nreport  {program_name()} report {where}"
         )
+    if result is not None and result.stored is not None:
+        page = result_page(result.stored.id)
+        print_message(f"page    {program_name()} web {page}, then {printable(result.stored.url)}")
     if result is not None and result.exported is not None:
         print_message(f"\nexport  {printable(result.exported.uri)}")
 

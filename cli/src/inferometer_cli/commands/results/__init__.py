@@ -7,6 +7,7 @@ from inferometer_cli.commands.results import (
     compare,
     confirm,
     listing,
+    push,
     remove,
     serve,
     show,
@@ -16,7 +17,8 @@ from inferometer_cli.commands.results import (
 
 app = typer.Typer(
     name="results",
-    help="Find, compare, serve, export and annotate the results that were kept.",
+    help="Find, compare, serve, export and annotate the results that were kept, here or in a "
+    "cluster.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -36,6 +38,7 @@ app.command("export", short_help="Write results as CSV, Parquet or JSON lines.")
 app.command("import", short_help="Keep results from files, folders or an export.")(
     transfer.import_results
 )
+app.command("push", short_help="In a cluster: keep a result of this machine.")(push.push)
 app.command("tag", short_help="Tag a result, or remove a tag.")(annotate.tag)
 app.command("retract", short_help="Mark a result as wrong, with the reason.")(annotate.retract)
 app.command("delete", short_help="Delete results.")(remove.delete)

@@ -4,8 +4,10 @@ from typing import Annotated
 
 import typer
 
+from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.result_store import DatabaseOption, opened
+from inferometer_cli.result_source import ClusterOption, opened_source
+from inferometer_cli.result_store import DatabaseOption
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
 
@@ -18,6 +20,9 @@ def compare(
     ],
     *,
     database: DatabaseOption = None,
+    cluster: ClusterOption = False,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Show two results side by side, after each condition in which they differ.
 
@@ -28,11 +33,11 @@ def compare(
     from inferometer_results.compare.comparison import compare as compared
     from inferometer_results.store.comparability import differing_conditions
 
-    with opened(database) as store:
-        ids = [store.resolve(each) for each in (before, after)]
-        found = [store.read(each) for each in ids]
+    options = ClusterOptions(None, context, kubeconfig)
+    with opened_source(database, options, in_cluster=cluster) as source:
+        found = [(each, source.document(each)) for each in (before, after)]
     first, second = (
-        read_result(each.content, source=f"Result {each.id}").document for each in found
+        read_result(content, source=f"Result {each}").document for each, content in found
     )
     comparison = compared(first, second)
     if not comparison.pairs:

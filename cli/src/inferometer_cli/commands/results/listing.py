@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from inferometer_cli.result_store import DatabaseOption, WhereOption, opened
+from inferometer_cli.cluster.options import (
+    ClusterOptions,
+    ContextOption,
+    KubeconfigOption,
+    NamespaceOption,
+)
+from inferometer_cli.result_source import ClusterOption, opened_source
+from inferometer_cli.result_store import DatabaseOption, WhereOption
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
@@ -28,7 +35,7 @@ def list_results(  # noqa: PLR0913 - one argument for each option
         ),
     ] = "-started",
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Results to list.")
+        int, typer.Option("--limit", min=1, max=500, metavar="N", help="Results to list.")
     ] = 20,
     offset: Annotated[
         int, typer.Option("--offset", min=0, metavar="N", help="Results to skip.")
@@ -38,6 +45,10 @@ def list_results(  # noqa: PLR0913 - one argument for each option
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON with every column.")] = False,
     database: DatabaseOption = None,
+    cluster: ClusterOption = False,
+    namespace: NamespaceOption = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
 ) -> None:
     """List results, one row for each scenario and repeat.
 
@@ -46,9 +57,9 @@ def list_results(  # noqa: PLR0913 - one argument for each option
     from inferometer_results.store.query import Search
 
     search = Search(where, sort, limit, offset, with_retracted=retracted)
-    with opened(database) as store:
-        found = store.find(search)
-        total = store.count(search)
+    options = ClusterOptions(namespace, context, kubeconfig)
+    with opened_source(database, options, in_cluster=cluster) as source:
+        found, total = source.search(search)
     if json:
         print_output(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
         return

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-from inferometer_cli.result_store import DatabaseOption, opened
+from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
+from inferometer_cli.result_source import ClusterOption, opened_source
+from inferometer_cli.result_store import DatabaseOption
 from inferometer_cli.terminal import (
     flushed_output,
     output_console,
@@ -18,7 +20,7 @@ IdArgument = Annotated[
 ]
 
 
-def show(
+def show(  # noqa: PLR0913 - one argument for each option
     id_: IdArgument,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print the result document.")] = False,
@@ -27,18 +29,22 @@ def show(
         typer.Option("--report", metavar="FILE.html", help="Write its report to this file."),
     ] = None,
     database: DatabaseOption = None,
+    cluster: ClusterOption = False,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Print the table of a result, as the run printed it."""
     from inferometer_api.results.reading import read_result
     from inferometer_cli.result_file import save_report
     from inferometer_cli.result_table import print_table
 
-    with opened(database) as store:
-        stored = store.read(store.resolve(id_))
+    options = ClusterOptions(None, context, kubeconfig)
+    with opened_source(database, options, in_cluster=cluster) as source:
+        content = source.document(id_)
     if json:
-        print_output(stored.content.decode(), end="")
+        print_output(content.decode(), end="")
         return
-    read = read_result(stored.content, source=f"Result {stored.id}")
+    read = read_result(content, source=f"Result {id_}")
     if read.notice:
         print_message(read.notice)
     with flushed_output():

@@ -1,0 +1,67 @@
+"""`inferometer results push`: keeps a result in a cluster."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.program import program_name
+from inferometer_cli.result_file import RESULT_NAME
+from inferometer_cli.result_store import opened
+from inferometer_cli.terminal import print_message, print_output
+
+
+def push(
+    result: Annotated[
+        str,
+        typer.Argument(
+            metavar="RESULT",
+            help=f"A result file, a folder with a {RESULT_NAME}, or the ID of a kept result.",
+            show_default=False,
+        ),
+    ],
+    *,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="NAMESPACE",
+            help="Namespace that the result is kept for; you need the right to create "
+            "benchmarkruns there.",
+            show_default=False,
+        ),
+    ],
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Keep a result of this machine in the results service of a cluster.
+
+    It is marked as yours (source=user), and never passes for a run of the cluster.
+    """
+    from inferometer_api.results.reading import read_result
+    from inferometer_cli.cluster.api import connect
+    from inferometer_cli.cluster.results_service import ResultsService
+
+    content = _content(result)
+    read_result(content, source=result)
+    service = ResultsService(connect(ClusterOptions(to, context, kubeconfig)))
+    service.check()
+    kept = service.push(to, json.loads(content))
+    print_output(kept["id"])
+    if not kept["is_new"]:
+        print_message("The service has this result already.")
+    print_message(f"{program_name()} web {kept['page']} opens it.")
+
+
+def _content(result: str) -> bytes:
+    path = Path(result) / RESULT_NAME if Path(result).is_dir() else Path(result)
+    if "/" not in result and not path.is_file():
+        with opened(None) as store:
+            return store.read(store.resolve(result)).content
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RefusedError(f"Cannot read {path}: {error.strerror}.") from error
