@@ -1,4 +1,4 @@
-# The images of Inferometer, one target each: operator, loadgen, telemetry, serving, serving-gpu.
+# The images of Inferometer, one target each: operator, loadgen, telemetry, results, serving, serving-gpu.
 #
 #   docker build --target operator .
 #
@@ -104,6 +104,26 @@ COPY --from=telemetry-packages /opt/inferometer /opt/inferometer
 COPY --from=telemetry-own /opt/own /opt/inferometer/own
 LABEL org.opencontainers.image.description="Measures energy, utilisation and throttling of a node."
 ENTRYPOINT ["python3", "-m", "inferometer_telemetry"]
+
+# The results service
+FROM build AS results-packages
+RUN --mount=type=cache,target=/build-cache \
+    --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
+    /opt/uv/bin/uv sync --quiet --locked --only-group image-results \
+    && rm /opt/inferometer/.lock
+
+FROM sources AS results-own
+COPY results/src results/src
+RUN --mount=type=cache,target=/build-cache \
+    --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
+    /opt/uv/bin/uv pip install --quiet --no-deps --no-build-isolation --python /opt/uv --target /opt/own . \
+    && rm -r /opt/own/bin /opt/own/.lock
+
+FROM runtime AS results
+COPY --from=results-packages /opt/inferometer /opt/inferometer
+COPY --from=results-own /opt/own /opt/inferometer/own
+LABEL org.opencontainers.image.description="Keeps and serves the results of a Kubernetes cluster."
+ENTRYPOINT ["python3", "-m", "inferometer_results"]
 
 # The ONNX Runtime server and the fetcher of models and inputs, for CPUs and for NVIDIA GPUs
 FROM build AS serving-packages

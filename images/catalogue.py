@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 IMAGES = {
     f"inferometer-{target}": target
-    for target in ("operator", "loadgen", "telemetry", "serving", "serving-gpu")
+    for target in ("operator", "loadgen", "telemetry", "results", "serving", "serving-gpu")
 }
 """The target of each image, by the image's name."""
 LIGHT = tuple(name for name in IMAGES if not name.endswith("-gpu"))

@@ -41,6 +41,19 @@ modelStorage: {{ .Values.modelStorage | quote }}
 {{- with (.Values.agent).namespace }}
 agent: {namespace: {{ . }}, service: {{ $.Values.agent.service }}}
 {{- end }}
+{{- with .Values.results }}
+{{- if .url }}
+results:
+  url: {{ .url | quote }}
+  {{- with .authorityConfigMap }}
+  authorityFile: /etc/inferometer-results/ca.crt
+  {{- end }}
+  tokenFile: /etc/inferometer-results-token/token
+  {{- with .webUrl }}
+  webUrl: {{ . | quote }}
+  {{- end }}
+{{- end }}
+{{- end }}
 metrics: {scrapeAnnotations: {{ and .Values.metrics.scrapeAnnotations (not (.Values.metrics.podMonitor).create) | default false }}
   {{- if (.Values.metrics.tokenSecret).name }}, tokenFile: /etc/inferometer-metrics/token{{ end }}}
 {{- end -}}
