@@ -67,7 +67,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/cluster/test_fleet_nodes.py",
         "tests/cluster/test_agent_chart_nodes.py",
     ),
-    "results": ("tests/local/test_results_*.py",),
+    "results": (
+        "tests/local/test_results_*.py",
+        "tests/api/test_results_*.py",
+        "tests/cluster/test_results_*.py",
+    ),
     "suites": (
         "tests/api/test_suite_faults.py",
         "tests/local/test_suites_*.py",
@@ -113,6 +117,8 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "results/*": ("local", "packaging"),
     "results/src/inferometer_results/service/*": ("results",),
     "results/src/inferometer_results/store/*": ("results",),
+    "results/src/inferometer_results/cluster/*": ("results",),
+    "helm/inferometer-results/*": ("results",),
     "crds/src/inferometer_api/suite/*": ("suites",),
     "operator/src/inferometer_operator/reconcile/suite/*": ("suites",),
     "operator/src/inferometer_operator/wiring/suite_*.py": ("suites",),

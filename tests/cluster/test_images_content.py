@@ -28,7 +28,7 @@ print(json.dumps({each.name.lower(): each.version for each in importlib.metadata
 _UNEXPECTED = {"pip", "uv", "setuptools", "wheel", "hatchling", "typer", "rich", "pytest", "mypy"}
 
 
-@pytest.fixture(scope="module", params=["operator", "loadgen", "serving", "telemetry"])
+@pytest.fixture(scope="module", params=["operator", "loadgen", "serving", "telemetry", "results"])
 def component(request: pytest.FixtureRequest) -> str:
     """Return each component that has an image."""
     return str(request.param)
@@ -41,7 +41,7 @@ def image(
     """Return the image of a component, built if it is stale."""
     if not shutil.which("zstd"):
         cannot_run("tar unpacks the images' layers with zstd, which is not installed here")
-    (archive,) = [path for path in images() if path.name.startswith(f"inferometer-{component}-")]
+    (archive,) = images([f"inferometer-{component}"])
     return UnpackedImage(archive, tmp_path_factory.mktemp(component))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from support.aggregation_certificates import FRONT_AUTHORITY, FRONT_PROXY, USER_AUTHORITY
 from support.cluster import configurations
 from support.cluster.binaries import ensure
 from support.cluster.configurations import Account
@@ -157,6 +158,9 @@ class ControlPlane:
         tokens.touch(mode=0o600)
         tokens.write_text(configurations.tokens(accounts))
         (self._folder / "audit-policy.yaml").write_text(configurations.audit_policy())
+        FRONT_PROXY.write(self._folder, "front-proxy")
+        (self._folder / "front-authority.crt").write_text(FRONT_AUTHORITY)
+        (self._folder / "user-authority.crt").write_text(USER_AUTHORITY)
 
     def _is_ready(self) -> bool:
         request = urllib.request.Request(  # noqa: S310 - the address is our own server's
@@ -203,8 +207,20 @@ class ControlPlane:
             f"--service-account-key-file={self._key}",
             f"--token-auth-file={self._folder / 'tokens.csv'}",
             f"--authorization-mode={'Node,RBAC' if place.nodes else 'RBAC'}",
+            f"--client-ca-file={self._folder / 'user-authority.crt'}",
+            # The aggregation layer: APIs that a Service in the cluster serves.
+            f"--proxy-client-cert-file={self._folder / 'front-proxy.crt'}",
+            f"--proxy-client-key-file={self._folder / 'front-proxy.key'}",
+            f"--requestheader-client-ca-file={self._folder / 'front-authority.crt'}",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-uid-headers=X-Remote-Uid",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             # A loopback address may not stand behind the Service `kubernetes`.
             f"--endpoint-reconciler-type={'lease' if place.nodes else 'none'}",
+            # Services of aggregated APIs are reached at their pods: no kube-proxy runs here.
+            *(["--enable-aggregator-routing=true"] if place.nodes else []),
             "--allow-privileged=true",
             "--kubelet-preferred-address-types=InternalIP",
             f"--audit-policy-file={self._folder / 'audit-policy.yaml'}",

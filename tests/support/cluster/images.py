@@ -25,13 +25,17 @@ _STORE_MAX_MEBIBYTES = 6144
 """The limit of the layers kept for the next build; past it, unused layers are removed."""
 
 
-def images() -> list[Path]:
+RESULTS_IMAGE = "inferometer-results"
+_OF_RUNS = tuple(name for name in LIGHT if name != RESULTS_IMAGE)
+
+
+def images(names: Sequence[str] = _OF_RUNS) -> list[Path]:
     """Build the images of this checkout that changed, and return an OCI archive of each.
 
     Nodes know them as inferometer-operator, -loadgen, -telemetry and -serving with the version as
     tag, the defaults of the charts. Raises CommandError.
     """
-    return archives(ROOT, cache_folder())
+    return archives(ROOT, cache_folder(), names)
 
 
 def archives(root: Path, cache: Path, names: Sequence[str] = LIGHT) -> list[Path]:

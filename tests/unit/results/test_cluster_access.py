@@ -242,7 +242,7 @@ def test_a_caller_who_sends_too_much_waits_and_others_do_not() -> None:
 
 
 def test_reviews_carry_the_whole_identity() -> None:
-    """An authoriser may decide by UID, groups or extra; a token of another audience names no one."""
+    """Authorisers may decide by UID, groups or extra; a token of another audience names no one."""
     identity = Identity("ann", "42", ("team-a",), (("scopes", ("x",)),))
     spec = access_review(identity, Right("get", "a"))["spec"]
     attributes = spec.pop("resourceAttributes")

@@ -1,0 +1,63 @@
+"""An operator delivers the results of its runs to a service that comes and goes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from support.api_client import Api
+from support.cluster.control_plane import ControlPlane
+from support.results_service import ResultsServiceProcess, account_token
+from support.stage import Stage
+
+PLUGIN = Path(sys.executable).with_name("kubectl-inferometer")
+_ACCOUNT = "inferometer-operator"
+
+
+def result_maps(stage: Stage) -> list[str]:
+    """Return the ConfigMaps with results in the namespace."""
+    labels = "app.kubernetes.io/component=result"
+    return [
+        each["metadata"]["name"] for each in stage.api.all("ConfigMap", stage.namespace, labels)
+    ]
+
+
+def test_a_result_is_delivered_at_once_or_when_the_service_is_back(
+    api_server: ControlPlane, api: Api, stage: Stage, tmp_path: Path
+) -> None:
+    """ConfigMaps keep it meanwhile; afterwards `result` reads it from the service."""
+    stage.operator_token()
+    token = tmp_path / "token"
+    token.write_text(account_token(api, stage.namespace, _ACCOUNT, for_results=True))
+    service = ResultsServiceProcess(api_server, api, tmp_path, f"{stage.namespace}/{_ACCOUNT}")
+    try:
+        settings = {
+            "url": service.url,
+            "authorityFile": str(service.authority),
+            "tokenFile": str(token),
+        }
+        operator = stage.start_operator(results=settings)
+        stage.apply("first")
+        first = stage.finished("first")
+        stage.wait("Stored", "Stored", name="first")
+        assert result_maps(stage) == []
+        where = ("-n", stage.namespace, "--kubeconfig", str(api_server.kubeconfig))
+        downloaded = subprocess.run(
+            [PLUGIN, "result", "first", *where],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert len(downloaded.stdout.encode()) == first["result"]["bytes"]
+        service.kill()
+        stage.apply("second")
+        stage.finished("second")
+        stage.wait("Stored", "StoreUnreachable", value="False", name="second")
+        assert result_maps(stage) != []
+        # Another operator goes on where the last one ended.
+        operator.kill()
+        service.start()
+        stage.start_operator(results=settings)
+        stage.wait("Stored", "Stored", name="second")
+        stage.wait_for(lambda: result_maps(stage) == [], "the end of the ConfigMaps")
+    finally:
+        service.close()

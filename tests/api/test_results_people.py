@@ -1,0 +1,115 @@
+"""People push results, open pages, and see nothing of a namespace that is gone."""
+
+import http.client
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from inferometer_api.results.service_paths import EXPLORER, ingest_path
+from support.api_client import Api
+from support.cluster.control_plane import ControlPlane
+from support.results_cluster import PLUGIN, ResultsCluster, results_cluster
+from support.results_service import grant
+from support.stored_results import a_document
+from support.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    api_server: ControlPlane, api: Api, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ResultsCluster]:
+    """Start the service, with a result in each of two namespaces."""
+    with results_cluster(api_server, api, tmp_path_factory.mktemp("service")) as made:
+        yield made
+
+
+def test_a_push_needs_the_right_to_create_runs(cluster: ResultsCluster, tmp_path: Path) -> None:
+    """Reading is not enough."""
+    file = tmp_path / "result.json"
+    file.write_bytes(a_document(3))
+    for login, namespace in (("token", cluster.one), ("certificate", cluster.one)):
+        refused = cluster.plugin(login, "results", "push", str(file), "--to", namespace)
+        assert refused.returncode == 2
+        assert "may not create benchmarkruns" in refused.stderr
+
+
+def test_a_namespace_that_was_made_anew_has_no_old_results(cluster: ResultsCluster) -> None:
+    """Its new owner reads nothing of the old one; a cluster-wide right still does."""
+    name = "made-anew"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    reader = {"kind": "ServiceAccount", "name": "reader", "namespace": cluster.one}
+    cluster.api.ask("POST", "/api/v1/namespaces", body)
+    path = f"{EXPLORER}{ingest_path(name)}"
+    cluster.api.ask("POST", path, a_document(4).decode())
+    grant(cluster.api, name, reader, "get")
+
+    def seen() -> int:
+        return len(json.loads(cluster.plugin("token", "results", "list", "--json").stdout))
+
+    wait_until(lambda: seen() == 2, "the result of the new namespace")
+    cluster.api.ask("DELETE", f"/api/v1/namespaces/{name}")
+    wait_until(lambda: _is_gone(cluster.plane, name), "the end of the namespace")
+    cluster.api.ask("POST", "/api/v1/namespaces", body)
+    grant(cluster.api, name, reader, "get")
+    wait_until(lambda: seen() == 1, "the end of the old results")
+    found = cluster.api.ask("GET", f"{EXPLORER}/api/v1/results")
+    assert found["total"] == 3
+
+
+def test_the_pages_open_on_loopback_with_the_users_rights(cluster: ResultsCluster) -> None:
+    """`web` answers a browser of this machine, and no page of another site."""
+    with _web(cluster, "token") as address:
+        status, headers, text = _answer(address, f"/results/{cluster.ids[0]}")
+        assert status == 200
+        # The API server in between has changed no link.
+        assert f'href="/api/v1/results/{cluster.ids[0]}/run"' in text
+        assert headers["content-type"].startswith("text/html")
+        assert "default-src 'none'" in headers["content-security-policy"]
+        for path, sent, method, refused in (
+            (f"/results/{cluster.ids[1]}", {}, "GET", 404),
+            ("/", {"Host": "attacker.example"}, "GET", 421),
+            ("/", {"Origin": "https://attacker.example"}, "GET", 403),
+            (ingest_path(cluster.one), {}, "POST", 405),
+            ("/../../../../../../api/v1/namespaces", {}, "GET", 400),
+            ("/%2e%2e/x", {}, "GET", 400),
+        ):
+            assert _answer(address, path, sent, method)[0] == refused, path
+
+
+def _answer(
+    address: str, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
+) -> tuple[int, dict[str, str], str]:
+    """Return status, headers and text of an answer."""
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+    try:
+        connection.request(method, path, headers=dict(headers or {}))
+        answer = connection.getresponse()
+        found = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, found, answer.read().decode()
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _web(cluster: ResultsCluster, login: str) -> Iterator[str]:
+    """Yield the address of `kubectl inferometer web`."""
+    process = subprocess.Popen(
+        [PLUGIN, "web", "--port", "0", "--kubeconfig", str(cluster.kubeconfigs[login])],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        yield line.split()[4].rstrip("/")
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def _is_gone(plane: ControlPlane, name: str) -> bool:
+    return not plane.kubectl("get", "namespace", name, "--ignore-not-found", "-o", "name").strip()
