@@ -1,9 +1,11 @@
 """HTTP client of the cluster's results service."""
 
+import asyncio
 import json
 import ssl
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,10 @@ import aiohttp
 from inferometer_api.results.service_paths import EXPLORER, ingest_path
 from inferometer_operator.settings import ResultsService
 
-_TIMEOUT = aiohttp.ClientTimeout(total=30.0)
+_TIMEOUT = aiohttp.ClientTimeout(total=30.0, sock_connect=5.0)
+_QUIET_SECONDS = 10.0
+"""After a failure no run tries: hundreds that wait would keep others from their turn."""
+_AT_A_TIME = 2
 _LIMIT_BYTES = 64 << 10
 _PASSING = frozenset({408, 429})
 
@@ -26,7 +31,7 @@ class DeliveryError(Exception):
         """Whether it answered that it will not take this document."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ResultsClient:
     """Delivers documents with the operator's token for the service."""
 
@@ -34,9 +39,25 @@ class ResultsClient:
     service: ResultsService
     check_write: Callable[[], None] = lambda: None
     """Called before each delivery; it raises if this operator must not write."""
+    clock: Callable[[], float] = time.monotonic
+    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_A_TIME))
+    _quiet_until: float = 0.0
+    _fault: str = ""
+    """The last failure, until `_quiet_until`."""
 
     async def deliver(self, namespace: str, gz: bytes) -> str:
         """Send a gzipped document of a namespace; return its ID. Raises DeliveryError."""
+        async with self._room:
+            if self.clock() < self._quiet_until:
+                raise DeliveryError(self._fault, refused=False)
+            try:
+                return await self._send(namespace, gz)
+            except DeliveryError as error:
+                if not error.refused:
+                    self._quiet_until, self._fault = self.clock() + _QUIET_SECONDS, str(error)
+                raise
+
+    async def _send(self, namespace: str, gz: bytes) -> str:
         self.check_write()
         url = f"{self.service.url.rstrip('/')}{EXPLORER}{ingest_path(namespace)}"
         try:

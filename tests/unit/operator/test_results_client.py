@@ -1,0 +1,99 @@
+"""Deliveries carry the current token, know refusals from outages, and spare a lost service."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from inferometer_api.results.service_paths import EXPLORER, ingest_path
+from inferometer_operator.cluster.results_client import DeliveryError, ResultsClient
+from inferometer_operator.settings import ResultsService
+
+
+@dataclass
+class _Service:
+    """Answers each delivery with the next status."""
+
+    statuses: list[int]
+    seen: list[tuple[str, str, bytes]] = field(default_factory=list)
+
+    async def take(self, request: web.Request) -> web.Response:
+        """Answer one delivery."""
+        token = request.headers["Authorization"]
+        self.seen.append((request.path, token, await request.read()))
+        status = self.statuses.pop(0)
+        fields = {"id": "0123abcd"} if status < 300 else {"error": f"It was {status}."}
+        return web.json_response(fields, status=status)
+
+
+async def _deliveries(service: _Service, folder: Path, *times: float) -> list[Any]:
+    """Deliver at these times; return the ID or the error of each."""
+    token = folder / "token"
+    application = web.Application()
+    application.router.add_post("/{path:.*}", service.take)
+    runner = web.AppRunner(application, auto_decompress=False)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    now, came = [0.0], []
+    async with aiohttp.ClientSession() as session:
+        settings = ResultsService(url=f"http://{host}:{port}", token_file=str(token))
+        client = ResultsClient(session, settings, clock=lambda: now[0])
+        for number, moment in enumerate(times):
+            now[0] = moment
+            token.write_text(f"token-{number}\n")
+            try:
+                came.append(await client.deliver("bench", b"gz"))
+            except DeliveryError as error:
+                came.append(error)
+    await runner.cleanup()
+    return came
+
+
+def test_a_delivery_names_its_namespace_and_carries_the_token_of_the_moment(
+    tmp_path: Path,
+) -> None:
+    """Tokens of service accounts change while the operator runs."""
+    service = _Service([201, 200])
+    assert asyncio.run(_deliveries(service, tmp_path, 0, 1)) == ["0123abcd", "0123abcd"]
+    path = f"{EXPLORER}{ingest_path('bench')}"
+    assert service.seen == [(path, "Bearer token-0", b"gz"), (path, "Bearer token-1", b"gz")]
+
+
+@pytest.mark.parametrize(
+    ("status", "refused"),
+    [(401, True), (403, True), (413, True), (422, True), (429, False), (500, False), (503, False)],
+)
+def test_a_refusal_is_told_from_an_outage(tmp_path: Path, status: int, *, refused: bool) -> None:
+    """The message quotes the service."""
+    (error,) = asyncio.run(_deliveries(_Service([status]), tmp_path, 0))
+    assert error.refused is refused
+    assert f"It was {status}." in str(error)
+
+
+def test_a_service_that_is_away_is_left_alone_for_a_while(tmp_path: Path) -> None:
+    """Other runs learn of the fault without a request; a refusal concerns one result alone."""
+    service = _Service([503, 422, 201])
+    came = asyncio.run(_deliveries(service, tmp_path, 0, 5, 11, 12))
+    assert [str(each).endswith("It was 503.") for each in came[:2]] == [True, True]
+    assert came[2].refused
+    assert came[3] == "0123abcd"
+    assert len(service.seen) == 3
+
+
+def test_a_missing_token_is_an_outage(tmp_path: Path) -> None:
+    """The message names the file's fault."""
+    settings = ResultsService(url="http://127.0.0.1:9", token_file=str(tmp_path / "missing"))
+
+    async def deliver() -> None:
+        async with aiohttp.ClientSession() as session:
+            await ResultsClient(session, settings).deliver("bench", b"gz")
+
+    with pytest.raises(DeliveryError, match="No such file") as error:
+        asyncio.run(deliver())
+    assert not error.value.refused
