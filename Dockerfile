@@ -113,6 +113,7 @@ RUN --mount=type=cache,target=/build-cache \
     && rm /opt/inferometer/.lock
 
 FROM sources AS results-own
+COPY analysis/src analysis/src
 COPY results/src results/src
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \

@@ -40,7 +40,8 @@ async def _deliveries(service: _Service, folder: Path, *times: float) -> list[An
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, port = runner.addresses[0][:2]
-    now, came = [0.0], []
+    now = [0.0]
+    came: list[Any] = []
     async with aiohttp.ClientSession() as session:
         settings = ResultsService(url=f"http://{host}:{port}", token_file=str(token))
         client = ResultsClient(session, settings, clock=lambda: now[0])

@@ -1,8 +1,9 @@
 """A tenant's answers are those of a service that has no other tenant, byte for byte."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -11,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inferometer_api.results.service_paths import EXPLORER
-from inferometer_results.service.api import api_routes
-from inferometer_results.service.pages import page_routes
+from inferometer_results.service import app
 from inferometer_results.store.index_rows import Entry, Origin
 from inferometer_results.store.query import FIELDS, Search
 from inferometer_results.store.store import Store
@@ -87,10 +87,19 @@ def tenants(tmp_path_factory: pytest.TempPathFactory) -> _Tenants:
     return _Tenants(tmp_path_factory.mktemp("tenants"))
 
 
+def _routes(found: Iterable[Any]) -> Iterator[APIRoute]:
+    """Yield the routes of an application, also those of the routers that it includes."""
+    for each in found:
+        if isinstance(each, APIRoute):
+            yield each
+        else:
+            yield from _routes(getattr(getattr(each, "original_router", None), "routes", ()))
+
+
 def _paths(tenants: _Tenants) -> Iterator[str]:
     """Yield every route that reads, with every value that could name a result of the others."""
     store = Store(tenants.alone)
-    routes = [*api_routes(store).routes, *page_routes(store, "1.2.3").routes]
+    routes = list(_routes(app._explorer(store, "1.2.3").routes))
     store.engine.dispose()
     words = [
         tenants.their_ids[0],
@@ -117,7 +126,6 @@ def _paths(tenants: _Tenants) -> Iterator[str]:
         ),
     ]
     for route in routes:
-        assert isinstance(route, APIRoute)
         names = list(route.param_convertors)
         for word in words if names else words[:1]:
             path = route.path

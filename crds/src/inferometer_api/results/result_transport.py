@@ -91,7 +91,7 @@ def encode_for_log(
     document would take too much memory in its readers.
     """
     check_parsed(report, head)
-    _check_values(body, "result document", _MOST_OBJECTS, _MOST_VALUES)
+    check_document(body)
     members = (report, head, body)
     text = b64encode(b"".join(map(compress, members))).decode("ascii")
     step = _CHUNK_BYTES // 3 * 4
@@ -109,6 +109,11 @@ def encode_for_log(
             f"and at most {limit_bytes} packed, {DOCUMENT_BYTES} unpacked, can be handed over."
         )
     return lines
+
+
+def check_document(document: bytes) -> None:
+    """Raise TooLargeError if a JSON document would take too much memory in its readers."""
+    _check_values(document, "result document", _MOST_OBJECTS, _MOST_VALUES)
 
 
 def check_parsed(report: bytes, head: bytes) -> None:

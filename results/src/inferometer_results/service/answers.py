@@ -52,6 +52,11 @@ def find_row(store: Store, id_: str) -> dict[str, Any]:
     return found[0]
 
 
+def public_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as it is shown; its number would count the results of others."""
+    return {name: value for name, value in row.items() if name != "number"}
+
+
 def read_two(store: Store, ids: list[str]) -> ComparedResults:
     """Return the comparison of two results. Raises RequestError if these are not two."""
     if len(ids) != 2:

@@ -20,6 +20,7 @@ from inferometer_results.service.answers import (
     file_answer,
     find_row,
     json_answer,
+    public_row,
     read_stored,
     read_two,
     search,
@@ -83,7 +84,7 @@ def _list_results(store: Store) -> Callable[..., Response]:
     ) -> Response:
         """List the results that a search finds; as CSV one row for each measurement."""
         wanted = search(where, sort, limit, offset, retracted=retracted)
-        found = store.find(wanted)
+        found = [public_row(each) for each in store.find(wanted)]
         if format == "csv":
             return csv_answer(rows_of_results(found), "results")
         total = store.count(wanted)
@@ -95,7 +96,7 @@ def _list_results(store: Store) -> Callable[..., Response]:
 def _show_result(store: Store) -> Callable[..., Response]:
     def show_result(id_: _IdPath) -> Response:
         """Return one result with its measurements, labels and tags."""
-        return json_answer(find_row(store, store.resolve(id_)))
+        return json_answer(public_row(find_row(store, store.resolve(id_))))
 
     return show_result
 

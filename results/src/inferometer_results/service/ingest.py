@@ -8,13 +8,8 @@ from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from inferometer_api import patterns
-from inferometer_api.results.result_transport import (
-    DOCUMENT_BYTES,
-    IncompleteError,
-    TooLargeError,
-    check_values,
-    decompress,
-)
+from inferometer_api.results.gzip_members import DOCUMENT_BYTES, IncompleteError, decompress
+from inferometer_api.results.result_transport import TooLargeError, check_document
 from inferometer_api.results.service_paths import result_page
 from inferometer_results.service import schema
 from inferometer_results.service.answers import json_answer
@@ -143,5 +138,5 @@ async def _document(request: Request) -> bytes:
             content = bytes(body)
         case other:
             raise IncompleteError(f"Content-Encoding {other!r} is unknown: send gzip or none.")
-    check_values(content)
+    check_document(content)
     return content

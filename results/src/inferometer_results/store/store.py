@@ -351,8 +351,8 @@ def _rows_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, dict[st
 
 
 def _plain(row: RowMapping) -> dict[str, Any]:
-    """Return a row by the plain names of its columns; its number would count others' results."""
-    return {str(name): value for name, value in row.items() if name != "number"}
+    """Return a row by the plain names of its columns."""
+    return {str(name): value for name, value in row.items()}
 
 
 def _attach(connection: Connection, rows: list[dict[str, Any]], name: str, query: Any) -> None:
