@@ -221,7 +221,7 @@ def _finish(
     print_message(f"\nsuite   {len(states)} runs: {counts}\npage    {page}")
     if gate is not None:
         _print_gate(gate)
-    return _exit_code(states, gate)
+    return exit_code_of_suite(states, gate)
 
 
 def _print_gate(gate: GateStatus) -> None:
@@ -231,7 +231,7 @@ def _print_gate(gate: GateStatus) -> None:
         print_message(f"        {sentence}")
 
 
-def _exit_code(states: Sequence[str], gate: GateStatus | None) -> ExitCode:
+def exit_code_of_suite(states: Sequence[str], gate: GateStatus | None) -> ExitCode:
     """Return the exit code: of an armed gate first, then of the runs."""
     if gate is not None and gate.armed:
         match gate.outcome:
