@@ -75,6 +75,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "suites": (
         "tests/api/test_suite_faults.py",
         "tests/local/test_suites_*.py",
+        "tests/cluster/test_suites.py",
     ),
     "dashboards": (
         "tests/cluster/test_dashboards.py",

@@ -18,7 +18,7 @@ from support.results import a_result, an_unfinished_result
 
 COMMANDS = (
     *("run", "validate", "report", "serve", "models", "examples"),
-    *("results", "status", "result", "cancel", "preflight"),
+    *("results", "suite", "status", "result", "cancel", "preflight"),
 )
 HEAVY = (
     "alembic",

@@ -13,6 +13,7 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.yaml_text import UnreadableTextError, YamlText, read_yaml
 
 _Read = TypeVar("_Read", bound=Document)
+_SUITE_HINT = " `inferometer run FILE` measures a suite, `inferometer suite plan` prints its runs."
 _NOUNS = {"BenchmarkRun": "run", "BenchmarkSuite": "suite"}
 
 
@@ -114,5 +115,6 @@ def _foreign(read: YamlText, kind: str) -> Problem | None:
     ):
         if found is not None and found != allowed:
             line = read.lines.get((name,))
-            return Problem(name, f"must be {allowed}; found {describe_value(found)}.", line)
+            hint = _SUITE_HINT if found == "BenchmarkSuite" else ""
+            return Problem(name, f"must be {allowed}; found {describe_value(found)}.{hint}", line)
     return None

@@ -36,7 +36,9 @@ def ticks(schedule: Schedule, since: datetime, now: datetime) -> Ticks:
     once after it; in the hour that it repeats, it comes once (Debian's cron).
     """
     following = next(_times(schedule, now), None)
-    latest = next(_times(schedule, now + timedelta(seconds=1), backwards=True), None)
+    # Backwards it begins before the start: a second later, so that this very second counts.
+    start = now.replace(microsecond=0) + timedelta(seconds=1)
+    latest = next(_times(schedule, start, backwards=True), None)
     due = latest if latest is not None and latest > since else None
     deadline = schedule.starting_deadline_seconds
     if due is not None and deadline is not None and (now - due).total_seconds() > deadline:

@@ -130,8 +130,9 @@ class SuiteReconciler:
                 # It was created before, and the answer or the event is late.
                 self.store.put_run(found)
                 return True
-            self._refusal = f"another object has the name {planned.name}."
-            return False
+            if found is not None:
+                self._refusal = f"another object has the name {planned.name}."
+                return False
         if refusal.code in _NEVER_ACCEPTED:
             self._refused[planned.name] = refusal.message
             return True

@@ -81,7 +81,8 @@ class SuiteStore:
         held = self.suites.get(suite["metadata"]["uid"])
         if held is not None and version(suite) <= version(held):
             return False
-        self.suites[suite["metadata"]["uid"]] = suite
+        metadata = {k: each for k, each in suite["metadata"].items() if k != "managedFields"}
+        self.suites[metadata["uid"]] = {**suite, "metadata": metadata}
         return True
 
     def remove_suite(self, uid: str) -> Json | None:
