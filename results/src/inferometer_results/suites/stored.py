@@ -20,21 +20,24 @@ from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.suites.view import SuiteRun
 
+_MOST_ROWS = 4000
+"""A suite has at most 1,000 cells: four executions of the largest, and many of the usual ones."""
 Row = Mapping[str, Any]
 """A result as `Store.find` returns it."""
 
 
 def executions(store: Store, suite: str) -> dict[str, list[Row]]:
-    """Return the results of each execution of a suite, the newest execution first."""
+    """Return the newest results of a suite by execution, the newest execution first."""
     found: dict[str, list[Row]] = {}
-    for row in store.find(Search(where=f'suite="{suite}"', sort="-started")):
+    search = Search(where=f'suite="{suite}"', sort="-started", limit=_MOST_ROWS)
+    for row in store.find(search):
         found.setdefault(run_labels(row).get(EXECUTION_LABEL, ""), []).append(row)
     return found
 
 
 def suite_names(store: Store) -> list[str]:
-    """Return the names of all suites that have results."""
-    rows = store.find(Search(where='suite!=""', sort="-started"))
+    """Return the names of the suites of the newest results."""
+    rows = store.find(Search(where='suite!=""', sort="-started", limit=_MOST_ROWS))
     return list(dict.fromkeys(str(row["suite"]) for row in rows))
 
 
