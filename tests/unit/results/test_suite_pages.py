@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from inferometer_results.service.access import AccessRules
+from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.store import Store
 from inferometer_results.suites.stored import executions, stored_baseline, stored_pairs
@@ -29,6 +29,7 @@ def a_suite_result(number: int, execution: str, role: str = "cell", model: str =
         "axis.inferometer.dev/protocol": "grpc",
     }
     document["run"]["metadata"]["labels"] = labels
+    document["run"]["metadata"]["namespace"] = "bench"
     document["startedAt"] = f"2026-02-01T00:{number:02}:00.000Z"
     for scenario in document["scenarios"]:
         scenario["verdict"] = {"state": "VALID", "reasons": [], "cautions": []}
@@ -56,11 +57,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_executions_pairs_and_baselines_come_from_labels(store: Store) -> None:
     """The newest execution first; a pair from each block; the figures of cells alone."""
     found = executions(store, _NAME)
-    assert [(name, len(rows)) for name, rows in found.items()] == [("second", 4), ("first", 4)]
+    assert [(name, len(rows)) for name, rows in found.items()] == [
+        ("bench/second", 4),
+        ("bench/first", 4),
+    ]
     (pairs,) = stored_pairs(found)
     assert pairs.ratios_parts_per_million == [1_000_000, 1_000_000]
     assert CLUSTER["environment"]["node"]["cpuModel"] in pairs.node_class
-    baseline = stored_baseline(found["second"])
+    baseline = stored_baseline(found["bench/second"])
     assert set(baseline) == {("key-big", ""), ("key-small", "")}
     assert all(
         "p50" in figures for runs in baseline.values() for run in runs for figures in run.values()
@@ -74,12 +78,12 @@ def test_the_explorer_shows_each_suite_and_its_executions(store: Store) -> None:
         assert f'<a href="/suites/{_NAME}">' in client.get("/suites").text
         page = client.get(f"/suites/{_NAME}")
         assert page.status_code == 200
-        assert "<b>second</b>" in page.text
+        assert "<b>bench/second</b>" in page.text
         assert "heat-5" in page.text
         assert '<a href="/results/' in page.text
-        assert f"/suites/{_NAME}?execution=first" in page.text
-        older = client.get(f"/suites/{_NAME}", params={"execution": "first"})
-        assert "<b>first</b>" in older.text
+        assert f"/suites/{_NAME}?execution=bench/first" in page.text
+        older = client.get(f"/suites/{_NAME}", params={"execution": "bench/first"})
+        assert "<b>bench/first</b>" in older.text
         assert client.get("/suites/none").status_code == 400
         assert "has no execution third" in client.get(f"/suites/{_NAME}?execution=third").text
         assert client.get('/suites/a"b').status_code == 400

@@ -31,7 +31,10 @@ def executions(store: Store, suite: str) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     search = Search(where=f'suite="{suite}"', sort="-started", limit=_MOST_ROWS)
     for row in store.find(search):
-        found.setdefault(run_labels(row).get(EXECUTION_LABEL, ""), []).append(row)
+        execution = run_labels(row).get(EXECUTION_LABEL, "")
+        # Suites of several namespaces may have one name.
+        name = f"{row['namespace']}/{execution}" if row["namespace"] else execution
+        found.setdefault(name, []).append(row)
     return found
 
 
