@@ -6,6 +6,7 @@ import typer
 
 from inferometer_cli.commands import (
     ab,
+    bricks,
     cancel,
     compare,
     examples,
@@ -55,6 +56,7 @@ app.command("profile", short_help="Show where a model spends its time: layers, k
     profile.profile
 )
 app.command("noise", short_help="Measure how far figures differ from run to run here.")(noise.noise)
+app.add_typer(bricks.app)
 app.command("serve", short_help="Serve one ONNX model over HTTP and gRPC.")(serve.serve)
 app.command("models", short_help="List the built-in models.")(models.models)
 app.command("examples", short_help="List the examples, or print one.")(examples.examples)

@@ -1,0 +1,166 @@
+"""Predicts the latency of a model from the times of its bricks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import exp, log, prod
+
+from inferometer_analysis.bricks.split import BrickUse, split
+from inferometer_api.layers.bricks import BrickTimings
+from inferometer_api.layers.graph import Layer, LayerGraph, LayerTensor
+
+VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Operators that only look at their input in another shape inside a model. By themselves they
+copy it, so that their own time says nothing."""
+
+_BITS = {
+    "BFLOAT16": 16,
+    "BOOL": 8,
+    "DOUBLE": 64,
+    "FLOAT": 32,
+    "FLOAT16": 16,
+    "INT16": 16,
+    "INT32": 32,
+    "INT4": 4,
+    "INT64": 64,
+    "INT8": 8,
+    "UINT16": 16,
+    "UINT32": 32,
+    "UINT4": 4,
+    "UINT64": 64,
+    "UINT8": 8,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the times of the bricks say about a model."""
+
+    model: str
+    sequential_nanoseconds: float
+    """All bricks one after the other, as engines run them on a CPU by default."""
+    critical_path_nanoseconds: float
+    """Bricks that do not need each other at the same time."""
+    layers: int
+    layers_known: int
+    """Of how many layers the time is known."""
+    missing: tuple[str, ...]
+    """The keys of the bricks without a time, each once."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every layer has a time."""
+        return not self.missing
+
+
+def predict(graph: LayerGraph, timings: BrickTimings, granularity: int = 1) -> Prediction:
+    """Return the predicted latency of one query.
+
+    The cost of the engine's call is taken from each brick and added once. A brick that lacks a
+    time counts as nothing and is named.
+    """
+    bricks = split(graph, granularity)
+    costs = _Costs(graph, timings)
+    found = [(use, costs.nanoseconds(use)) for use in bricks]
+    known = [(use, cost) for use, cost in found if cost is not None]
+    return Prediction(
+        model=graph.model,
+        sequential_nanoseconds=timings.run_nanoseconds + sum(cost for _, cost in known),
+        critical_path_nanoseconds=timings.run_nanoseconds + _longest_path(found),
+        layers=len(graph.uses),
+        layers_known=sum(len(use.brick.layers) for use, _ in known),
+        missing=tuple(dict.fromkeys(use.key for use, cost in found if cost is None)),
+    )
+
+
+def geometric_mean_error(ratios: Iterable[float]) -> float:
+    """Return exp(mean |ln ratio|) - 1: how far predictions are off, above and below alike.
+
+    Raises ZeroDivisionError without a ratio.
+    """
+    logs = [abs(log(ratio)) for ratio in ratios]
+    return exp(sum(logs) / len(logs)) - 1
+
+
+def speed_up(timings: BrickTimings) -> float:
+    """Return the time of one run of each model over that of each brick, as the paper defines it."""
+    models = sum(each.nanoseconds for each in timings.models.values())
+    return models / sum(each.nanoseconds for each in timings.bricks.values())
+
+
+def wall_time_speed_up(timings: BrickTimings, runs: int) -> float:
+    """Return the time to open and run all models `runs` times over that which the bricks took.
+
+    The bricks count with their sessions and as many runs as they had.
+    """
+    models = sum(
+        each.session_nanoseconds + runs * each.nanoseconds for each in timings.models.values()
+    )
+    bricks = sum(
+        each.session_nanoseconds + each.runs * each.nanoseconds for each in timings.bricks.values()
+    )
+    return models / bricks
+
+
+def is_view(layer: Layer) -> bool:
+    """Return whether a layer only looks at its input in another shape."""
+    return layer.operator in VIEWS and layer.domain == ""
+
+
+class _Costs:
+    """What bricks add to the latency of one model.
+
+    Timed alone, a brick finds its weights in the caches. In a model they come from memory, if the
+    weights of all its layers do not fit into the last cache, and from that cache otherwise; its
+    result goes to the last cache. So the time to move these bytes is added, at the rates that the
+    machine was measured to have, but no more than a run with cold caches took longer.
+    """
+
+    def __init__(self, graph: LayerGraph, timings: BrickTimings) -> None:
+        self._layers = graph.layers
+        self._timings = timings
+        machine = timings.machine
+        weights = sum(_bytes(graph.layers[use.layer], "Weight") for use in graph.uses)
+        self._weights_bytes_per_second = (
+            machine.memory_bytes_per_second
+            if weights > machine.cache_bytes
+            else machine.cache_bytes_per_second
+        )
+
+    def nanoseconds(self, use: BrickUse) -> float | None:
+        """Return what a brick adds; None if it was not timed."""
+        layers = [self._layers[key] for key in use.brick.layers]
+        node_ns = float(self._timings.node_nanoseconds)
+        if all(map(is_view, layers)):
+            return node_ns * len(layers)
+        found = self._timings.bricks.get(use.key)
+        if found is None:
+            return None
+        weights = sum(_bytes(each, "Weight") for each in layers)
+        result = sum(map(_tensor_bytes, layers[-1].outputs))
+        moved_seconds = (
+            weights / self._weights_bytes_per_second
+            + result / self._timings.machine.cache_bytes_per_second
+        )
+        slower_ns = max(found.cold_nanoseconds - found.nanoseconds, 0)
+        own_ns = max(found.nanoseconds - self._timings.run_nanoseconds, node_ns)
+        return own_ns + min(moved_seconds * 1e9, slower_ns)
+
+
+def _bytes(layer: Layer, kind: str) -> int:
+    return sum(_tensor_bytes(each) for each in layer.inputs if each.kind == kind)
+
+
+def _tensor_bytes(tensor: LayerTensor) -> int:
+    return prod(tensor.shape) * _BITS.get(tensor.datatype, 0) // 8
+
+
+def _longest_path(bricks: Iterable[tuple[BrickUse, float | None]]) -> float:
+    """Return the time of the slowest chain of bricks in which each needs the one before."""
+    ready: dict[int, float] = {}
+    longest = 0.0
+    for use, cost in bricks:
+        begin = max((ready.get(number, 0.0) for number in use.inputs), default=0.0)
+        end = begin + (cost or 0.0)
+        ready |= dict.fromkeys(use.outputs, end)
+        longest = max(longest, end)
+    return longest

@@ -1,0 +1,83 @@
+"""`inferometer bricks generate` and `export`: the unique bricks of some models."""
+
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inferometer_cli.commands.bricks.options import (
+    BatchSizeOption,
+    GranularityOption,
+    JsonOption,
+    Models,
+    ThreadsOption,
+    describe_models,
+)
+from inferometer_cli.terminal import print_output
+
+
+def generate(
+    models: Models,
+    *,
+    granularity: GranularityOption = 1,
+    batch_size: BatchSizeOption = 1,
+    threads: ThreadsOption = 1,
+    json: JsonOption = False,
+) -> None:
+    """Show of how many unique bricks some models consist. Nothing is timed or written.
+
+    A brick is a layer, or a short chain of layers, of the graph that ONNX Runtime runs after its
+    own optimisation. Equal work is one brick, whatever its weights and its model.
+    """
+    from inferometer_analysis.bricks.split import compose_suite, split
+    from inferometer_cli.local.layers import Setting, model_files
+
+    graphs = describe_models(model_files(models), Setting(batch_size, threads))
+    rows = []
+    for graph in graphs:
+        uses = split(graph, granularity)
+        rows.append((graph.model, len(graph.uses), len(uses), len({use.key for use in uses})))
+    unique = len(compose_suite(graphs, granularity).bricks)
+    total = sum(row[2] for row in rows)
+    if json:
+        names = ("model", "layers", "bricks", "unique")
+        each = [dict(zip(names, row, strict=True)) for row in rows]
+        print_output(dumps({"models": each, "bricks": total, "unique": unique}, indent=2))
+        return
+    width = max(len(row[0]) for row in rows)
+    print_output(f"{'MODEL':{width}}  LAYERS  BRICKS  UNIQUE")
+    for row in rows:
+        print_output(f"{row[0]:{width}}  {row[1]:6}  {row[2]:6}  {row[3]:6}")
+    print_output(
+        f"\n{unique:,} of {total:,} bricks are unique ({100 * unique / total:.0f} %). "
+        "`inferometer bricks run` times each of them once."
+    )
+
+
+def export(
+    models: Models,
+    *,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the bricks.")
+    ],
+    granularity: GranularityOption = 1,
+    batch_size: BatchSizeOption = 1,
+    threads: ThreadsOption = 1,
+) -> None:
+    """Write the unique bricks of some models to a file that others can run.
+
+    The file has no names, weights, counts or order of layers, so that it shows no model.
+    """
+    from inferometer_analysis.bricks.split import compose_suite
+    from inferometer_cli.exits import RefusedError
+    from inferometer_cli.local.layers import Setting, model_files, write_document
+
+    if output.exists():
+        raise RefusedError(f"{output} exists already. Name another file, or remove it.")
+    graphs = describe_models(model_files(models), Setting(batch_size, threads))
+    suite = compose_suite(graphs, granularity)
+    write_document(output, suite)
+    print_output(
+        f"{len(suite.bricks):,} bricks in {output}. Elsewhere: inferometer bricks run {output.name}"
+    )

@@ -1,0 +1,67 @@
+"""The layers of one model, as an engine runs them after its own optimisation.
+
+A layer is an operator with its attributes and the datatypes and shapes of its tensors. Weights are
+left out: equal layers of different models are one layer.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from inferometer_api.document import Document
+
+
+class LayerTensor(Document):
+    """One input or output of a layer."""
+
+    kind: Literal["Activation", "Weight", "Absent"]
+    """Activation: computed for each query. Weight: part of the model. Absent: an optional input \
+that the layer does without."""
+    datatype: str = ""
+    """As ONNX names it: FLOAT, INT64, ..."""
+    shape: tuple[int, ...] = ()
+    values: tuple[int, ...] | None = None
+    """The elements of a small tensor of integers, which often is a shape or an axis."""
+    lowest: int | None = None
+    """The lowest element that a larger tensor of integers had, such as indices."""
+    highest: int | None = None
+    same_as: int | None = None
+    """The position of an earlier input that is the same tensor."""
+
+
+class Layer(Document):
+    """A layer without its name and its weights."""
+
+    domain: str = ""
+    operator: str
+    version: int
+    """Of the operator set."""
+    attributes: tuple[dict[str, Any], ...] = ()
+    """ONNX attributes in the JSON form of protobuf, sorted by name."""
+    inputs: tuple[LayerTensor, ...] = ()
+    outputs: tuple[LayerTensor, ...] = ()
+
+
+class LayerUse(Document):
+    """One layer at its place in a model."""
+
+    layer: str
+    """Its key in `layers`."""
+    inputs: tuple[int, ...] = ()
+    """The number of each activation that it reads, in the order of its inputs."""
+    outputs: tuple[int, ...] = ()
+    """The number of each activation that it computes."""
+
+
+class LayerGraph(Document):
+    """The layers of one model in the order in which the engine runs them."""
+
+    kind: Literal["LayerGraph"] = "LayerGraph"
+    schema_version: str = Field(default="1.1", pattern=r"^[0-9]+\.[0-9]+$")
+    model: str
+    model_sha256: str
+    engine: str
+    engine_version: str
+    batch_size: int
+    layers: dict[str, Layer]
+    uses: tuple[LayerUse, ...]

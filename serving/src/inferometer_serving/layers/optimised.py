@@ -1,0 +1,218 @@
+"""The graph that ONNX Runtime runs for a model, with the type of every tensor."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
+from onnx import ModelProto, TensorProto, helper
+
+from inferometer_api.layers.graph import LayerTensor
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import GraphFile
+from inferometer_serving.infer.tensors import Array
+
+_OPTIMISED = "optimised.onnx"
+_WEIGHTS = "weights.bin"
+_SMALL_BYTES = 256
+"""Larger weights stay out of the saved graph: nothing here reads them."""
+_FEW_ELEMENTS = 16
+_TENSORS_PER_PASS = 200
+"""As many tensors are kept at once; the memory that they take is that of no inference."""
+FOLDER_OF_WEIGHTS = "session.model_external_initializers_file_folder_path"
+
+
+@dataclass(frozen=True, slots=True)
+class OptimisedGraph:
+    """A graph as ONNX Runtime runs it."""
+
+    model: ModelProto
+    tensors: dict[str, LayerTensor]
+    """Each activation, by its name in the graph."""
+
+
+def optimise(graph: GraphFile, *, batch_size: int, threads: int) -> OptimisedGraph:
+    """Return the graph that ONNX Runtime runs for queries of `batch_size` samples.
+
+    The model runs a few times with seeded random inputs, so that every shape is known. Raises
+    ModelRefusedError if another axis than the first is open, or it cannot run.
+    """
+    fixed = with_fixed_shapes(graph, batch_size)
+    with tempfile.TemporaryDirectory(prefix="inferometer-layers-") as name:
+        folder = Path(name)
+        options = session_options(threads, optimise=True)
+        options.optimized_model_filepath = str(folder / _OPTIMISED)
+        for key, value in {
+            FOLDER_OF_WEIGHTS: str(graph.path.parent.resolve()),
+            "session.optimized_model_external_initializers_file_name": _WEIGHTS,
+            "session.optimized_model_external_initializers_min_size_in_bytes": str(_SMALL_BYTES),
+        }.items():
+            options.add_session_config_entry(key, value)
+        _open(graph, fixed.SerializeToString(), options)
+        optimised = onnx.load(folder / _OPTIMISED, load_external_data=False)
+        return OptimisedGraph(optimised, _tensors(graph, optimised, folder, threads))
+
+
+def with_fixed_shapes(graph: GraphFile, batch_size: int) -> ModelProto:
+    """Return the model with `batch_size` as the first axis of its inputs where that is open."""
+    model = ModelProto()
+    model.CopyFrom(graph.model)
+    weights = {each.name for each in model.graph.initializer}
+    for each in model.graph.input:
+        axes = each.type.tensor_type.shape.dim
+        for number, axis in enumerate(axes):
+            if each.name in weights or axis.dim_value > 0:
+                continue
+            if number:
+                raise ModelRefusedError(
+                    f"Axis {number} of the input '{each.name}' of the model {graph.path} is open, "
+                    "and its layers depend on it: export the model with a fixed shape. Only the "
+                    "first axis, the batch, may be open."
+                )
+            axis.dim_value = batch_size
+    del model.graph.value_info[:]
+    return model
+
+
+def session_options(threads: int, *, optimise: bool) -> Any:
+    """Return options of a session with so many threads."""
+    levels = onnxruntime.GraphOptimizationLevel
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    options.graph_optimization_level = (
+        levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
+    )
+    return options
+
+
+def random_array(generator: np.random.Generator, tensor: LayerTensor) -> Array:
+    """Return an array such as a tensor has.
+
+    Fractions are between 0.5 and 1.5, which no operator turns into an infinite number, and share
+    memory with those of other arrays. Raises ValueError if the datatype has no form in numpy.
+    """
+    dtype = helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(tensor.datatype))
+    if tensor.values is not None:
+        return np.array(tensor.values, dtype=dtype).reshape(tensor.shape)
+    if np.issubdtype(dtype, np.bool_):
+        return generator.integers(0, 2, tensor.shape).astype(dtype)
+    if np.issubdtype(dtype, np.integer):
+        lowest = 0 if tensor.lowest is None else tensor.lowest
+        highest = 1 if tensor.highest is None else tensor.highest
+        return generator.integers(lowest, highest, tensor.shape, endpoint=True).astype(dtype)
+    if dtype == object:
+        raise ValueError(f"tensors of {tensor.datatype}")
+    fractions = _fractions(prod(tensor.shape)).reshape(tensor.shape)
+    return fractions if dtype == np.float32 else fractions.astype(dtype)
+
+
+def _fractions(count: int) -> Array:
+    """Return that many random fractions; all share one memory, so nothing may write there."""
+    size = max(1 << 20, 1 << (count - 1).bit_length())
+    return _all_fractions(size)[:count]
+
+
+@cache
+def _all_fractions(size: int) -> Array:
+    array = np.resize(np.random.default_rng(0).random(1 << 20, dtype=np.float32), size)
+    array += np.float32(0.5)
+    array.setflags(write=False)
+    return array
+
+
+def _open(graph: GraphFile, model: bytes, options: Any) -> Any:
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ModelRefusedError(
+            f"The layers of the model {graph.path} cannot be found, since ONNX Runtime "
+            f"{onnxruntime.__version__} cannot open it: {' '.join(str(error).split())[:400]}"
+        ) from error
+
+
+def _tensors(
+    graph: GraphFile, optimised: ModelProto, folder: Path, threads: int
+) -> dict[str, LayerTensor]:
+    """Return every tensor that the nodes compute, found by running the graph."""
+    names = [name for node in optimised.graph.node for name in node.output if name]
+    tensors: dict[str, LayerTensor] = {}
+    for start in range(0, len(names), _TENSORS_PER_PASS):
+        some = names[start : start + _TENSORS_PER_PASS]
+        tensors |= _run_for(graph, optimised, some, folder, threads)
+    return tensors
+
+
+def _run_for(
+    graph: GraphFile, optimised: ModelProto, names: Sequence[str], folder: Path, threads: int
+) -> dict[str, LayerTensor]:
+    probe = ModelProto()
+    probe.CopyFrom(optimised)
+    del probe.graph.output[:]
+    probe.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
+    options = session_options(threads, optimise=False)
+    options.add_session_config_entry(FOLDER_OF_WEIGHTS, str(folder))
+    session = _open(graph, probe.SerializeToString(), options)
+    feeds = graph_inputs(optimised)
+    generator = np.random.default_rng(0)
+    arrays = {name: random_array(generator, tensor) for name, tensor in feeds.items()}
+    try:
+        values = session.run_with_ort_values(
+            list(names),
+            {name: onnxruntime.OrtValue.ortvalue_from_numpy(each) for name, each in arrays.items()},
+        )
+    except Exception as error:
+        raise ModelRefusedError(
+            f"The layers of the model {graph.path} cannot be found, since it fails with random "
+            f"inputs: {' '.join(str(error).split())[:400]}"
+        ) from error
+    found = {name: _described(each) for name, each in zip(names, values, strict=True)}
+    return found | {name: describe_array(arrays[name], feeds[name].datatype) for name in arrays}
+
+
+def graph_inputs(model: ModelProto) -> dict[str, LayerTensor]:
+    """Return the inputs of a graph that are no weights."""
+    weights = {each.name for each in model.graph.initializer}
+    return {
+        each.name: LayerTensor(
+            kind="Activation",
+            datatype=TensorProto.DataType.Name(each.type.tensor_type.elem_type),
+            shape=tuple(axis.dim_value for axis in each.type.tensor_type.shape.dim),
+        )
+        for each in model.graph.input
+        if each.name not in weights
+    }
+
+
+def _described(value: Any) -> LayerTensor:
+    if not value.is_tensor():
+        return LayerTensor(kind="Activation", datatype=value.data_type())
+    datatype = TensorProto.DataType.Name(value.element_type())
+    if datatype.startswith(("INT", "UINT")):
+        return describe_array(value.numpy(), datatype)
+    return LayerTensor(kind="Activation", datatype=datatype, shape=tuple(value.shape()))
+
+
+def describe_array(array: Array, datatype: str) -> LayerTensor:
+    """Return an activation with what its integers say; fractions are not looked at."""
+    values = lowest = highest = None
+    if np.issubdtype(array.dtype, np.integer) and array.size:
+        if array.size <= _FEW_ELEMENTS:
+            values = tuple(int(each) for each in array.flat)
+        else:
+            lowest, highest = int(array.min()), int(array.max())
+    return LayerTensor(
+        kind="Activation",
+        datatype=datatype,
+        shape=array.shape,
+        values=values,
+        lowest=lowest,
+        highest=highest,
+    )

@@ -1,0 +1,111 @@
+"""Reads the layers of an optimised graph, and what each of them is apart from its model."""
+
+import hashlib
+import json
+from typing import Any
+
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
+from google.protobuf import json_format
+from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
+
+from inferometer_api.layers.graph import Layer, LayerGraph, LayerTensor, LayerUse
+from inferometer_models.graph_file import GraphFile
+from inferometer_serving.layers.optimised import OptimisedGraph, describe_array, graph_inputs
+
+_IGNORED_IN_KEYS = frozenset({"lowest", "highest"})
+_KEY_LENGTH = 16
+ENGINE = "ONNX Runtime"
+
+
+def read_layers(graph: GraphFile, optimised: OptimisedGraph, *, batch_size: int) -> LayerGraph:
+    """Return the layers of a model in the order in which ONNX Runtime runs them."""
+    model = optimised.model
+    versions = {each.domain: each.version for each in model.opset_import}
+    weights = {each.name: _weight(each) for each in model.graph.initializer}
+    numbers = {name: at for at, name in enumerate(graph_inputs(model))}
+    layers: dict[str, Layer] = {}
+    uses = []
+    for node in model.graph.node:
+        layer = _layer(node, versions, weights, optimised.tensors)
+        key = layer_key(layer)
+        layers.setdefault(key, layer)
+        reads = [numbers[name] for name in node.input if name and name not in weights]
+        for name in node.output:
+            if name:
+                numbers[name] = len(numbers)
+        uses.append(
+            LayerUse(
+                layer=key,
+                inputs=tuple(reads),
+                outputs=tuple(numbers[name] for name in node.output if name),
+            )
+        )
+    return LayerGraph(
+        model=graph.path.stem,
+        model_sha256=graph.sha256,
+        engine=ENGINE,
+        engine_version=str(onnxruntime.__version__),
+        batch_size=batch_size,
+        layers=layers,
+        uses=tuple(uses),
+    )
+
+
+def layer_key(layer: Layer) -> str:
+    """Return the key of a layer, the same for layers of equal work."""
+    fields = layer.model_dump(mode="json", exclude_none=True)
+    for side in ("inputs", "outputs"):
+        for tensor in fields.get(side, ()):
+            for name in _IGNORED_IN_KEYS:
+                tensor.pop(name, None)
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH]
+
+
+def _layer(
+    node: NodeProto,
+    versions: dict[str, int],
+    weights: dict[str, LayerTensor],
+    activations: dict[str, LayerTensor],
+) -> Layer:
+    known = activations | weights
+    first: dict[str, int] = {}
+    inputs = []
+    for at, name in enumerate(node.input):
+        tensor = known[name] if name else LayerTensor(kind="Absent")
+        if name in first:
+            tensor = tensor.model_copy(update={"same_as": first[name]})
+        elif name:
+            first[name] = at
+        inputs.append(tensor)
+    outputs = [activations[name] if name else LayerTensor(kind="Absent") for name in node.output]
+    return Layer(
+        domain=node.domain,
+        operator=node.op_type,
+        version=versions[node.domain],
+        attributes=tuple(
+            _attribute(each) for each in sorted(node.attribute, key=lambda each: each.name)
+        ),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+    )
+
+
+def _attribute(attribute: AttributeProto) -> dict[str, Any]:
+    bare = AttributeProto()
+    bare.CopyFrom(attribute)
+    bare.ClearField("doc_string")
+    bare.t.ClearField("name")
+    if not attribute.HasField("t"):
+        bare.ClearField("t")
+    found: dict[str, Any] = json_format.MessageToDict(bare)
+    return found
+
+
+def _weight(tensor: TensorProto) -> LayerTensor:
+    datatype = TensorProto.DataType.Name(tensor.data_type)
+    found = LayerTensor(kind="Weight", datatype=datatype, shape=tuple(tensor.dims))
+    if tensor.data_location == TensorProto.EXTERNAL or not datatype.startswith(("INT", "UINT")):
+        return found
+    described = describe_array(numpy_helper.to_array(tensor), datatype)
+    return described.model_copy(update={"kind": "Weight"})

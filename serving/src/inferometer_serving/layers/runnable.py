@@ -1,0 +1,175 @@
+"""Makes models of bricks, with random weights."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
+from google.protobuf import json_format
+from onnx import AttributeProto, NodeProto, TensorProto, helper
+
+from inferometer_api.layers.bricks import Brick, BrickSuite
+from inferometer_api.layers.graph import Layer, LayerTensor
+from inferometer_serving.infer.tensors import Array
+from inferometer_serving.layers.optimised import random_array, session_options
+
+_IR_VERSION = 10
+ANY_TENSOR = LayerTensor(kind="Activation")
+"""An output whose memory ONNX Runtime takes with each run."""
+_INLINE_BYTES = 1 << 12
+"""Larger weights are handed over as they lie in memory, which spares two copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """A session whose inputs and outputs have their memory already."""
+
+    session: Any
+    binding: Any
+    inputs: tuple[Any, ...]
+    kept: tuple[Any, ...]
+    """What ONNX Runtime reads in place."""
+
+    def run(self) -> None:
+        """Run it once."""
+        self.session.run_with_iobinding(self.binding)
+
+
+def open_brick(suite: BrickSuite, brick: Brick, threads: int) -> Runnable:
+    """Return a session of a brick, with its own optimisations off: its layers are optimised.
+
+    Raises Exception if ONNX Runtime refuses it by itself.
+    """
+    layers = [suite.layers[key] for key in brick.layers]
+    graph = _Graph(np.random.default_rng(0))
+    chained = ""
+    for at, layer in enumerate(layers):
+        chained = graph.add(layer, chained, brick.feeds[at - 1] if at else -1)
+    model = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "brick",
+            [helper.make_tensor_value_info(name, _type(tensor), tensor.shape)
+             for name, tensor in graph.inputs.items()],
+            [helper.make_empty_tensor_value_info(name) for name in graph.outputs],
+            graph.initializers,
+        ),
+        opset_imports=[
+            helper.make_opsetid(domain, version)
+            for domain, version in {each.domain: each.version for each in layers}.items()
+        ],
+        ir_version=_IR_VERSION,
+    )
+    options = session_options(threads, optimise=False)
+    values = {name: _value(array) for name, array in graph.large_weights.items()}
+    options.add_external_initializers(list(values), list(values.values()))
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return bind(session, {name: graph.array(each) for name, each in graph.inputs.items()}, graph.outputs)
+
+
+def open_chain(length: int, threads: int) -> Runnable:
+    """Return a session of layers that compute next to nothing: what it costs is the call."""
+    names = [f"t{at}" for at in range(length + 1)]
+    scalar = LayerTensor(kind="Activation", datatype="FLOAT", shape=(1,))
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Neg", [names[at]], [names[at + 1]]) for at in range(length)],
+            "chain",
+            [helper.make_tensor_value_info(names[0], TensorProto.FLOAT, (1,))],
+            [helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, (1,))],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=_IR_VERSION,
+    )
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(),
+        session_options(threads, optimise=False),
+        providers=["CPUExecutionProvider"],
+    )
+    return bind(session, {names[0]: np.ones(1, np.float32)}, {names[-1]: scalar})
+
+
+def bind(session: Any, feeds: dict[str, Array], outputs: dict[str, LayerTensor]) -> Runnable:
+    """Return a session that reads and writes the same memory with every run."""
+    binding = session.io_binding()
+    kept: list[Any] = []
+    for name, array in feeds.items():
+        kept.append(_value(array))
+        binding.bind_ortvalue_input(name, kept[-1])
+    for name, tensor in outputs.items():
+        dtype = helper.tensor_dtype_to_np_dtype(_type(tensor)) if tensor.datatype else object
+        if dtype == object or not tensor.shape:
+            binding.bind_output(name)
+            continue
+        kept.append(_value(np.empty(tensor.shape, dtype)))
+        binding.bind_ortvalue_output(name, kept[-1])
+    return Runnable(session, binding, tuple(feeds.values()), tuple(kept))
+
+
+class _Graph:
+    """A graph that grows by one layer at a time."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+        self.nodes: list[NodeProto] = []
+        self.inputs: dict[str, LayerTensor] = {}
+        self.outputs: dict[str, LayerTensor] = {}
+        self.initializers: list[TensorProto] = []
+        self.large_weights: dict[str, Array] = {}
+
+    def array(self, tensor: LayerTensor) -> Array:
+        """Return an array such as a tensor has."""
+        return random_array(self._generator, tensor)
+
+    def add(self, layer: Layer, chained: str, feed: int) -> str:
+        """Add a layer whose input `feed` is the tensor `chained`; return its first output."""
+        prefix = f"n{len(self.nodes)}"
+        names: list[str] = []
+        for at, tensor in enumerate(layer.inputs):
+            name = f"{prefix}i{at}"
+            if at == feed:
+                name = chained
+            elif tensor.kind == "Absent":
+                name = ""
+            elif tensor.same_as is not None:
+                name = names[tensor.same_as]
+            elif tensor.kind == "Weight":
+                self._add_weight(name, tensor)
+            else:
+                self.inputs[name] = tensor
+            names.append(name)
+        outputs = [
+            "" if tensor.kind == "Absent" else f"{prefix}o{at}"
+            for at, tensor in enumerate(layer.outputs)
+        ]
+        node = NodeProto(op_type=layer.operator, domain=layer.domain, input=names, output=outputs)
+        node.attribute.extend(
+            json_format.ParseDict(each, AttributeProto()) for each in layer.attributes
+        )
+        self.nodes.append(node)
+        self.outputs = {
+            name: tensor for name, tensor in zip(outputs, layer.outputs, strict=True) if name
+        }
+        return outputs[0]
+
+    def _add_weight(self, name: str, tensor: LayerTensor) -> None:
+        array = self.array(tensor)
+        weight = TensorProto(name=name, data_type=_type(tensor), dims=tensor.shape)
+        if array.nbytes <= _INLINE_BYTES:
+            weight.raw_data = array.tobytes()
+        else:
+            weight.data_location = TensorProto.EXTERNAL
+            weight.external_data.add(key="location", value="memory")
+            weight.external_data.add(key="length", value=str(array.nbytes))
+            self.large_weights[name] = array
+        self.initializers.append(weight)
+
+
+def _value(array: Array) -> Any:
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+
+def _type(tensor: LayerTensor) -> int:
+    return int(TensorProto.DataType.Value(tensor.datatype))
