@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from inferometer_api.layers.bricks import Brick, BrickSuite
 from inferometer_api.layers.graph import Layer, LayerGraph, LayerUse
@@ -74,12 +75,12 @@ def _continues(last: LayerUse, following: LayerUse, readers: Counter[int]) -> bo
     return len(read) == 1 and len(last.outputs) == 1 and readers[read[0]] == 1
 
 
-def _brick_use(graph: LayerGraph, uses: tuple[LayerUse, ...]) -> BrickUse:
-    feeds = tuple(
+def _brick_use(graph: LayerGraph, uses: list[LayerUse]) -> BrickUse:
+    feeds = [
         _position(graph.layers[use.layer], use.inputs.index(before.outputs[0]))
-        for before, use in zip(uses, uses[1:], strict=False)
-    )
-    brick = Brick(layers=tuple(use.layer for use in uses), feeds=feeds)
+        for before, use in pairwise(uses)
+    ]
+    brick = Brick(layers=[use.layer for use in uses], feeds=feeds)
     inner = {before.outputs[0] for before in uses[:-1]}
     return BrickUse(
         key=brick_key(brick),

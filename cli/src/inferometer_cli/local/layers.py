@@ -13,12 +13,12 @@ from pathlib import Path
 from inferometer_api.document import Document
 from inferometer_api.layers.bricks import BrickSuite, BrickTimings
 from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.spec.zoo_address import UnknownModelError
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local.child_process import ChildProcess, describe_exit
 from inferometer_fetch.built_in import cached_model, zoo_cache
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_models import zoo
-from inferometer_models.errors import ModelRefusedError
 
 _MODULE = "inferometer_serving.layers"
 _REFUSED = "refused: "
@@ -58,7 +58,7 @@ def model_files(names: Sequence[str]) -> list[Path]:
             full = [wanted]
         try:
             found += [cached_model(zoo.entry(each), zoo_cache()) for each in full]
-        except ModelRefusedError as error:
+        except UnknownModelError as error:
             raise RefusedError(str(error)) from error
         except FetchFailedError as error:
             raise FailedError(str(error)) from error

@@ -11,9 +11,9 @@ from inferometer_api.layers.graph import Layer
 class Brick(Document):
     """A chain of layers, each of which reads what the one before it computes."""
 
-    layers: tuple[str, ...]
+    layers: list[str]
     """Keys of the layers in `layers` of the suite."""
-    feeds: tuple[int, ...] = ()
+    feeds: list[int] = Field(default_factory=list)
     """For each layer but the first, the position of the input that takes the chain's tensor."""
 
 
@@ -34,11 +34,11 @@ class Timing(Document):
     """How long something takes, from several rounds."""
 
     nanoseconds: int
-    """The median over the rounds of the shortest run in each, when its weights lie in the caches."""
-    lowest_nanoseconds: int
-    """The shortest of the rounds."""
-    highest_nanoseconds: int
-    """The longest of the rounds."""
+    """The median over the rounds of the shortest run in each: its weights lie in the caches."""
+    lower_quartile_nanoseconds: int
+    """A quarter of the rounds were at least as fast."""
+    upper_quartile_nanoseconds: int
+    """A quarter of the rounds were at least as slow."""
     rounds: int
     cold_nanoseconds: int
     """The median of the first run in each round, when its weights had left the caches."""
@@ -46,6 +46,13 @@ class Timing(Document):
     """All runs, those with cold caches included."""
     session_nanoseconds: int
     """The time to open its session."""
+
+    @property
+    def spread(self) -> float:
+        """How far apart the quartiles are, as a share of the median."""
+        return (
+            self.upper_quartile_nanoseconds - self.lower_quartile_nanoseconds
+        ) / self.nanoseconds
 
 
 class MachineState(Document):

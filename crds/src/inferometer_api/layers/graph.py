@@ -19,8 +19,8 @@ class LayerTensor(Document):
 that the layer does without."""
     datatype: str = ""
     """As ONNX names it: FLOAT, INT64, ..."""
-    shape: tuple[int, ...] = ()
-    values: tuple[int, ...] | None = None
+    shape: list[int] = Field(default_factory=list)
+    values: list[int] | None = None
     """The elements of a small tensor of integers, which often is a shape or an axis."""
     lowest: int | None = None
     """The lowest element that a larger tensor of integers had, such as indices."""
@@ -36,10 +36,10 @@ class Layer(Document):
     operator: str
     version: int
     """Of the operator set."""
-    attributes: tuple[dict[str, Any], ...] = ()
+    attributes: list[dict[str, Any]] = Field(default_factory=list)
     """ONNX attributes in the JSON form of protobuf, sorted by name."""
-    inputs: tuple[LayerTensor, ...] = ()
-    outputs: tuple[LayerTensor, ...] = ()
+    inputs: list[LayerTensor] = Field(default_factory=list)
+    outputs: list[LayerTensor] = Field(default_factory=list)
 
 
 class LayerUse(Document):
@@ -47,9 +47,9 @@ class LayerUse(Document):
 
     layer: str
     """Its key in `layers`."""
-    inputs: tuple[int, ...] = ()
+    inputs: list[int] = Field(default_factory=list)
     """The number of each activation that it reads, in the order of its inputs."""
-    outputs: tuple[int, ...] = ()
+    outputs: list[int] = Field(default_factory=list)
     """The number of each activation that it computes."""
 
 
@@ -64,4 +64,4 @@ class LayerGraph(Document):
     engine_version: str
     batch_size: int
     layers: dict[str, Layer]
-    uses: tuple[LayerUse, ...]
+    uses: list[LayerUse]

@@ -16,7 +16,7 @@ from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers.optimised import optimise
 from inferometer_serving.layers.reading import read_layers
-from inferometer_serving.layers.timing import time_bricks
+from inferometer_serving.layers.timing import TimingOptions, time_bricks
 
 _MOST_BYTES = 1 << 40
 _EXIT_REFUSED = 2
@@ -62,13 +62,8 @@ def _time(options: argparse.Namespace) -> None:
     timings = time_bricks(
         BrickSuite.read_json(options.suite.read_bytes()),
         [read_graph(each, max_bytes=_MOST_BYTES) for each in options.models],
-        batch_size=options.batch_size,
-        threads=options.threads,
-        rounds=options.rounds,
-        cpu=options.cpu,
-        report=lambda done, total: _print(
-            json.dumps({"event": "progress", "done": done, "total": total})
-        ),
+        TimingOptions(options.batch_size, options.threads, options.rounds, options.cpu),
+        lambda done, total: _print(json.dumps({"event": "progress", "done": done, "total": total})),
     )
     _print(timings.model_dump_json(exclude_none=True))
 

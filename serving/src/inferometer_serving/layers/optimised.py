@@ -87,9 +87,7 @@ def session_options(threads: int, *, optimise: bool) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    options.graph_optimization_level = (
-        levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
-    )
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
     return options
 
 
@@ -108,7 +106,7 @@ def random_array(generator: np.random.Generator, tensor: LayerTensor) -> Array:
         lowest = 0 if tensor.lowest is None else tensor.lowest
         highest = 1 if tensor.highest is None else tensor.highest
         return generator.integers(lowest, highest, tensor.shape, endpoint=True).astype(dtype)
-    if dtype == object:
+    if dtype.hasobject:
         raise ValueError(f"tensors of {tensor.datatype}")
     fractions = _fractions(prod(tensor.shape)).reshape(tensor.shape)
     return fractions if dtype == np.float32 else fractions.astype(dtype)
@@ -184,7 +182,7 @@ def graph_inputs(model: ModelProto) -> dict[str, LayerTensor]:
         each.name: LayerTensor(
             kind="Activation",
             datatype=TensorProto.DataType.Name(each.type.tensor_type.elem_type),
-            shape=tuple(axis.dim_value for axis in each.type.tensor_type.shape.dim),
+            shape=[axis.dim_value for axis in each.type.tensor_type.shape.dim],
         )
         for each in model.graph.input
         if each.name not in weights
@@ -197,7 +195,7 @@ def _described(value: Any) -> LayerTensor:
     datatype = TensorProto.DataType.Name(value.element_type())
     if datatype.startswith(("INT", "UINT")):
         return describe_array(value.numpy(), datatype)
-    return LayerTensor(kind="Activation", datatype=datatype, shape=tuple(value.shape()))
+    return LayerTensor(kind="Activation", datatype=datatype, shape=list(value.shape()))
 
 
 def describe_array(array: Array, datatype: str) -> LayerTensor:
@@ -205,13 +203,13 @@ def describe_array(array: Array, datatype: str) -> LayerTensor:
     values = lowest = highest = None
     if np.issubdtype(array.dtype, np.integer) and array.size:
         if array.size <= _FEW_ELEMENTS:
-            values = tuple(int(each) for each in array.flat)
+            values = [int(each) for each in array.flat]
         else:
             lowest, highest = int(array.min()), int(array.max())
     return LayerTensor(
         kind="Activation",
         datatype=datatype,
-        shape=array.shape,
+        shape=list(array.shape),
         values=values,
         lowest=lowest,
         highest=highest,

@@ -36,8 +36,8 @@ def read_layers(graph: GraphFile, optimised: OptimisedGraph, *, batch_size: int)
         uses.append(
             LayerUse(
                 layer=key,
-                inputs=tuple(reads),
-                outputs=tuple(numbers[name] for name in node.output if name),
+                inputs=reads,
+                outputs=[numbers[name] for name in node.output if name],
             )
         )
     return LayerGraph(
@@ -47,7 +47,7 @@ def read_layers(graph: GraphFile, optimised: OptimisedGraph, *, batch_size: int)
         engine_version=str(onnxruntime.__version__),
         batch_size=batch_size,
         layers=layers,
-        uses=tuple(uses),
+        uses=uses,
     )
 
 
@@ -83,11 +83,11 @@ def _layer(
         domain=node.domain,
         operator=node.op_type,
         version=versions[node.domain],
-        attributes=tuple(
+        attributes=[
             _attribute(each) for each in sorted(node.attribute, key=lambda each: each.name)
-        ),
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
+        ],
+        inputs=inputs,
+        outputs=outputs,
     )
 
 
@@ -104,7 +104,7 @@ def _attribute(attribute: AttributeProto) -> dict[str, Any]:
 
 def _weight(tensor: TensorProto) -> LayerTensor:
     datatype = TensorProto.DataType.Name(tensor.data_type)
-    found = LayerTensor(kind="Weight", datatype=datatype, shape=tuple(tensor.dims))
+    found = LayerTensor(kind="Weight", datatype=datatype, shape=list(tensor.dims))
     if tensor.data_location == TensorProto.EXTERNAL or not datatype.startswith(("INT", "UINT")):
         return found
     described = describe_array(numpy_helper.to_array(tensor), datatype)

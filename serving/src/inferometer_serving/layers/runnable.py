@@ -49,8 +49,10 @@ def open_brick(suite: BrickSuite, brick: Brick, threads: int) -> Runnable:
         helper.make_graph(
             graph.nodes,
             "brick",
-            [helper.make_tensor_value_info(name, _type(tensor), tensor.shape)
-             for name, tensor in graph.inputs.items()],
+            [
+                helper.make_tensor_value_info(name, _type(tensor), tensor.shape)
+                for name, tensor in graph.inputs.items()
+            ],
             [helper.make_empty_tensor_value_info(name) for name in graph.outputs],
             graph.initializers,
         ),
@@ -66,13 +68,15 @@ def open_brick(suite: BrickSuite, brick: Brick, threads: int) -> Runnable:
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    return bind(session, {name: graph.array(each) for name, each in graph.inputs.items()}, graph.outputs)
+    return bind(
+        session, {name: graph.array(each) for name, each in graph.inputs.items()}, graph.outputs
+    )
 
 
 def open_chain(length: int, threads: int) -> Runnable:
     """Return a session of layers that compute next to nothing: what it costs is the call."""
     names = [f"t{at}" for at in range(length + 1)]
-    scalar = LayerTensor(kind="Activation", datatype="FLOAT", shape=(1,))
+    scalar = LayerTensor(kind="Activation", datatype="FLOAT", shape=[1])
     model = helper.make_model(
         helper.make_graph(
             [helper.make_node("Neg", [names[at]], [names[at + 1]]) for at in range(length)],
@@ -99,8 +103,10 @@ def bind(session: Any, feeds: dict[str, Array], outputs: dict[str, LayerTensor])
         kept.append(_value(array))
         binding.bind_ortvalue_input(name, kept[-1])
     for name, tensor in outputs.items():
-        dtype = helper.tensor_dtype_to_np_dtype(_type(tensor)) if tensor.datatype else object
-        if dtype == object or not tensor.shape:
+        dtype = (
+            helper.tensor_dtype_to_np_dtype(_type(tensor)) if tensor.datatype else np.dtype(object)
+        )
+        if dtype.hasobject or not tensor.shape:
             binding.bind_output(name)
             continue
         kept.append(_value(np.empty(tensor.shape, dtype)))

@@ -19,6 +19,7 @@ from inferometer_api.layers.bricks import (
 )
 from inferometer_api.layers.graph import LayerTensor
 from inferometer_models.graph_file import GraphFile
+from inferometer_serving.layers.machine import machine_state
 from inferometer_serving.layers.optimised import (
     FOLDER_OF_WEIGHTS,
     graph_inputs,
@@ -26,7 +27,6 @@ from inferometer_serving.layers.optimised import (
     session_options,
     with_fixed_shapes,
 )
-from inferometer_serving.layers.machine import machine_state
 from inferometer_serving.layers.runnable import (
     ANY_TENSOR,
     Runnable,
@@ -45,6 +45,7 @@ _FEWEST_ROUNDS = 3
 _NARROW = 0.03
 """A brick needs no more rounds once the middle ones differ by less than this."""
 _CHAIN = 33
+_FEWEST_MODEL_ROUNDS = 10
 
 
 @dataclass(slots=True)
@@ -76,10 +77,11 @@ class _Item:
 
     def timing(self) -> Timing:
         """Return what its rounds say."""
+        lower, upper = np.percentile(self.shortest_ns, (25, 75))
         return Timing(
             nanoseconds=round(median(self.shortest_ns)),
-            lowest_nanoseconds=min(self.shortest_ns),
-            highest_nanoseconds=max(self.shortest_ns),
+            lower_quartile_nanoseconds=round(lower),
+            upper_quartile_nanoseconds=round(upper),
             rounds=len(self.shortest_ns),
             runs=self.runs,
             cold_nanoseconds=round(median(self.cold_ns)),
@@ -87,14 +89,22 @@ class _Item:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class TimingOptions:
+    """How bricks are timed."""
+
+    batch_size: int
+    threads: int
+    rounds: int
+    """The most rounds of a brick."""
+    cpu: str
+    """The name of the CPU, for the record."""
+
+
 def time_bricks(
     suite: BrickSuite,
     models: Sequence[GraphFile],
-    *,
-    batch_size: int,
-    threads: int,
-    rounds: int,
-    cpu: str,
+    options: TimingOptions,
     report: Callable[[int, int], None],
 ) -> BrickTimings:
     """Return how long each brick takes, and each model for reference.
@@ -104,29 +114,25 @@ def time_bricks(
     is named with the reason. `report` is told how many items are done, and of how many.
     """
     began = time.monotonic()
-    items = [_brick_item(suite, key, brick, threads, rounds) for key, brick in suite.bricks.items()]
-    items += [_model_item(graph, batch_size, threads, rounds) for graph in models]
+    items = [_brick_item(suite, key, brick, options) for key, brick in suite.bricks.items()]
+    items += [_model_item(graph, options) for graph in models]
     failed: dict[str, str] = {}
     calls: list[int] = []
     nodes: list[float] = []
-    done = 0
     for group in _groups(items):
-        single = _Item("call", 0, lambda: open_chain(1, threads), rounds, is_model=True)
-        chain = _Item("chain", 0, lambda: open_chain(_CHAIN, threads), rounds, is_model=True)
-        _time_group(
-            [single, *group, chain],
-            failed,
-            lambda some, before=done: report(before + min(some, len(group)), len(items)),
-        )
-        nodes.append((chain.timing().nanoseconds - single.timing().nanoseconds) / (_CHAIN - 1))
+        single, chain = (_chain_item(length, options) for length in (1, _CHAIN))
+
+        def report_some() -> None:
+            report(sum(each.is_done for each in items), len(items))
+
+        _time_group([single, *group, chain], failed, report_some)
         calls.append(single.timing().nanoseconds)
-        done += len(group)
-        report(done, len(items))
-    node_ns = max(median(nodes), 0.0)
+        nodes.append((chain.timing().nanoseconds - calls[-1]) / (_CHAIN - 1))
+    node_ns = max(median(nodes), 0.0) if nodes else 0.0
     measured = [each for each in items if each.shortest_ns]
     return BrickTimings(
-        machine=machine_state(cpu, threads),
-        run_nanoseconds=max(round(median(calls) - node_ns), 0),
+        machine=machine_state(options.cpu, options.threads),
+        run_nanoseconds=max(round(median(calls) - node_ns), 0) if calls else 0,
         node_nanoseconds=round(node_ns),
         seconds=time.monotonic() - began,
         bricks={each.name: each.timing() for each in measured if not each.is_model},
@@ -135,9 +141,7 @@ def time_bricks(
     )
 
 
-def _time_group(
-    items: list[_Item], failed: dict[str, str], report: Callable[[int], None]
-) -> None:
+def _time_group(items: list[_Item], failed: dict[str, str], report: Callable[[], None]) -> None:
     opened: list[tuple[_Item, Runnable]] = []
     for item in items:
         began = time.perf_counter_ns()
@@ -155,7 +159,7 @@ def _time_group(
         for item, runnable in active:
             _time_round(item, runnable)
         active = [each for each in active if not each[0].is_done]
-        report(len(opened) - len(active))
+        report()
 
 
 def _time_round(item: _Item, runnable: Runnable) -> None:
@@ -188,7 +192,7 @@ def _groups(items: Sequence[_Item]) -> Iterator[list[_Item]]:
         yield group
 
 
-def _brick_item(suite: BrickSuite, key: str, brick: Brick, threads: int, rounds: int) -> _Item:
+def _brick_item(suite: BrickSuite, key: str, brick: Brick, options: TimingOptions) -> _Item:
     tensors = [
         tensor
         for each in brick.layers
@@ -197,8 +201,8 @@ def _brick_item(suite: BrickSuite, key: str, brick: Brick, threads: int, rounds:
     return _Item(
         name=key,
         bytes=2 * sum(map(_bytes, tensors)),  # weights are packed once more
-        open=lambda: open_brick(suite, brick, threads),
-        rounds_wanted=rounds,
+        open=lambda: open_brick(suite, brick, options.threads),
+        rounds_wanted=options.rounds,
     )
 
 
@@ -209,23 +213,33 @@ def _bytes(tensor: LayerTensor) -> int:
     return 0
 
 
-def _model_item(graph: GraphFile, batch_size: int, threads: int, rounds: int) -> _Item:
+def _chain_item(length: int, options: TimingOptions) -> _Item:
     return _Item(
-        name=graph.path.stem,
-        bytes=2 * graph.size_bytes,
-        open=lambda: _open_model(graph, batch_size, threads),
-        rounds_wanted=max(rounds, 10),
+        name=f"{length} layers that compute nothing",
+        bytes=0,
+        open=lambda: open_chain(length, options.threads),
+        rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
         is_model=True,
     )
 
 
-def _open_model(graph: GraphFile, batch_size: int, threads: int) -> Runnable:
-    options = session_options(threads, optimise=True)
-    options.add_session_config_entry(FOLDER_OF_WEIGHTS, str(graph.path.parent.resolve()))
-    model = with_fixed_shapes(graph, batch_size)
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+def _model_item(graph: GraphFile, options: TimingOptions) -> _Item:
+    return _Item(
+        name=graph.path.stem,
+        bytes=2 * graph.size_bytes,
+        open=lambda: _open_model(graph, options),
+        rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
+        is_model=True,
+    )
+
+
+def _open_model(graph: GraphFile, options: TimingOptions) -> Runnable:
+    session = session_options(options.threads, optimise=True)
+    session.add_session_config_entry(FOLDER_OF_WEIGHTS, str(graph.path.parent.resolve()))
+    model = with_fixed_shapes(graph, options.batch_size)
+    opened = onnxruntime.InferenceSession(
+        model.SerializeToString(), session, providers=["CPUExecutionProvider"]
     )
     generator = np.random.default_rng(0)
     feeds = {name: random_array(generator, each) for name, each in graph_inputs(model).items()}
-    return bind(session, feeds, {each.name: ANY_TENSOR for each in session.get_outputs()})
+    return bind(opened, feeds, {each.name: ANY_TENSOR for each in opened.get_outputs()})

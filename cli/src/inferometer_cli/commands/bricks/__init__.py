@@ -21,6 +21,4 @@ app.command("run", short_help="Time the bricks of models, or of an export, here.
 app.command("predict", short_help="Predict the latency of models from the times of bricks.")(
     predict.predict_models
 )
-app.command("coverage", short_help="Show how much of a model this machine knows.")(
-    predict.coverage
-)
+app.command("coverage", short_help="Show how much of a model this machine knows.")(predict.coverage)

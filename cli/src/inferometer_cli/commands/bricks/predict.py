@@ -44,7 +44,9 @@ def predict_models(
             f"{each.layers_known} of {each.layers}"
         )
     if not all(each.is_complete for each in found):
-        print_output("\n> at least: some layers have no time yet. `inferometer bricks run` times them.")
+        print_output(
+            "\n> at least: some layers have no time yet. `inferometer bricks run` times them."
+        )
 
 
 def coverage(

@@ -1,5 +1,6 @@
 """`inferometer bricks run`: times bricks on this machine."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -18,11 +19,14 @@ from inferometer_cli.terminal import print_message, print_output
 if TYPE_CHECKING:
     from inferometer_api.layers.bricks import BrickSuite, BrickTimings
     from inferometer_api.layers.graph import LayerGraph
+    from inferometer_cli.local.layers import Setting
 
 _REPORT_SECONDS = 5.0
+_STEADY = 0.03
+"""The largest spread of a model with which its error counts."""
 
 
-def run(
+def run(  # noqa: PLR0913 - one argument for each option
     models: Models,
     *,
     granularity: GranularityOption = 1,
@@ -46,44 +50,76 @@ def run(
     Bricks take turns in rounds, so that a busy moment meets all of them. A brick needs no more
     rounds once its times agree. The times are kept in $XDG_DATA_HOME/inferometer/bricks.
     """
-    from inferometer_cli.exits import RefusedError
-    from inferometer_cli.local.layers import Setting, TimingFile, model_files, time_suite
+    from inferometer_cli.local.layers import Setting, TimingFile, time_suite
 
-    suite = _exported(models)
     setting = Setting(batch_size, threads)
-    graphs: list[LayerGraph] = []
-    files = [] if suite else model_files(models)
-    if suite is None:
-        from inferometer_analysis.bricks.split import compose_suite
-
-        graphs = describe_models(files, setting)
-        suite = compose_suite(graphs, granularity)
-    elif reference:
-        raise RefusedError("--reference needs the models: an exported file has bricks only.")
-    kept = TimingFile(suite.engine_version, threads)
-    known = kept.read()
-    missing = suite
-    if known is not None and not again:
-        bricks = {key: each for key, each in suite.bricks.items() if key not in known.bricks}
-        missing = suite.model_copy(update={"bricks": bricks})
-    references = [file for file in files if file.stem in {each.model for each in graphs}]
+    wanted = _wanted(models, setting, granularity, reference=reference)
+    kept = TimingFile(wanted.suite.engine_version, threads)
+    known = None if again else kept.read()
+    missing = wanted.suite.model_copy(
+        update={
+            "bricks": {
+                key: each
+                for key, each in wanted.suite.bricks.items()
+                if known is None or key not in known.bricks
+            }
+        }
+    )
     if not missing.bricks and not reference:
-        print_output(f"All {len(suite.bricks):,} bricks are known already. --again times them.")
+        print_output(
+            f"All {len(wanted.suite.bricks):,} bricks are known already. --again times them."
+        )
         return
     timings = time_suite(
-        missing, references if reference else (), setting, rounds=rounds, report=_reporter()
+        missing, wanted.references, setting, rounds=rounds, report=_ProgressPrinter()
     )
     everything = kept.add(timings)
-    for key, reason in timings.failed.items():
-        names = ", ".join(missing.layers[each].operator for each in missing.bricks[key].layers) \
-            if key in missing.bricks else key
-        print_message(f"not timed: {names}: {reason}")
+    _print_failed(missing, timings)
     print_output(
         f"{len(timings.bricks):,} bricks timed in {timings.seconds:.0f} s, "
-        f"{len(suite.bricks) - len(missing.bricks):,} were known. Kept in {kept.path}."
+        f"{len(wanted.suite.bricks) - len(missing.bricks):,} were known. Kept in {kept.path}."
     )
     if reference:
-        _print_errors(graphs, everything, granularity)
+        _print_errors(wanted.graphs, everything, granularity)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is to be timed."""
+
+    suite: "BrickSuite"
+    graphs: list["LayerGraph"] = field(default_factory=list)
+    references: list[Path] = field(default_factory=list)
+    """Whole models."""
+
+
+def _wanted(models: list[str], setting: "Setting", granularity: int, *, reference: bool) -> _Wanted:
+    from inferometer_analysis.bricks.split import compose_suite
+    from inferometer_cli.exits import RefusedError
+    from inferometer_cli.local.layers import model_files
+
+    exported = _exported(models)
+    if exported is not None:
+        if reference:
+            raise RefusedError("--reference needs the models: an exported file has bricks only.")
+        return _Wanted(exported)
+    files = model_files(models)
+    graphs = describe_models(files, setting)
+    described = {each.model for each in graphs}
+    return _Wanted(
+        compose_suite(graphs, granularity),
+        graphs,
+        [each for each in files if each.stem in described] if reference else [],
+    )
+
+
+def _print_failed(suite: "BrickSuite", timings: "BrickTimings") -> None:
+    for key, reason in timings.failed.items():
+        brick = suite.bricks.get(key)
+        name = key
+        if brick is not None:
+            name = ", ".join(suite.layers[each].operator for each in brick.layers)
+        print_message(f"not timed: {name}: {reason}")
 
 
 def _exported(models: list[str]) -> "BrickSuite | None":
@@ -106,7 +142,7 @@ def _exported(models: list[str]) -> "BrickSuite | None":
         ) from error
 
 
-class _Reporter:
+class _ProgressPrinter:
     """Prints how far the timing is, and the time left, every few seconds."""
 
     def __init__(self) -> None:
@@ -121,13 +157,7 @@ class _Reporter:
         print_message(f"{done}/{total} timed, about {left:.0f} s left")
 
 
-def _reporter() -> _Reporter:
-    return _Reporter()
-
-
-def _print_errors(
-    graphs: list["LayerGraph"], timings: "BrickTimings", granularity: int
-) -> None:
+def _print_errors(graphs: list["LayerGraph"], timings: "BrickTimings", granularity: int) -> None:
     from inferometer_analysis.bricks.predict import (
         geometric_mean_error,
         predict,
@@ -137,25 +167,29 @@ def _print_errors(
 
     width = max(len(each.model) for each in graphs)
     print_output(f"\n{'MODEL':{width}}  MEASURED ms  SPREAD  PREDICTED ms   ERROR")
-    ratios = []
+    ratios, unsteady = [], []
     for graph in graphs:
         measured = timings.models.get(graph.model)
         prediction = predict(graph, timings, granularity)
         if measured is None or not prediction.is_complete:
             print_output(f"{graph.model:{width}}  not compared: not every brick has a time")
             continue
-        ratio = prediction.sequential_nanoseconds / measured.nanoseconds
-        ratios.append(ratio)
-        spread = (
-            measured.highest_nanoseconds - measured.lowest_nanoseconds
-        ) / measured.nanoseconds
+        ratios.append(prediction.sequential_nanoseconds / measured.nanoseconds)
+        if measured.spread > _STEADY:
+            unsteady.append(graph.model)
         print_output(
-            f"{graph.model:{width}}  {measured.nanoseconds / 1e6:11.2f}  {100 * spread:4.0f} %  "
-            f"{prediction.sequential_nanoseconds / 1e6:12.2f}  {100 * (ratio - 1):+4.0f} %"
+            f"{graph.model:{width}}  {measured.nanoseconds / 1e6:11.2f}  "
+            f"{100 * measured.spread:4.0f} %  {prediction.sequential_nanoseconds / 1e6:12.2f}  "
+            f"{100 * (ratios[-1] - 1):+4.0f} %"
         )
     if ratios:
         print_output(
             f"\nGeometric-mean error {100 * geometric_mean_error(ratios):.1f} %. Speed-up by the "
             f"paper's definition {speed_up(timings):.1f}, by wall time with sessions at 23 runs a "
             f"model {wall_time_speed_up(timings, 23):.1f}."
+        )
+    if unsteady:
+        print_output(
+            f"The machine was not quiet: the middle half of the rounds of {', '.join(unsteady)} "
+            f"differs by more than {100 * _STEADY:.0f} %. The errors show nothing; repeat it."
         )
