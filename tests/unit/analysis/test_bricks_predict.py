@@ -36,7 +36,7 @@ def test_a_layer_that_only_looks_costs_a_node() -> None:
 
 
 def test_a_brick_without_a_time_is_named_once_and_counts_as_nothing() -> None:
-    """What is not known is neither guessed nor hidden."""
+    """A missing time is neither guessed nor hidden."""
     graph = layer_graph(("a", [0], [1]), ("new", [1], [2]), ("new", [2], [3]))
     found = predict(graph, brick_timings({"a": timing(1_100)}))
     assert found.missing == ("new",)

@@ -79,9 +79,9 @@ def time_suite(
     rounds: int,
     report: Callable[[int, int], None],
 ) -> BrickTimings:
-    """Return the times of the bricks of a suite and of whole models beside them.
+    """Return the times of the bricks of a suite and of whole models in the same rounds.
 
-    `report` is told how many of them are done, and of how many.
+    `report` gets how many of them are done, and of how many.
     """
 
     def watch(line: bytes) -> None:

@@ -23,7 +23,7 @@ _EXIT_REFUSED = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the document that a command line asks for, and return the exit code."""
+    """Write the document that a command line requests, and return the exit code."""
     options = _parser().parse_args(arguments)
     try:
         options.action(options)
@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     describe = commands.add_parser("describe", help="Print the layers of a model.")
     describe.set_defaults(action=_describe)
     describe.add_argument("model", type=Path)
-    timed = commands.add_parser("time", help="Time the bricks of a suite, and models beside them.")
+    timed = commands.add_parser("time", help="Time the bricks of a suite, and whole models too.")
     timed.set_defaults(action=_time)
     timed.add_argument("suite", type=Path)
     timed.add_argument("--model", type=Path, action="append", default=[], dest="models")

@@ -111,7 +111,7 @@ def time_bricks(
 
     The items of a group take turns, so that whatever disturbs the machine meets all of them, and
     so that an item's weights leave the caches between its turns. A brick that ONNX Runtime refuses
-    is named with the reason. `report` is told how many items are done, and of how many.
+    is named with the reason. `report` gets how many items are done, and of how many.
     """
     began = time.monotonic()
     items = [_brick_item(suite, key, brick, options) for key, brick in suite.bricks.items()]
