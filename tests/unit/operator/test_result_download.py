@@ -1,6 +1,7 @@
 """A result is downloaded from a load pod's log, also if the log is incomplete at first."""
 
 import asyncio
+import gc
 import json
 import tracemalloc
 from base64 import b64encode
@@ -127,6 +128,16 @@ def test_a_result_that_is_too_large_is_read_once() -> None:
     found = it.attempt()
     assert (found.reason, found.passing) == ("ResultTooLarge", False)
     assert not it.download.is_due
+
+
+def test_the_end_of_a_result_searches_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run costs does not depend on how many objects the operator holds of others."""
+    it = _Download(_Log(_WHOLE))
+    assert it.attempt().result is not None
+    monkeypatch.setattr(gc, "collect", lambda *_: pytest.fail("All objects are searched."))
+    it.download.done = True
+    it.download.release(None)
+    assert it.download.found is None
 
 
 class _EndlessLog:

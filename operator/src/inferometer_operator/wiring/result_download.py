@@ -5,8 +5,6 @@ waits for the cluster.
 """
 
 import asyncio
-import ctypes
-import gc
 import time
 from collections.abc import Callable
 from contextlib import aclosing
@@ -92,9 +90,6 @@ class ResultDownload:
 
     def drop(self) -> None:
         """Forget the result, so that the next run can download its own."""
-        if self.found is not None and self.found.result is not None:
-            self.found = None
-            _release_memory()
         self.found = None
         self._release_slot()
 
@@ -149,11 +144,3 @@ def parse_result(logged: LoggedResult) -> DownloadedResult:
     except ValidationError:
         return DownloadedResult(None, "The result in the log has no readable report.")
     return DownloadedResult(ReceivedResult(head, tuple(scenarios), logged.body_gz))
-
-
-def _release_memory() -> None:
-    """Return the memory of a document to the system: the operator may idle for days."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
