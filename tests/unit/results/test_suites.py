@@ -68,6 +68,7 @@ def test_the_page_shows_failed_cells_and_interprets_no_text() -> None:
     """Reasons are text; the policy allows no script; the gate and its reasons are there."""
     gate = GateStatus(outcome="CouldNotRun", armed=False, reasons=["<i>x</i> failed."])
     page = render_suite(suite_view("protocols", "now", RUNS, gate=gate))
+    assert "4 of 4 runs are over: 3 VALID, 1 failed." in page
     assert "No &lt;b&gt;server&lt;/b&gt;." in page
     assert "&lt;i&gt;x&lt;/i&gt; failed." in page
     assert "<b>CouldNotRun (advisory)</b>" in page
