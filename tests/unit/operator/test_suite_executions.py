@@ -61,6 +61,9 @@ def test_a_leader_that_dies_before_it_writes_leaves_no_second_execution() -> Non
     assert again.status.last_schedule_time == format_time(NIGHT)
     over = [replace(running[0], is_finished=True)]
     assert decided(NIGHT + timedelta(hours=1), again.status, over).create == ""
+    # It was over before any leader wrote of it.
+    late = decided(NIGHT + timedelta(hours=1), status, over)
+    assert (late.create, late.status.execution) == ("", over[0].name)
 
 
 def test_executions_never_overlap_and_the_latest_missed_time_is_made_up_for() -> None:
