@@ -169,6 +169,7 @@ EXEMPT: dict[str, str] = {
     "docgen/*": "the gate checks that what it generates is fresh",
     "bench/*": "`make bench` runs it",
     "tests/contract/rules/*": "for the gate",
+    "tests/data/profiles/*": "for the gate",
     "tests/data/results/*": "for the gate",
     "tests/data/schemas/*": "for the gate",
     "tests/support/shifted_clock.c": "for the gate",

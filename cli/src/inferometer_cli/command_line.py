@@ -6,6 +6,8 @@ import typer
 
 from inferometer_cli.commands import (
     ab,
+    advise,
+    bound,
     bricks,
     cancel,
     compare,
@@ -54,6 +56,12 @@ app.add_typer(suite.app)
 app.command("ab", short_help="Measure two variants in turn and judge the difference.")(ab.ab)
 app.command("profile", short_help="Show where a model spends its time: layers, kernels.")(
     profile.profile
+)
+app.command("bound", short_help="Show the best latency that a model's layers allow here.")(
+    bound.bound
+)
+app.command("advise", short_help="Say what would make a model faster here, and try it.")(
+    advise.advise
 )
 app.command("noise", short_help="Measure how far figures differ from run to run here.")(noise.noise)
 app.add_typer(bricks.app)

@@ -1,11 +1,17 @@
 """ONNX Runtime's events become layers, run by run."""
 
+import json
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inferometer_serving.profile.layer_times import EngineProfile, LayerTimes, thinned
 from inferometer_serving.profile.onnx_events import profile_of
+
+RECORDED = Path(__file__).parents[2] / "data/profiles/onnxruntime-1.31-squeezenet1_1.json"
+"""Five runs of a model of the zoo, of which the tests look at the last three."""
 
 
 def _run(start: int, duration: int) -> dict[str, Any]:
@@ -85,3 +91,17 @@ def test_a_large_profile_keeps_fewer_runs() -> None:
     assert found.layers[0].durations_ns[-1] == 95
     assert "20 of 100 runs" in found.notes[0]
     assert thinned(EngineProfile(layers[:3])) == EngineProfile(layers[:3])
+
+
+def test_a_recorded_profile_is_read_whole() -> None:
+    """Of a profile that ONNX Runtime wrote, the layers fill their runs and no node is left out."""
+    events = json.loads(RECORDED.read_text())
+    found = profile_of(events, runs=3)
+    operators = Counter(layer.operator for layer in found.layers)
+    assert operators["Conv"] == 26
+    nodes = {each["name"] for each in events if each["name"].endswith("_kernel_time")}
+    assert len(found.layers) == len(nodes)
+    runs = [each for each in events if each["name"] == "model_run"][-3:]
+    for number, run in enumerate(sorted(runs, key=lambda each: int(each["ts"]))):
+        part = sum(layer.durations_ns[number] for layer in found.layers) / (1000 * run["dur"])
+        assert 0.8 < part <= 1

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,10 @@ from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import check_installed
 from inferometer_serving.options import OPTIONS, Option, ServeOptions, conflict, serve_options
 
+if TYPE_CHECKING:
+    from inferometer_fetch.fetched_model import FetchedModel
+
+DEFAULT_MODEL_BYTES = 8 << 30
 _DEFAULT_PORTS = {"http_port": 8000, "grpc_port": 8001}
 
 
@@ -86,18 +90,26 @@ def _read(option: Option, given: str | list[str] | None) -> Any:
 
 
 def _fetch(uri: str, sha256: str | None, options: dict[str, Any], folder: Path) -> ServeOptions:
+    model = fetched_model(uri, sha256, folder, options["max_model_bytes"])
+    return serve_options(model.path, options, model.name)
+
+
+def fetched_model(
+    uri: str, sha256: str | None, folder: Path, max_model_bytes: int = DEFAULT_MODEL_BYTES
+) -> "FetchedModel":
+    """Return the model at an address. Raises RefusedError and FailedError."""
     from inferometer_fetch.built_in import zoo_cache
     from inferometer_fetch.errors import FetchFailedError
     from inferometer_fetch.model import fetch_model
     from inferometer_models.errors import ModelRefusedError
 
     try:
-        model = fetch_model(
+        return fetch_model(
             uri,
             folder,
             relative_to=Path(),
             sha256=sha256,
-            max_bytes=options["max_model_bytes"],
+            max_bytes=max_model_bytes,
             cache=zoo_cache(),
         )
     except ModelRefusedError as refusal:
@@ -106,7 +118,6 @@ def _fetch(uri: str, sha256: str | None, options: dict[str, Any], folder: Path) 
         raise FailedError(str(fault)) from fault
     except OSError as error:
         raise FailedError(f"Cannot write the model {uri} to {folder}: {error.strerror}.") from error
-    return serve_options(model.path, options, model.name)
 
 
 # The server's table of options makes the command's, so that both stay alike.

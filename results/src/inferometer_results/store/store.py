@@ -69,7 +69,7 @@ class Store:
 
         Before each read, `readable` returns the namespaces that it is limited to.
         """
-        self._address = address
+        self.address = address
         self._readable = readable
         self.engine = open_database(address)
         limit_reading(self.engine)
@@ -123,8 +123,10 @@ class Store:
                 "characters, as `inferometer results list` prints them."
             )
         with self._reading() as connection:
-            query = select(DOCUMENT.c.id).where(DOCUMENT.c.id.startswith(wanted)).limit(2)
-            found = connection.scalars(query).all()
+            query = select(DOCUMENT.c.id).where(
+                DOCUMENT.c.kind == _KIND, DOCUMENT.c.id.startswith(wanted)
+            )
+            found = connection.scalars(query.limit(2)).all()
         if not found:
             raise NoSuchResultError(f"No result has an ID that begins with {prefix}.")
         if len(found) > 1:
@@ -252,12 +254,12 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with describing(self._address), self.engine.connect() as connection:
+        with describing(self.address), self.engine.connect() as connection:
             yield connection.execution_options(read_only=True, readable=self._readable())
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with describing(self._address), self.engine.begin() as connection:
+        with describing(self.address), self.engine.begin() as connection:
             yield connection
 
 
@@ -288,7 +290,8 @@ def _insert_rows(connection: Connection, indexed: Sequence[IndexRows]) -> None:
 def _next_documents(connection: Connection, before: Sequence[Any]) -> Sequence[Any]:
     """Return the rows of the documents that were kept after these, as many as are read at once."""
     after = before[-1].number if before else 0
-    query = select(DOCUMENT).where(DOCUMENT.c.number > after).order_by(DOCUMENT.c.number)
+    query = select(DOCUMENT).where(DOCUMENT.c.kind == _KIND, DOCUMENT.c.number > after)
+    query = query.order_by(DOCUMENT.c.number)
     return connection.execute(query.limit(_PAGE)).all()
 
 

@@ -1,0 +1,156 @@
+"""Advice on a model by Benanza's questions Q1 to Q6, each with a predicted gain."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal
+
+from inferometer_analysis.bound import Bound
+from inferometer_analysis.samples import Interval, median_interval
+
+Question = Literal["Q1", "Q2", "Q3", "Q4", "Q5", "Q6"]
+TITLES: Mapping[Question, str] = {
+    "Q1": "Ideal latency",
+    "Q2": "Parallel execution",
+    "Q3": "Choice of kernels",
+    "Q4": "What the framework adds",
+    "Q5": "Fusion that was missed",
+    "Q6": "Lower precision",
+}
+_ELEMENTWISE = frozenset(
+    {"Add", "Clip", "Div", "Elu", "Erf", "HardSigmoid", "HardSwish", "LeakyRelu", "Mul", "Pow"}
+    | {"Relu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to run the whole model, with its durations in rounds shared with the others."""
+
+    engine: str
+    precision: str
+    """The effective one."""
+    threads: int
+    nanoseconds: tuple[int, ...]
+    difference: float = 0.0
+    """The largest difference of an output from the first variant's, in its deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One piece of advice."""
+
+    question: Question
+    sentence: str
+    gain: Interval
+    """Predicted: the share of the present duration that would be saved."""
+    settings: tuple[str, ...] = ()
+    """Fields of the run that apply it, as PATH=VALUE."""
+    why_not: str = ""
+    """Why it cannot be applied by a setting; empty if it can."""
+
+    @property
+    def title(self) -> str:
+        """The question in words."""
+        return TITLES[self.question]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What advice is drawn from."""
+
+    present: Variant
+    others: tuple[Variant, ...]
+    bound: Bound | None = None
+    own_kernels_ns: float | None = None
+    """The sum of the present engine's own timings of all layers; None if some are missing."""
+    layer_ns: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Timings of the present engine's layers by operator."""
+
+
+def advise(evidence: Evidence) -> list[Advice]:
+    """Return all advice, by question."""
+    found = [*_bounds(evidence), *_variants(evidence), *_framework(evidence)]
+    return sorted(found, key=lambda advice: (advice.question, -advice.gain.value))
+
+
+def paired_gain(before: Sequence[float], after: Sequence[float]) -> Interval:
+    """Return the share of `before` that `after` saves: the median over rounds, with its bounds."""
+    return median_interval([1 - b / a for a, b in zip(before, after, strict=True)])
+
+
+def _bounds(evidence: Evidence) -> Iterator[Advice]:
+    bound, present = evidence.bound, evidence.present
+    if bound is None or not bound.covered:
+        return
+    now = median(present.nanoseconds)
+    coverage = f"{100 * bound.coverage:.0f} % of the layers"
+    yield Advice(
+        "Q1",
+        f"With the fastest known kernel for each layer, an inference takes "
+        f"{bound.sequential_ns / 1e6:.3f} ms (timings cover {coverage}).",
+        Interval(1 - bound.sequential_ns / now),
+        why_not="It is a bound: no engine mixes the kernels of several.",
+    )
+    spared = bound.sequential_ns - bound.critical_path_ns
+    if spared > 0.01 * bound.sequential_ns:
+        yield Advice(
+            "Q2",
+            f"Independent branches hold {spared / 1e6:.3f} ms of the sequential bound.",
+            Interval(spared / now),
+            why_not="The server runs one operator at a time; only threads within it can be set.",
+        )
+
+
+def _variants(evidence: Evidence) -> Iterator[Advice]:
+    present = evidence.present
+    for other in evidence.others:
+        gain = paired_gain(present.nanoseconds, other.nanoseconds)
+        if gain.value <= 0 or (gain.low is not None and gain.low <= 0):
+            continue
+        settings = []
+        if other.engine != present.engine:
+            runtime = {"openvino": "OpenVino", "onnxruntime": "OnnxRuntime"}[other.engine]
+            settings.append(f"spec.server.runtime={runtime}")
+        if other.threads != present.threads:
+            settings.append(f"spec.server.threads={other.threads}")
+        if other.engine == "openvino":
+            settings.append(f"spec.server.precision={other.precision}")
+        question: Question = "Q3"
+        words = f"{other.engine} has faster kernels"
+        if other.precision != present.precision:
+            question = "Q6"
+            words = (
+                f"{other.engine} computes in {other.precision}; outputs differ from "
+                f"{present.precision} by at most {other.difference:.2g} of their deviation"
+            )
+        elif other.threads != present.threads:
+            question, words = "Q2", f"{other.threads} threads share the work within each layer"
+            if other.engine != present.engine:
+                words += f", on {other.engine}"
+        yield Advice(question, f"{words}.", gain, tuple(settings))
+
+
+def _framework(evidence: Evidence) -> Iterator[Advice]:
+    now = median(evidence.present.nanoseconds)
+    kernels = evidence.own_kernels_ns
+    if kernels is not None and kernels < now:
+        yield Advice(
+            "Q4",
+            f"{(now - kernels) / 1e6:.3f} ms of an inference are in no kernel of a layer: "
+            "reorders, gaps between layers, and the call itself.",
+            Interval(1 - kernels / now),
+            why_not="No setting removes them; another engine has others (Q3).",
+        )
+    unfused = {name: each for name, each in evidence.layer_ns.items() if name in _ELEMENTWISE}
+    total = sum(sum(each) for each in unfused.values())
+    if total > 0.01 * now:
+        count = sum(map(len, unfused.values()))
+        yield Advice(
+            "Q5",
+            f"{count} element-wise layers run on their own ({', '.join(sorted(unfused))}) and take "
+            f"{total / 1e6:.3f} ms; fused into the layer before, most of it vanishes.",
+            Interval(total / now),
+            why_not=f"{evidence.present.engine} has no setting for more fusion; export the model "
+            "with fused operators, or try the other engine (Q3).",
+        )

@@ -1,0 +1,93 @@
+"""`inferometer profile`, `bound` and `advise` with real servers and both engines."""
+
+import csv
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from inferometer_api.results.reading import read_result
+from support.inferometer_process import started
+from support.requirements import cannot_run
+
+MODEL = "zoo://classification/squeezenet1_1"
+FEW = ("--set", "spec.validity.minQueries=20", "--set", "spec.telemetry.power=Disabled")
+
+
+@pytest.fixture(autouse=True)
+def _openvino() -> None:
+    """Skip where OpenVINO is not installed."""
+    if find_spec("openvino") is None:
+        cannot_run("OpenVINO, of the extra `openvino`, is not installed.")
+
+
+@pytest.mark.parametrize("runtime", ["OnnxRuntime", "OpenVino"])
+def test_a_profile_has_every_layer(tmp_path: Path, runtime: str) -> None:
+    """Each batch size has layers with durations; only OpenVINO names kernels, the other says so."""
+    with started(
+        tmp_path,
+        *("profile", MODEL, "--runtime", runtime, "--batch-sizes", "1,2", "--seconds", "1"),
+        *("--iterations", "10", "--csv", "layers.csv", "--output", "out", *FEW),
+    ) as process:
+        ended = process.ended(within_seconds=600)
+    assert ended.code in {0, 3}, ended.stderr  # the machine may be busy
+    document = read_result((tmp_path / "out" / "result.json").read_bytes(), source="r").document
+    (scenario,) = document.scenarios
+    assert scenario.kind == "profile"
+    for step, size in zip(scenario.steps, (1, 2), strict=True):
+        profile = step.profile
+        assert step.batch_size == size
+        assert profile is not None
+        assert len(profile.model_nanoseconds) == len(profile.profiled_nanoseconds) == 10
+        assert sum("Conv" in layer.operator for layer in profile.layers) == 26
+        assert all(layer.shape[0] == size for layer in profile.layers if layer.shape)
+        total = sum(max(layer.durations_nanoseconds) for layer in profile.layers)
+        assert total > 0
+        has_kernels = runtime == "OpenVino"
+        assert ("Kernel" in profile.levels) == has_kernels
+        assert ("Kernel" in profile.unavailable) != has_kernels
+        assert all(bool(layer.kernel) == has_kernels for layer in profile.layers)
+    rows = list(csv.DictReader((tmp_path / "layers.csv").read_text().splitlines()))
+    assert len(rows) == sum(len(step.profile.layers) for step in scenario.steps if step.profile)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Layers of batch 2" in page
+    assert ("Kernels of batch 2" in page) == (runtime == "OpenVino")
+
+
+def test_a_bound_is_filled_once(tmp_path: Path) -> None:
+    """--fill times every layer on both engines; the next bound finds them in the database."""
+    common = ("bound", MODEL, "--rounds", "3", "--database", "layers.db", "--json")
+    documents = []
+    for arguments in (common, (*common, "--fill"), common):
+        with started(tmp_path, *arguments) as process:
+            ended = process.ended(within_seconds=600)
+        assert ended.code == 0, ended.stderr
+        documents.append(json.loads(ended.stdout))
+    before, filled, after = documents
+    assert before["coverage"] == 0
+    assert len(before["missing"]) == before["layers"]
+    assert filled["coverage"] == after["coverage"] == 1
+    assert filled["missing"] == after["missing"] == []
+    assert filled["failures"] == []
+    assert sum(after["layersByEngine"].values()) == after["layers"]
+    assert after["sequentialNanoseconds"] == filled["sequentialNanoseconds"]
+    assert 0 < after["criticalPathNanoseconds"] <= after["sequentialNanoseconds"]
+    assert after["rooflineNanoseconds"] > 0
+    assert set(after["measured"]) == {"onnxruntime", "openvino"}
+
+
+def test_advice_is_tried(tmp_path: Path) -> None:
+    """Each piece of advice has a prediction; with --try each applied one an achieved gain."""
+    with started(
+        tmp_path,
+        *("advise", MODEL, "--try", "--rounds", "3", "--database", "layers.db", "--json"),
+    ) as process:
+        ended = process.ended(within_seconds=600)
+    assert ended.code == 0, ended.stderr
+    advice = json.loads(ended.stdout)["advice"]
+    assert {"Q1"} <= {each["question"] for each in advice}
+    for each in advice:
+        assert each["predictedGain"]["value"] != 0
+        assert (each["achievedGain"] is None) == bool(each["whyNotApplied"])
+        assert bool(each["settings"]) != bool(each["whyNotApplied"])

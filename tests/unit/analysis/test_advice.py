@@ -1,0 +1,81 @@
+"""Advice follows from timings by Benanza's questions, and states what it predicts."""
+
+import pytest
+
+from inferometer_analysis.advice import Advice, Evidence, Variant, advise, paired_gain
+from inferometer_analysis.bound import GraphLayer, Timing, lower_bound
+
+ROUNDS = tuple(range(1000, 1100, 10))
+PRESENT = Variant("onnxruntime", "FP32", 1, ROUNDS)
+
+
+def _times(factor: float) -> tuple[int, ...]:
+    return tuple(round(each * factor) for each in ROUNDS)
+
+
+def _of(found: list[Advice], question: str) -> Advice:
+    (one,) = (each for each in found if each.question == question)
+    return one
+
+
+def test_faster_variants_become_settings() -> None:
+    """Another engine is Q3, more threads Q2, a lower precision Q6 with its numeric error."""
+    others = (
+        Variant("openvino", "FP32", 1, _times(0.8)),
+        Variant("openvino", "BF16", 1, _times(0.5), difference=0.012),
+        Variant("onnxruntime", "FP32", 2, _times(0.6)),
+    )
+    found = advise(Evidence(PRESENT, others))
+    assert [each.question for each in found] == ["Q2", "Q3", "Q6"]
+    assert _of(found, "Q3").settings == (
+        "spec.server.runtime=OpenVino",
+        "spec.server.precision=FP32",
+    )
+    assert _of(found, "Q2").settings == ("spec.server.threads=2",)
+    assert "0.012 of their deviation" in _of(found, "Q6").sentence
+    assert _of(found, "Q6").gain.value == pytest.approx(0.5, abs=0.001)
+    assert not any(each.why_not for each in found)
+
+
+def test_what_is_not_faster_beyond_noise_is_no_advice() -> None:
+    """A variant whose paired gain may be zero is not proposed, nor is a slower one."""
+    wavering = tuple(each + (30 if at % 2 else -40) for at, each in enumerate(ROUNDS))
+    others = (
+        Variant("openvino", "FP32", 1, wavering),
+        Variant("openvino", "BF16", 1, _times(1.3)),
+    )
+    assert advise(Evidence(PRESENT, others)) == []
+
+
+def test_bounds_and_the_framework_are_explained_and_not_applied() -> None:
+    """Q1, Q2, Q4 and Q5 without a setting say why they are not applied."""
+    layers = [
+        GraphLayer(0, "a", "Conv", "a"),
+        GraphLayer(1, "b", "Conv", "b", (0,)),
+        GraphLayer(2, "c", "Relu", "c", (0,)),
+    ]
+    timings = {
+        key: Timing(key, "onnxruntime", "FP32", ns)
+        for key, ns in (("a", 400.0), ("b", 300.0), ("c", 100.0))
+    }
+    found = advise(
+        Evidence(
+            PRESENT,
+            (),
+            bound=lower_bound(layers, timings),
+            own_kernels_ns=800.0,
+            layer_ns={"Conv": [400.0, 300.0], "Relu": [100.0]},
+        )
+    )
+    assert [each.question for each in found] == ["Q1", "Q2", "Q4", "Q5"]
+    assert all(each.why_not for each in found)
+    assert _of(found, "Q1").gain.value == pytest.approx(1 - 800 / 1045)
+    assert _of(found, "Q2").gain.value == pytest.approx(100 / 1045)
+    assert _of(found, "Q4").gain.value == pytest.approx(1 - 800 / 1045)
+    assert "1 element-wise layers run on their own (Relu)" in _of(found, "Q5").sentence
+
+
+def test_gains_are_paired_by_round() -> None:
+    """What slows a whole round changes no gain."""
+    found = paired_gain([100.0, 200.0, 400.0] * 3, [50.0, 100.0, 200.0] * 3)
+    assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)

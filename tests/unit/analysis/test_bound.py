@@ -1,0 +1,85 @@
+"""Lower bounds take the fastest timing of each layer, in a row and along the critical path."""
+
+import pytest
+
+from inferometer_analysis.bound import (
+    GraphLayer,
+    Timing,
+    best_timings,
+    critical_path,
+    is_wrong,
+    lower_bound,
+    roofline_bound,
+)
+from inferometer_analysis.samples import Interval
+
+DIAMOND = [
+    GraphLayer(0, "in", "Conv", "a", (), macs=1000, moved_bytes=10),
+    GraphLayer(1, "left", "Conv", "b", (0,), macs=10, moved_bytes=4000),
+    GraphLayer(2, "right", "Relu", "c", (0,)),
+    GraphLayer(3, "view", "Reshape", "", (2,), is_view=True),
+    GraphLayer(4, "join", "Add", "d", (1, 3)),
+    GraphLayer(5, "loop", "Loop", "", (4,), why_not="Loop has a graph of its own."),
+]
+TIMINGS = [
+    Timing("a", "onnxruntime", "FP32", 100.0),
+    Timing("a", "openvino", "FP32", 70.0),
+    Timing("a", "openvino", "BF16", 30.0),
+    Timing("b", "onnxruntime", "FP32", 50.0),
+    Timing("b", "openvino", "FP32", 60.0),
+    Timing("c", "openvino", "", 20.0),
+    Timing("d", "onnxruntime", "FP32", 5.0),
+]
+
+
+def test_the_fastest_of_one_precision_counts() -> None:
+    """Timings of another effective precision join no bound; those without one join each."""
+    best = best_timings(TIMINGS, "FP32")
+    assert {key: each.nanoseconds for key, each in best.items()} == {
+        "a": 70.0,
+        "b": 50.0,
+        "c": 20.0,
+        "d": 5.0,
+    }
+    assert {key: each.nanoseconds for key, each in best_timings(TIMINGS, "BF16").items()} == {
+        "a": 30.0,
+        "c": 20.0,
+    }
+
+
+def test_the_bounds_of_a_diamond() -> None:
+    """Sequential is the sum; the critical path takes the slower of two branches."""
+    found = lower_bound(DIAMOND, best_timings(TIMINGS, "FP32"))
+    assert found.sequential_ns == 145.0
+    assert found.critical_path_ns == 125.0
+    assert (found.covered, found.layers, found.coverage) == (4, 5, 0.8)
+    assert [layer.name for layer in found.missing] == ["loop"]
+    assert found.by_engine == {"openvino": 2, "onnxruntime": 2}
+
+
+def test_an_empty_graph_has_no_cost() -> None:
+    """Nothing to compute takes no time, and is covered."""
+    assert critical_path([], lambda _: 1.0) == 0.0
+    assert lower_bound([], {}).coverage == 1.0
+
+
+def test_the_roofline_takes_the_tighter_peak_of_each_layer() -> None:
+    """One layer is bound by arithmetic, another by memory."""
+    assert roofline_bound(DIAMOND, 1e9, 1e9) == pytest.approx(2000 + 4000)
+    with pytest.raises(ValueError, match="above 0"):
+        roofline_bound(DIAMOND, 0.0, 1e9)
+
+
+@pytest.mark.parametrize(
+    ("bound", "measured", "wrong"),
+    [
+        (104.0, Interval(100.0, 95.0, 105.0), False),
+        (106.0, Interval(100.0, 95.0, 105.0), True),
+        (101.0, Interval(100.0), True),
+    ],
+)
+def test_a_bound_above_the_measured_latency_is_wrong(
+    bound: float, measured: Interval, *, wrong: bool
+) -> None:
+    """Within the interval it may be noise; above it the bound is wrong."""
+    assert is_wrong(bound, measured) == wrong
