@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.plan import rights
+from inferometer_api.suite.matrix import Systems
+from inferometer_api.suite.systems import find_systems
 from inferometer_api.timestamps import parse_time
 from support.crash_walk import CrashWalk
 from support.fault_proxy import FaultProxy, FirstWriteOf
@@ -24,7 +26,7 @@ from support.suite_stage import (
     suite_condition,
     suite_status,
 )
-from support.suites import an_axis
+from support.suites import an_axis, planned
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -108,6 +110,9 @@ def test_a_suite_runs_every_cell_on_every_matching_node(stage: Stage) -> None:
         status = finished_suite(stage)
         assert status["systems"] == [each["metadata"]["name"] for each in made]
         assert status["states"] == "VVVV"
+        nodes = stage.api.all("Node", None)
+        systems = find_systems(Systems.model_validate(suite["spec"]["systems"]), nodes)
+        assert created_runs(stage) == [run.name for run in planned(suite, systems).runs]
         hosts = [
             stage.run(name)["spec"]["server"]["placement"]["nodeSelector"]
             for name in created_runs(stage)

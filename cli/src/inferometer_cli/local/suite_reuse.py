@@ -9,6 +9,9 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_version
 
+_MOST_READ = 500
+"""So many of the newest results of this machine are compared."""
+
 
 def reusable_result(run: BenchmarkRun, base: Path) -> ResultDocument | None:
     """Return a stored VALID result of this very measurement, None if there is none.
@@ -23,7 +26,7 @@ def reusable_result(run: BenchmarkRun, base: Path) -> ResultDocument | None:
     where = f'verdict=VALID and node="{node}"'
     try:
         with opened(None) as store:
-            for row in store.find(Search(where=where, limit=None)):
+            for row in store.find(Search(where=where, limit=_MOST_READ)):
                 if row["inferometer_version"] != version or row["retracted"] is not None:
                     continue
                 stored = store.read(row["id"])

@@ -1,0 +1,73 @@
+"""A stored result stands for a cell of a suite with `reuse: true`."""
+
+import hashlib
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.local.suite_reuse import reusable_result
+from inferometer_cli.program import program_version
+from inferometer_results.store.database import default_address
+from inferometer_results.store.store import Store
+from support.runs import a_run
+from support.stored_results import LOCAL, ORIGIN
+
+
+def a_file_run(**spec: Any) -> BenchmarkRun:
+    """Return a run of a model file."""
+    return BenchmarkRun.model_validate(a_run(model={"uri": "file:model.onnx"}, **spec))
+
+
+@pytest.fixture
+def base(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return a folder with a model file, on a machine with a database of its own."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "model.onnx").write_bytes(b"weights")
+    return tmp_path
+
+
+def keep(run: BenchmarkRun, *, verdict: str = "VALID", **changed: str) -> None:
+    """Store a result of a run on this machine."""
+    document = json.loads(json.dumps(LOCAL))
+    document["run"] = json.loads(run.model_dump_json(exclude_none=True))
+    document["inferometerVersion"] = changed.get("version", program_version())
+    document["environment"]["node"]["hostname"] = changed.get("node", platform.node())
+    document["environment"]["server"]["replicas"] = []
+    sha256 = hashlib.sha256(changed.get("weights", "weights").encode()).hexdigest()
+    document["environment"]["model"]["sha256"] = sha256
+    for scenario in document["scenarios"]:
+        scenario["verdict"] = {"state": verdict, "reasons": [], "cautions": []}
+    address = default_address()
+    with Store(address) as store:
+        store.add(json.dumps(document).encode(), ORIGIN, source="x")
+
+
+def test_the_same_measurement_is_reused(base: Path) -> None:
+    """Equal spec, model file, version and machine; the labels of the suite may differ."""
+    run = a_file_run()
+    keep(run)
+    found = reusable_result(run, base)
+    assert found is not None
+    assert found.run.spec == run.spec
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"verdict": "INVALID"}, {"version": "0.0.9"}, {"node": "another"}, {"weights": "others"}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_another_measurement_is_not_reused(base: Path, changed: dict[str, str]) -> None:
+    """Whatever differs."""
+    run = a_file_run()
+    keep(run, **changed)
+    assert reusable_result(run, base) is None
+
+
+def test_another_spec_is_not_reused(base: Path) -> None:
+    """Also one that differs in a field with a default."""
+    keep(a_file_run())
+    assert reusable_result(a_file_run(load={"connections": 7}), base) is None
