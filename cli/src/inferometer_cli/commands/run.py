@@ -230,7 +230,8 @@ def run(  # noqa: PLR0913 - one argument for each option
             _refuse_with_suite(target, only_runs)
             from inferometer_cli.local.suite_run import SuiteOptions, run_suite
 
-            raise typer.Exit(run_suite(suite, Path(target), SuiteOptions(output, save, agent)))
+            suite_options = SuiteOptions(output, save, agent, progress)
+            raise typer.Exit(run_suite(suite, Path(target), suite_options))
         waits = [] if wait is None else [f"spec.server.readyDeadlineSeconds={wait}"]
         parsed, source, base = _parse(target, quick, [*waits, *(set_ or [])])
         if print_yaml:

@@ -27,7 +27,7 @@ from inferometer_cli.exits import (
 from inferometer_cli.local.suite_folder import PAGE_NAME, SuiteFolder, replace_file
 from inferometer_cli.run_file import check_run
 from inferometer_cli.suite_file import plan_file
-from inferometer_cli.terminal import print_error, print_message
+from inferometer_cli.terminal import ProgressFormat, print_error, print_message
 from inferometer_results.quantity import long_duration
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class SuiteOptions:
     output: Path | None
     save: bool
     agent: str | None = None
+    progress: ProgressFormat = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ def _run_options(run: BenchmarkRun, options: SuiteOptions) -> "RunOptions":
     from inferometer_cli.local.prometheus_targets import PrometheusTargets
     from inferometer_cli.local.run import RunOptions
 
-    return RunOptions(PrometheusTargets(None, run_labels(run)[1]), options.agent)
+    targets = PrometheusTargets(None, run_labels(run)[1])
+    return RunOptions(targets, options.agent, progress=options.progress)
 
 
 def _store(result: Path, options: SuiteOptions) -> None:
