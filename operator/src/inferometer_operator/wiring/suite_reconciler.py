@@ -61,7 +61,8 @@ class SuiteReconciler:
     store: SuiteStore
     uid: str
     _plan: SuitePlan | None = None
-    _planned_for: tuple[int, tuple[str, ...]] | None = None
+    _planned_generation: int | None = None
+    _systems_found: list[str] = field(default_factory=list)
     _refused: dict[str, str] = field(default_factory=dict)
     _refusal: str = ""
 
@@ -144,8 +145,8 @@ class SuiteReconciler:
     ) -> float | None:
         metadata = raw["metadata"]
         created = parse_time(metadata.get("creationTimestamp")) or datetime.now(UTC)
-        if not draft.status.start_time:
-            # Every cell is checked before the first time comes.
+        if self._plan is None or self._planned_generation != metadata.get("generation"):
+            # Every cell is checked before its time comes.
             await self._planned(raw, suite, draft)
         executions = self.store.executions_of(self.uid)
         decision = decide_schedule(metadata["name"], created, suite.spec, draft, executions)
@@ -171,20 +172,18 @@ class SuiteReconciler:
 
     async def _planned(self, raw: Json, suite: BenchmarkSuite, draft: SuiteDraft) -> SuitePlan:
         """Return the plan of a suite, and record its systems; raise with why there is none."""
-        systems = await self._systems(suite, draft)
-        key = (
-            int(raw["metadata"].get("generation") or 0),
-            tuple(system.name for system in systems),
-        )
-        if self._plan is None or self._planned_for != key:
+        generation = int(raw["metadata"].get("generation") or 0)
+        if self._plan is None or self._planned_generation != generation:
+            systems = await self._systems(suite, draft)
             try:
                 # A thousand cells take a second.
                 self._plan = await asyncio.to_thread(plan_suite, suite, systems)
             except InvalidSuiteError as error:
                 raise _RefusedSuiteError("InvalidSpec", " ".join(error.problems)) from error
-            self._planned_for = key
+            self._planned_generation = generation
+            self._systems_found = [system.name for system in systems]
         if suite.spec.systems is not None and suite.spec.schedule is None:
-            draft.update(systems=[system.name for system in systems])
+            draft.update(systems=self._systems_found)
         return self._plan
 
     async def _systems(self, suite: BenchmarkSuite, draft: SuiteDraft) -> Sequence[System]:
@@ -198,6 +197,9 @@ class SuiteReconciler:
                 "Set readNodes=true in the chart's values, or place runs by an axis that sets "
                 "spec.server.placement.nodeSelector.",
             )
+        if suite.spec.schedule is not None:
+            # Its executions find their nodes, which may be absent until then.
+            return (ANYWHERE,)
         nodes = await self.dependencies.reader.list_nodes()
         if draft.status.systems:
             return systems_named(wanted, draft.status.systems, nodes)
