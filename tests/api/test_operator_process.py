@@ -13,6 +13,7 @@ from support.cluster.audit import Request, requests
 from support.fake_kubelet import ready_server
 from support.fake_pod import Pod
 from support.stage import Stage
+from support.suite_stage import apply_suite, finished_suite, short_suite
 from support.waiting import wait_for_event
 
 _MOST_RESIDENT_KIB = 96 << 10
@@ -21,9 +22,15 @@ _RARELY_USED = {
     ("batch", "jobs", "get"),
     ("", "configmaps", "get"),
     ("", "events", "list"),
+    ("inferometer.dev", "benchmarkruns", "patch"),
+    *(
+        ("inferometer.dev", "benchmarksuites", verb)
+        for verb in ("create", "delete", "get", "patch")
+    ),
 }
 """Children are read from the watches. One is read by itself if the answer to its creation was lost,
-or its deletion met a conflict, and Events once something has hung for 3 s."""
+or its deletion met a conflict, and Events once something has hung for 3 s. Suites and their runs
+are cancelled, and executions created and deleted, in tests/api/test_suite_faults.py."""
 _ALONE: dict[str, str] = {}
 """With an environment of its own, even an empty one, it is no fork of another process."""
 _ENDED_WHILE_IT_IMPORTS = """
@@ -186,6 +193,8 @@ def test_the_operator_uses_its_rights_and_no_others(stage: Stage) -> None:
     stage.play("server", ready_server)
     stage.apply("secret", load={"headersSecret": "headers", "workers": 2})
     stage.finished("secret")
+    apply_suite(stage, short_suite(axes=[]))
+    finished_suite(stage)
 
     def operator_requests() -> list[Request]:
         found = requests(stage.control_plane.audit_log, stage.user)
