@@ -192,7 +192,8 @@ def test_the_light_images_are_built_by_default(recorder: CommandRecorder) -> Non
     assert main(["build", "serving-gpu", "--tag", "2"]) == 0
     tags = [words[words.index("--tag") + 1] for words in recorder.commands if words[1] == "build"]
     light = [
-        f"team/inferometer-{name}:2" for name in ("operator", "loadgen", "telemetry", "serving")
+        f"team/inferometer-{name}:2"
+        for name in ("operator", "loadgen", "telemetry", "results", "serving")
     ]
     assert tags == [*light, "inferometer-serving-gpu:2"]
 
@@ -202,7 +203,7 @@ def test_an_unknown_image_is_refused(
 ) -> None:
     """The message lists the images, and nothing is built."""
     assert main(["build", "server"]) == 2
-    assert "operator, loadgen, telemetry, serving, serving-gpu" in capsys.readouterr().err
+    assert "operator, loadgen, telemetry, results, serving, serving-gpu" in capsys.readouterr().err
     assert not [words for words in recorder.commands if words[1] == "build"]
 
 
