@@ -69,6 +69,11 @@ def test_independent_runs_are_seldom_candidates() -> None:
     assert replay_equal_runs([independent] * 5, judgements=400).candidates <= 20
 
 
+def test_runs_that_resemble_each_other_are_seldom_candidates() -> None:
+    """Correlation of neighbours (0.6) gives at most 10 in 1,000 judgements, not 30."""
+    assert replay_equal_runs([autoregressive] * 5, judgements=400).candidates <= 20
+
+
 def test_a_step_is_located_and_measured() -> None:
     """Its index, its ratio with bounds, and when it was found."""
     found = find_change_points([*calm(30), *calm(12, math.log(1.2))])
@@ -90,6 +95,14 @@ def test_a_single_outlier_is_no_change(factor: float) -> None:
     values = list(np.exp(np.random.default_rng(5).normal(0, 0.01, 60)))
     values[50] *= factor
     assert find_change_points(values).changes == ()
+
+
+def test_an_outlier_hides_no_change() -> None:
+    """A run that took five times as long does not make the series look noisy for weeks."""
+    values = list(np.exp(np.random.default_rng(5).normal(0, 0.01, 50)))
+    values[25] *= 5
+    values[40:] = [1.1 * each for each in values[40:]]
+    assert [each.at for each in find_change_points(values).changes] == [40]
 
 
 def test_a_few_runs_cannot_be_judged() -> None:

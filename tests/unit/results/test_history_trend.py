@@ -80,8 +80,12 @@ def test_a_changed_condition_splits_the_series_and_is_named(store: Store) -> Non
     documents = a_step_up()
     for each in documents[20:]:
         each["environment"]["server"]["version"] = "9.9"
-    ids = add_all(store, documents)
-    first, second = trends_of(store)
+    other = a_history_document(30, 10.0)
+    other["run"]["metadata"]["name"] = "another"
+    other["environment"]["server"]["version"] = "8"
+    ids = add_all(store, [*documents, other])
+    another, first, second = trends_of(store)
+    assert another.split == {}
     assert (first.split, first.changes, second.changes) == ({}, (), ())
     assert set(second.split) == {"server"}
     assert second.split["server"][1].endswith("9.9")
