@@ -36,7 +36,7 @@ def test_the_columns_agree_with_the_condition_and_show_the_headline(stage: Stage
 
     assert stage.condition("Valid")["reason"] == "Invalid"
     (rule, *_) = status["scenarios"][0]["reasonRules"]
-    assert stage.condition("Valid")["message"].endswith(f"/how-to/invalid.md#{rule.lower()}.")
+    assert stage.condition("Valid")["message"].endswith(f" inferometer explain {rule}.")
     shown = _columns(stage, "a-run")
     assert list(shown) == ["NAME", "PHASE", "SCENARIO", "VALID", "QPS", "P99", "J/INF", "AGE"]
     assert (shown["PHASE"], shown["VALID"]) == ("Complete", "INVALID")

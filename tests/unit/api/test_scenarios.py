@@ -183,25 +183,25 @@ def test_a_profile_with_batches_limits_them(kind: str) -> None:
 @pytest.mark.parametrize(
     ("member", "validity", "expected"),
     [
-        ({"singleStream": {}}, {}, (25, 66)),
+        ({"singleStream": {}}, {}, (25, 65, 1)),
         # 1,000 queries at 25 a second take longer than the minimum
-        ({"server": {"targetQps": 25}}, {"minQueries": 1000}, (45, 66)),
+        ({"server": {"targetQps": 25}}, {"minQueries": 1000}, (45, 65, 1)),
         # a sweep measures the idle power before each step
-        ({"batch": {"batchSizes": [1, 2, 4]}}, {}, (25, 68)),
-        ({"singleStream": {}}, {"warmUp": "UntilSteady"}, (25, 121)),
+        ({"batch": {"batchSizes": [1, 2, 4]}}, {}, (25, 65, 3)),
+        ({"singleStream": {}}, {"warmUp": "UntilSteady"}, (25, 120, 1)),
         # the probe in which the time is over has a warm-up, too
         (
             {"findPeak": {"latencyBoundMicroseconds": 9, "probe": {"maxSeconds": 8}}},
             {},
-            (0, 70),
+            (0, 70, 0),
         ),
-        ({"singleStream": {}}, {"rules": "MLPerf", "maxDurationSeconds": 900}, (605, 906)),
+        ({"singleStream": {}}, {"rules": "MLPerf", "maxDurationSeconds": 900}, (605, 905, 1)),
     ],
 )
 def test_the_duration_of_a_scenario_is_planned(
-    member: dict[str, Any], validity: dict[str, Any], expected: tuple[float, float]
+    member: dict[str, Any], validity: dict[str, Any], expected: tuple[float, float, float]
 ) -> None:
-    """A repeat takes its warm-up and minimums at least, and its limits at most."""
+    """A repeat takes its warm-up and minimums at least, its limits at most, and idle seconds."""
     usual = {"warmUpSeconds": 5, "minDurationSeconds": 20, "maxDurationSeconds": 60}
     run = BenchmarkRun.model_validate(
         a_run(
@@ -211,4 +211,5 @@ def test_the_duration_of_a_scenario_is_planned(
         )
     )
     planned = planned_duration(run.spec.scenarios[0], run.spec)
-    assert (planned.least_seconds, planned.most_seconds) == expected
+    found = (planned.least_seconds, planned.most_seconds, planned.idle_seconds)
+    assert found == expected
