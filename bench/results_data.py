@@ -19,8 +19,9 @@ from sqlalchemy import insert
 
 from inferometer_api.results.reading import read_result
 from inferometer_results.store.index_rows import IndexRows, Origin, index_rows
+from inferometer_results.store.index_tables import insert_rows
 from inferometer_results.store.store import Store
-from inferometer_results.store.tables import DOCUMENT, LABEL, MEASUREMENT, RESULT
+from inferometer_results.store.tables import DOCUMENT
 
 EXAMPLE = ROOT / "examples" / "01-resnet50-cpu.yaml"
 _MEASURED = (0, 3)
@@ -102,11 +103,7 @@ def _insert(store: Store, shared: dict[str, Any], indexed: Sequence[IndexRows]) 
         connection.execute(
             insert(DOCUMENT), [shared | {name: row[name] for name in own} for row in rows]
         )
-        connection.execute(insert(RESULT), rows)
-        connection.execute(
-            insert(MEASUREMENT), [row for each in indexed for row in each.measurements]
-        )
-        connection.execute(insert(LABEL), [row for each in indexed for row in each.labels])
+        insert_rows(connection, indexed)
 
 
 def _varied(number: int, rows: IndexRows, chance: random.Random) -> IndexRows:
@@ -127,13 +124,22 @@ def _varied(number: int, rows: IndexRows, chance: random.Random) -> IndexRows:
         "model_sha256": f"{model:064x}",
         "node": f"node-{chance.randrange(_NODES)}",
         "protocol": "HTTP" if number % 2 else "GRPC",
+        "spec_digest": spec_digest(number),
     }
+    result["words"] = "\n".join(
+        str(result[name]) for name in ("name", "namespace", "verdict", "model", "engine", "node")
+    ).lower()
     measurements = [
         each | {"result_id": id_} | _figures(chance.lognormvariate(16, 1), model)
         for each in rows.measurements
     ]
     label = {"result_id": id_, "origin": "run", "name": "team", "value": f"t{number % _TEAMS}"}
-    return IndexRows(result, measurements, [label])
+    return IndexRows(result, measurements, [label], rows.conditions)
+
+
+def spec_digest(number: int) -> str:
+    """Return the digest of the specification of a result."""
+    return f"{number % _RUNS:016x}"
 
 
 def _figures(nanoseconds: float, model: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from bench.figures import Bound
 from bench.processes import BenchError, Child, started, wait_for_http
+from bench.results_data import spec_digest
 
 from support.fake_load import free_port
 
@@ -33,11 +34,19 @@ _SEARCHES: tuple[tuple[str, str], ...] = (
 
 
 def list_paths() -> list[str]:
-    """Return the addresses of the list of runs: as pages, and from the API."""
+    """Return the addresses of the list of runs, as pages and from the API, and of many results."""
     found = []
     for where, sort in _SEARCHES:
         query = urlencode({"where": where, "sort": sort})
         found += [f"/?{query}", f"/api/v1/results?{query}"]
+    found += [f"/{name}" for name in ("facets", "models", "trends", "nodes")]
+    found += [f"/{name}text=node-3+model-7" for name in ("?", "facets?")]
+    spec = spec_digest(7)
+    found += [
+        "/model?model=model-7&mixed=true",
+        f"/trend?spec={spec}&node=node-3",
+        f"/node-figures?spec={spec}",
+    ]
     return [*found, "/?offset=5000", "/?where=model%3Dmodel-7&offset=500"]
 
 

@@ -94,6 +94,22 @@ class Page:
             raise AssertionError(f"The page threw at {expression!r}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
+    async def wait_until(self, condition: str) -> None:
+        """Wait until a JavaScript expression is true in the page."""
+        await self.resolve(
+            "new Promise((done) => { const look = () => "
+            f"({condition}) ? done(true) : setTimeout(look, 20); look(); }})"
+        )
+
+    async def resolve(self, promise: str) -> Any:
+        """Return what a JavaScript promise in the page comes to."""
+        answer = await self.call(
+            "Runtime.evaluate", expression=promise, awaitPromise=True, returnByValue=True
+        )
+        if "exceptionDetails" in answer:
+            raise AssertionError(f"The page threw at {promise!r}: {answer['exceptionDetails']}")
+        return answer["result"].get("value")
+
     async def move_pointer(self, x: float, y: float) -> None:
         """Move the mouse to this place of the window."""
         await self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)

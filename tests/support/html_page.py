@@ -19,6 +19,8 @@ class HtmlPage(HTMLParser):
         self.attributes: list[tuple[str, str]] = []
         self._open: list[str] = []
         self._words = ""
+        self._links: list[tuple[str, str]] = []
+        self._headings: list[str] = []
         self.feed(html)
         self.close()
         assert self._open == []
@@ -32,9 +34,21 @@ class HtmlPage(HTMLParser):
         """Return the values of an attribute, in order."""
         return [value for name, value in self.attributes if name == attribute]
 
+    def links_named(self, text: str) -> list[str]:
+        """Return where the links with this text lead."""
+        return [target for target, words in self._links if words.strip() == text]
+
+    def headings(self) -> list[str]:
+        """Return the texts of the heading cells of tables."""
+        return [each.strip() for each in self._headings]
+
     @override
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        if tag == "a":
+            self._links.append((dict(attrs).get("href") or "", ""))
+        elif tag == "th":
+            self._headings.append("")
         self.attributes += [(name, value or "") for name, value in attrs]
         if tag not in _VOID:
             self._open.append(tag)
@@ -55,3 +69,7 @@ class HtmlPage(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not _UNREAD & set(self._open):
             self._words += data
+        if "a" in self._open:
+            self._links[-1] = (self._links[-1][0], self._links[-1][1] + data)
+        if "th" in self._open:
+            self._headings[-1] += data

@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inferometer_api.results.reading import UnreadableResultError, read_result
 from inferometer_api.results.result import ResultDocument
 from inferometer_cli.cluster.options import ClusterOptions
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.terminal import print_message
+
+if TYPE_CHECKING:
+    from inferometer_results.explore.prices import PriceList
 
 RESULT_NAME = "result.json"
 REPORT_NAME = "report.html"
@@ -96,11 +100,11 @@ def save_result(document: ResultDocument, directory: Path) -> tuple[Path, Path]:
     return result, report
 
 
-def save_report(document: ResultDocument, path: Path) -> None:
+def save_report(document: ResultDocument, path: Path, prices: "PriceList | None" = None) -> None:
     """Write the HTML report, completely or not at all. Raises OSError if it cannot be written."""
     from inferometer_results.report import render_report
 
-    with _temporary_sibling(path, render_report(document)) as written:
+    with _temporary_sibling(path, render_report(document, prices)) as written:
         written.replace(path)
 
 

@@ -16,6 +16,7 @@ from inferometer_results.store.database import HEAD, StoreError, default_address
 from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, Entry, index_rows
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
+from inferometer_results.store.summaries import conditions_of
 from inferometer_results.store.tables import METADATA
 from inferometer_results.store.transfer import archive_lines, import_archive
 from support.any_results import any_results
@@ -134,6 +135,35 @@ def test_an_index_made_anew_answers_the_same(address: str) -> None:
         assert answers(store) == before
         assert store.count(Search("tag=baseline")) == 1
         assert store.count(Search()) == 199
+
+
+_FIRST_SCHEMA = """
+DROP INDEX result_by_spec; DROP INDEX result_by_place;
+DROP INDEX measurement_by_p50; DROP INDEX measurement_by_energy;
+ALTER TABLE result DROP COLUMN spec_digest; ALTER TABLE result DROP COLUMN words;
+DROP TABLE conditions;
+UPDATE alembic_version SET version_num = '0002';
+"""
+
+
+def test_a_database_of_an_older_schema_is_indexed_again_when_it_is_opened(address: str) -> None:
+    """All but a damaged document, which stays listed, so that it can be deleted."""
+    with Store(address) as store:
+        ids = [store.add(a_document(n), ORIGIN, source="x").id for n in range(3)]
+        store.note(ids[0], TAG)
+        before = store.find(Search(sort="run"))
+    with sqlite3.connect(address) as connection:
+        connection.executescript(_FIRST_SCHEMA)
+        connection.execute("UPDATE document SET content = x'00' WHERE id = ?", [ids[2]])
+    connection.close()
+    with Store(address) as store:
+        after = store.find(Search(sort="run"))
+        assert {row["id"] for row in after} == set(ids)
+        whole = [row for row in after if row["id"] != ids[2]]
+        assert whole == [row for row in before if row["id"] != ids[2]]
+        assert store.count(Search(text="baseline")) == 1
+        assert conditions_of(store, [whole[0]["measurements"][0]["key"]])
+        assert store.delete([ids[2]]) == 1
 
 
 def test_an_archive_carries_documents_and_journal_to_another_store(

@@ -11,6 +11,7 @@ from inferometer_cli.cluster.options import (
     NamespaceOption,
 )
 from inferometer_cli.exits import ExitCode, RefusedError
+from inferometer_cli.price_file import PricesOption, load_prices
 from inferometer_cli.result_file import load_result
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
@@ -67,6 +68,7 @@ def compare(  # noqa: PLR0913 - one argument for each option
     *,
     fail_if_slower: _FailOption = None,
     inconclusive: InconclusiveOption = "fail",
+    prices: PricesOption = None,
     namespace: NamespaceOption = None,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
@@ -80,7 +82,13 @@ def compare(  # noqa: PLR0913 - one argument for each option
     from inferometer_results.compare.gate import gate
 
     margin = DEFAULT_MARGIN if fail_if_slower is None else fail_if_slower
-    comparison = compared(first, second, margin=margin, is_gate=fail_if_slower is not None)
+    comparison = compared(
+        first,
+        second,
+        margin=margin,
+        is_gate=fail_if_slower is not None,
+        prices=load_prices(prices),
+    )
     if not comparison.pairs:
         raise RefusedError(
             f"{before} and {after} have no scenario in common, so there is nothing to compare. "

@@ -1,7 +1,7 @@
 """`inferometer report`: prints a saved result and writes its report, from a file or a cluster."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,8 +13,12 @@ from inferometer_cli.cluster.options import (
     NamespaceOption,
 )
 from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.price_file import PricesOption, load_prices
 from inferometer_cli.result_file import is_file, load_result
 from inferometer_cli.terminal import flushed_output, output_console, print_message
+
+if TYPE_CHECKING:
+    from inferometer_results.explore.prices import PriceList
 
 _PAGE = ".html"
 
@@ -42,7 +46,7 @@ _FormatOption = Annotated[
 ]
 
 
-def report(
+def report(  # noqa: PLR0913 - one argument for each option
     result: Annotated[
         str,
         typer.Argument(
@@ -53,6 +57,8 @@ def report(
     ],
     output: _OutputOption = None,
     format_name: _FormatOption = None,
+    *,
+    prices: PricesOption = None,
     namespace: NamespaceOption = None,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
@@ -76,7 +82,7 @@ def report(
     check_directory(path.parent)
     with flushed_output():
         print_table(document, output_console())
-    _draw(document, path)
+    _draw(document, path, load_prices(prices))
     print_message(f"\nreport  {path}")
 
 
@@ -105,12 +111,12 @@ def _page(output: Path | None, default: Path) -> Path:
     return (output or default) / REPORT_NAME
 
 
-def _draw(document: ResultDocument, path: Path) -> None:
+def _draw(document: ResultDocument, path: Path, prices: "PriceList | None") -> None:
     from inferometer_cli.result_file import save_report
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_report(document, path)
+        save_report(document, path, prices)
     except OSError as error:
         raise FailedError(f"Cannot write {path}: {error.strerror}.") from error
 

@@ -23,7 +23,9 @@ from inferometer_results.compare.figures import (
     Measured,
     measured,
     measured_in_rounds,
+    with_cost,
 )
+from inferometer_results.explore.prices import PriceList, nodes_of
 
 Word = Literal[Outcome, "not judged", "unknown", "by schedule", "scopes differ"]
 
@@ -66,7 +68,10 @@ class Compared:
     @property
     def is_gated(self) -> bool:
         """Whether a gate looks at it: a rate of the server's own, or a latency."""
-        return self.before.kind != "energy" and self.word not in {"by schedule", "scopes differ"}
+        return self.before.kind not in {"energy", "cost"} and self.word not in {
+            "by schedule",
+            "scopes differ",
+        }
 
     @property
     def is_required(self) -> bool:
@@ -138,20 +143,33 @@ def compare(
     *,
     margin: float = DEFAULT_MARGIN,
     is_gate: bool = False,
+    prices: PriceList | None = None,
 ) -> Comparison:
     """Compare two results, measured one after the other, by their repeats.
 
     Steps that both have come in the first one's order. With `is_gate` the probability of a false
-    alarm holds for all figures together.
+    alarm holds for all figures together. With `prices` the figures include the cost of a million
+    inferences where both have a price.
     """
     found = _Variants(
-        measured(before.scenarios),
-        measured(after.scenarios),
+        _with_cost(before, prices),
+        _with_cost(after, prices),
         {each.name for each in after.run.spec.scenarios if _specs(before).get(each.name) == each},
     )
     return _compare(
         found, MarginRule(margin, GROUPED_FALSE_ALARMS), is_paired=False, is_gate=is_gate
     )
+
+
+def _with_cost(
+    document: ResultDocument, prices: PriceList | None
+) -> dict[tuple[str, str], Measured]:
+    """Return the figures of a result, with the cost if its nodes have a price."""
+    found = measured(document.scenarios)
+    per_hour = None if prices is None else prices.per_hour(nodes_of(document))
+    if prices is None or per_hour is None:
+        return found
+    return {key: with_cost(each, prices.currency, per_hour / 3600) for key, each in found.items()}
 
 
 def compare_rounds(

@@ -11,13 +11,14 @@ from inferometer_api.results.search import Peak
 from inferometer_results.compare.interval import Estimate, by_batch_means, over_repeats
 from inferometer_results.quantity import PERCENTILES
 
-Kind = Literal["rate", "time", "energy"]
+Kind = Literal["rate", "time", "energy", "cost"]
 Basis = Literal["repeats", "run"]
+PEAK = "peak queries/s"
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of a step: a rate per second, nanoseconds, or microjoules."""
+    """One figure of a step: a rate per second, nanoseconds, microjoules, or a cost per million."""
 
     name: str
     kind: Kind
@@ -97,6 +98,33 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
     }
 
 
+def with_cost(found: Measured, currency: str, per_second: float) -> Measured:
+    """Return a step with what a million inferences cost, on nodes of this price.
+
+    The cost is that of the peak, otherwise that of the inferences per second.
+    """
+    by_name = {figure.name: figure for figure in found.figures}
+    rate = by_name.get(PEAK) or by_name.get("samples/s")
+    if rate is None:
+        return found
+    total = per_second * 1e6
+    estimate = rate.estimate
+    if estimate is not None and estimate.value > 0:
+        low, high = (
+            total / each if each is not None and each > 0 else None
+            for each in (estimate.high, estimate.low)
+        )
+        estimate = Estimate(total / estimate.value, low, high)
+    cost = replace(
+        rate,
+        name=f"{currency}/1M",
+        kind="cost",
+        estimate=estimate,
+        repeats=tuple(total / each for each in rate.repeats),
+    )
+    return replace(found, figures=(*found.figures, cost))
+
+
 def measured_in_rounds(
     rounds: Sequence[Sequence[ScenarioResult]], valid: Sequence[Collection[str]]
 ) -> dict[tuple[str, str], Measured]:
@@ -153,7 +181,7 @@ def _peak_figure(peaks: Sequence[Peak]) -> Figure:
 
     The probes run at different rates in each search, so their figures are not comparable.
     """
-    name: str = "peak queries/s"
+    name = PEAK
     rates = [peak.qps for peak in peaks if peak.qps is not None]
     if len(rates) < len(peaks) or min(rates) <= 0:
         return Figure(name, "rate", None, why_unknown="no peak was found")

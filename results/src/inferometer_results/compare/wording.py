@@ -52,6 +52,8 @@ def _unit(compared: Compared) -> Unit:
             return _RATE
         case "time":
             return time_unit(values)
+        case "cost":
+            return _RATE
         case "energy":
             # The figure's name already contains the unit J.
             return Unit("", 1e6) if not values else _renamed(energy_unit(values))

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 
 from inferometer_api.results.result import ResultDocument
+from inferometer_results.explore.prices import PriceList
 from inferometer_results.findings import by_rule, cautions_of, entry_name, reasons_of
 from inferometer_results.headline import headline, model_of
 from inferometer_results.quantity import PERCENTILES
@@ -22,8 +23,10 @@ from inferometer_results.report.wording import ENERGY, GENERAL, definitions
 from inferometer_results.rules import rule_page
 
 
-def render_report(document: ResultDocument) -> str:
+def render_report(document: ResultDocument, prices: PriceList | None = None) -> str:
     """Return the report of a result as one HTML page that loads nothing else.
+
+    With `prices` the summary shows what a million inferences cost.
 
     Texts from the document are escaped; the page's content security policy blocks all other
     scripts and styles.
@@ -31,11 +34,14 @@ def render_report(document: ResultDocument) -> str:
     style, script = page_style(), page_script()
     page = _templates().get_template("page.html.j2")
     return page.render(
-        **report_context(document), style=style, script=script, policy=content_policy(style, script)
+        **report_context(document, prices),
+        style=style,
+        script=script,
+        policy=content_policy(style, script),
     )
 
 
-def report_context(document: ResultDocument) -> dict[str, Any]:
+def report_context(document: ResultDocument, prices: PriceList | None = None) -> dict[str, Any]:
     """Return what the template of the report shows of a result."""
     sentence, _, rest = document.outcome.message.partition("\n")
     environment = document.environment
@@ -47,7 +53,7 @@ def report_context(document: ResultDocument) -> dict[str, Any]:
         "outcome_sentence": sentence,
         "outcome_lines": rest,
         "cards": cards(document),
-        "summary": summarise(document),
+        "summary": summarise(document, prices),
         "percentiles": PERCENTILES,
         "sections": [section_of(document, index) for index in range(len(document.scenarios))],
         "most_drawn": MOST_DRAWN,

@@ -1,6 +1,6 @@
 """The summary table of the report."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from inferometer_api.results.result import (
@@ -12,6 +12,7 @@ from inferometer_api.results.result import (
     percentile_of,
 )
 from inferometer_api.status.run_status import Attribution
+from inferometer_results.explore.prices import PriceList, nodes_of
 from inferometer_results.findings import entry_name
 from inferometer_results.quantity import (
     DASH,
@@ -49,6 +50,8 @@ class SummaryRow:
     """Gross, per inference."""
     net: str
     covers: Attribution
+    cost: str
+    """Of a million inferences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Summary:
     energy_notes: tuple[NoEnergy, ...]
     """Why energy is unavailable, each reason once."""
     shows_energy: bool
+    shows_cost: bool
     shown: str
     """A sentence about which scenarios and steps the table has."""
 
@@ -89,12 +93,24 @@ def anchor(index: int) -> str:
     return f"scenario-{index + 1}"
 
 
-def summarise(document: ResultDocument) -> Summary:
+def summarise(document: ResultDocument, prices: PriceList | None = None) -> Summary:
     """Return the summary table of a result."""
+    nodes = nodes_of(document)
+
+    def cost(step: Step) -> str:
+        if prices is None:
+            return ""
+        return prices.text(prices.per_million(nodes, step.achieved_samples_per_second))
+
     steps = [step for result in document.scenarios for step in steps_shown(result)]
     unit = time_unit(value for step in steps for value in _times(step.latency))
     entries = tuple(
-        Entry(entry_name(result), anchor(index), result.verdict.state, tuple(_rows(result, unit)))
+        Entry(
+            entry_name(result),
+            anchor(index),
+            result.verdict.state,
+            tuple(_rows(result, unit, cost)),
+        )
         for index, result in enumerate(document.scenarios)
     )
     return Summary(
@@ -102,6 +118,7 @@ def summarise(document: ResultDocument) -> Summary:
         entries=entries,
         energy_notes=tuple(_without_energy(document)),
         shows_energy=any(step.energy.microjoules_per_inference is not None for step in steps),
+        shows_cost=prices is not None and prices.per_hour(nodes) is not None,
         shown=_shown(document),
     )
 
@@ -135,7 +152,7 @@ def bounded(value: PercentileValue | None, unit: Unit) -> FigureCell:
     return FigureCell(unit.text(value.nanoseconds), f"{low}{DASH}{high}")
 
 
-def _rows(result: ScenarioResult, unit: Unit) -> Iterator[SummaryRow]:
+def _rows(result: ScenarioResult, unit: Unit, cost: Callable[[Step], str]) -> Iterator[SummaryRow]:
     for step in steps_shown(result):
         counts = step.counts
         kinds = tuple(f"{count:,} {kind}" for kind, count in sorted(counts.errors.items()))
@@ -154,6 +171,7 @@ def _rows(result: ScenarioResult, unit: Unit) -> Iterator[SummaryRow]:
             energy=energy(step.energy.microjoules_per_inference),
             net=_net(step),
             covers=step.energy.attribution,
+            cost=cost(step),
         )
 
 

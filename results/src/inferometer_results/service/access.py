@@ -6,7 +6,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from inferometer_results.service.access_rules import AccessRules, refusal
 
 POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self'; "
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; connect-src 'self'; "
+    "form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
 """Pages load only the style and the script of this service, and run nothing that is in a text."""

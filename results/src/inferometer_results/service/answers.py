@@ -6,6 +6,7 @@ import orjson
 from fastapi import Query, Response
 
 from inferometer_api.results.reading import ReadResult, read_result
+from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.comparison_view import ComparedResults, compare_results
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.query import Search, SearchError
@@ -14,6 +15,7 @@ from inferometer_results.store.transfer import as_csv
 
 MOST_RESULTS = 500
 """In one answer."""
+MOST_COMPARED = 8
 
 WhereQuery = Annotated[
     str,
@@ -24,6 +26,12 @@ LimitQuery = Annotated[int, Query(ge=1, le=MOST_RESULTS, description="Results of
 OffsetQuery = Annotated[int, Query(ge=0, le=10**9, description="Results to skip.")]
 RetractedQuery = Annotated[bool, Query(description="Whether retracted results are included.")]
 IdsQuery = Annotated[list[str], Query(description="Two IDs, or their beginnings.")]
+ManyIdsQuery = Annotated[
+    list[str], Query(description="IDs, or their beginnings; the first is the baseline.")
+]
+TextQuery = Annotated[
+    str, Query(max_length=200, description="Words that names, labels, tags or reasons contain.")
+]
 TableFormat = Annotated[Literal["json", "csv"], Query(description="Form of the answer.")]
 
 
@@ -31,11 +39,24 @@ class RequestError(ValueError):
     """A request that cannot be understood; the message is a sentence with what to do."""
 
 
-def search(where: str, sort: str, limit: int, offset: int, *, retracted: bool) -> Search:
+def search(
+    where: str,
+    sort: str = "-started",
+    limit: int | None = None,
+    offset: int = 0,
+    *,
+    text: str = "",
+    retracted: bool = False,
+) -> Search:
     """Return a search. Raises SearchError."""
-    if "\0" in where:
+    return Search(checked(where), sort, limit, offset, with_retracted=retracted, text=checked(text))
+
+
+def checked(text: str) -> str:
+    """Return a text that a database takes. Raises SearchError."""
+    if "\0" in text:
         raise SearchError("A condition cannot contain the character NUL.")
-    return Search(where, sort, limit, offset, with_retracted=retracted)
+    return text
 
 
 def read_stored(store: Store, prefix: str) -> tuple[StoredDocument, ReadResult]:
@@ -57,12 +78,22 @@ def public_row(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "number"}
 
 
-def read_two(store: Store, ids: list[str]) -> ComparedResults:
+def read_two(store: Store, ids: list[str], prices: PriceList | None) -> ComparedResults:
     """Return the comparison of two results. Raises RequestError if these are not two."""
     if len(ids) != 2:
         raise RequestError(f"Choose two results to compare, not {len(ids)}.")
-    (first, before), (second, after) = (read_stored(store, each) for each in ids)
-    return compare_results((first.id, second.id), (before.document, after.document))
+    return read_many(store, ids, prices)[0]
+
+
+def read_many(store: Store, ids: list[str], prices: PriceList | None) -> list[ComparedResults]:
+    """Return the comparison of each further result with the first one. Raises RequestError."""
+    if not 2 <= len(ids) <= MOST_COMPARED:
+        raise RequestError(f"Choose 2 to {MOST_COMPARED} results to compare, not {len(ids)}.")
+    (first, before), *others = (read_stored(store, each) for each in ids)
+    return [
+        compare_results((first.id, other.id), (before.document, after.document), prices)
+        for other, after in others
+    ]
 
 
 def json_answer(content: Any, status: int = 200) -> Response:

@@ -5,27 +5,32 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 
+from inferometer_results.explore.prices import PriceList
 from inferometer_results.export import FORMATS
 from inferometer_results.report.facts import spec_yaml
 from inferometer_results.service import schema
 from inferometer_results.service.answers import (
     IdsQuery,
     LimitQuery,
+    ManyIdsQuery,
     OffsetQuery,
     RetractedQuery,
     SortQuery,
     TableFormat,
+    TextQuery,
     WhereQuery,
     csv_answer,
     file_answer,
     find_row,
     json_answer,
     public_row,
+    read_many,
     read_stored,
     read_two,
     search,
 )
 from inferometer_results.service.comparison_view import as_json, figure_rows
+from inferometer_results.service.summary_api import summary_routes
 from inferometer_results.store.query import FIELDS
 from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.store.store import Store
@@ -50,14 +55,16 @@ _FormatQuery = Annotated[
 ]
 
 
-def api_routes(store: Store) -> APIRouter:
+def api_routes(store: Store, prices: PriceList | None) -> APIRouter:
     """Return the routes of the API over a store."""
     routes = APIRouter(prefix="/api/v1", responses=_FAULTS)
     for path, model, endpoint in (
         ("/results", schema.ResultList, _list_results(store)),
         ("/results/{id_}", schema.Result, _show_result(store)),
-        ("/compare", schema.ComparisonDocument, _compare(store)),
+        ("/compare", schema.ComparisonDocument, _compare(store, prices)),
+        ("/comparisons", list[schema.ComparisonDocument], _compare_many(store, prices)),
         ("/fields", list[schema.SearchField], _fields),
+        *summary_routes(store, prices),
     ):
         # The models describe the answers; the answers are written from the rows as they are.
         routes.add_api_route(
@@ -73,17 +80,18 @@ def api_routes(store: Store) -> APIRouter:
 
 
 def _list_results(store: Store) -> Callable[..., Response]:
-    def list_results(
+    def list_results(  # noqa: PLR0913 - one argument for each parameter of the address
         where: WhereQuery = "",
         sort: SortQuery = "-started",
         limit: LimitQuery = 50,
         offset: OffsetQuery = 0,
+        text: TextQuery = "",
         *,
         retracted: RetractedQuery = False,
         format: TableFormat = "json",  # noqa: A002 - the name of the parameter
     ) -> Response:
         """List the results that a search finds; as CSV one row for each measurement."""
-        wanted = search(where, sort, limit, offset, retracted=retracted)
+        wanted = search(where, sort, limit, offset, text=text, retracted=retracted)
         found = [public_row(each) for each in store.find(wanted)]
         if format == "csv":
             return csv_answer(rows_of_results(found), "results")
@@ -134,18 +142,33 @@ def _figures(store: Store) -> Callable[..., Response]:
     return figures
 
 
-def _compare(store: Store) -> Callable[..., Response]:
+def _compare(store: Store, prices: PriceList | None) -> Callable[..., Response]:
     def compare(
         id: IdsQuery,  # noqa: A002 - the name of the parameter
         format: TableFormat = "json",  # noqa: A002 - the name of the parameter
     ) -> Response:
         """Compare two results, the first being the baseline; as CSV one row for each figure."""
-        found = read_two(store, id)
+        found = read_two(store, id, prices)
         if format == "csv":
             return csv_answer(list(figure_rows(found)), "comparison")
         return json_answer(as_json(found))
 
     return compare
+
+
+def _compare_many(store: Store, prices: PriceList | None) -> Callable[..., Response]:
+    def compare_many(
+        id: ManyIdsQuery,  # noqa: A002 - the name of the parameter
+        format: TableFormat = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """Compare each further result with the first; as CSV one row for each figure."""
+        found = read_many(store, id, prices)
+        if format == "csv":
+            rows = [{"id": each.ids[1]} | row for each in found for row in figure_rows(each)]
+            return csv_answer(rows, "comparisons")
+        return json_answer([as_json(each) for each in found])
+
+    return compare_many
 
 
 def _fields() -> Response:

@@ -9,13 +9,15 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp
 
 from inferometer_api.results.reading import UnreadableResultError
+from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.access import AccessControl
 from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.answers import RequestError, json_answer
 from inferometer_results.service.api import api_routes
 from inferometer_results.service.cluster_access import ReviewError
 from inferometer_results.service.metrics import RequestMetrics, ServiceMetrics
-from inferometer_results.service.pages import message_page, page_routes
+from inferometer_results.service.pages import page_routes
+from inferometer_results.service.rendering import message_page
 from inferometer_results.service.suite_pages import suite_routes
 from inferometer_results.store.database import NoSuchResultError, StoreError
 from inferometer_results.store.query import Search, SearchError
@@ -32,11 +34,15 @@ _NOT_FOUND = "There is no such page. / lists all results."
 
 
 def create_app(
-    store: Store, rules: AccessRules, version: str, clock: Callable[[], float]
+    store: Store,
+    rules: AccessRules,
+    version: str,
+    clock: Callable[[], float],
+    prices: PriceList | None = None,
 ) -> ASGIApp:
     """Return the application over an open store; `clock` returns seconds and never goes back."""
     metrics = ServiceMetrics(clock)
-    app = _explorer(store, version)
+    app = _explorer(store, version, prices)
     _add_probes(app, store, metrics)
     return AccessControl(RequestMetrics(app, metrics), rules)
 
@@ -68,7 +74,7 @@ def _add_probes(app: FastAPI, store: Store, metrics: ServiceMetrics) -> None:
     app.add_api_route("/metrics", _metrics(store, metrics), include_in_schema=False)
 
 
-def _explorer(store: Store, version: str) -> FastAPI:
+def _explorer(store: Store, version: str, prices: PriceList | None = None) -> FastAPI:
     """Return the API and the pages over a store."""
     app = FastAPI(
         title="Inferometer results",
@@ -80,8 +86,8 @@ def _explorer(store: Store, version: str) -> FastAPI:
         swagger_ui_oauth2_redirect_url=None,
     )
     app.add_middleware(GZipMiddleware)
-    app.include_router(api_routes(store))
-    app.include_router(page_routes(store, version))
+    app.include_router(api_routes(store, prices))
+    app.include_router(page_routes(store, version, prices))
     app.include_router(suite_routes(store))
     for kind, status in _STATUS.items():
         app.add_exception_handler(kind, _answering(status))

@@ -1,17 +1,23 @@
 """Two stored results side by side: the conditions that differ, and the judged figures."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from string import ascii_uppercase
 from typing import Any
 
 from markupsafe import Markup
 
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
-from inferometer_results.compare.comparison import Compared, Comparison, compare
+from inferometer_results.compare.comparison import Compared, Comparison, Pair, compare
 from inferometer_results.compare.differences import Difference, differences
 from inferometer_results.compare.figures import Figure
+from inferometer_results.compare.wording import figure_texts
+from inferometer_results.explore.merged import merged_percentiles
+from inferometer_results.explore.prices import PriceList
 from inferometer_results.headline import headline
+from inferometer_results.quantity import DASH, PERCENTILES, duration
 from inferometer_results.report.latency_charts import percentile_chart
+from inferometer_results.report.palette import SERIES_COUNT
 from inferometer_results.report.sections import MOST_DRAWN
 from inferometer_results.report.svg import draw
 from inferometer_results.report.wording import bound_of
@@ -49,11 +55,13 @@ class ComparedResults:
 
 
 def compare_results(
-    ids: tuple[str, str], documents: tuple[ResultDocument, ResultDocument]
+    ids: tuple[str, str],
+    documents: tuple[ResultDocument, ResultDocument],
+    prices: PriceList | None = None,
 ) -> ComparedResults:
     """Compare the figures of two results after the conditions in which they differ."""
     first, second = documents
-    comparison = compare(first, second)
+    comparison = compare(first, second, prices=prices)
     names = (pair.before.scenario for pair in comparison.pairs)
     found = differing_conditions(first, second, names)
     return ComparedResults(
@@ -65,23 +73,109 @@ def compare_results(
     )
 
 
-def overlays(found: ComparedResults) -> list[Overlay]:
-    """Return a chart of the latencies of each step that both results have."""
-    first, second = (_answered(document) for document in found.documents)
-    shared = [key for key in first if key in second][:MOST_DRAWN]
+def overlays(documents: Sequence[ResultDocument]) -> list[Overlay]:
+    """Return a chart of the latencies of each step that all of the results have.
+
+    They are named A, B, ...; so many lines as there are colours are drawn.
+    """
+    drawn_documents = documents[:SERIES_COUNT]
+    found = [_answered(document) for document in drawn_documents]
+    shared = [key for key in found[0] if all(key in each for each in found)][:MOST_DRAWN]
     drawn = []
     for number, key in enumerate(shared):
-        (scenario, before), (_, after) = first[key], second[key]
-        named = (before.model_copy(update={"label": "A"}), after.model_copy(update={"label": "B"}))
-        bounds = [bound_of(document.run, key[0]) for document in found.documents]
-        chart = percentile_chart(
-            scenario.model_copy(update={"steps": list(named)}),
-            bounds[0] if bounds[0] == bounds[1] else None,
-        )
+        named = [
+            each[key][1].model_copy(update={"label": ascii_uppercase[index]})
+            for index, each in enumerate(found)
+        ]
+        bounds = {bound_of(document.run, key[0]) for document in drawn_documents}
+        scenario = found[0][key][0].model_copy(update={"steps": named})
+        chart = percentile_chart(scenario, bounds.pop() if len(bounds) == 1 else None)
         if chart is not None:
             title = ", ".join(filter(None, key))
             drawn.append(Overlay(title, chart.caption, draw(chart, f"overlay-{number}")))
     return drawn
+
+
+def together(documents: Sequence[ResultDocument], scenario: str, step: str) -> str:
+    """Return the latencies of a step over all results as one sentence; "" if they do not add up.
+
+    Histograms are added. They do not add up if a condition differs or one is INVALID.
+    """
+    chosen = [
+        (each, found)
+        for document in documents
+        for each in document.scenarios
+        if each.name == scenario
+        for found in each.steps
+        if found.label == step
+    ]
+    if any(each.verdict.state != "VALID" for each, _ in chosen):
+        return ""
+    if any(differing_conditions(documents[0], other, [scenario]) for other in documents[1:]):
+        return ""
+    histograms = [found.latency.histogram for _, found in chosen if found.latency is not None]
+    merged = merged_percentiles(histograms, PERCENTILES)
+    if merged is None or len(histograms) < len(chosen) or len(histograms) < 2:
+        return ""
+    queries, values = merged
+    figures = ", ".join(
+        f"p{percentile:g} {duration(value)}"
+        for percentile, value in zip(PERCENTILES, values, strict=True)
+    )
+    return f"All {len(histograms)} windows together ({queries:,} queries): {figures}."
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedStep:
+    """A step in several results: each of its figures in the first one, and against it."""
+
+    title: str
+    verdicts: tuple[str, ...]
+    """"" if a result lacks the step."""
+    figures: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...]
+    """The name, the first value, and for each further result its value, change and judgement."""
+    caveats: tuple[str, ...]
+    merged: str
+    """The latencies of all together."""
+
+
+def compared_steps(found: Sequence[ComparedResults]) -> list[ComparedStep]:
+    """Return the steps that the first of several results shares with any other one."""
+    documents = [found[0].documents[0], *(each.documents[1] for each in found)]
+    paired = [
+        {(pair.before.scenario, pair.before.step): pair for pair in each.comparison.pairs}
+        for each in found
+    ]
+    keys = dict.fromkeys(key for each in paired for key in each)
+    return [_compared_step(key, [each.get(key) for each in paired], documents) for key in keys]
+
+
+def _compared_step(
+    key: tuple[str, str], pairs: Sequence[Pair | None], documents: Sequence[ResultDocument]
+) -> ComparedStep:
+    first = next(pair for pair in pairs if pair is not None)
+    texts = [
+        {figure.name: figure_texts(figure) for figure in pair.figures} if pair is not None else {}
+        for pair in pairs
+    ]
+    rows = []
+    for name in (figure.name for figure in first.figures):
+        own = next(each[name] for each in texts if name in each)
+        others = tuple(each[name][2:] if name in each else (DASH, "", "") for each in texts)
+        rows.append((own[0], own[1], others))
+    caveats = dict.fromkeys(
+        f"{ascii_uppercase[index + 1]} is not judged: it {caveat}"
+        for index, pair in enumerate(pairs)
+        if pair is not None
+        for caveat in pair.caveats
+    )
+    return ComparedStep(
+        ", ".join(filter(None, key)),
+        (first.before.verdict, *("" if pair is None else pair.after.verdict for pair in pairs)),
+        tuple(rows),
+        tuple(caveats),
+        together(documents, *key) if None not in pairs else "",
+    )
 
 
 def _answered(document: ResultDocument) -> dict[tuple[str, str], tuple[ScenarioResult, Step]]:

@@ -1,35 +1,27 @@
-"""Earlier results of the same run: equal specification, started before."""
+"""Earlier results of the same specification."""
 
 from typing import Any
 
-from inferometer_api.results.reading import UnreadableResultError, read_result
-from inferometer_api.results.result import ResultDocument
-from inferometer_results.service.run_list import ListedRun, listed_run
+from inferometer_results.explore.prices import PriceList
+from inferometer_results.service.run_list import Column, ListedRun, every_column, listed_run
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 
-_MOST_READ = 10
-"""Documents are large: this many results of the run are looked at."""
-_OF_NO_FIGURE = {"retention", "suspend", "cancel"}
+_MOST_LISTED = 10
+_COLUMNS = (
+    "started", "stack", "node", "scenario", "verdict", "qps", "p50", "p99", "energy", "cost",
+)  # fmt: skip
 
 
-def earlier_results(store: Store, row: dict[str, Any], document: ResultDocument) -> list[ListedRun]:
-    """Return results of a run with the same name and specification, newest first."""
-    name, started = row["name"], row["started_at"]
-    if '"' in name or "\0" in name:
+def earlier_columns(prices: PriceList | None) -> list[Column]:
+    """Return the columns of their table."""
+    return [each for each in every_column(prices) if each.name in _COLUMNS]
+
+
+def earlier_results(store: Store, row: dict[str, Any], prices: PriceList | None) -> list[ListedRun]:
+    """Return results of the same specification that started before this one, newest first."""
+    if not row["spec_digest"]:
         return []
-    search = Search(f'run="{name}" and started<"{started}"', limit=_MOST_READ)
-    wanted = _spec(document)
-    found = []
-    for each in store.find(search):
-        try:
-            other = read_result(store.read(each["id"]).content, source=each["id"]).document
-        except UnreadableResultError:
-            continue
-        if _spec(other) == wanted:
-            found.append(listed_run(each))
-    return found
-
-
-def _spec(document: ResultDocument) -> dict[str, Any]:
-    return document.run.spec.model_dump(mode="json", exclude=_OF_NO_FIGURE)
+    where = f'spec={row["spec_digest"]} and started<"{row["started_at"]}"'
+    found = store.find(Search(where, limit=_MOST_LISTED))
+    return [listed_run(each, earlier_columns(prices), prices) for each in found]

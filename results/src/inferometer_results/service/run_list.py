@@ -1,76 +1,207 @@
-"""The table of runs: its columns, rows, and the addresses of its other pages and orders."""
+"""The table of runs: its columns, rows, facets, and the addresses of its other views."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from inferometer_results.quantity import duration, energy, significant
+from inferometer_results.explore.model import row_cost
+from inferometer_results.explore.prices import PriceList
+from inferometer_results.quantity import DASH, duration, energy, significant
 from inferometer_results.store.query import Search
-from inferometer_results.store.scenario_rows import ScenarioRow, scenario_rows, stack, started, tags
+from inferometer_results.store.scenario_rows import stack, started, tags
 
+_COST = "cost"
 _MOST_ROWS = 6
 """Of one result."""
+Text = Callable[[dict[str, Any], dict[str, Any], PriceList | None], str]
+"""Returns the text of a cell from a result, a measurement of it, and the prices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; by its field the table can be sorted."""
+    """A column; by its field the table can be sorted, if it has one."""
 
+    name: str
     heading: str
-    field: str
+    text: Text
+    field: str = ""
+    of_scenario: bool = False
     is_number: bool = False
-    largest_first: bool = False
-    """Whether its heading first sorts by the largest."""
+    is_default: bool = True
+
+    @property
+    def largest_first(self) -> bool:
+        """Whether its heading first sorts by the largest."""
+        return self.name in {"started", "qps", "samples", "peak", "queries"}
 
 
-COLUMNS = (
-    Column("Run", "run"),
-    Column("Started", "started", largest_first=True),
-    Column("Model", "model"),
-    Column("Stack", "engine"),
-    Column("Node", "node"),
-    Column("Scenario", "scenario"),
-    Column("Verdict", "verdict"),
-    Column("Queries/s", "qps", is_number=True, largest_first=True),
-    Column("p50", "p50", is_number=True),
-    Column("p99", "p99", is_number=True),
-    Column("J/inference", "energy", is_number=True),
-)
+def _of_result(name: str) -> Text:
+    return lambda result, _, __: str(result[name])
+
+
+def _of_measurement(name: str, text: Callable[[Any], str]) -> Text:
+    return lambda _, measured, __: DASH if measured[name] is None else text(measured[name])
+
+
+def _scenario(_: dict[str, Any], measured: dict[str, Any], __: PriceList | None) -> str:
+    name, repeat = str(measured["scenario"]), measured["repeat"]
+    return name if repeat == 1 else f"{name} #{repeat}"
+
+
+def _rate(_: dict[str, Any], measured: dict[str, Any], __: PriceList | None) -> str:
+    return significant(measured["peak_qps"] or measured["qps"])
+
+
+def _cost(result: dict[str, Any], measured: dict[str, Any], prices: PriceList | None) -> str:
+    cost = row_cost(result | measured, result["labels"], prices)
+    return DASH if cost is None else significant(cost)
+
+
+def _count(value: int) -> str:
+    return f"{value:,}"
+
+
+def _columns() -> tuple[Column, ...]:
+    number: dict[str, Any] = {"of_scenario": True, "is_number": True}
+    more: dict[str, Any] = {"is_default": False}
+    return (
+        Column("run", "Run", _of_result("name"), "run"),
+        Column("started", "Started", lambda result, _, __: started(result), "started"),
+        Column("model", "Model", _of_result("model"), "model"),
+        Column("stack", "Stack", lambda result, _, __: stack(result), "engine"),
+        Column("node", "Node", _of_result("node"), "node"),
+        Column("namespace", "Namespace", _of_result("namespace"), "namespace", **more),
+        Column("suite", "Suite", _of_result("suite"), "suite", **more),
+        Column("device", "Device", _of_result("device"), "device", **more),
+        Column("protocol", "Protocol", _of_result("protocol"), "protocol", **more),
+        Column("cpu", "CPU", _of_result("cpu"), "node.cpu", **more),
+        Column("gpu", "GPU", _of_result("gpu"), "node.gpu", **more),
+        Column("source", "Source", _of_result("source"), "source", **more),
+        Column("scenario", "Scenario", _scenario, "scenario", of_scenario=True),
+        Column("step", "Step", _of_measurement("step", str), "step", of_scenario=True, **more),
+        Column("verdict", "Verdict", _of_measurement("verdict", str), "verdict", of_scenario=True),
+        Column("qps", "Queries/s", _rate, "qps", **number),
+        Column(
+            "samples",
+            "Inferences/s",
+            _of_measurement("samples_per_second", significant),
+            "samples",
+            **number,
+            **more,
+        ),
+        *(
+            Column(
+                name,
+                name,
+                _of_measurement(f"{column}_nanoseconds", duration),
+                name,
+                **number,
+                is_default=name in {"p50", "p99"},
+            )
+            for name, column in (("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p99.9", "p999"))
+        ),
+        Column(
+            "energy",
+            "J/inference",
+            _of_measurement("microjoules_per_inference", energy),
+            "energy",
+            **number,
+        ),
+        Column(_COST, "Cost/1M", _cost, **number),
+        Column(
+            "queries", "Queries", _of_measurement("queries", _count), "queries", **number, **more
+        ),
+        Column("errors", "Errors", _of_measurement("errors", _count), "errors", **number, **more),
+    )
+
+
+COLUMNS = _columns()
+"""Every column, in the order of the table. The first one is always shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioTexts:
-    """A row of the table, as it is read."""
+    """A scenario of a result in the table: its cells by the names of their columns."""
 
-    scenario: str
     verdict: str
     reasons: str
-    figures: tuple[str, ...]
+    cells: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A result in the table."""
+    """A result in the table: its cells by the names of their columns."""
 
     id: str
     name: str
     started: str
-    model: str
-    stack: str
-    node: str
     retracted: str | None
     tags: tuple[str, ...]
+    cells: Mapping[str, str]
     rows: tuple[ScenarioTexts, ...]
     more: int
     """How many scenarios are left out."""
 
 
 @dataclass(frozen=True, slots=True)
+class ListQuery:
+    """What the address of the list says."""
+
+    search: Search
+    columns: tuple[Column, ...]
+    """Those that are shown."""
+    has_default_columns: bool = True
+
+    def url(self, path: str = "/", **changed: Any) -> str:
+        """Return the address of this list under a path, with other parameters."""
+        search = replace(self.search, **changed)
+        return f"{path}?{urlencode(list(self._parameters(search)))}"
+
+    def data_url(self, form: str) -> str:
+        """Return the address of this list as data."""
+        return f"{self.url('/api/v1/results')}&format={form}"
+
+    def narrowed_url(self, field: str, value: str) -> str | None:
+        """Return the address of the list with one more condition; None if it cannot be written."""
+        if '"' in value or "\0" in value:
+            return None
+        condition = f'{field}="{value}"'
+        where = self.search.where.strip()
+        if where:
+            condition = (
+                f"({where}) and {condition}" if " or " in where else f"{where} and {condition}"
+            )
+        return self.url(where=condition, offset=0)
+
+    def sort_url(self, column: Column) -> str:
+        """Return the address that a heading leads to: the other order if it is sorted by it."""
+        first, second = column.field, f"-{column.field}"
+        if column.largest_first:
+            first, second = second, first
+        return self.url(sort=second if self.search.sort == first else first, offset=0)
+
+    def _parameters(self, search: Search) -> Iterator[tuple[str, Any]]:
+        if search.text:
+            yield "text", search.text
+        if search.where:
+            yield "where", search.where
+        yield "sort", search.sort
+        yield "limit", search.limit
+        if search.offset:
+            yield "offset", search.offset
+        if search.with_retracted:
+            yield "retracted", "true"
+        if not self.has_default_columns:
+            for each in self.columns[1:]:
+                yield "columns", each.name
+
+
+@dataclass(frozen=True, slots=True)
 class RunList:
     """One page of the table."""
 
-    search: Search
+    query: ListQuery
     total: int
     runs: tuple[ListedRun, ...]
     first: int
@@ -78,77 +209,73 @@ class RunList:
     last: int
     previous_url: str | None
     next_url: str | None
-    sort_urls: tuple[str, ...]
-    """For each column."""
-    csv_url: str
-    json_url: str
 
 
-def run_list(search: Search, found: Sequence[dict[str, Any]], total: int) -> RunList:
+def every_column(prices: PriceList | None) -> tuple[Column, ...]:
+    """Return all columns; the cost has its currency, and is left out without prices."""
+    if prices is None:
+        return tuple(each for each in COLUMNS if each.name != _COST)
+    heading = f"{prices.currency}/1M"
+    return tuple(replace(each, heading=heading) if each.name == _COST else each for each in COLUMNS)
+
+
+def list_query(search: Search, names: Sequence[str], prices: PriceList | None) -> ListQuery:
+    """Return what an address says: the columns of these names, the default ones without any."""
+    columns = every_column(prices)
+    found = tuple(each for each in columns[1:] if each.name in names)
+    usual = tuple(each for each in columns if each.is_default)
+    chosen = (columns[0], *found) if found else usual
+    return ListQuery(search, chosen, chosen == usual)
+
+
+def run_list(
+    query: ListQuery, found: Sequence[dict[str, Any]], total: int, prices: PriceList | None
+) -> RunList:
     """Return the page of a search that found these results of so many in all."""
+    search = query.search
     limit = search.limit or len(found)
     end = search.offset + len(found)
     return RunList(
-        search,
+        query,
         total,
-        tuple(map(listed_run, found)),
+        tuple(listed_run(each, query.columns, prices) for each in found),
         search.offset + 1 if found else 0,
         end,
-        _url("/", search, offset=max(0, search.offset - limit)) if search.offset else None,
-        _url("/", search, offset=end) if found and end < total else None,
-        tuple(_url("/", search, sort=_next_sort(search.sort, each), offset=0) for each in COLUMNS),
-        _url("/api/v1/results", search, format="csv"),
-        _url("/api/v1/results", search, format="json"),
+        query.url(offset=max(0, search.offset - limit)) if search.offset else None,
+        query.url(offset=end) if found and end < total else None,
     )
 
 
-def listed_run(result: dict[str, Any]) -> ListedRun:
+def listed_run(
+    result: dict[str, Any], columns: Sequence[Column], prices: PriceList | None
+) -> ListedRun:
     """Return a result that `Store.find` returned as it is listed."""
-    rows = scenario_rows(result)
+    rows = [
+        _texts(result, each, columns, prices) for each in result["measurements"] if each["headline"]
+    ]
+    rows = rows or [ScenarioTexts(_verdict(result, result["verdict"]), "", {})]
     return ListedRun(
         result["id"],
         result["name"],
         started(result),
-        result["model"],
-        stack(result),
-        result["node"],
         result["retracted"],
         tuple(tags(result)),
-        tuple(_texts(each) for each in rows[:_MOST_ROWS]),
+        {each.name: each.text(result, {}, prices) for each in columns if not each.of_scenario},
+        tuple(rows[:_MOST_ROWS]),
         max(0, len(rows) - _MOST_ROWS),
     )
 
 
-def _texts(row: ScenarioRow) -> ScenarioTexts:
-    if row.qps is None:
-        return ScenarioTexts(row.scenario, row.verdict, row.reasons, ("", "", "", ""))
-    figures = (
-        significant(row.qps),
-        duration(row.p50_nanoseconds),
-        duration(row.p99_nanoseconds),
-        energy(row.microjoules_per_inference),
-    )
-    return ScenarioTexts(row.scenario, row.verdict, row.reasons, figures)
+def _texts(
+    result: dict[str, Any],
+    measured: dict[str, Any],
+    columns: Sequence[Column],
+    prices: PriceList | None,
+) -> ScenarioTexts:
+    cells = {each.name: each.text(result, measured, prices) for each in columns if each.of_scenario}
+    return ScenarioTexts(_verdict(result, measured["verdict"]), measured["reasons"], cells)
 
 
-def _next_sort(now: str, column: Column) -> str:
-    """Return the order that a click on a heading selects: the other one if it is sorted by it."""
-    first, second = column.field, f"-{column.field}"
-    if column.largest_first:
-        first, second = second, first
-    return second if now == first else first
-
-
-def _url(path: str, search: Search, **changed: Any) -> str:
-    return f"{path}?{urlencode(dict(_parameters(search)) | changed)}"
-
-
-def _parameters(search: Search) -> Iterator[tuple[str, Any]]:
-    if search.where:
-        yield "where", search.where
-    yield "sort", search.sort
-    yield "limit", search.limit
-    if search.offset:
-        yield "offset", search.offset
-    if search.with_retracted:
-        yield "retracted", "true"
+def _verdict(result: dict[str, Any], verdict: str) -> str:
+    """Return a verdict; that of a retracted result is that word."""
+    return "RETRACTED" if result["retracted"] is not None else verdict

@@ -109,7 +109,7 @@ class Difference(Condition):
 
 
 class FigureRow(BaseModel):
-    """A figure of both results: a rate per second, nanoseconds, or microjoules."""
+    """A figure of both results: a rate per second, nanoseconds, microjoules, or a cost."""
 
     model_config = _STRICT
 
@@ -118,7 +118,7 @@ class FigureRow(BaseModel):
     verdict_a: str
     verdict_b: str
     figure: str
-    kind: Literal["rate", "time", "energy"]
+    kind: Literal["rate", "time", "energy", "cost"]
     a: float | None
     a_low: float | None
     a_high: float | None

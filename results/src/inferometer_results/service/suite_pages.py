@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from starlette.responses import HTMLResponse
 
 from inferometer_results.service.answers import RequestError
-from inferometer_results.service.pages import render_page
+from inferometer_results.service.rendering import render_page
 from inferometer_results.store.store import Store
 from inferometer_results.suites.page import suite_context
 from inferometer_results.suites.stored import executions, stored_runs, suite_names

@@ -15,6 +15,7 @@ tests/unit/results/test_store_comparability.py fails if the figures of kept resu
 
 _THREADS = ("threads", "inter_op_threads", "instances", "providers")
 _PRECISION = "precision"
+_OF_NO_FIGURE = {"retention", "suspend", "cancel"}
 
 
 def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]:
@@ -40,6 +41,15 @@ def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]
 def key_digest(key: Mapping[str, str]) -> str:
     """Return a short digest of a key: equal keys have equal digests."""
     text = json.dumps(dict(sorted(key.items())), separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def spec_digest(document: ResultDocument) -> str:
+    """Return a short digest of the specification: runs with equal digests measure the same.
+
+    Fields that change no figure, and those with their default, are left out.
+    """
+    text = _canonical(document.run.spec, leave_out=_OF_NO_FIGURE)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -1,7 +1,7 @@
 """Opens the database of the store: SQLite in one file, or PostgreSQL."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest schema that this version knows; see `migrations`."""
 
 _BUSY_SECONDS = 60.0
@@ -33,8 +33,8 @@ def default_address() -> str:
     return str(Path(home) / "inferometer" / "results.db")
 
 
-def open_database(address: str) -> Engine:
-    """Open a database and bring its schema up to date.
+def open_database(address: str, index: Callable[[Connection], None]) -> Engine:
+    """Open a database and bring its schema up to date; `index` then fills the index again.
 
     `address` is the path of an SQLite file, which is created with its folder if it is missing, or
     postgresql://USER@HOST/NAME. Raises StoreError.
@@ -50,7 +50,7 @@ def open_database(address: str) -> Engine:
         _prepare_sqlite(engine, address)
     try:
         with describing(address):
-            _migrate(engine, address)
+            _migrate(engine, address, index)
     except BaseException:
         engine.dispose()
         raise
@@ -156,8 +156,8 @@ def _identity(file: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _migrate(engine: Engine, address: str) -> None:
-    """Bring the schema up to date, by one process at a time."""
+def _migrate(engine: Engine, address: str, index: Callable[[Connection], None]) -> None:
+    """Bring schema and index up to date, by one process at a time and in one transaction."""
     with engine.connect().execution_options(read_only=True) as connection:
         found = _revision(connection)
     if found == HEAD:
@@ -177,6 +177,8 @@ def _migrate(engine: Engine, address: str) -> None:
         from inferometer_results.store.migrations import upgrade  # noqa: PLC0415
 
         upgrade(connection)
+        if found is not None:
+            index(connection)
 
 
 def _revision(connection: Connection) -> str | None:

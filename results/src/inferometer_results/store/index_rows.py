@@ -1,6 +1,7 @@
 """The rows of the index for a document: a pure function of it and of the journal."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,9 +10,13 @@ from inferometer_api.results.result import ResultDocument, ScenarioResult, Step,
 from inferometer_api.results.scenario_summary import representative_step
 from inferometer_results.headline import headline, model_of
 from inferometer_results.profile import PROFILE_KIND
-from inferometer_results.store.comparability import comparability_key, key_digest
+from inferometer_results.store.comparability import comparability_key, key_digest, spec_digest
 
 SUITE_LABEL = "inferometer.dev/suite"
+_SEARCHED = (
+    "name", "namespace", "outcome", "verdict", "suite", "model", "runtime", "engine", "server",
+    "device", "protocol", "node", "cpu", "gpu",
+)  # fmt: skip
 ACCEPT_CHANGE, REJECT_CHANGE = "accept-change", "reject-change"
 """What interleaved runs showed about a change point that begins with a result; see `history`."""
 
@@ -48,6 +53,8 @@ class IndexRows:
     result: dict[str, Any]
     measurements: list[dict[str, Any]] = field(default_factory=list)
     labels: list[dict[str, Any]] = field(default_factory=list)
+    conditions: list[dict[str, Any]] = field(default_factory=list)
+    """The comparability keys of the measurements, each once."""
 
 
 def index_rows(
@@ -55,14 +62,24 @@ def index_rows(
 ) -> IndexRows:
     """Return the rows of a document that was kept as the `number`th."""
     document = read.document
+    names = dict.fromkeys(each.name for each in document.scenarios)
+    keys = {name: comparability_key(document, name) for name in names}
+    digests = {name: key_digest(key) for name, key in keys.items()}
+    result = _result_row(document, origin, journal)
+    result |= {"id": result_id, "number": number, "notice": read.notice}
+    measurements = list(_measurement_rows(document, digests))
+    labels = list(_label_rows(document, journal))
     return IndexRows(
-        _result_row(document, origin, journal)
-        | {"id": result_id, "number": number, "notice": read.notice},
+        result | {"words": _words(result, measurements, labels)},
         [
             {"result_id": result_id, "position": position} | row
-            for position, row in enumerate(_measurement_rows(document))
+            for position, row in enumerate(measurements)
         ],
-        [{"result_id": result_id} | row for row in _label_rows(document, journal)],
+        [{"result_id": result_id} | row for row in labels],
+        [
+            {"key": digests[name], "content": json.dumps(key, sort_keys=True)}
+            for name, key in keys.items()
+        ],
     )
 
 
@@ -121,6 +138,7 @@ def _result_row(
         "gpu": "" if found is None else ", ".join(sorted(set(found.node.gpus))),
         "inferometer_version": document.inferometer_version,
         "schema_version": document.schema_version,
+        "spec_digest": spec_digest(document),
     }
 
 
@@ -137,14 +155,19 @@ def _node(document: ResultDocument) -> str:
     return ", ".join(sorted(nodes)) or document.environment.node.hostname
 
 
-def _measurement_rows(document: ResultDocument) -> Iterator[dict[str, Any]]:
+def _measurement_rows(
+    document: ResultDocument, keys: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
     for scenario in document.scenarios:
-        key = key_digest(comparability_key(document, scenario.name))
+        key = {"key": keys[scenario.name]}
         chosen = representative_step(scenario)
         for step in scenario.steps:
-            yield _measurement_row(
-                scenario, step, is_headline=step is chosen and scenario.kind != PROFILE_KIND
-            ) | {"key": key}
+            yield (
+                _measurement_row(
+                    scenario, step, is_headline=step is chosen and scenario.kind != PROFILE_KIND
+                )
+                | key
+            )
 
 
 def _measurement_row(scenario: ScenarioResult, step: Step, *, is_headline: bool) -> dict[str, Any]:
@@ -176,8 +199,20 @@ def _measurement_row(scenario: ScenarioResult, step: Step, *, is_headline: bool)
 def _label_rows(document: ResultDocument, journal: Sequence[Entry]) -> Iterator[dict[str, Any]]:
     for name, value in sorted(document.run.metadata.labels.items()):
         yield {"origin": "run", "name": name, "value": value}
+    for name, value in sorted(document.run.spec.server.placement.node_selector.items()):
+        yield {"origin": "node", "name": name, "value": value}
     for tag in standing_tags(journal):
         yield {"origin": "tag", "name": tag, "value": ""}
+
+
+def _words(
+    result: dict[str, Any], measurements: list[dict[str, Any]], labels: list[dict[str, Any]]
+) -> str:
+    """Return what a search by words looks at: each text once, in lower case."""
+    texts = [str(result[name]) for name in _SEARCHED]
+    texts += [each[name] for each in measurements for name in ("scenario", "verdict", "reasons")]
+    texts += [each[name] for each in labels for name in ("name", "value")]
+    return "\n".join(dict.fromkeys(each.lower() for each in texts if each))
 
 
 def _text(time: object) -> str:

@@ -1,12 +1,25 @@
 """The conditions and the order of a search: `model=resnet50 and p99<50ms`."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, and_, exists, func, not_, or_, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    FromClause,
+    Select,
+    and_,
+    exists,
+    func,
+    not_,
+    or_,
+    select,
+    true,
+)
+from sqlalchemy.sql import visitors
 
 from inferometer_results.store.tables import LABEL, MEASUREMENT, RESULT
 
@@ -14,6 +27,7 @@ Kind = Literal["text", "number", "time", "energy", "date"]
 
 _MOST_CHARACTERS = 4096
 _MOST_NESTING = 32
+_MOST_WORDS = 10
 _TOKEN = re.compile(
     r"""\s*(?:(?P<operator><=|>=|!=|[=<>~])|(?P<bracket>[()])|"(?P<quoted>[^"]*)"|"""
     r"""(?P<word>[^\s()=<>!~"]+))"""
@@ -90,6 +104,8 @@ FIELDS: Mapping[str, Field] = {
     "p99.9": Field(MEASUREMENT.c.p999_nanoseconds, "time", "latency"),
     "energy": Field(MEASUREMENT.c.microjoules_per_inference, "energy", "energy per inference"),
     "key": Field(MEASUREMENT.c.key, "text", "digest of the comparability key"),
+    "spec": Field(RESULT.c.spec_digest, "text", "digest of the specification"),
+    "text": Field(RESULT.c.words, "text", "all names, labels, tags and reasons, in lower case"),
 }
 """What a search can name; `tag` and `label.NAME` in addition."""
 
@@ -114,35 +130,103 @@ class Search:
     limit: int | None = None
     offset: int = 0
     with_retracted: bool = False
+    text: str = ""
+    """Words that the names, labels, tags or reasons of a result all contain."""
 
-    def ids(self) -> Select[str]:
-        """Return the query for the IDs of the results, in their order."""
-        query = select(RESULT.c.id).where(self._condition()).order_by(*self._order())
-        return query.limit(self.limit).offset(self.offset) if self.limit is not None else query
+    @property
+    def is_by_figure(self) -> bool:
+        """Whether the order is that of a figure. Raises SearchError."""
+        return _field(self.sort.removeprefix("-")).is_measured
 
-    def counted(self) -> Select[int]:
-        """Return the query for their number."""
-        return select(func.count()).select_from(RESULT).where(self._condition())
+    def parts(self, condition: ColumnElement[bool], *, is_broad: bool) -> list[Select[str]]:
+        """Return the queries for the IDs of the results: those of the first come first, and so on.
 
-    def _condition(self) -> ColumnElement[bool]:
+        `condition` is that of the search; limit and offset are left aside. With `is_broad` the
+        order of a figure is that of its index, which is fast if many results match.
+        """
+        name, is_descending = self.sort.removeprefix("-"), self.sort.startswith("-")
+        field = _field(name)
+        if field.is_measured and is_broad:
+            return _by_figure(field.column, condition, is_descending=is_descending)
+        value: ColumnElement[Any] = field.column
+        if field.is_measured:
+            best = func.max(value) if is_descending else func.min(value)
+            of_result = and_(MEASUREMENT.c.result_id == RESULT.c.id, _ranked(MEASUREMENT))
+            value = select(best).where(of_result).correlate(RESULT).scalar_subquery()
+        elif self.text.strip() or "~" in self.where:
+            # No index finds a part of a text. All results are looked at in the order of the table,
+            # which is faster than in that of an index.
+            value = func.coalesce(value, "")
+        ordered = value.desc() if is_descending else value.asc()
+        query = select(RESULT.c.id).where(condition)
+        return [query.order_by(ordered.nulls_last(), RESULT.c.number.desc())]
+
+    def condition(self, *, each_result: bool = False) -> ColumnElement[bool]:
+        """Return the condition on a result. Raises SearchError.
+
+        With `each_result` it is fast if few results meet the conditions that are not on figures.
+        """
+        where, _ = self._read(each_result=each_result)
+        return and_(*self._given(), where)
+
+    def of_result(self) -> ColumnElement[bool] | None:
+        """Return the conditions that are not on figures, if there are both. Raises SearchError."""
+        where, has_both = self._read(of_result_only=True)
+        return and_(*self._given(), where) if has_both else None
+
+    def _read(
+        self, *, each_result: bool = False, of_result_only: bool = False
+    ) -> tuple[ColumnElement[bool], bool]:
+        if not self.where.strip():
+            return true(), False
+        parser = _Parser(self.where)
+        found = parser.condition(each_result=each_result, of_result_only=of_result_only)
+        return found, parser.has_both
+
+    def _given(self) -> list[ColumnElement[bool]]:
+        """Return the conditions that do not stand in `where`."""
         found: list[ColumnElement[bool]] = []
         if not self.with_retracted:
             found.append(RESULT.c.retracted.is_(None))
-        if self.where.strip():
-            found.append(_Parser(self.where).condition())
-        return and_(True, *found)
+        words = self.text.lower().split()[:_MOST_WORDS]
+        return [*found, *(RESULT.c.words.contains(each, autoescape=True) for each in words)]
 
-    def _order(self) -> list[ColumnElement[Any]]:
-        name = self.sort.removeprefix("-")
-        field = _field(name)
-        value: ColumnElement[Any] = field.column
-        is_descending = self.sort.startswith("-")
-        if field.is_measured:
-            best = func.max(value) if is_descending else func.min(value)
-            of_result = (MEASUREMENT.c.result_id == RESULT.c.id) & MEASUREMENT.c.headline
-            value = select(best).where(of_result).correlate(RESULT).scalar_subquery()
-        ordered = value.desc() if is_descending else value.asc()
-        return [ordered.nulls_last(), RESULT.c.number.desc()]
+
+def _by_figure(
+    column: ColumnElement[Any], condition: ColumnElement[bool], *, is_descending: bool
+) -> list[Select[str]]:
+    """Return the results in the order of an index on a figure, then those without the figure.
+
+    Of several scenarios the best counts: the first that the index meets.
+    """
+    met, other = MEASUREMENT.alias(), MEASUREMENT.alias()
+    value, its = met.c[column.name], other.c[column.name]
+    is_before = its > value if is_descending else its < value
+    same = and_(its == value, other.c.position < met.c.position)
+    earlier = exists().where(
+        other.c.result_id == met.c.result_id, _ranked(other), or_(is_before, same)
+    )
+    of_result = RESULT.c.id == met.c.result_id
+    number = select(RESULT.c.number).where(of_result).scalar_subquery()
+    # Not as a join: the database is to begin with the figures, whatever the condition.
+    first = (
+        select(met.c.result_id)
+        .where(
+            _ranked(met),
+            value.is_not(None),
+            exists().where(of_result, condition).correlate(met),
+            not_(earlier.correlate(met)),
+        )
+        .order_by(value.desc() if is_descending else value.asc(), number.desc())
+    )
+    has_value = exists().where(of_result, _ranked(met), value.is_not(None)).correlate(RESULT)
+    rest = select(RESULT.c.id).where(condition, not_(has_value)).order_by(RESULT.c.number.desc())
+    return [first, rest]
+
+
+def _ranked(measurement: FromClause) -> ColumnElement[bool]:
+    """Return which measurements count in the order of a figure: an INVALID one never ranks."""
+    return and_(measurement.c.headline, measurement.c.verdict == "VALID")
 
 
 def _field(name: str) -> Field:
@@ -166,28 +250,43 @@ class _Parser:
         self._at = 0
         self._depth = 0
         self._is_measured = False
+        self.has_both = False
+        """Whether it has conditions on figures and others, once it is read."""
 
-    def condition(self) -> ColumnElement[bool]:
-        found = self._any()
+    def condition(self, *, each_result: bool, of_result_only: bool) -> ColumnElement[bool]:
+        alternatives = [self._conjuncts()]
+        while self._takes("or"):
+            alternatives.append(self._conjuncts())
         if self._at < len(self._tokens):
             raise SearchError(f"{self._peek()!r} stands where and, or, or the end was expected.")
-        if not self._is_measured:
-            return found
-        # All conditions on figures hold for one and the same measurement.
-        of_result = MEASUREMENT.c.result_id == RESULT.c.id
-        return exists().where(of_result, found).correlate(RESULT)
+        if len(alternatives) > 1:
+            alternatives = [[(or_(*map(_joined, alternatives)), self._is_measured)]]
+        # All conditions on figures hold for one and the same measurement. Those on the result stand
+        # outside, so that the database can begin with them.
+        (parts,) = alternatives
+        measured = [part for part, is_measured in parts if is_measured]
+        found = [part for part, is_measured in parts if not is_measured]
+        self.has_both = bool(measured and found)
+        if measured and not of_result_only:
+            found.append(_has_measurement(and_(*measured), each_result=each_result))
+        return and_(True, *found)
 
     def _any(self) -> ColumnElement[bool]:
-        found = [self._all()]
+        found = [_joined(self._conjuncts())]
         while self._takes("or"):
-            found.append(self._all())
+            found.append(_joined(self._conjuncts()))
         return or_(*found)
 
-    def _all(self) -> ColumnElement[bool]:
-        found = [self._one()]
-        while self._takes("and"):
-            found.append(self._one())
-        return and_(*found)
+    def _conjuncts(self) -> list[tuple[ColumnElement[bool], bool]]:
+        """Return what `and` joins, each with whether it is on a figure."""
+        before, found = self._is_measured, []
+        while True:
+            self._is_measured = False
+            found.append((self._one(), self._is_measured))
+            before = before or self._is_measured
+            if not self._takes("and"):
+                self._is_measured = before
+                return found
 
     def _one(self) -> ColumnElement[bool]:
         if self._takes("not"):
@@ -235,6 +334,10 @@ class _Parser:
         return self._tokens[self._at - 1][1]
 
 
+def _joined(parts: Sequence[tuple[ColumnElement[bool], bool]]) -> ColumnElement[bool]:
+    return and_(*(part for part, _ in parts))
+
+
 def _tokens(text: str) -> list[tuple[bool, str]]:
     """Return the words of a condition, each with whether it was quoted."""
     found, at = [], 0
@@ -250,13 +353,28 @@ def _tokens(text: str) -> list[tuple[bool, str]]:
     return found
 
 
+def _has_measurement(condition: ColumnElement[bool], *, each_result: bool) -> ColumnElement[bool]:
+    """Return that a measurement of the result meets a condition.
+
+    With `each_result` the measurements of each result are looked at, otherwise all at once.
+    """
+    if each_result or any(each.table is RESULT for each in _columns(condition)):
+        of_result = MEASUREMENT.c.result_id == RESULT.c.id
+        return exists().where(of_result, condition).correlate(RESULT)
+    return RESULT.c.id.in_(select(MEASUREMENT.c.result_id).where(condition))
+
+
+def _columns(condition: ColumnElement[bool]) -> list[Column[Any]]:
+    return [each for each in visitors.iterate(condition) if isinstance(each, Column)]
+
+
 def _labelled(origin: str, operator: str, name: str, value: str | None) -> ColumnElement[bool]:
     if operator not in {"=", "!="}:
         raise SearchError(f"Tags and labels are compared with = and !=, not with {operator}.")
-    matches = [LABEL.c.result_id == RESULT.c.id, LABEL.c.origin == origin, LABEL.c.name == name]
+    matches = [LABEL.c.origin == origin, LABEL.c.name == name]
     if value is not None:
         matches.append(LABEL.c.value == value)
-    found = exists().where(*matches).correlate(RESULT)
+    found = RESULT.c.id.in_(select(LABEL.c.result_id).where(*matches))
     return found if operator == "=" else not_(found)
 
 

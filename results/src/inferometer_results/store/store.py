@@ -3,20 +3,31 @@
 import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sqlalchemy import Connection, RowMapping, delete, exists, func, insert, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
-from inferometer_api.results.reading import read_result
+from inferometer_api.results.reading import UnreadableResultError, read_result
 from inferometer_results.store.database import (
     NoSuchResultError,
     StoreError,
     describing,
     open_database,
 )
+from inferometer_results.store.find_ids import fast_condition, find_ids
 from inferometer_results.store.index_rows import (
     ACCEPT_CHANGE,
     REJECT_CHANGE,
@@ -24,6 +35,14 @@ from inferometer_results.store.index_rows import (
     IndexRows,
     Origin,
     index_rows,
+)
+from inferometer_results.store.index_tables import (
+    PAGE,
+    attach,
+    clear,
+    insert_rows,
+    plain,
+    rows_by_id,
 )
 from inferometer_results.store.query import Search
 from inferometer_results.store.scenario_rows import short_id
@@ -39,7 +58,6 @@ from inferometer_results.store.visibility import Readable, limit_reading
 
 _KIND = "BenchmarkResult"
 _SHORTEST_PREFIX = 4
-_PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +89,7 @@ class Store:
         """
         self.address = address
         self._readable = readable
-        self.engine = open_database(address)
+        self.engine = open_database(address, _index_again)
         limit_reading(self.engine)
 
     def __enter__(self) -> Self:
@@ -111,7 +129,7 @@ class Store:
             if number is None:
                 return Kept(id_, is_new=False)
             journal = _journal(connection, [id_]).get(id_, [])
-            _insert_rows(connection, [index_rows(id_, number, read, origin, journal)])
+            insert_rows(connection, [index_rows(id_, number, read, origin, journal)])
         return Kept(id_, is_new=True)
 
     def resolve(self, prefix: str) -> str:
@@ -154,22 +172,34 @@ class Store:
     def find(self, search: Search) -> list[dict[str, Any]]:
         """Return the results of a search with their measurements and labels, in its order."""
         with self._reading() as connection:
-            ids = list(connection.scalars(search.ids()))
-            found = _rows_by_id(connection, ids)
+            ids = find_ids(connection, search)
+            found = rows_by_id(connection, ids)
             rows = [found[id_] for id_ in ids]
-            _attach(
+            attach(
                 connection,
                 rows,
                 "measurements",
                 select(MEASUREMENT).order_by(MEASUREMENT.c.result_id, MEASUREMENT.c.position),
             )
-            _attach(connection, rows, "labels", select(LABEL).order_by(*LABEL.primary_key))
+            attach(connection, rows, "labels", select(LABEL).order_by(*LABEL.primary_key))
         return rows
+
+    def select(self, query: Select[Any]) -> list[dict[str, Any]]:
+        """Return the rows of a query of the index, by the plain names of their columns."""
+        with self._reading() as connection:
+            return list(map(plain, connection.execute(query).mappings()))
 
     def count(self, search: Search) -> int:
         """Return how many results a search finds, its limit left aside."""
         with self._reading() as connection:
-            return connection.scalar(search.counted()) or 0
+            condition = fast_condition(connection, search)
+            query = select(func.count()).select_from(RESULT).where(condition)
+            return connection.scalar(query) or 0
+
+    def condition(self, search: Search) -> ColumnElement[bool]:
+        """Return the condition of a search on the table of results. Raises SearchError."""
+        with self._reading() as connection:
+            return fast_condition(connection, search)
 
     def note(self, id_: str, entry: Entry) -> None:
         """Add an entry to the journal of a result."""
@@ -178,8 +208,8 @@ class Store:
             if row is None:
                 raise NoSuchResultError(f"There is no result {id_}.")
             connection.execute(insert(JOURNAL).values(_journal_row(id_, entry)))
-            _clear(connection, [id_])
-            _insert_rows(connection, [_rows_of(row, _journal(connection, [id_]).get(id_, []))])
+            clear(connection, [id_])
+            insert_rows(connection, [_rows_of(row, _journal(connection, [id_]).get(id_, []))])
 
     def journal(self) -> list[tuple[str, Entry]]:
         """Return every entry of the journal in order, each with the ID of its result."""
@@ -198,9 +228,9 @@ class Store:
         """Delete documents with all that was said about them; return how many there were."""
         deleted = 0
         with self._writing() as connection:
-            for start in range(0, len(ids), _PAGE):
-                some = list(ids[start : start + _PAGE])
-                _clear(connection, some)
+            for start in range(0, len(ids), PAGE):
+                some = list(ids[start : start + PAGE])
+                clear(connection, some)
                 connection.execute(delete(JOURNAL).where(JOURNAL.c.document_id.in_(some)))
                 gone = connection.execute(delete(DOCUMENT).where(DOCUMENT.c.id.in_(some)))
                 deleted += gone.rowcount
@@ -248,7 +278,7 @@ class Store:
             done = 0
             while rows := _next_documents(connection, rows):
                 journal = _journal(connection, [row.id for row in rows])
-                _insert_rows(connection, [_rows_of(row, journal.get(row.id, [])) for row in rows])
+                insert_rows(connection, [_rows_of(row, journal.get(row.id, [])) for row in rows])
                 done += len(rows)
                 yield done
 
@@ -277,14 +307,18 @@ def _insert_new(connection: Connection, row: dict[str, Any]) -> int | None:
     return None if found is None else int(found[0])
 
 
-def _insert_rows(connection: Connection, indexed: Sequence[IndexRows]) -> None:
-    connection.execute(insert(RESULT), [each.result for each in indexed])
-    for table, rows in (
-        (MEASUREMENT, [row for each in indexed for row in each.measurements]),
-        (LABEL, [row for each in indexed for row in each.labels]),
-    ):
-        if rows:
-            connection.execute(insert(table), rows)
+def _index_again(connection: Connection) -> None:
+    """Fill the index after a change of its tables; what is damaged keeps its old rows."""
+    rows: Sequence[Any] = ()
+    while rows := _next_documents(connection, rows):
+        journal = _journal(connection, [row.id for row in rows])
+        readable = []
+        for row in rows:
+            with suppress(StoreError, UnreadableResultError):
+                readable.append(_rows_of(row, journal.get(row.id, [])))
+        clear(connection, [each.result["id"] for each in readable])
+        if readable:
+            insert_rows(connection, readable)
 
 
 def _next_documents(connection: Connection, before: Sequence[Any]) -> Sequence[Any]:
@@ -292,13 +326,7 @@ def _next_documents(connection: Connection, before: Sequence[Any]) -> Sequence[A
     after = before[-1].number if before else 0
     query = select(DOCUMENT).where(DOCUMENT.c.kind == _KIND, DOCUMENT.c.number > after)
     query = query.order_by(DOCUMENT.c.number)
-    return connection.execute(query.limit(_PAGE)).all()
-
-
-def _clear(connection: Connection, ids: Sequence[str]) -> None:
-    """Remove results from the index."""
-    for column in (LABEL.c.result_id, MEASUREMENT.c.result_id, RESULT.c.id):
-        connection.execute(delete(column.table).where(column.in_(ids)))
+    return connection.execute(query.limit(PAGE)).all()
 
 
 def _stored(row: Any) -> StoredDocument:
@@ -342,30 +370,3 @@ def _journal_row(id_: str, entry: Entry) -> dict[str, str]:
         "document_id": id_,
         "text": entry.text,
     }
-
-
-def _rows_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for start in range(0, len(ids), _PAGE):
-        query = select(RESULT).where(RESULT.c.id.in_(ids[start : start + _PAGE]))
-        rows = map(_plain, connection.execute(query).mappings())
-        found |= {row["id"]: row for row in rows}
-    return found
-
-
-def _plain(row: RowMapping) -> dict[str, Any]:
-    """Return a row by the plain names of its columns."""
-    return {str(name): value for name, value in row.items()}
-
-
-def _attach(connection: Connection, rows: list[dict[str, Any]], name: str, query: Any) -> None:
-    by_id: dict[str, dict[str, Any]] = {row["id"]: row for row in rows}
-    for row in rows:
-        row[name] = []
-    ids = list(by_id)
-    column = query.selected_columns["result_id"]
-    for start in range(0, len(ids), _PAGE):
-        some = query.where(column.in_(ids[start : start + _PAGE]))
-        for each in connection.execute(some).mappings():
-            found = _plain(each)
-            by_id[found.pop("result_id")][name].append(found)

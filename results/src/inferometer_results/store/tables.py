@@ -1,7 +1,7 @@
 """The tables of the store.
 
 `document` and `journal` are the truth, and only ever added to, except when a user deletes a result.
-`result`, `measurement` and `label` are an index of them that `reindex` makes anew.
+`result`, `measurement`, `label` and `conditions` are an index of them that `reindex` makes anew.
 """
 
 from sqlalchemy import (
@@ -89,8 +89,10 @@ RESULT = Table(
     Column("inferometer_version", String, nullable=False),
     Column("schema_version", String, nullable=False),
     Column("notice", String, nullable=False),
+    Column("spec_digest", String, nullable=False, server_default=""),
+    Column("words", String, nullable=False, server_default=""),
 )
-"""One row for each result document."""
+"""One row for each result document. `words` is what a search by words looks at, in lower case."""
 
 MEASUREMENT = Table(
     "measurement",
@@ -132,24 +134,37 @@ LABEL = Table(
 )
 """Labels of the run (origin "run") and tags of people (origin "tag", without a value)."""
 
+CONDITIONS = Table(
+    "conditions",
+    METADATA,
+    Column("key", String, primary_key=True),
+    Column("content", String, nullable=False),
+)
+"""The comparability keys of measurements: by digest, the conditions as JSON."""
+
 # Lists in the order of time are found by this index alone.
 Index("result_by_time", RESULT.c.started_at, RESULT.c.number, RESULT.c.id, RESULT.c.retracted)
 Index("result_by_number", RESULT.c.number)
-for _column in (
-    "namespace",
-    "namespace_uid",
-    "name",
-    "model",
-    "model_sha256",
-    "node",
-    "runtime",
-    "verdict",
+for _column in ("namespace", "namespace_uid", "name", "model_sha256", "runtime", "verdict"):
+    Index(f"result_by_{_column}", RESULT.c[_column], RESULT.c.started_at, RESULT.c.retracted)
+# Models, nodes and series are counted by these indexes alone.
+for _name, _columns in (
+    ("model", ("model", "started_at")),
+    ("node", ("node", "started_at")),
+    ("place", ("node", "model")),
+    ("spec", ("spec_digest", "node", "started_at")),
 ):
-    Index(f"result_by_{_column}", RESULT.c[_column], RESULT.c.started_at)
-Index("measurement_by_p99", MEASUREMENT.c.p99_nanoseconds)
-Index("measurement_by_qps", MEASUREMENT.c.qps)
+    Index(f"result_by_{_name}", *(RESULT.c[each] for each in (*_columns, "retracted")))
+# Conditions on a figure are answered by these alone, and lists in its order begin with them.
+for _figure, _column in (
+    ("p50", "p50_nanoseconds"),
+    ("p99", "p99_nanoseconds"),
+    ("qps", "qps"),
+    ("energy", "microjoules_per_inference"),
+):
+    Index(f"measurement_by_{_figure}", MEASUREMENT.c[_column], MEASUREMENT.c.result_id)
 Index("measurement_by_key", MEASUREMENT.c.key)
 Index("label_by_name", LABEL.c.name, LABEL.c.value)
 
-INDEX_TABLES = (LABEL, MEASUREMENT, RESULT)
+INDEX_TABLES = (LABEL, MEASUREMENT, CONDITIONS, RESULT)
 """The tables of the index, in an order in which they can be emptied."""

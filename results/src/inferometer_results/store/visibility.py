@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Engine, Table, event
 
-from inferometer_results.store.tables import DOCUMENT, METADATA, RESULT
+from inferometer_results.store.tables import CONDITIONS, DOCUMENT, METADATA, RESULT
 
 Readable = frozenset[str] | None
 """The UIDs of the namespaces whose results are visible; None: all results are."""
@@ -63,6 +63,12 @@ def _rows(table: Table, uids: str, schema: str) -> str:
         if f"{owner.name}_id" in table.c:
             visible = f'SELECT id FROM "{schema}".{owner.name} WHERE namespace_uid IN ({uids})'  # noqa: S608 - the UIDs were checked
             return f"{rows} {owner.name}_id IN ({visible})"
+    if table is CONDITIONS:
+        return (
+            f'{rows} EXISTS (SELECT 1 FROM "{schema}".measurement '  # noqa: S608 - our own names
+            f'JOIN "{schema}".result ON result.id = measurement.result_id '
+            f"WHERE measurement.key = conditions.key AND namespace_uid IN ({uids}))"
+        )
     return f"{rows} 1 = 0"
 
 

@@ -6,12 +6,13 @@ import typer
 
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.exits import RefusedError
+from inferometer_cli.price_file import PricesOption, load_prices
 from inferometer_cli.result_source import ClusterOption, opened_source
 from inferometer_cli.result_store import DatabaseOption
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
 
-def compare(
+def compare(  # noqa: PLR0913 - one argument for each option
     before: Annotated[
         str, typer.Argument(metavar="A", help="ID of the baseline.", show_default=False)
     ],
@@ -19,6 +20,7 @@ def compare(
         str, typer.Argument(metavar="B", help="ID of the result to compare.", show_default=False)
     ],
     *,
+    prices: PricesOption = None,
     database: DatabaseOption = None,
     cluster: ClusterOption = False,
     context: ContextOption = None,
@@ -39,7 +41,7 @@ def compare(
     first, second = (
         read_result(content, source=f"Result {each}").document for each, content in found
     )
-    comparison = compared(first, second)
+    comparison = compared(first, second, prices=load_prices(prices))
     if not comparison.pairs:
         raise RefusedError(f"{before} and {after} have no scenario in common.")
     names = (pair.before.scenario for pair in comparison.pairs)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from inferometer_cli.exits import RefusedError
+from inferometer_cli.price_file import PricesOption, load_prices
 from inferometer_cli.program import program_version
 from inferometer_cli.result_store import DatabaseOption, opened
 from inferometer_cli.terminal import print_message
@@ -49,6 +50,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    prices: PricesOption = None,
     database: DatabaseOption = None,
 ) -> None:
     """Serve the stored results: web pages, and the API under /api/v1. Nothing can be changed.
@@ -68,6 +70,7 @@ def serve(
         raise RefusedError(
             "FastAPI and uvicorn are not installed. Install inferometer[service]."
         ) from error
+    price_list = load_prices(prices)
     names = {host, socket.gethostname(), *(allow_host or [])}
     rules = AccessRules(frozenset(name.lower() for name in names), token)
     with opened(database) as store, _listening(host, port) as listener:
@@ -75,7 +78,7 @@ def serve(
 
         from inferometer_results.service.app import create_app
 
-        app = create_app(store, rules, program_version(), perf_counter)
+        app = create_app(store, rules, program_version(), perf_counter, price_list)
         config = uvicorn.Config(
             app,
             log_level="warning",

@@ -1,0 +1,1 @@
+"""What the explorer shows of many results: fronts, scaling, outliers, costs, merged latencies."""

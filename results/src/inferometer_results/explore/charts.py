@@ -1,0 +1,271 @@
+"""Charts of the explorer: points of many results, drawn by the report's own SVG."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from inferometer_results.explore.batch_scaling import BatchScaling
+from inferometer_results.explore.figure import ShownFigure
+from inferometer_results.explore.model import MeasuredGroup
+from inferometer_results.explore.outliers import NodeFigure
+from inferometer_results.explore.trend import Trend, TrendPoint
+from inferometer_results.history.change_points import ChangePoint
+from inferometer_results.quantity import duration, significant, time_unit
+from inferometer_results.report.axis import Axis, Floats, Tick, category_axis, linear_axis, log_axis
+from inferometer_results.report.chart import Chart, Line, Mark, ReferenceLine, Whiskers
+from inferometer_results.report.palette import SERIES_COUNT
+
+_MOST_MARKS = 9
+
+
+def series_of(names: Sequence[str]) -> dict[str, int]:
+    """Return the colour of each name: the first ones have their own, the others share grey."""
+    distinct = list(dict.fromkeys(names))
+    return {name: index + 1 if index < SERIES_COUNT else 0 for index, name in enumerate(distinct)}
+
+
+def front_chart(groups: Sequence[MeasuredGroup], colours: Mapping[str, int]) -> Chart | None:
+    """Return latency against throughput of the groups that have both, with their front."""
+    drawn = [
+        each
+        for each in groups
+        if each.newest["p99_nanoseconds"] and each.newest["samples_per_second"] > 0
+    ]
+    if not drawn:
+        return None
+    unit = time_unit([each.newest["p99_nanoseconds"] for each in drawn])
+    marks: list[Mark] = []
+    front = sorted((each for each in drawn if each.on_front), key=_rate)
+    if len(front) > 1:
+        marks.append(
+            Line(
+                np.array([_rate(each) for each in front]),
+                np.array([unit.of(each.newest["p99_nanoseconds"]) for each in front]),
+                0,
+                dashed=True,
+            )
+        )
+    for name, colour in colours.items():
+        of_stack = [each for each in drawn if each.stack == name]
+        if not of_stack:
+            continue
+        marks.append(
+            Line(
+                _apart([_rate(each) for each in of_stack]),
+                _apart([unit.of(each.newest["p99_nanoseconds"]) for each in of_stack]),
+                colour,
+                values=_apart_texts([_point_words(each) for each in of_stack]),
+                dots=True,
+            )
+        )
+    best = max(drawn, key=_rate)
+    return Chart(
+        key="front",
+        title="Latency against throughput",
+        caption="Each point is a step under the same conditions on one node, by its newest valid "
+        "result. The dashed line joins the points that no other one beats in both.",
+        summary=f"{len(drawn)} points. Most inferences per second: {_point_words(best)}.",
+        x=linear_axis("Inferences/s", [_rate(each) for each in drawn]),
+        y=log_axis(
+            f"p99 ({unit.name})", [unit.of(each.newest["p99_nanoseconds"]) for each in drawn]
+        ),
+        marks=marks,
+    )
+
+
+def scaling_chart(
+    scalings: Sequence[tuple[MeasuredGroup, BatchScaling]], colours: Mapping[str, int]
+) -> Chart | None:
+    """Return throughput by batch size for each sweep."""
+    if not scalings:
+        return None
+    sizes = sorted({size for _, each in scalings for size in each.rates})
+    places = {size: float(index) for index, size in enumerate(sizes)}
+    marks: list[Mark] = [
+        Line(
+            np.array([places[size] for size in each.rates]),
+            np.array(list(each.rates.values())),
+            colours.get(group.stack, 0),
+            values=tuple(
+                f"{group.stack} on {group.node}, batch {size}: {significant(rate)}/s"
+                for size, rate in each.rates.items()
+            ),
+            dots=True,
+        )
+        for group, each in scalings
+    ]
+    rates = [rate for _, each in scalings for rate in each.rates.values()]
+    return Chart(
+        key="scaling",
+        title="Throughput by batch size",
+        caption="Inferences per second of each step, by its newest valid result.",
+        summary=f"Highest: {significant(max(rates))} inferences/s.",
+        x=category_axis("Batch size (samples per query)", [str(size) for size in sizes]),
+        y=linear_axis("Inferences/s", rates),
+        marks=marks,
+    )
+
+
+def trend_chart(found: Trend, figure: ShownFigure) -> Chart | None:
+    """Return a figure over time, with numbered marks where something changed."""
+    if not found.points:
+        return None
+    times = {each.row["started_at"]: _seconds(each.row["started_at"]) for each in found.points}
+    values = [each.value for each in found.points]
+    unit = figure.unit(values)
+    marks: list[Mark] = []
+    for is_excluded, colour in ((True, 0), (False, 1)):
+        some = [each for each in found.points if bool(each.excluded) == is_excluded]
+        if not some:
+            continue
+        x = [times[each.row["started_at"]] for each in some]
+        y = [unit.of(each.value) for each in some]
+        words = [
+            f"{each.row['started_at'][:16].replace('T', ' ')}: {figure.text(each.value)}"
+            f"{f' ({each.excluded})' if is_excluded else ''}"
+            for each in some
+        ]
+        if is_excluded:
+            marks.append(Line(_apart(x), _apart(y), colour, values=_apart_texts(words), dots=True))
+        else:
+            marks.append(Line(np.array(x), np.array(y), colour, values=tuple(words), dots=True))
+    several = [each for each in found.points if len(each.repeats) > 1]
+    if several:
+        marks.append(
+            Whiskers(
+                np.array([times[each.row["started_at"]] for each in several]),
+                np.array([unit.of(min(each.repeats)) for each in several]),
+                np.array([unit.of(max(each.repeats)) for each in several]),
+                1,
+            )
+        )
+    marks += [
+        ReferenceLine("x", times[point.row["started_at"]], str(number), "bound" if bad else "guide")
+        for number, point, bad in _numbered(found)
+    ]
+    return Chart(
+        key="trend",
+        title=f"{figure.heading} over time",
+        caption="Grey points do not count: they are INVALID, retracted or profiled. Numbered lines "
+        "are explained below; red ones are candidates for a change. Strokes reach from the "
+        "lowest to the highest repeat.",
+        summary=f"{len(found.counted)} results from {figure.text(min(values))} to "
+        f"{figure.text(max(values))}.",
+        x=_time_axis(list(times.values())),
+        y=linear_axis(
+            f"{figure.name} ({unit.name})",
+            [unit.of(value) for each in found.points for value in each.repeats],
+        ),
+        marks=marks,
+    )
+
+
+def numbered_changes(found: Trend) -> list[tuple[int, str, str]]:
+    """Return what the numbered marks mean: the number, when, and what changed."""
+    listed = []
+    for number, point, _ in _numbered(found):
+        change = point.change
+        parts = [] if change is None else [_change_words(change)]
+        parts += point.changed
+        parts += point.tags
+        listed.append((number, point.row["started_at"][:16].replace("T", " "), "; ".join(parts)))
+    return listed
+
+
+def nodes_chart(found: Sequence[NodeFigure], figure: ShownFigure) -> Chart | None:
+    """Return the median of a figure on each node; outliers in another colour."""
+    if not found:
+        return None
+    unit = figure.unit([each.median for each in found])
+    marks: list[Mark] = []
+    for is_outlier, colour in ((False, 1), (True, 2)):
+        some = [index for index, each in enumerate(found) if each.is_outlier == is_outlier]
+        if some:
+            marks.append(
+                Line(
+                    _apart([float(index) for index in some]),
+                    _apart([unit.of(found[index].median) for index in some]),
+                    colour,
+                    values=_apart_texts(
+                        [
+                            f"{found[index].node}: {figure.text(found[index].median)}"
+                            f"{', outlier' if is_outlier else ''}"
+                            for index in some
+                        ]
+                    ),
+                    dots=True,
+                )
+            )
+    outliers = [each.node for each in found if each.is_outlier]
+    return Chart(
+        key="nodes",
+        title=f"{figure.heading} by node",
+        caption="The median of each node's valid results, in ascending order. Outliers have the "
+        "second colour.",
+        summary=f"{len(found)} nodes. Outliers: {', '.join(outliers) or 'none'}.",
+        x=category_axis("Node", [str(index + 1) for index in range(len(found))]),
+        y=linear_axis(f"{figure.name} ({unit.name})", [unit.of(each.median) for each in found]),
+        marks=marks,
+    )
+
+
+def _numbered(found: Trend) -> list[tuple[int, TrendPoint, bool]]:
+    before: tuple[str, ...] | None = None
+    marked = []
+    for point in found.counted:
+        is_new_tag = before is not None and bool(set(point.tags) - set(before))
+        if point.change is not None or point.changed or is_new_tag:
+            marked.append(point)
+        before = point.tags
+    return [
+        (number, point, point.change is not None)
+        for number, point in enumerate(marked[-_MOST_MARKS:], 1)
+    ]
+
+
+def _change_words(change: ChangePoint) -> str:
+    ratio, low, high = ((each - 1) * 100 for each in (change.ratio, change.low, change.high))
+    return f"the level changes by {ratio:+.1f} % ({low:+.1f} % to {high:+.1f} %), a candidate"
+
+
+def _rate(group: MeasuredGroup) -> float:
+    return float(group.newest["samples_per_second"])
+
+
+def _point_words(group: MeasuredGroup) -> str:
+    where = ", ".join(filter(None, (group.stack, group.node, group.step)))
+    tail = duration(group.newest["p99_nanoseconds"])
+    excluded = f" ({group.excluded})" if group.excluded else ""
+    return f"{where}: {significant(_rate(group))}/s, p99 {tail}{excluded}"
+
+
+def _apart(values: Sequence[float]) -> Floats:
+    """Return values with a gap after each, so that no line joins their points."""
+    found = np.full(2 * len(values), np.nan)
+    found[::2] = values
+    return found
+
+
+def _apart_texts(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(each for text in texts for each in (text, ""))
+
+
+def _seconds(started_at: str) -> float:
+    try:
+        return datetime.fromisoformat(started_at).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _time_axis(seconds: Sequence[float]) -> Axis:
+    low, high = min(seconds), max(seconds)
+    if high <= low:
+        low, high = low - 43200, high + 43200
+    margin = (high - low) / 40
+    form = "%m-%d %H:%M" if high - low < 3 * 86400 else "%Y-%m-%d"
+    ticks = tuple(
+        Tick(at, datetime.fromtimestamp(at, tz=UTC).strftime(form))
+        for at in np.linspace(low, high, 4).tolist()
+    )
+    return Axis("Start of the run (UTC)", low - margin, high + margin, ticks)

@@ -1,0 +1,114 @@
+"""One figure over time for a specification on a node, with what changed meanwhile."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import geometric_mean
+from typing import Any
+
+from inferometer_results.explore.eligibility import why_not_ranked
+from inferometer_results.explore.figure import ShownFigure
+from inferometer_results.history.change_points import (
+    ChangePoint,
+    SeriesAnalysis,
+    find_change_points,
+)
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TrendPoint:
+    """A result in a series."""
+
+    row: Row
+    """Its first repeat."""
+    value: float
+    """The geometric mean over its repeats, as `compare` takes it."""
+    repeats: tuple[float, ...]
+    excluded: str
+    """Why it is no part of the series, "" if it is."""
+    tags: tuple[str, ...]
+    """Tags of people, and labels of the run that were not there with the one before."""
+    changed: tuple[str, ...] = ()
+    """The conditions that differ from those of the point before: "engine: a to b"."""
+    change: ChangePoint | None = None
+    """The change of the level that begins here, as a candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A series in the order of time."""
+
+    points: tuple[TrendPoint, ...]
+    analysis: SeriesAnalysis
+    """Of those that count."""
+
+    @property
+    def counted(self) -> tuple[TrendPoint, ...]:
+        """The points without those that are excluded."""
+        return tuple(each for each in self.points if not each.excluded)
+
+
+def trend(
+    rows: Sequence[Row],
+    figure: ShownFigure,
+    labels: Mapping[str, Sequence[Row]],
+    conditions: Mapping[str, Mapping[str, str]],
+) -> Trend:
+    """Return the series of a figure over measurements that come newest first."""
+    by_result: dict[str, list[Row]] = {}
+    for row in rows:
+        by_result.setdefault(row["id"], []).append(row)
+    found = [
+        point
+        for repeats in reversed(by_result.values())
+        if (point := _point(repeats, figure, labels)) is not None
+    ]
+    counted = [index for index, each in enumerate(found) if not each.excluded]
+    analysis = find_change_points([found[index].value for index in counted])
+    changes = {counted[each.at]: each for each in analysis.changes}
+    for earlier, later in pairwise(counted):
+        changed = _changed(found[earlier].row, found[later].row, conditions)
+        found[later] = replace(found[later], changed=changed, change=changes.get(later))
+    return Trend(tuple(found), analysis)
+
+
+def _point(
+    repeats: Sequence[Row], figure: ShownFigure, labels: Mapping[str, Sequence[Row]]
+) -> TrendPoint | None:
+    """Return the point of a result, None if a repeat lacks the figure.
+
+    It is excluded if a repeat is.
+    """
+    values = tuple(value for row in repeats if (value := figure.of(row)) is not None)
+    if len(values) < len(repeats):
+        return None
+    excluded = next(filter(None, map(why_not_ranked, repeats)), "")
+    first = repeats[0]
+    value = values[0] if len(values) == 1 else geometric_mean(values)
+    return TrendPoint(first, value, values, excluded, _tags(first, labels))
+
+
+def _tags(row: Row, labels: Mapping[str, Sequence[Row]]) -> tuple[str, ...]:
+    of_result = labels.get(row["id"], ())
+    return tuple(
+        each["name"] if each["origin"] == "tag" else f"{each['name']}={each['value']}"
+        for each in of_result
+        if each["origin"] in {"tag", "run"}
+    )
+
+
+def _changed(
+    before: Row, after: Row, conditions: Mapping[str, Mapping[str, str]]
+) -> tuple[str, ...]:
+    """Return the conditions that differ, and the version of Inferometer."""
+    first, second = (dict(conditions.get(row["key"], {})) for row in (before, after))
+    for row, found in ((before, first), (after, second)):
+        found["inferometer"] = row["inferometer_version"]
+    names = dict.fromkeys((*first, *second))
+    return tuple(
+        f"{name}: {first.get(name) or 'unknown'} to {second.get(name) or 'unknown'}"
+        for name in names
+        if first.get(name, "") != second.get(name, "")
+    )

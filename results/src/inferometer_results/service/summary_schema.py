@@ -1,0 +1,154 @@
+"""The answers of the API about many results, for its OpenAPI description."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from inferometer_results.store.summaries import FACETS
+
+_STRICT = ConfigDict(extra="forbid")
+
+
+class FacetValue(BaseModel):
+    """A value of a facet, and how many results have it."""
+
+    model_config = _STRICT
+
+    value: str
+    count: int
+
+
+_FACETS: dict[str, Any] = dict.fromkeys(FACETS, (list[FacetValue], ...))
+Facets = create_model("Facets", __config__=_STRICT, **_FACETS)
+"""The most frequent values of each facet."""
+
+
+class ListedModel(BaseModel):
+    """A model, and how many results it has."""
+
+    model_config = _STRICT
+
+    model: str
+    count: int
+    newest: str
+    """When the newest one started."""
+
+
+class ListedNode(BaseModel):
+    """A node with its hardware, and the models that ran there."""
+
+    model_config = _STRICT
+
+    node: str
+    count: int
+    newest: str
+    cpu: str
+    gpu: str
+    models: list[str]
+
+
+class ListedTrend(BaseModel):
+    """A specification that ran several times on a node."""
+
+    model_config = _STRICT
+
+    spec_digest: str
+    node: str
+    count: int
+    newest: str
+    name: str
+    model: str
+
+
+class ListedSpec(BaseModel):
+    """A specification, and on how many nodes it ran."""
+
+    model_config = _STRICT
+
+    spec_digest: str
+    nodes: int
+    count: int
+    newest: str
+    name: str
+    model: str
+
+
+class ModelGroup(BaseModel):
+    """Measurements of one step under the same conditions on one node, by the newest that ranks."""
+
+    model_config = _STRICT
+
+    scenario: str
+    step: str
+    batch_size: int
+    stack: str
+    node: str
+    key: str
+    result_id: str
+    started_at: str
+    verdict: str
+    excluded: str
+    """Why none ranks."""
+    results: int
+    """How many rank."""
+    samples_per_second: float
+    qps: float
+    p50_nanoseconds: int | None
+    p90_nanoseconds: int | None
+    p99_nanoseconds: int | None
+    p999_nanoseconds: int | None
+    microjoules_per_inference: int | None
+    p99_lowest: int | None
+    """Over those that rank."""
+    p99_highest: int | None
+    cost_per_million: float | None
+    on_front: bool
+    batch_of_most_throughput: int | None
+    batch_at_knee: int | None
+
+
+class ModelDocument(BaseModel):
+    """The measurements of a scenario of a model."""
+
+    model_config = _STRICT
+
+    model: str
+    scenario: str
+    ranked: bool
+    """False if conditions differ and `mixed` does not allow it."""
+    differing: dict[str, list[str]]
+    currency: str | None
+    groups: list[ModelGroup]
+
+
+class TrendRow(BaseModel):
+    """A point of a trend."""
+
+    model_config = _STRICT
+
+    result_id: str
+    started_at: str
+    step: str
+    repeats: int
+    figure: str
+    value: float
+    excluded: str
+    change: float | None
+    """The ratio of the levels, if one is taken to begin here."""
+    changed: str
+    tags: str
+
+
+class NodeRow(BaseModel):
+    """A figure on one node."""
+
+    model_config = _STRICT
+
+    node: str
+    figure: str
+    median: float
+    results: int
+    ratio: float
+    """To the median over all nodes."""
+    deviations: float | None
+    outlier: bool

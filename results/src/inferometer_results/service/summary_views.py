@@ -1,0 +1,249 @@
+"""The views of many results: models, one model, a trend, and nodes; for pages and for the API."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from sqlalchemy import or_
+
+from inferometer_results.explore.charts import (
+    front_chart,
+    nodes_chart,
+    numbered_changes,
+    scaling_chart,
+    series_of,
+    trend_chart,
+)
+from inferometer_results.explore.eligibility import why_not_ranked
+from inferometer_results.explore.figure import FIGURES, ShownFigure
+from inferometer_results.explore.model import ModelView, could_rank, model_view
+from inferometer_results.explore.outliers import NodeFigure, node_figures
+from inferometer_results.explore.prices import PriceList
+from inferometer_results.explore.trend import Trend, trend
+from inferometer_results.report.chart import Chart
+from inferometer_results.report.svg import draw
+from inferometer_results.service.answers import RequestError
+from inferometer_results.store.query import Search
+from inferometer_results.store.store import Store
+from inferometer_results.store.summaries import (
+    conditions_of,
+    differing_fields,
+    labels_of,
+    measurements,
+)
+from inferometer_results.store.tables import MEASUREMENT, RESULT
+
+_SEARCH = "findPeak"
+_COUNTED = or_(MEASUREMENT.c.kind != _SEARCH, MEASUREMENT.c.headline)
+"""Of the probes of a search, which are different each time, the one by which it is judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnChart:
+    """A chart as it stands in a page."""
+
+    title: str
+    caption: str
+    svg: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several views to choose from."""
+
+    text: str
+    url: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What all views of this module have: their address, as a page and as data."""
+
+    path: str
+    parameters: Mapping[str, str]
+
+    def url(self, *, api: bool = False, **changed: str) -> str:
+        """Return the address of the view with other parameters; empty ones are left out."""
+        given = {name: each for name, each in ({**self.parameters, **changed}).items() if each}
+        query = urlencode(given)
+        path = f"/api/v1{self.path}" if api else self.path
+        return f"{path}?{query}" if query else path
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPage(View):
+    """All measurements of one scenario of a model."""
+
+    scenarios: tuple[Choice, ...]
+    view: ModelView
+    colours: Mapping[str, int]
+    charts: tuple[DrawnChart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrendPage(View):
+    """A figure of a step over time, for a specification on a node."""
+
+    names: tuple[str, str]
+    """Of the newest run and its model."""
+    steps: tuple[Choice, ...]
+    figures: tuple[Choice, ...]
+    figure: ShownFigure
+    found: Trend
+    changes: tuple[tuple[int, str, str], ...]
+    charts: tuple[DrawnChart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodesPage(View):
+    """A figure of a step of one specification on all nodes."""
+
+    names: tuple[str, str]
+    steps: tuple[Choice, ...]
+    figures: tuple[Choice, ...]
+    figure: ShownFigure
+    nodes: tuple[NodeFigure, ...]
+    left_out: int
+    """Measurements that do not count."""
+    charts: tuple[DrawnChart, ...]
+
+
+def show_model(
+    store: Store,
+    prices: PriceList | None,
+    name: str,
+    scenario: str,
+    where: str,
+    *,
+    mixed: bool,
+) -> ModelPage:
+    """Return the view of a model. Raises SearchError."""
+    everything = Search(where, with_retracted=True)
+    rows = measurements(store, everything, RESULT.c.model == name, _COUNTED)
+    if not rows:
+        raise RequestError(f"No result of the model {name!r} matches.")
+    parameters = {"model": name, "scenario": scenario, "where": where}
+    parameters["mixed"] = "true" if mixed else ""
+    here = View("/model", parameters)
+    names = _by_frequency([row["scenario"] for row in rows])
+    chosen = scenario if scenario in names else names[0]
+    shown = [row for row in rows if row["scenario"] == chosen]
+    keys = {row["key"] for row in could_rank(shown)}
+    differing = differing_fields(keys, conditions_of(store, keys)) if len(keys) > 1 else {}
+    labels = labels_of(store, {row["id"] for row in shown}) if prices else {}
+    view = model_view(shown, labels, differing, prices, mixed=mixed)
+    colours = series_of([each.stack for each in view.groups])
+    return ModelPage(
+        here.path,
+        parameters | {"scenario": chosen},
+        tuple(Choice(each, here.url(scenario=each), each == chosen) for each in names),
+        view,
+        colours,
+        _drawn(front_chart(view.groups, colours), scaling_chart(view.scalings, colours)),
+    )
+
+
+def show_trend(
+    store: Store,
+    spec: str,
+    node: str,
+    step: str,
+    figure: str,
+    where: str,
+) -> TrendPage:
+    """Return the view of a trend; `step` is "scenario" or "scenario, step". Raises SearchError."""
+    rows = measurements(
+        store,
+        Search(where, with_retracted=True),
+        RESULT.c.spec_digest == spec,
+        RESULT.c.node == node,
+        _COUNTED,
+    )
+    parameters = {"spec": spec, "node": node, "step": step, "figure": figure, "where": where}
+    if not rows:
+        raise RequestError("No result of this specification on this node matches.")
+    here = View("/trend", parameters)
+    steps = _by_frequency([step_name(row) for row in rows])
+    chosen = step if step in steps else steps[0]
+    shown = [row for row in rows if step_name(row) == chosen]
+    found = trend(
+        shown,
+        FIGURES[figure],
+        labels_of(store, {row["id"] for row in shown}),
+        conditions_of(store, {row["key"] for row in shown}),
+    )
+    return TrendPage(
+        here.path,
+        parameters | {"step": chosen},
+        (rows[0]["name"], rows[0]["model"]),
+        tuple(Choice(each, here.url(step=each), each == chosen) for each in steps),
+        _figure_choices(here, figure),
+        FIGURES[figure],
+        found,
+        tuple(numbered_changes(found)),
+        _drawn(trend_chart(found, FIGURES[figure])),
+    )
+
+
+def show_nodes(store: Store, spec: str, step: str, figure: str, where: str) -> NodesPage:
+    """Return a figure of a specification on all nodes. Raises SearchError."""
+    rows = measurements(store, Search(where), RESULT.c.spec_digest == spec, _COUNTED)
+    if not rows:
+        raise RequestError("No result of this specification matches.")
+    parameters = {"spec": spec, "step": step, "figure": figure, "where": where}
+    here = View("/node-figures", parameters)
+    steps = _by_frequency([step_name(row) for row in rows])
+    chosen = step if step in steps else steps[0]
+    shown = [row for row in rows if step_name(row) == chosen]
+    values: dict[str, list[float]] = {}
+    for row in shown:
+        value = FIGURES[figure].of(row)
+        if value is not None and not why_not_ranked(row):
+            values.setdefault(row["node"], []).append(value)
+    found = node_figures(values)
+    return NodesPage(
+        here.path,
+        parameters | {"step": chosen},
+        (rows[0]["name"], rows[0]["model"]),
+        tuple(Choice(each, here.url(step=each), each == chosen) for each in steps),
+        _figure_choices(here, figure),
+        FIGURES[figure],
+        tuple(found),
+        len(shown) - sum(map(len, values.values())),
+        _drawn(nodes_chart(found, FIGURES[figure])),
+    )
+
+
+def step_name(row: Mapping[str, Any]) -> str:
+    """Return the display name of a step: "throughput, batch 8"; a search has no steps."""
+    step = "" if row["kind"] == _SEARCH else row["step"]
+    return ", ".join(filter(None, (row["scenario"], step)))
+
+
+def trend_url(row: Mapping[str, Any], figure: str = "p99") -> str:
+    """Return the address of the trend that a measurement belongs to."""
+    parameters = {"spec": row["spec_digest"], "node": row["node"], "step": step_name(row)}
+    return View("/trend", parameters | {"figure": figure}).url()
+
+
+def _figure_choices(here: View, figure: str) -> tuple[Choice, ...]:
+    return tuple(Choice(each, here.url(figure=each), each == figure) for each in FIGURES)
+
+
+def _by_frequency(names: Sequence[str]) -> list[str]:
+    """Return distinct names, the most frequent first."""
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return sorted(counts, key=lambda name: (-counts[name], name))
+
+
+def _drawn(*charts: Chart | None) -> tuple[DrawnChart, ...]:
+    return tuple(
+        DrawnChart(each.title, each.caption, draw(each, "view"))
+        for each in charts
+        if each is not None
+    )

@@ -1,0 +1,73 @@
+"""The rows of the index: how they are written, removed, and read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, delete, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from inferometer_results.store.index_rows import IndexRows
+from inferometer_results.store.tables import CONDITIONS, LABEL, MEASUREMENT, RESULT
+
+PAGE = 200
+"""So many results are read or written by one statement."""
+
+
+def insert_rows(connection: Connection, indexed: Sequence[IndexRows]) -> None:
+    """Insert the rows of results."""
+    connection.execute(insert(RESULT), [each.result for each in indexed])
+    _insert_conditions(connection, [row for each in indexed for row in each.conditions])
+    for table, rows in (
+        (MEASUREMENT, [row for each in indexed for row in each.measurements]),
+        (LABEL, [row for each in indexed for row in each.labels]),
+    ):
+        if rows:
+            connection.execute(insert(table), rows)
+
+
+def _insert_conditions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert comparability keys, those that are missing."""
+    known = {row["key"]: row for row in rows}
+    query = select(CONDITIONS.c.key).where(CONDITIONS.c.key.in_(known))
+    for key in connection.scalars(query).all():
+        del known[key]
+    if known:
+        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+        # Another writer may insert the same one meanwhile.
+        statement = dialect.insert(CONDITIONS).on_conflict_do_nothing(index_elements=["key"])
+        connection.execute(statement, list(known.values()))
+
+
+def clear(connection: Connection, ids: Sequence[str]) -> None:
+    """Remove results from the index."""
+    for column in (LABEL.c.result_id, MEASUREMENT.c.result_id, RESULT.c.id):
+        connection.execute(delete(column.table).where(column.in_(ids)))
+
+
+def rows_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the row of each result by its ID."""
+    found: dict[str, dict[str, Any]] = {}
+    for start in range(0, len(ids), PAGE):
+        query = select(RESULT).where(RESULT.c.id.in_(ids[start : start + PAGE]))
+        rows = map(plain, connection.execute(query).mappings())
+        found |= {row["id"]: row for row in rows}
+    return found
+
+
+def plain(row: RowMapping) -> dict[str, Any]:
+    """Return a row by the plain names of its columns."""
+    return {str(name): value for name, value in row.items()}
+
+
+def attach(connection: Connection, rows: list[dict[str, Any]], name: str, query: Any) -> None:
+    """Give each result the rows of another table that belong to it, under a name."""
+    by_id: dict[str, dict[str, Any]] = {row["id"]: row for row in rows}
+    for row in rows:
+        row[name] = []
+    ids = list(by_id)
+    column = query.selected_columns["result_id"]
+    for start in range(0, len(ids), PAGE):
+        some = query.where(column.in_(ids[start : start + PAGE]))
+        for each in connection.execute(some).mappings():
+            found = plain(each)
+            by_id[found.pop("result_id")][name].append(found)

@@ -1,0 +1,184 @@
+"""Questions about many results at once: models, nodes, series, and their measurements."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, literal, select, union_all
+
+from inferometer_results.store.query import Search
+from inferometer_results.store.store import Store
+from inferometer_results.store.tables import CONDITIONS, LABEL, MEASUREMENT, RESULT
+
+FACETS = ("model", "engine", "node", "verdict", "device", "protocol", "namespace", "suite")
+"""The columns by whose values the list of runs can be narrowed."""
+MOST_COUNTED = 20_000
+"""Facets count so many results at most, those that were stored last."""
+MOST_MEASUREMENTS = 2000
+"""So many of the newest measurements stand in one view."""
+_MOST_LISTED = 200
+_MOST_FACET_VALUES = 8
+_OF_RESULT = (
+    "id", "number", "started_at", "name", "namespace", "source", "retracted", "model",
+    "model_version", "runtime", "engine", "server", "device", "protocol", "node", "cpu", "gpu",
+    "spec_digest", "inferometer_version",
+)  # fmt: skip
+
+
+def facets(store: Store, search: Search) -> dict[str, list[tuple[str, int]]]:
+    """Return the most frequent values of each facet among the results of a search."""
+    matched = (
+        select(*(RESULT.c[name] for name in FACETS))
+        .where(store.condition(search))
+        .order_by(RESULT.c.number.desc())
+        .limit(MOST_COUNTED)
+        .cte("matched")
+    )
+    counted = union_all(
+        *(
+            select(
+                literal(name).label("facet"),
+                matched.c[name].label("value"),
+                func.count().label("count"),
+            ).group_by(matched.c[name])
+            for name in FACETS
+        )
+    )
+    found: dict[str, list[tuple[str, int]]] = {name: [] for name in FACETS}
+    for row in store.select(select(counted.subquery())):
+        if row["value"]:
+            found[row["facet"]].append((row["value"], row["count"]))
+    for values in found.values():
+        values.sort(key=lambda each: (-each[1], each[0]))
+        del values[_MOST_FACET_VALUES:]
+    return found
+
+
+def models(store: Store, search: Search) -> list[dict[str, Any]]:
+    """Return the models by the number of their results, the most frequent first."""
+    return store.select(_counted(store, search, RESULT.c.model))
+
+
+def nodes(store: Store, search: Search) -> list[dict[str, Any]]:
+    """Return the nodes with their hardware and models, the most frequent first."""
+    found = store.select(_counted(store, search, RESULT.c.node))
+    names = [row["node"] for row in found]
+    pairs = (
+        select(RESULT.c.node, RESULT.c.model, func.count().label("count"))
+        .where(store.condition(search), RESULT.c.node.in_(names))
+        .group_by(RESULT.c.node, RESULT.c.model)
+    )
+    hardware = select(RESULT.c.node, RESULT.c.cpu, RESULT.c.gpu).where(
+        store.condition(search),
+        RESULT.c.node.in_(names),
+        RESULT.c.started_at.in_([row["newest"] for row in found]),
+    )
+    of_node: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
+    for row in store.select(pairs):
+        of_node[row["node"]].append((row["model"], row["count"]))
+    last = {row["node"]: row for row in store.select(hardware)}
+    for row in found:
+        ranked = sorted(of_node[row["node"]], key=lambda each: (-each[1], each[0]))
+        row |= {
+            "cpu": last.get(row["node"], {}).get("cpu", ""),
+            "gpu": last.get(row["node"], {}).get("gpu", ""),
+            "models": [name for name, _ in ranked],
+        }
+    return found
+
+
+def series(store: Store, search: Search) -> list[dict[str, Any]]:
+    """Return the specifications on a node with the most results, with the name of the newest."""
+    counted = _counted(store, search, RESULT.c.spec_digest, RESULT.c.node).having(func.count() > 1)
+    return _named(store, store.select(counted))
+
+
+def specs(store: Store, search: Search) -> list[dict[str, Any]]:
+    """Return the specifications that ran on most nodes, with the name of the newest run."""
+    count = func.count(RESULT.c.node.distinct())
+    query = (
+        select(
+            RESULT.c.spec_digest,
+            count.label("nodes"),
+            func.count().label("count"),
+            func.max(RESULT.c.started_at).label("newest"),
+        )
+        .where(store.condition(search), RESULT.c.spec_digest != "")
+        .group_by(RESULT.c.spec_digest)
+        .order_by(count.desc(), func.count().desc(), RESULT.c.spec_digest)
+        .limit(_MOST_LISTED)
+    )
+    return _named(store, store.select(query))
+
+
+def measurements(
+    store: Store, search: Search, *conditions: ColumnElement[bool]
+) -> list[dict[str, Any]]:
+    """Return the newest measurements of a search, each with its result; the newest first."""
+    query = (
+        select(*(RESULT.c[name] for name in _OF_RESULT), *_own_columns())
+        .select_from(RESULT.join(MEASUREMENT, MEASUREMENT.c.result_id == RESULT.c.id))
+        .where(store.condition(search), *conditions)
+        .order_by(RESULT.c.started_at.desc(), RESULT.c.number.desc(), MEASUREMENT.c.position)
+        .limit(MOST_MEASUREMENTS)
+    )
+    return store.select(query)
+
+
+def conditions_of(store: Store, keys: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the conditions of comparability keys, those that are known, by digest."""
+    query = select(CONDITIONS).where(CONDITIONS.c.key.in_(sorted(set(keys))))
+    return {row["key"]: json.loads(row["content"]) for row in store.select(query)}
+
+
+def labels_of(store: Store, ids: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the labels and tags of results, by ID."""
+    found: dict[str, list[dict[str, Any]]] = {each: [] for each in ids}
+    names = list(found)
+    for start in range(0, len(names), _MOST_LISTED):
+        some = names[start : start + _MOST_LISTED]
+        query = select(LABEL).where(LABEL.c.result_id.in_(some)).order_by(*LABEL.primary_key)
+        for row in store.select(query):
+            found[row.pop("result_id")].append(row)
+    return found
+
+
+def differing_fields(
+    keys: Collection[str], conditions: Mapping[str, Mapping[str, str]]
+) -> dict[str, list[str]]:
+    """Return the conditions in which several keys differ, each with its values."""
+    if len(keys) > len(conditions):
+        return {"conditions": ["some are not known"]}
+    names = dict.fromkeys(name for each in conditions.values() for name in each)
+    values = {name: sorted({each.get(name, "") for each in conditions.values()}) for name in names}
+    return {name: found for name, found in values.items() if len(found) > 1}
+
+
+def _counted(store: Store, search: Search, *columns: ColumnElement[Any]) -> Select[Any]:
+    """Return the query for the values of columns, with their number and the newest start."""
+    count = func.count()
+    return (
+        select(*columns, count.label("count"), func.max(RESULT.c.started_at).label("newest"))
+        .where(store.condition(search), columns[0] != "")
+        .group_by(*columns)
+        .order_by(count.desc(), *columns)
+        .limit(_MOST_LISTED)
+    )
+
+
+def _own_columns() -> list[ColumnElement[Any]]:
+    """Return the columns of a measurement without the ID of its result."""
+    return [column for column in MEASUREMENT.columns if column.name != "result_id"]
+
+
+def _named(store: Store, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give each row of a specification the name and the model of its newest run."""
+    query = select(RESULT.c.spec_digest, RESULT.c.started_at, RESULT.c.name, RESULT.c.model).where(
+        RESULT.c.spec_digest.in_([row["spec_digest"] for row in rows]),
+        RESULT.c.started_at.in_([row["newest"] for row in rows]),
+    )
+    found = {(row["spec_digest"], row["started_at"]): row for row in store.select(query)}
+    for row in rows:
+        newest = found.get((row["spec_digest"], row["newest"]), {})
+        row |= {"name": newest.get("name", ""), "model": newest.get("model", "")}
+    return rows

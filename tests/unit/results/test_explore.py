@@ -1,0 +1,248 @@
+"""What the explorer computes of many results: fronts, scaling, outliers, costs, latencies."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # has no types
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferometer_api.results.reading import read_result
+from inferometer_results.compare.comparison import compare
+from inferometer_results.explore.batch_scaling import batch_scaling
+from inferometer_results.explore.charts import numbered_changes, trend_chart
+from inferometer_results.explore.eligibility import why_not_ranked
+from inferometer_results.explore.figure import FIGURES
+from inferometer_results.explore.merged import merged_percentiles
+from inferometer_results.explore.outliers import node_figures
+from inferometer_results.explore.pareto import pareto_front
+from inferometer_results.explore.prices import (
+    INSTANCE_TYPE,
+    PricedNodes,
+    PriceListError,
+    read_prices,
+)
+from inferometer_results.explore.trend import trend
+from inferometer_results.report import render_report
+from inferometer_results.report.chart import ReferenceLine
+from inferometer_results.report.histogram import decode
+from support.stored_results import LOCAL, a_document
+
+_PRICES = """
+currency: EUR
+nodes:
+- {instanceType: c5.xlarge, perHour: 0.18}
+- {node: bench-*, gpu: "*A100*", perHour: "3.6"}
+- {node: bench-*, perHour: 0.36}
+"""
+_SECOND = 10**9
+
+Times = st.lists(st.integers(1_000, 60 * _SECOND), min_size=1, max_size=50)
+
+
+@given(st.lists(Times, min_size=1, max_size=4))
+def test_merged_percentiles_are_those_of_all_values(parts: list[list[int]]) -> None:
+    """As one histogram of every value has them; an average of percentiles would not."""
+    whole = HdrHistogram(1, 3600 * _SECOND, 3)
+    encoded = []
+    for part in parts:
+        one = HdrHistogram(1, 3600 * _SECOND, 3)
+        for value in part:
+            one.record_value(value)
+            whole.record_value(value)
+        encoded.append(one.encode())
+    found = merged_percentiles(encoded, (50.0, 90.0, 99.0))
+    assert found is not None
+    assert found[0] == sum(map(len, parts))
+    single = decode(whole.encode())
+    assert single is not None
+    assert found[1] == single.at_shares(np.array([0.5, 0.9, 0.99])).tolist()
+
+
+def test_a_damaged_histogram_leaves_no_sum() -> None:
+    """A sum without it would leave out queries."""
+    one = HdrHistogram(1, 3600 * _SECOND, 3)
+    one.record_value(5)
+    assert merged_percentiles([one.encode(), "x"], (50.0,)) is None
+    assert merged_percentiles([], (50.0,)) is None
+
+
+_POINTS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=12)
+
+
+@given(_POINTS)
+def test_a_point_is_on_the_front_if_no_other_one_beats_it(points: list[tuple[int, int]]) -> None:
+    """More throughput and less latency; of equal points one stands for all."""
+
+    def beats(one: tuple[int, int], other: tuple[int, int]) -> bool:
+        return one[0] >= other[0] and one[1] <= other[1] and one != other
+
+    front = [points[index] for index in pareto_front(points)]
+    best = {point for point in points if not any(beats(other, point) for other in points)}
+    assert front == sorted(best)
+
+
+@pytest.mark.parametrize(
+    ("rates", "most", "knee"),
+    [
+        # Li et al., XSP, table VI: their rule gives 64, and they report 256.
+        ({16: 100.0, 32: 150.0, 64: 162.3, 128: 168.1, 256: 174.7}, 256, 64),
+        ({1: 100.0, 2: 190.0, 4: 300.0}, 4, None),
+        ({1: 100.0, 2: 105.0}, 2, 1),
+        ({1: 100.0, 3: 90.0}, 1, None),
+        ({4: 7.0, 1: 7.0}, 1, None),
+    ],
+)
+def test_the_optimal_batch_has_two_rules(
+    rates: Mapping[int, float], most: int, knee: int | None
+) -> None:
+    """The most throughput, and the smallest size whose doubling gains no more than 5 %."""
+    found = batch_scaling(rates)
+    assert found is not None
+    assert (found.most, found.knee) == (most, knee)
+    assert batch_scaling({8: 1.0}) is None
+
+
+def test_an_outlier_is_far_from_the_other_nodes() -> None:
+    """By 3.5 deviations and by 3 %; its median counts, so that one odd result is none."""
+    values = {
+        "a": [10.0],
+        "b": [10.1],
+        "c": [9.9],
+        "d": [13.0, 13.1, 90.0],
+        "e": [10.0, 30.0, 10.0],
+    }
+    found = {each.node: each for each in node_figures(values)}
+    assert [node for node, each in found.items() if each.is_outlier] == ["d"]
+    assert list(found) == ["c", "a", "e", "b", "d"]
+    assert found["d"].ratio == pytest.approx(1.31, rel=0.01)
+    close = node_figures({"a": [1.0], "b": [1.0], "c": [1.0], "d": [1.02]})
+    assert not any(each.is_outlier for each in close)
+    few = node_figures({"a": [1.0], "b": [1.0], "c": [9.0]})
+    assert [each.deviations for each in few] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "per_hour"),
+    [
+        (PricedNodes(("x",), labels={INSTANCE_TYPE: "c5.xlarge"}), 0.18),
+        (PricedNodes(("bench-1",), gpu="NVIDIA A100"), 3.6),
+        (PricedNodes(("bench-1", "bench-2")), 0.72),
+        (PricedNodes(("bench-1", "y")), None),
+        (PricedNodes(), None),
+    ],
+)
+def test_the_first_entry_that_matches_is_the_price(
+    nodes: PricedNodes, per_hour: float | None
+) -> None:
+    """By instance type, labels, node, CPU or GPU; several nodes cost their sum."""
+    prices = read_prices(_PRICES, "prices.yaml")
+    assert prices.per_hour(nodes) == per_hour
+    # 0.18 an hour at 50 a second: a million takes 20,000 s.
+    expected = None if per_hour is None else pytest.approx(per_hour * 20_000 / 3600)
+    assert prices.per_million(nodes, 50.0) == expected
+    assert prices.per_million(nodes, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "p.yaml is not YAML"),
+        ("3", "p.yaml is not a price list: the file"),
+        ("currency: EUR\nnodes: [{perHour: -1}]", r"nodes\[0\].perHour: input should be greater"),
+        ("currency: EUR\nnodes: [{perHuor: 1}]", r"nodes\[0\]"),
+    ],
+)
+def test_a_price_list_that_cannot_be_understood_is_refused(text: str, message: str) -> None:
+    """With the file and the place."""
+    with pytest.raises(PriceListError, match=message):
+        read_prices(text, "p.yaml")
+
+
+def test_reports_and_comparisons_have_the_cost_where_there_is_a_price() -> None:
+    """Of a million inferences; it is the inverse of the rate, and a gate leaves it alone."""
+    document = read_result(a_document(1, LOCAL), source="x").document
+    prices = read_prices("{currency: EUR, nodes: [{node: vm, perHour: 3.6}]}", "p")
+    assert "Cost of a million inferences" in render_report(document, prices)
+    assert "Cost of a million inferences" not in render_report(document)
+    for pair in compare(document, document, prices=prices).pairs:
+        cost = pair.figures[-1]
+        rates = [each for each in pair.figures if each.name in {"queries/s", "peak queries/s"}]
+        assert cost.name == "EUR/1M"
+        assert rates
+        if cost.before.estimate is None or rates[-1].before.estimate is None:
+            assert rates[-1].before.why_unknown == cost.before.why_unknown == "no peak was found"
+            continue
+        samples = rates[-1].before.estimate.value * pair.before.batch_size
+        assert cost.before.estimate.value == pytest.approx(1e6 / 1000 / samples)
+        assert not cost.is_gated
+    assert all(
+        each.name != "EUR/1M" for p in compare(document, document).pairs for each in p.figures
+    )
+
+
+def _row(number: int, value: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": str(number),
+        "started_at": f"2026-01-{number:02}T00:00:00.000Z",
+        "verdict": "VALID",
+        "reasons": "",
+        "retracted": None,
+        "kind": "server",
+        "source": "run",
+        "key": "k",
+        "inferometer_version": "1",
+        "p50_nanoseconds": value,
+    } | fields
+
+
+def test_a_trend_counts_valid_results_and_names_what_changed() -> None:
+    """Repeats are one point; what is INVALID stays visible, and is no part of the series."""
+    rows = [
+        _row(1, 100),
+        _row(2, 100),
+        _row(2, 400),
+        _row(3, 7, verdict="INVALID", reasons="DispatchLag"),
+        _row(4, 100, key="other", inferometer_version="2"),
+    ]
+    conditions = {"k": {"engine": "a", "model": "m"}, "other": {"engine": "b", "model": "m"}}
+    labels = {"4": [{"origin": "tag", "name": "release", "value": ""}]}
+    found = trend(rows[::-1], FIGURES["p50"], labels, conditions)
+    assert [each.value for each in found.counted] == [100.0, pytest.approx(200.0), 100.0]
+    assert [each.excluded for each in found.points] == ["", "", "INVALID: DispatchLag", ""]
+    last = found.points[-1]
+    assert last.changed == ("engine: a to b", "inferometer: 1 to 2")
+    assert (last.change, last.tags) == (None, ("release",))
+
+
+def test_a_trend_marks_the_change_points_of_the_series() -> None:
+    """As `results trend` finds them, among the results that count."""
+    values = [100, 101, 99] * 5 + [120, 121, 119] * 4
+    rows = [_row(number, value) for number, value in enumerate(values, 1)]
+    rows.insert(2, _row(99, 5, retracted="a backup"))
+    found = trend(rows[::-1], FIGURES["p50"], {}, {})
+    (changed,) = [each for each in found.points if each.change is not None]
+    assert changed.row["id"] == "16"
+    assert changed.change is not None
+    assert changed.change.ratio == pytest.approx(1.2, rel=0.01)
+    (listed,) = numbered_changes(found)
+    assert listed[2].startswith("the level changes by +20.0 %")
+    chart = trend_chart(found, FIGURES["p50"])
+    assert chart is not None
+    assert [each.tone for each in chart.marks if isinstance(each, ReferenceLine)] == ["bound"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({}, ""),
+        ({"verdict": "INVALID", "reasons": "A B"}, "INVALID: A B"),
+        ({"retracted": "a backup"}, "retracted: a backup"),
+        ({"source": "user"}, "stored by a user"),
+    ],
+)
+def test_what_does_not_rank_has_a_reason(fields: dict[str, Any], reason: str) -> None:
+    """INVALID, retracted and profiled measurements, and those that a user stored."""
+    assert why_not_ranked(_row(1, 1, **fields)) == reason

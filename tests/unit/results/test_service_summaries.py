@@ -1,0 +1,260 @@
+"""The pages about many results show figures, reasons and links of real documents."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from starlette.testclient import TestClient
+
+from inferometer_results.explore.prices import read_prices
+from inferometer_results.service import summary_schema
+from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.app import create_app
+from inferometer_results.store.query import Search
+from inferometer_results.store.store import Store
+from support.html_page import HtmlPage
+from support.stored_results import LOCAL, ORIGIN, a_document
+
+_MODEL = "mobilenet_v3_small"
+_SCRIPT = "<script>alert(8641969)</script>"
+_PRICES = "{currency: EUR, nodes: [{node: 'bench-*', perHour: 0.36}]}"
+
+
+def _document(number: int, node: str, factor: float, **settings: str) -> bytes:
+    """Return a result of a node, all of whose scenarios are VALID, slower by a factor."""
+    found: dict[str, Any] = json.loads(
+        a_document(number, LOCAL, startedAt=f"2026-10-{number:02}T08:00:00.000Z")
+    )
+    found["environment"]["node"]["hostname"] = node
+    found["environment"]["server"]["settings"] |= settings
+    for scenario in found["scenarios"]:
+        if scenario["name"] != "traffic":
+            scenario["verdict"] |= {"state": "VALID", "reasons": []}
+        for step in scenario["steps"]:
+            step["achievedSamplesPerSecond"] /= factor
+            for each in step["latency"]["percentiles"]:
+                each["nanoseconds"] = int(each["nanoseconds"] * factor)
+    return json.dumps(found).encode()
+
+
+class _Explorer:
+    """A store with results of one specification on five nodes, and a client of its service."""
+
+    def __init__(self, address: str) -> None:
+        self.store = Store(address)
+        app = create_app(
+            self.store, AccessRules(), "1.2.3", lambda: 0.0, read_prices(_PRICES, "prices")
+        )
+        self.client = TestClient(app, base_url="http://127.0.0.1:8090", follow_redirects=False)
+        documents = [_document(number, "bench-1", 1.0) for number in (1, 2)]
+        documents.append(_document(3, "bench-1", 1.0, runtime_version="1.32.0"))
+        documents += [
+            _document(4 + number, node, 1.5 if node == "bench-4" else 1.0)
+            for number, node in enumerate(("bench-2", "bench-3", "bench-4", _SCRIPT))
+        ]
+        origin = replace(ORIGIN, source="operator")
+        self.ids = [self.store.add(each, origin, source="x").id for each in documents]
+        self.spec = self.store.find(Search(limit=1))[0]["spec_digest"]
+
+    def page(self, path: str, **parameters: Any) -> HtmlPage:
+        """Return a page that is shown."""
+        answer = self.client.get(path, params=parameters)
+        assert answer.status_code == 200, answer.text
+        return HtmlPage(answer.text)
+
+    def json(self, path: str, **parameters: Any) -> Any:
+        """Return the answer of the API."""
+        answer = self.client.get(f"/api/v1{path}", params=parameters)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Explorer]:
+    """Return the store and its service."""
+    found = _Explorer(str(tmp_path_factory.mktemp("store") / "results.db"))
+    with found.store, found.client:
+        yield found
+
+
+def test_runs_are_found_by_words_and_narrowed_by_facets(explorer: _Explorer) -> None:
+    """Words match any name; each facet leads to a narrower list that has as many results."""
+    found = explorer.page("/", text="MOBILE bench-2")
+    assert "1\N{EN DASH}1 of 1" in found.text
+    facets = explorer.page("/facets")
+    (link,) = [each for each in facets.values("href") if "bench-1" in each]
+    assert "3" in facets.text
+    narrowed = HtmlPage(explorer.client.get(link).text)
+    assert "1\N{EN DASH}3 of 3" in narrowed.text
+    summary_schema.Facets.model_validate(explorer.json("/facets"), strict=True)
+
+
+def test_columns_are_chosen_by_the_address(explorer: _Explorer) -> None:
+    """They stay in the links of the list; the cost has the currency of the prices."""
+    usual = explorer.page("/")
+    assert "EUR/1M" in usual.text
+    chosen = explorer.page("/", columns=["cpu", "p90"], limit=2)
+    heads = chosen.headings()
+    assert [each for each in heads if each in {"Run", "CPU", "p90", "p99", "Model"}] == [
+        "Run",
+        "CPU",
+        "p90",
+    ]
+    (next_page,) = [
+        each for each in chosen.values("href") if "offset=2" in each and each.startswith("/?")
+    ]
+    assert "columns=cpu&columns=p90" in next_page
+    assert "api/v1/results?" in "".join(chosen.values("href"))
+
+
+def test_a_model_ranks_only_under_equal_conditions_unless_asked(explorer: _Explorer) -> None:
+    """Each condition that differs is named, with a link that ranks across them."""
+    page = explorer.page("/model", model=_MODEL, scenario="latency")
+    assert "Not ranked" in page.text
+    assert "engine: onnxruntime 1.31.1; onnxruntime 1.32.0" in page.text
+    assert "FRONT" not in page.text
+    (link,) = [each for each in page.values("href") if "mixed=true" in each]
+    ranked = HtmlPage(explorer.client.get(link).text)
+    assert "Ranked across conditions that differ: engine." in ranked.text
+    assert "FRONT" in ranked.text
+    alike = explorer.page("/model", model=_MODEL, scenario="latency", where="node=bench-2")
+    assert "FRONT" in alike.text
+    document = explorer.json("/model", model=_MODEL, scenario="latency")
+    summary_schema.ModelDocument.model_validate(document, strict=True)
+    assert (document["ranked"], document["currency"]) == (False, "EUR")
+    group = next(each for each in document["groups"] if each["node"] == "bench-2")
+    # 0.36 an hour are 100 for a million at one a second.
+    assert group["cost_per_million"] == pytest.approx(100 / group["samples_per_second"])
+
+
+def test_what_is_invalid_never_ranks_and_is_shown_with_its_reason(explorer: _Explorer) -> None:
+    """The scenario traffic broke rules in all results."""
+    page = explorer.page("/model", model=_MODEL, scenario="traffic", mixed="true")
+    assert "INVALID: " in page.text
+    assert "FRONT" not in page.text
+    groups = explorer.json("/model", model=_MODEL, scenario="traffic", mixed="true")["groups"]
+    assert {each["on_front"] for each in groups} == {False}
+    assert all(each["excluded"].startswith("INVALID: ") for each in groups)
+    listed = explorer.json("/node-figures", spec=explorer.spec, step="traffic")
+    assert listed == []
+
+
+def test_batch_sizes_scale_with_both_rules(explorer: _Explorer) -> None:
+    """The sweep of the model has a table and a chart."""
+    page = explorer.page("/model", model=_MODEL, scenario="sizes", mixed="true")
+    assert "Optimal batch size" in page.text
+    assert "Throughput by batch size" in page.text
+    groups = explorer.json("/model", model=_MODEL, scenario="sizes")["groups"]
+    assert {each["batch_of_most_throughput"] for each in groups} <= {1, 2}
+
+
+def test_a_trend_names_changes_and_adds_up_latencies(explorer: _Explorer) -> None:
+    """The engine changed; latencies of equal conditions are those of the added histograms."""
+    wanted = {"spec": explorer.spec, "node": "bench-1", "step": "latency", "figure": "p50"}
+    page = explorer.page("/trend", **wanted)
+    assert "engine: onnxruntime 1.31.1 to onnxruntime 1.32.0" in page.text
+    assert page.tags.count("svg") == 1
+    rows = explorer.json("/trend", **wanted)
+    assert [each["result_id"] for each in rows] == explorer.ids[:3]
+    summary_schema.TrendRow.model_validate(rows[0], strict=True)
+    together = explorer.page("/trend/together", **wanted, where='engine~"1.31"')
+    queries = [
+        step["latency"]["count"]
+        for scenario in LOCAL["scenarios"]
+        if scenario["name"] == "latency"
+        for step in scenario["steps"]
+    ]
+    assert f"({2 * sum(queries):,} queries, histograms added)" in together.text
+
+
+def test_nodes_show_what_ran_there_and_which_stands_apart(explorer: _Explorer) -> None:
+    """bench-4 is slower by half than the four others."""
+    page = explorer.page("/nodes")
+    assert f"/node-figures?spec={explorer.spec}" in page.values("href")
+    assert _MODEL in page.text
+    figures = explorer.page("/node-figures", spec=explorer.spec, step="latency", figure="p50")
+    assert figures.text.count("as the others") == 4
+    rows = explorer.json("/node-figures", spec=explorer.spec, step="latency", figure="p50")
+    assert [each["node"] for each in rows if each["outlier"]] == ["bench-4"]
+    summary_schema.NodeRow.model_validate(rows[0], strict=True)
+
+
+def test_several_runs_are_compared_with_the_first(explorer: _Explorer) -> None:
+    """Equal conditions add up; the conditions that differ stand in a column of each result."""
+    alike = explorer.page("/compare", id=[*explorer.ids[:2], explorer.ids[4]])
+    assert "3 runs side by side" in alike.text
+    assert "All were measured under the same conditions." in alike.text
+    assert "windows together" in alike.text
+    other = explorer.page("/compare", id=explorer.ids[:3])
+    assert "onnxruntime 1.32.0" in other.text
+    assert "windows together" not in other.text
+    found = explorer.json("/comparisons", id=explorer.ids[:3])
+    assert [each["b"]["id"] for each in found] == explorer.ids[1:3]
+    refused = explorer.client.get("/compare", params={"id": explorer.ids[:1] * 9})
+    assert refused.status_code == 400
+
+
+def test_earlier_results_are_those_of_the_specification(explorer: _Explorer) -> None:
+    """Whatever node they ran on, with their trend."""
+    page = explorer.page(f"/results/{explorer.ids[3]}")
+    links = page.values("href")
+    assert [f"/compare?id={each}&id={explorer.ids[3]}" in links for each in explorer.ids[:3]] == [
+        True,
+        True,
+        True,
+    ]
+    assert any(each.startswith(f"/trend?spec={explorer.spec}") for each in links)
+
+
+_LISTS: dict[str, type[BaseModel]] = {
+    "/models": summary_schema.ListedModel,
+    "/nodes": summary_schema.ListedNode,
+    "/trends": summary_schema.ListedTrend,
+    "/specs": summary_schema.ListedSpec,
+}
+
+
+@pytest.mark.parametrize("path", _LISTS)
+def test_lists_come_as_data(explorer: _Explorer, path: str) -> None:
+    """As JSON with the members of its model, and as CSV; a condition narrows them."""
+    rows = explorer.json(path)
+    for row in rows:
+        _LISTS[path].model_validate(row, strict=True)
+    answer = explorer.client.get(f"/api/v1{path}", params={"format": "csv"})
+    assert len(answer.text.splitlines()) == len(rows) + 1
+    assert explorer.json(path, where="node=nowhere") == []
+
+
+def _views(explorer: _Explorer) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "/", {}
+    yield "/facets", {}
+    yield "/models", {}
+    yield "/trends", {}
+    yield "/nodes", {}
+    yield "/model", {"model": _MODEL, "mixed": "true", "scenario": "sizes"}
+    yield "/trend", {"spec": explorer.spec, "node": "bench-1", "figure": "p50"}
+    yield "/trend", {"spec": explorer.spec, "node": _SCRIPT}
+    yield "/node-figures", {"spec": explorer.spec, "step": "latency"}
+    yield "/compare", {"id": [explorer.ids[0], explorer.ids[3], explorer.ids[6]]}
+
+
+def test_views_have_addresses_and_data_and_no_text_becomes_html(explorer: _Explorer) -> None:
+    """Each view links to itself, CSV and JSON; hostile names stay text; every link leads on."""
+    for path, parameters in _views(explorer):
+        page = explorer.page(path, **parameters)
+        assert page.tags.count("script") == 2, path
+        assert not {"img", "style", "iframe"} & set(page.tags)
+        names = {name for name, _ in page.attributes}
+        assert not any(name.startswith("on") for name in names)
+        assert "style" not in names
+        assert not any(name.startswith("hx-on") for name in names)
+        links = page.values("href")
+        if path != "/facets":
+            assert any("format=csv" in each for each in links), path
+            (own,) = page.links_named("Permalink")
+            assert HtmlPage(explorer.client.get(own).text).text == page.text
+        for each in {link for link in links if link.startswith("/")}:
+            assert explorer.client.get(each).status_code == 200, each
