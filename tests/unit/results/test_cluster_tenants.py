@@ -66,6 +66,7 @@ class _Tenants:
                 [_add(store, document, "a", "uid-a") for document in _documents("own")]
                 for store in (shared, alone)
             ]
+            self.spec = alone.find(Search(limit=1))[0]["spec_digest"]
         assert own[0] == own[1]
         self.own_ids = own[0]
         self.clients = [cluster_client(each, authority) for each in (self.shared, self.alone)]
@@ -112,6 +113,11 @@ def _paths(tenants: _Tenants) -> Iterator[str]:
         "limit=1",
         "limit=1&offset=1",
         "sort=-p99&retracted=true&format=csv",
+        f"text={_SECRET}0",
+        f"model=model-{_SECRET}0",
+        "model=model-own&mixed=true",
+        # Tenants that measure the same share a specification and its conditions.
+        *(f"spec={tenants.spec}&node=node-{name}" for name in ("own", f"{_SECRET}0")),
         *(f"id={one}&id={other}" for one in words[::2] for other in words[::2]),
         *(
             f"where={quote(where)}"
