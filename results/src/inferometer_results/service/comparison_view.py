@@ -164,8 +164,8 @@ def _compared_step(
         others = tuple(each[name][2:] if name in each else (DASH, "", "") for each in texts)
         rows.append((own[0], own[1], others))
     caveats = dict.fromkeys(
-        f"{ascii_uppercase[index + 1]} is not judged: it {caveat}"
-        for index, pair in enumerate(pairs)
+        f"{name} is not judged: it {caveat.replace(' B.', f' {name}.')}"
+        for name, pair in zip(ascii_uppercase[1:], pairs, strict=False)
         if pair is not None
         for caveat in pair.caveats
     )
