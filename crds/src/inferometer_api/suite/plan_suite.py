@@ -134,12 +134,8 @@ class SuitePlan:
     runs: tuple[PlannedRun, ...]
     cells: tuple[Cell, ...]
     anchor: Cell | None
-
-    @property
-    def sha256(self) -> str:
-        """Return the checksum of names and specs."""
-        text = json.dumps([[run.name, run.data["spec"]] for run in self.runs], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+    sha256: str
+    """The checksum of names and specs."""
 
 
 def plan_suite(
@@ -158,13 +154,13 @@ def plan_suite(
     _check_size(suite, cells, systems)
     specs = _checked_specs(suite, cells, place)
     anchor = _anchor(suite, cells)
-    names = execution or suite.name
     runs = tuple(
-        _planned(suite, cell, block, role, specs[cell.key], names)
+        _planned(suite, cell, block, role, specs[cell.key], execution or suite.name)
         for block in _blocks(suite, systems)
         for role, cell in _order(suite, cells, anchor, block)
     )
-    return SuitePlan(runs, cells, anchor)
+    text = json.dumps([[run.name, run.data["spec"]] for run in runs], sort_keys=True)
+    return SuitePlan(runs, cells, anchor, hashlib.sha256(text.encode()).hexdigest())
 
 
 def _cells(suite: BenchmarkSuite) -> Iterator[Cell]:
