@@ -114,6 +114,9 @@ RUN --mount=type=cache,target=/build-cache \
 
 FROM sources AS results-own
 COPY analysis/src analysis/src
+# Pages that the package holds as links
+COPY docs/how-to/invalid.md docs/how-to/
+COPY docs/reference/verdict.md docs/reference/
 COPY results/src results/src
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
