@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from typing_extensions import override
 
 from inferometer_api.results.service_paths import EXPLORER, ingest_path
 from inferometer_operator.cluster.results_client import DeliveryError, ResultsClient
@@ -30,6 +31,10 @@ class _Service:
         return web.json_response(fields, status=status)
 
 
+async def _read() -> bytes:
+    return b"gz"
+
+
 async def _deliveries(service: _Service, folder: Path, *times: float) -> list[Any]:
     """Deliver at these times; return the ID or the error of each."""
     token = folder / "token"
@@ -49,7 +54,7 @@ async def _deliveries(service: _Service, folder: Path, *times: float) -> list[An
             now[0] = moment
             token.write_text(f"token-{number}\n")
             try:
-                came.append(await client.deliver("bench", b"gz"))
+                came.append(await client.deliver("bench", _read))
             except DeliveryError as error:
                 came.append(error)
     await runner.cleanup()
@@ -87,13 +92,39 @@ def test_a_service_that_is_away_is_left_alone_for_a_while(tmp_path: Path) -> Non
     assert len(service.seen) == 3
 
 
+def test_one_document_is_read_at_a_time(tmp_path: Path) -> None:
+    """A service that returns meets all runs that waited for it."""
+    reading: list[int] = []
+
+    async def read() -> bytes:
+        reading.append(1)
+        await asyncio.sleep(0)
+        assert len(reading) == 1
+        return b"gz"
+
+    class _Client(ResultsClient):
+        @override
+        async def _send(self, namespace: str, gz: bytes | bytearray) -> str:
+            await asyncio.sleep(0)
+            reading.pop()
+            return f"{namespace}-{len(gz)}"
+
+    async def deliver() -> list[str]:
+        async with aiohttp.ClientSession() as session:
+            settings = ResultsService(url="http://127.0.0.1:9", token_file=str(tmp_path / "token"))
+            client = _Client(session, settings)
+            return await asyncio.gather(*(client.deliver("bench", read) for _ in range(5)))
+
+    assert asyncio.run(deliver()) == ["bench-2"] * 5
+
+
 def test_a_missing_token_is_an_outage(tmp_path: Path) -> None:
     """The message names the file's fault."""
     settings = ResultsService(url="http://127.0.0.1:9", token_file=str(tmp_path / "missing"))
 
     async def deliver() -> None:
         async with aiohttp.ClientSession() as session:
-            await ResultsClient(session, settings).deliver("bench", b"gz")
+            await ResultsClient(session, settings).deliver("bench", _read)
 
     with pytest.raises(DeliveryError, match="No such file") as error:
         asyncio.run(deliver())

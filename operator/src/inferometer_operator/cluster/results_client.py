@@ -4,7 +4,7 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from inferometer_operator.settings import ResultsService
 _TIMEOUT = aiohttp.ClientTimeout(total=30.0, sock_connect=5.0)
 _QUIET_SECONDS = 10.0
 """After a failure no run tries: hundreds that wait would keep others from their turn."""
-_AT_A_TIME = 2
+_AT_A_TIME = 1
+"""A document takes some megabytes, and a service that returns meets all runs that waited for it."""
 _LIMIT_BYTES = 64 << 10
 _PASSING = frozenset({408, 429})
 
@@ -45,19 +46,24 @@ class ResultsClient:
     _fault: str = ""
     """The last failure, until `_quiet_until`."""
 
-    async def deliver(self, namespace: str, gz: bytes) -> str:
-        """Send a gzipped document of a namespace; return its ID. Raises DeliveryError."""
+    async def deliver(
+        self, namespace: str, read: Callable[[], Awaitable[bytes | bytearray]]
+    ) -> str:
+        """Send a gzipped document of a namespace; return its ID. Raises DeliveryError.
+
+        It is read when its turn comes, so that few documents are in memory.
+        """
         async with self._room:
             if self.clock() < self._quiet_until:
                 raise DeliveryError(self._fault, refused=False)
             try:
-                return await self._send(namespace, gz)
+                return await self._send(namespace, await read())
             except DeliveryError as error:
                 if not error.refused:
                     self._quiet_until, self._fault = self.clock() + _QUIET_SECONDS, str(error)
                 raise
 
-    async def _send(self, namespace: str, gz: bytes) -> str:
+    async def _send(self, namespace: str, gz: bytes | bytearray) -> str:
         self.check_write()
         url = f"{self.service.url.rstrip('/')}{EXPLORER}{ingest_path(namespace)}"
         try:

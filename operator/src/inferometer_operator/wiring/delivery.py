@@ -38,9 +38,11 @@ class ResultDelivery:
     async def attempt(self, client: ResultsClient, reader: Reader, run: Json) -> None:
         """Try once; `last` is what came of it."""
         metadata = run["metadata"]
+        config_maps: list[tuple[str, str]] = []
         try:
-            config_maps, gz = await _packed(reader, run)
-            stored_id = await client.deliver(metadata["namespace"], gz)
+            stored_id = await client.deliver(
+                metadata["namespace"], lambda: _read_document(reader, run, config_maps)
+            )
         except DeliveryError as error:
             pause, self._pause_seconds = (
                 self._pause_seconds,
@@ -59,14 +61,15 @@ class ResultDelivery:
                 retry_in_seconds=pause,
             )
             return
-        self.last = Delivery(stored_id=stored_id, config_maps=config_maps)
+        self.last = Delivery(stored_id=stored_id, config_maps=tuple(config_maps))
 
 
-async def _packed(reader: Reader, run: Json) -> tuple[tuple[tuple[str, str], ...], bytes]:
-    """Return the ConfigMaps of a run's result, and the document in them, gzipped."""
+async def _read_document(
+    reader: Reader, run: Json, config_maps: list[tuple[str, str]]
+) -> bytearray:
+    """Return the gzipped document of a run's result; add name and UID of each of its ConfigMaps."""
     metadata, reference = run["metadata"], read_status(run).result
-    found: list[tuple[str, str]] = []
-    parts: list[bytes] = []
+    gz = bytearray()
     for name in () if reference is None else reference.config_maps:
         held = await reader.get("ConfigMap", metadata["namespace"], name)
         if held is None or controller_of(held).get("uid") != metadata["uid"]:
@@ -75,8 +78,8 @@ async def _packed(reader: Reader, run: Json) -> tuple[tuple[tuple[str, str], ...
                 refused=True,
             )
         try:
-            parts.append(b64decode((held.get("binaryData") or {})[RESULT_FILE], validate=True))
+            gz += b64decode((held.get("binaryData") or {})[RESULT_FILE], validate=True)
         except (KeyError, Base64Error) as error:
             raise DeliveryError(f"ConfigMap {name} is damaged.", refused=True) from error
-        found.append((name, str(held["metadata"]["uid"])))
-    return tuple(found), b"".join(parts)
+        config_maps.append((name, str(held["metadata"]["uid"])))
+    return gz

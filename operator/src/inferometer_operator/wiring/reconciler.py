@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from inferometer_api.plan.deadlines import GONE_SECONDS
+from inferometer_operator.cluster.results_client import ResultsClient
 from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.reconcile.children import deletion_targets
 from inferometer_operator.reconcile.conditions import is_true, read_status
@@ -230,12 +231,20 @@ class Reconciler:
         if plan.stop is not None:
             await self._stop.request(executor, plan.stop, observed)
         if plan.deliver and self._dependencies.results is not None:
-            await self.delivery.attempt(self._dependencies.results, self._dependencies.reader, run)
+            await self._deliver(self._dependencies.results, run)
             news = True
         status = read_status(run)
         self.result.done = is_collected(status) or is_true(status, "Finished")
         # The new status may change the next plan, and the worker's own write is no event.
         return run, news or began != (status.start_time is not None)
+
+    async def _deliver(self, results: ResultsClient, run: Json) -> None:
+        """Deliver the result from its ConfigMaps, once what came from the log is forgotten."""
+        if self.result.found is None:
+            await self.delivery.attempt(results, self._dependencies.reader, run)
+        else:
+            # This round's observation still holds it.
+            self.result.drop()
 
     def _guarded(self, plan: Plan, children: Mapping[ChildRole, Json | None]) -> Plan:
         owner = Owner(self._name, self._namespace, self.uid)
