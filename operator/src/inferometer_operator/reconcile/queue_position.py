@@ -13,7 +13,7 @@ from inferometer_operator.reconcile.observed import Json, QueuePosition
 ADMISSION_WAITS = frozenset({"AdmissionPending", "Inadmissible"})
 """Reasons of the condition Accepted with which a run waits for Kueue. It has no position here."""
 _EXACT = 10
-_ENDS = (20, 50)
+_ENDS = (30,)
 """Positions after the tenth are reported in bands that end at these and at powers of ten. Each band
 costs a write for every run that begins, so that hundreds of runs have few."""
 
@@ -72,7 +72,7 @@ def queue_order(waiting: Iterable[QueuedRun], served: Mapping[str, str]) -> list
 def band(position: int) -> tuple[int, int]:
     """Return the first and the last position of a band: 1 to 10 exactly, then coarser.
 
-    The bands end at 20, 50, 100, 1,000, 10,000 and so on.
+    The bands end at 30, 100, 1,000, 10,000 and so on.
     """
     if position <= _EXACT:
         return position, position
