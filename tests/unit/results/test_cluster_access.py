@@ -36,11 +36,12 @@ CONFIG_MAP = {
 
 @pytest.fixture
 def authority() -> ScriptedAuthority:
-    """Let ann run in a, and the operator serve it."""
+    """Let ann run in a, and the operator serve it; another account has the rights to do so."""
+    another = "system:serviceaccount:bench:default"
+    rights = {("ann", "get", "a"), ("ann", "create", "a")}
+    rights |= {(account, "patch", "a") for account in (OPERATOR, another)}
     return ScriptedAuthority(
-        {("ann", "get", "a"), ("ann", "create", "a"), (OPERATOR, "patch", "a")},
-        {"a": "uid-a", "b": "uid-b"},
-        {TOKEN: OPERATOR, "another": "system:serviceaccount:bench:default"},
+        rights, {"a": "uid-a", "b": "uid-b"}, {TOKEN: OPERATOR, "another": another}
     )
 
 
