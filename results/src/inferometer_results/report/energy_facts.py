@@ -66,7 +66,7 @@ def _rows(step: Step, several_nodes: bool) -> Iterator[tuple[str, ...]]:  # noqa
         name = f"{domain.node} {domain.domain}" if several_nodes else domain.domain
         yield (
             name,
-            _METHODS[domain.method],
+            _METHODS.get(domain.method, domain.method),
             domain.attribution,
             percent(domain.share),
             watts(_mean_milliwatts(domain, spent)),
