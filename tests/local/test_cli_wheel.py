@@ -62,5 +62,6 @@ def test_a_wheel_alone_does_all(inferometer: Path, tmp_path: Path) -> None:
     page = tmp_path / "out" / "report.html"
     drawn = page.read_text()
     page.unlink()
+    assert "What to do" in _run(tmp_path, inferometer, "explain", "BusyMachine")
     assert "steady" in _run(tmp_path, inferometer, "report", "out/result.json")
     assert page.read_text() == drawn

@@ -20,6 +20,8 @@ _SCENARIO = r"(?:spec\.scenarios\[\w+\]\.)"
 _OPTIONS = tuple(
     (re.compile(rf"(?<![\w.]){field}"), option)
     for field, option in (
+        # The protocol follows from the URL.
+        (r" with load\.protocol: (?:HTTP|GRPC)", ""),
         (r"(?:spec\.)?server\.external(?:\.url)?\b", "--url"),
         (r"(?:spec\.)?server\.readyDeadlineSeconds\b", "--wait"),
         (r"(?:spec\.)?model\.name\b", "--model"),

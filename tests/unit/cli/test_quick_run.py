@@ -173,6 +173,9 @@ def test_messages_about_a_run_without_a_file_name_options() -> None:
         "Name an inference server in --url, with"
     )
     assert field_hint(late) == ""
+    other = "The server speaks HTTP/1.1. Write http:// with load.protocol: HTTP, or name its port."
+    assert in_flags(other) == "The server speaks HTTP/1.1. Write http://, or name its port."
+    assert field_hint(other) == ""
     denied = "The server at h:1 denies access: 401. Set load.headersFile to headers."
     assert "such as load.headersFile, add --set spec.load.headersFile=VALUE" in field_hint(denied)
     assert field_hint("Set validity.repeats to 3 or more.").count("validity.repeats") == 2

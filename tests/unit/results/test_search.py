@@ -142,6 +142,19 @@ def test_a_search_has_one_row_and_a_sentence_with_its_bracket() -> None:
     )
 
 
+def test_the_probe_of_an_unconfirmed_search_is_nearest_to_no_peak() -> None:
+    """Its sentence says by which probe the search is judged, and whether that kept the bound."""
+    peak = a_search().peak
+    assert peak is not None
+    missed = [each.model_copy(update={"within_bound": False}) for each in peak.probes]
+    near = printed(a_document(a_search(probes=missed)))
+    assert "did not keep the bound; of probes so near to the peak, about half do." in near
+    unconfirmed = {"confidence": None, "qps": None, "stop_reason": "OutOfTime"}
+    text = printed(a_document(a_search(**unconfirmed, probes=missed)))
+    assert "of the probe by which the search is judged, at 31.00 queries/s, which did not" in text
+    assert "about half" not in text
+
+
 _UNMET: dict[str, Any] = {
     "qps": None,
     "low_qps": None,

@@ -185,10 +185,11 @@ def _measure_all(
         document = measure(series.runs[each.variant], series.bases[each.variant], ending)
         if document.outcome.state != "Complete":
             print_message(f"inferometer: {document.outcome.message}")
-            print_message(
-                f"{done} of {len(left)} runs are measured. To continue after them, repeat the "
-                f"command with --output {directory}"
-            )
+            if done:
+                print_message(
+                    f"{done} of {len(left)} runs are measured. To continue after them, repeat the "
+                    f"command with --output {directory}"
+                )
             raise typer.Exit(exit_code_of(document))
         result, _ = save_result(document, each.directory)
         if series.is_stored:

@@ -50,13 +50,16 @@ def _judged_probe(peak: Peak) -> Iterator[str]:
     probe = next((each for each in peak.probes if each.step == peak.step), None)
     if probe is None:
         return
+    is_confirmed = peak.confidence is not None
+    half = "; of probes so near to the peak, about half do" if is_confirmed else ""
     kept = {
         True: "which kept the bound",
-        False: "which did not keep the bound; of probes so near to the peak, about half do",
+        False: f"which did not keep the bound{half}",
         None: "which does not decide whether the bound is kept",
     }[probe.within_bound]
+    which = "nearest to the peak" if is_confirmed else "by which the search is judged"
     yield (
-        f"The figures shown are those of the probe nearest to the peak, at "
+        f"The figures shown are those of the probe {which}, at "
         f"{significant(probe.target_qps, 4)} queries/s, {kept}."
     )
 
