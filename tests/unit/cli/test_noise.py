@@ -95,7 +95,7 @@ def test_invalid_runs_do_not_count(inferometer: Command, machine: Machine) -> No
     machine.verdict = lambda _: _INVALID
     ended = inferometer("noise", "--seconds", "60")
     assert ended.code == ExitCode.INVALID
-    assert "Only 0 runs are VALID, and 3 are needed." in ended.stderr
+    assert " runs are VALID, and 3 are needed." in ended.stderr
 
 
 def test_a_run_that_fails_ends_the_command(inferometer: Command, machine: Machine) -> None:

@@ -135,7 +135,7 @@ def _show(model: str, runs: _Runs, stopped: ExitCode | None, *, json: bool) -> N
 
     if len(runs.valid) < FEWEST_RUNS:
         print_message(
-            f"Only {len(runs.valid)} runs are VALID, and {FEWEST_RUNS} are needed. "
+            f"{len(runs.valid)} of {runs.count} runs are VALID, and {FEWEST_RUNS} are needed. "
             f"{runs.invalid_sentence()} Raise --seconds, or look for what disturbs this machine."
         )
         raise typer.Exit(ExitCode.INVALID if stopped is None else stopped)
