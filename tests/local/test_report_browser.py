@@ -222,6 +222,26 @@ def test_a_phone_scrolls_down_only(seen: dict[tuple[str, int, Theme], _Seen]) ->
     assert {key: each.look["overflow"] for key, each in seen.items() if each.look["overflow"]} == {}
 
 
+def test_opened_folds_fit_a_phone(chromium: str, folder: Path) -> None:
+    """Reasons, cautions and the pages of their rules wrap within 400 pixels."""
+
+    async def look() -> dict[str, int]:
+        async with browsing(chromium) as page:
+            await page.emulate(width=400)
+            found = {}
+            for name in ("recorded", "three", "hostile"):
+                await page.open((folder / f"{name}.html").as_uri())
+                found[name] = await page.evaluate(
+                    "document.querySelectorAll('.findings details')"
+                    ".forEach((e) => { e.open = true; });"
+                    "Math.max(...[...document.querySelectorAll('.findings p, .findings summary')]"
+                    ".map((e) => e.scrollWidth - e.clientWidth))"
+                )
+            return found
+
+    assert {name: wider for name, wider in asyncio.run(look()).items() if wider > 1} == {}
+
+
 @pytest.mark.parametrize("media", ["screen", "print"])
 def test_tables_of_all_figures_fit_into_a_window_and_on_paper(
     chromium: str, folder: Path, media: Literal["screen", "print"]

@@ -501,7 +501,7 @@ def test_a_rule_is_explained_offline(inferometer: Command) -> None:
     shown = inferometer("explain", "busymachine").stdout
     assert shown.startswith("BusyMachine: INVALID\nLimit: if the load generator is late")
     assert "\n1. Stop them: builds, tests, browsers" in shown
-    assert "* Why: Server and load generator wait while others run" in shown
+    assert "\N{BULLET} Why: Server and load generator wait while others run" in shown
     misspelt = inferometer("explain", "BusyMachin")
     assert misspelt.code == 2
     assert "There is no rule BusyMachin. Did you mean BusyMachine?" in misspelt.stderr

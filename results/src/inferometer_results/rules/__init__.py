@@ -67,7 +67,7 @@ def _blocks(text: str) -> tuple[str, ...]:
         if not stripped:
             is_new = True
         elif is_new or _ITEM.match(stripped):
-            blocks.append(stripped)
+            blocks.append(f"\N{BULLET} {stripped[2:]}" if stripped.startswith("* ") else stripped)
             is_new = False
         else:
             blocks[-1] += f" {stripped}"
