@@ -19,6 +19,8 @@ from inferometer_results.store.store import Store
 from inferometer_results.store.tables import MEASUREMENT, RESULT
 
 ARCHIVE_SUFFIX = ".jsonl"
+_OF_NO_CELL = frozenset({"measurements", "labels", "words"})
+"""What a table of figures leaves out: lists, and the lines that searches look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,7 @@ def figure_rows(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a flat row for each measurement, with the columns of its result."""
     rows = []
     for result in results:
-        own = {
-            name: value for name, value in result.items() if name not in {"measurements", "labels"}
-        }
+        own = {name: value for name, value in result.items() if name not in _OF_NO_CELL}
         own["tags"] = " ".join(tags(result))
         rows += [
             own | {f"scenario_{key}" if key in own else key: value for key, value in each.items()}
