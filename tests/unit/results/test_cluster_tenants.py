@@ -16,6 +16,7 @@ from inferometer_results.service import app
 from inferometer_results.store.index_rows import Entry, Origin
 from inferometer_results.store.query import FIELDS, Search
 from inferometer_results.store.store import Store
+from inferometer_results.store.summaries import conditions_of
 from inferometer_results.store.visibility import from_context
 from support.cluster_service import ScriptedAuthority, caller, cluster_client
 from support.stored_results import CLUSTER, LOCAL, a_document
@@ -150,6 +151,17 @@ def test_every_route_answers_as_if_there_were_no_other_tenant(tenants: _Tenants)
         assert shared[0] < 500, path
         seen += shared[0] == 200
     assert seen > 30
+
+
+def test_conditions_are_those_of_visible_results(tenants: _Tenants) -> None:
+    """A comparability key of others cannot be looked up."""
+    with Store(tenants.shared) as store:
+        keys = {each["key"] for row in store.find(Search()) for each in row["measurements"]}
+        assert set(conditions_of(store, keys)) == keys
+    with Store(tenants.shared, lambda: frozenset({"uid-a"})) as store:
+        assert conditions_of(store, keys)
+    with Store(tenants.shared, lambda: frozenset({"uid-nobody"})) as store:
+        assert conditions_of(store, keys) == {}
 
 
 def test_the_others_are_there(tenants: _Tenants) -> None:
