@@ -73,14 +73,18 @@ class FaultsError(ValueError):
         self.faults = faults
 
 
-def same_order(field: str, key: str | None = None) -> Rule:
+def same_order(field: str, key: str | None = None, *, is_optional: bool = False) -> Rule:
     """Return the rule that an update keeps the order of a list, or of the `key`s of its items.
 
     The API server ignores the order of lists of type `set` and `map`; `map()` gives a plain list.
     """
     order = f"{field}.map(item, {f'item.{key}' if key else 'item'})"
+    same = f"self.{order} == oldSelf.{order}"
+    if is_optional:
+        is_set, was_set = f"has(self.{field})", f"has(oldSelf.{field})"
+        same = f"{is_set} == {was_set} && (!{is_set} || {same})"
     return Rule(
-        cel=f"self.{order} == oldSelf.{order}",
+        cel=same,
         message=f"{field} and their order are immutable: create a new BenchmarkRun",
         holds=None,
         field=field,

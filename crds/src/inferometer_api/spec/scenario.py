@@ -284,7 +284,10 @@ queries."""
     """Runs of each level, at each batch size."""
 
     keeps_batch_limit = "(!has(MEMBER.batchSizes) || MEMBER.batchSizes.all(b, b <= LIMIT))"
-    constraints: ClassVar[tuple[Rule, ...]] = (same_order("levels"), same_order("batchSizes"))
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        same_order("levels", is_optional=True),
+        same_order("batchSizes", is_optional=True),
+    )
 
     @property
     @override
