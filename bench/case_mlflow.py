@@ -117,7 +117,7 @@ def _peer(port: int, experiment: str) -> Figures:
     seconds = []
     for number in range(_ROUNDS + 1):
         for _, condition in _SEARCHES:
-            asked = {
+            criteria = {
                 "experiment_ids": [experiment],
                 "filter": condition,
                 "max_results": _LIMIT,
@@ -127,7 +127,7 @@ def _peer(port: int, experiment: str) -> Figures:
             connection.request(
                 "POST",
                 "/api/2.0/mlflow/runs/search",
-                json.dumps(asked),
+                json.dumps(criteria),
                 {"Content-Type": "application/json"},
             )
             answer = connection.getresponse()

@@ -1,13 +1,10 @@
 """Values that the agents' chart does not know, or that cannot be right, are refused by name."""
 
-import json
-from typing import Any
-
 import pytest
 import yaml
 
 from support.agent_chart import AGENT_CHART, agents
-from support.chart import CHART, Json
+from support.chart import CHART, Json, check_named, check_schema
 
 REFUSED: list[tuple[Json, str, str]] = [
     ({"source": {"rapl": False}}, "", "source"),
@@ -34,26 +31,12 @@ def test_a_wrong_value_is_refused_by_its_name(values: Json, place: str, word: st
     """Helm names the place of a value that cannot be right, and what is wrong."""
     with pytest.raises(ValueError, match="values don't meet") as refused:
         agents(values)
-    (line,) = (each for each in str(refused.value).splitlines() if each.startswith("- at"))
-    assert f"- at '{place}':" in line
-    assert word in line
+    check_named(str(refused.value), place, word)
 
 
 def test_the_schema_knows_every_value_and_no_other() -> None:
     """values.yaml names each value that the schema takes, down to the last, and nothing else."""
-    schema = json.loads((AGENT_CHART / "values.schema.json").read_text(encoding="utf-8"))
-    values = yaml.safe_load((AGENT_CHART / "values.yaml").read_text(encoding="utf-8"))
-
-    def compare(part: Any, known: Json, path: str) -> None:
-        if "$ref" in known:
-            known = schema["definitions"][known["$ref"].rpartition("/")[2]]
-        if "properties" in known:
-            assert known["additionalProperties"] is False, path
-            assert set(part) == set(known["properties"]) - {"global"}, path
-            for name, value in part.items():
-                compare(value, known["properties"][name], f"{path}.{name}".lstrip("."))
-
-    compare(values, schema, "")
+    check_schema(AGENT_CHART)
 
 
 def test_the_charts_have_one_version() -> None:

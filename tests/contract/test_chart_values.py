@@ -1,16 +1,14 @@
 """Values that the chart does not know, or that cannot be right, are refused by their name."""
 
-import json
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from docgen.files import CHECKOUT
 
 from inferometer_api.crd import NAME
-from support.chart import CHART, Json, helm, refusal
+from support.chart import CHART, Json, check_named, check_schema, helm, refusal
 
 REFUSED: list[tuple[Json, str, str]] = [
     ({"replicas": 3}, "", "replicas"),
@@ -53,9 +51,7 @@ REFUSED: list[tuple[Json, str, str]] = [
 @pytest.mark.parametrize(("values", "place", "word"), REFUSED)
 def test_a_wrong_value_is_refused_by_its_name(values: Json, place: str, word: str) -> None:
     """Helm names the place of a value that cannot be right, and what is wrong."""
-    (line,) = (each for each in refusal(values).splitlines() if each.startswith("- at"))
-    assert f"- at '{place}':" in line
-    assert word in line
+    check_named(refusal(values), place, word)
 
 
 @pytest.mark.parametrize(
@@ -78,22 +74,7 @@ def test_values_that_contradict_each_other_are_refused(values: Json, sentence: s
 
 def test_the_schema_knows_every_value_and_no_other() -> None:
     """values.yaml names each value that the schema takes, down to the last, and nothing else."""
-    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
-    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-
-    def compare(part: Any, known: Json, path: str) -> None:
-        if "$ref" in known:
-            known = schema["definitions"][known["$ref"].rpartition("/")[2]]
-        if "properties" not in known:
-            return
-        assert known["additionalProperties"] is False, path
-        if path == "operator.resources":
-            return
-        assert set(part) == set(known["properties"]) - {"global"}, path
-        for name, value in part.items():
-            compare(value, known["properties"][name], f"{path}.{name}".lstrip("."))
-
-    compare(values, schema, "")
+    check_schema(CHART, free="operator.resources")
 
 
 def test_a_packed_chart_is_whole(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import base64
 import json
 import ssl
-from typing import Any
 
 import pytest
 import yaml
@@ -11,7 +10,7 @@ import yaml
 from inferometer_api.results.service_paths import AUDIENCE, SERVICE_GROUP, SERVICE_VERSION
 from inferometer_operator.settings import Settings
 from inferometer_results.cluster.command import arguments
-from support.chart import CHART, Json, of_kind, rendered
+from support.chart import CHART, Json, check_named, check_schema, of_kind, rendered
 from support.results_service import RESULTS_CHART, results_chart
 
 OPERATORS = [{"namespace": "bench", "serviceAccount": "inferometer-operator"}]
@@ -137,26 +136,12 @@ def test_a_wrong_value_is_refused_by_its_name(values: Json, place: str, word: st
     """Helm names the place of a value that cannot be right, and what is wrong."""
     with pytest.raises(ValueError, match="values don't meet") as refused:
         results_chart(values)
-    (line,) = (each for each in str(refused.value).splitlines() if each.startswith("- at"))
-    assert f"- at '{place}':" in line
-    assert word in line
+    check_named(str(refused.value), place, word)
 
 
 def test_the_schema_knows_every_value_and_no_other() -> None:
     """values.yaml names each value that the schema takes, down to the last, and nothing else."""
-    schema = json.loads((RESULTS_CHART / "values.schema.json").read_text(encoding="utf-8"))
-    values = yaml.safe_load((RESULTS_CHART / "values.yaml").read_text(encoding="utf-8"))
-
-    def compare(part: Any, known: Json, path: str) -> None:
-        if "$ref" in known:
-            known = schema["definitions"][known["$ref"].rpartition("/")[2]]
-        if "properties" in known:
-            assert known["additionalProperties"] is False, path
-            assert set(part) == set(known["properties"]) - {"global"}, path
-            for name, value in part.items():
-                compare(value, known["properties"][name], f"{path}.{name}".lstrip("."))
-
-    compare(values, schema, "")
+    check_schema(RESULTS_CHART)
 
 
 def test_the_charts_have_one_version() -> None:

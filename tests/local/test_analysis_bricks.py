@@ -10,6 +10,7 @@ from inferometer_analysis.bricks.split import compose_suite
 from inferometer_api.layers.bricks import BrickTimings
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_cli.local.layers import Setting, describe_model, model_files, time_suite
+from support.quiet import INCONCLUSIVE
 
 _SETTING = Setting(batch_size=1, threads=1)
 _MODELS = (
@@ -47,7 +48,7 @@ def test_models_are_predicted_within_6_percent_and_those_of_10_ms_within_15(
     for graph in graphs:
         measured = timings.models[graph.model]
         if measured.spread > 0.03:
-            pytest.skip(f"inconclusive: rounds of {graph.model} differ by {measured.spread:.1%}")
+            pytest.skip(f"{INCONCLUSIVE}: rounds of {graph.model} differ by {measured.spread:.1%}")
         found = predict(graph, timings)
         assert found.is_complete
         ratios[graph.model] = found.sequential_nanoseconds / measured.nanoseconds

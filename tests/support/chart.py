@@ -55,6 +55,36 @@ def refusal(values: Json) -> str:
     return done.stderr
 
 
+def check_schema(chart: Path, *, free: str = "") -> None:
+    """Assert that a chart's values.yaml names each value that its schema takes, and no other.
+
+    `free` is the path of an object whose values are for users to add.
+    """
+    schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
+    values = yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8"))
+
+    def compare(part: Any, known: Json, path: str) -> None:
+        if "$ref" in known:
+            known = schema["definitions"][known["$ref"].rpartition("/")[2]]
+        if "properties" not in known:
+            return
+        assert known["additionalProperties"] is False, path
+        if free and path == free:
+            return
+        assert set(part) == set(known["properties"]) - {"global"}, path
+        for name, value in part.items():
+            compare(value, known["properties"][name], f"{path}.{name}".lstrip("."))
+
+    compare(values, schema, "")
+
+
+def check_named(refused: str, place: str, word: str) -> None:
+    """Assert that helm refuses one value, at its place, and says what is wrong with it."""
+    (line,) = (each for each in refused.splitlines() if each.startswith("- at"))
+    assert f"- at '{place}':" in line
+    assert word in line
+
+
 def _rendered(
     values: Json | None,
     release: str,

@@ -114,17 +114,12 @@ def bound_document(uri: str, settings: Any, database: str | None, *, fill: bool)
 
 def machine() -> str:
     """Return what timings depend on: processor, number of CPUs and kernel."""
+    from inferometer_cli.local.layers import cpu_name
     from inferometer_serving.instruction_set import instruction_set
 
-    model = ""
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in {"model name", "Model"}:
-            model = value.strip()
-            break
     kernel = ".".join(platform.release().split(".")[:2])
     count = len(os.sched_getaffinity(0))
-    return f"{model or platform.machine()}, {count} CPUs, {instruction_set()}, Linux {kernel}"
+    return f"{cpu_name() or platform.machine()}, {count} CPUs, {instruction_set()}, Linux {kernel}"
 
 
 def engine_versions() -> dict[str, str]:

@@ -103,9 +103,10 @@ class TimingFile:
 
     def __init__(self, engine_version: str, threads: int) -> None:
         """Find the file; it need not exist."""
-        home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+        from inferometer_results.store.database import data_folder
+
         key = hashlib.sha256(f"{cpu_name()} {engine_version} {threads}".encode()).hexdigest()[:12]
-        self.path = Path(home) / "inferometer" / "bricks" / f"{key}.json"
+        self.path = data_folder() / "bricks" / f"{key}.json"
 
     def read(self) -> BrickTimings | None:
         """Return what it holds; None if nothing was timed yet."""
@@ -150,11 +151,14 @@ def write_document(path: Path, document: Document) -> None:
 def cpu_name() -> str:
     """Return the name of the CPU as Linux knows it; empty if it does not say."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return ""
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "")
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.strip() in {"model name", "Model"}:
+            return value.strip()
+    return ""
 
 
 async def _child(arguments: Sequence[str], watch: Callable[[bytes], None]) -> bytes:

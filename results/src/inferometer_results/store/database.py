@@ -29,8 +29,13 @@ def default_address() -> str:
     given = os.environ.get("INFEROMETER_DATABASE")
     if given:
         return given
+    return str(data_folder() / "results.db")
+
+
+def data_folder() -> Path:
+    """Return the folder of what this user keeps: $XDG_DATA_HOME/inferometer."""
     home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return str(Path(home) / "inferometer" / "results.db")
+    return Path(home) / "inferometer"
 
 
 def open_database(address: str, index: Callable[[Connection], None]) -> Engine:
