@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from inferometer_api.document import Document
 from inferometer_api.layers.bricks import BrickSuite, BrickTimings
 from inferometer_api.layers.graph import LayerGraph
@@ -109,11 +111,17 @@ class TimingFile:
         self.path = data_folder() / "bricks" / f"{key}.json"
 
     def read(self) -> BrickTimings | None:
-        """Return what it holds; None if nothing was timed yet."""
+        """Return what it holds; None if nothing was timed yet. Raises FailedError if damaged."""
         try:
             return BrickTimings.read_json(self.path.read_bytes())
         except FileNotFoundError:
             return None
+        except (OSError, ValidationError) as error:
+            raise FailedError(
+                f"The times of bricks in {self.path} cannot be read "
+                f"({' '.join(str(error).split())[:160]}). Move the file away; "
+                "`inferometer bricks run` makes a new one."
+            ) from error
 
     def add(self, timings: BrickTimings) -> BrickTimings:
         """Add times, which replace those of the same bricks; return all."""
