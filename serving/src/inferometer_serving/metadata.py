@@ -5,8 +5,8 @@ import os
 from typing import Any
 from uuid import uuid4
 
+from inferometer_serving.cpu import instruction_set, model_name, pinned_cpus
 from inferometer_serving.infer.signature import TensorSpec
-from inferometer_serving.instruction_set import instruction_set
 from inferometer_serving.model.loading import LoadedModel, WarmUp
 from inferometer_serving.options import Device, ServeOptions
 
@@ -85,6 +85,8 @@ def facts(
         "inferometer.precision": session.precisions.effective,
         "inferometer.layers_by_precision": session.precisions.to_json(),
         "inferometer.instruction_set": instruction_set(),
+        "inferometer.cpu_model": model_name(),
+        "inferometer.pinned_cpus": str(pinned_cpus()),
         "inferometer.instances": str(options.instances),
         "inferometer.max_batch_size": str(options.max_batch_size),
         "inferometer.max_delay_microseconds": str(options.max_delay_microseconds),

@@ -115,7 +115,7 @@ def bound_document(uri: str, settings: Any, database: str | None, *, fill: bool)
 def machine() -> str:
     """Return what timings depend on: processor, number of CPUs and kernel."""
     from inferometer_cli.local.layers import cpu_name
-    from inferometer_serving.instruction_set import instruction_set
+    from inferometer_serving.cpu import instruction_set
 
     kernel = ".".join(platform.release().split(".")[:2])
     count = len(os.sched_getaffinity(0))
