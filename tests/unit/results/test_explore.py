@@ -18,16 +18,13 @@ from inferometer_results.explore.figure import FIGURES
 from inferometer_results.explore.merged import merged_percentiles
 from inferometer_results.explore.outliers import node_figures
 from inferometer_results.explore.pareto import pareto_front
-from inferometer_results.explore.prices import (
-    INSTANCE_TYPE,
-    PricedNodes,
-    PriceListError,
-    read_prices,
-)
+from inferometer_results.explore.prices import PricedNodes, PriceListError, read_prices
 from inferometer_results.explore.trend import trend
+from inferometer_results.history.trend import Finding
 from inferometer_results.report import render_report
 from inferometer_results.report.chart import ReferenceLine
 from inferometer_results.report.histogram import decode
+from inferometer_results.store.comparability import INSTANCE_TYPE
 from support.stored_results import LOCAL, a_document
 
 _PRICES = """
@@ -232,6 +229,11 @@ def test_a_trend_marks_the_change_points_of_the_series() -> None:
     chart = trend_chart(found, FIGURES["p50"])
     assert chart is not None
     assert [each.tone for each in chart.marks if isinstance(each, ReferenceLine)] == ["bound"]
+    assert listed[2].endswith("a candidate")
+    finding = Finding("latency", "", "p50", 1.19, 1.17, 1.21, 12)
+    judged = trend(rows[::-1], FIGURES["p50"], {}, {}, {"16": ("accepted", finding)})
+    (listed,) = numbered_changes(judged)
+    assert listed[2].endswith("accepted: 12 interleaved rounds show +19.0 % (+17.0 % to +21.0 %)")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from inferometer_results.explore.model import MeasuredGroup
 from inferometer_results.explore.outliers import NodeFigure
 from inferometer_results.explore.trend import Trend, TrendPoint
 from inferometer_results.history.change_points import ChangePoint
+from inferometer_results.history.trend import Finding, State
 from inferometer_results.quantity import duration, significant, time_unit
 from inferometer_results.report.axis import Axis, Floats, Tick, category_axis, linear_axis, log_axis
 from inferometer_results.report.chart import Chart, Line, Mark, ReferenceLine, Whiskers
@@ -166,7 +167,7 @@ def numbered_changes(found: Trend) -> list[tuple[int, str, str]]:
     listed = []
     for number, point, _ in _numbered(found):
         change = point.change
-        parts = [] if change is None else [_change_words(change)]
+        parts = [] if change is None else [_change_words(change, point.judged)]
         parts += point.changed
         parts += point.tags
         listed.append((number, point.row["started_at"][:16].replace("T", " "), "; ".join(parts)))
@@ -224,9 +225,19 @@ def _numbered(found: Trend) -> list[tuple[int, TrendPoint, bool]]:
     ]
 
 
-def _change_words(change: ChangePoint) -> str:
-    ratio, low, high = ((each - 1) * 100 for each in (change.ratio, change.low, change.high))
-    return f"the level changes by {ratio:+.1f} % ({low:+.1f} % to {high:+.1f} %), a candidate"
+def _change_words(change: ChangePoint, judged: tuple[State, Finding] | None) -> str:
+    words = f"the level changes by {_percent(change.ratio, change.low, change.high)}"
+    if judged is None:
+        return f"{words}, a candidate"
+    state, finding = judged
+    measured = _percent(finding.ratio, finding.low, finding.high)
+    return f"{words}, {state}: {finding.rounds} interleaved rounds show {measured}"
+
+
+def _percent(ratio: float, low: float, high: float) -> str:
+    """Return a ratio as a change, with its bounds: +9.1 % (+8.0 % to +10.2 %)."""
+    middle, least, most = (f"{(each - 1) * 100:+.1f} %" for each in (ratio, low, high))
+    return f"{middle} ({least} to {most})"
 
 
 def _rate(group: MeasuredGroup) -> float:

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from inferometer_api.results.result import Environment, ResultDocument
 from inferometer_results.quantity import DASH, significant
+from inferometer_results.store.comparability import INSTANCE_TYPE
 
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _SECONDS = 3600.0
 _MILLION = 1e6
 

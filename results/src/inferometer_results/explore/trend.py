@@ -13,6 +13,7 @@ from inferometer_results.history.change_points import (
     SeriesAnalysis,
     find_change_points,
 )
+from inferometer_results.history.trend import Finding, State
 
 Row = Mapping[str, Any]
 
@@ -33,7 +34,9 @@ class TrendPoint:
     changed: tuple[str, ...] = ()
     """The conditions that differ from those of the point before: "engine: a to b"."""
     change: ChangePoint | None = None
-    """The change of the level that begins here, as a candidate."""
+    """The change of the level that begins here."""
+    judged: tuple[State, Finding] | None = None
+    """What interleaved runs show about it; without them it is a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,13 @@ def trend(
     figure: ShownFigure,
     labels: Mapping[str, Sequence[Row]],
     conditions: Mapping[str, Mapping[str, str]],
+    judged: Mapping[str, tuple[State, Finding]] | None = None,
 ) -> Trend:
-    """Return the series of a figure over measurements that come newest first."""
+    """Return the series of a figure over measurements that come newest first.
+
+    `judged` are the findings about changes, by the result with which the change begins.
+    """
+    judged = judged or {}
     by_result: dict[str, list[Row]] = {}
     for row in rows:
         by_result.setdefault(row["id"], []).append(row)
@@ -66,11 +74,17 @@ def trend(
         if (point := _point(repeats, figure, labels)) is not None
     ]
     counted = [index for index, each in enumerate(found) if not each.excluded]
-    analysis = find_change_points([found[index].value for index in counted])
+    known = {at for at, index in enumerate(counted) if found[index].row["id"] in judged}
+    analysis = find_change_points([found[index].value for index in counted], known)
     changes = {counted[each.at]: each for each in analysis.changes}
     for earlier, later in pairwise(counted):
         changed = _changed(found[earlier].row, found[later].row, conditions)
-        found[later] = replace(found[later], changed=changed, change=changes.get(later))
+        found[later] = replace(
+            found[later],
+            changed=changed,
+            change=changes.get(later),
+            judged=judged.get(found[later].row["id"]),
+        )
     return Trend(tuple(found), analysis)
 
 

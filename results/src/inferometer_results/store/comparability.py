@@ -2,10 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from inferometer_api.document import Document
 from inferometer_api.results.result import Environment, ResultDocument, ServerInfo
+from inferometer_api.spec.server import Server
 
 MEASUREMENT_VERSION = 1
 """Raise it when the meaning of a figure changes, so that older figures are no longer compared.
@@ -14,28 +15,36 @@ tests/unit/results/test_store_comparability.py fails if the figures of kept resu
 """
 
 _THREADS = ("threads", "inter_op_threads", "instances", "providers")
-_PRECISION = "precision"
+_BATCHING = ("max_batch_size", "max_delay_microseconds")
 _OF_NO_FIGURE = {"retention", "suspend", "cancel"}
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]:
     """Return the conditions of one scenario of a result, by name; "" is an unknown one.
 
     Two figures may be compared if all of them are equal: model, engine, image, precision, threads,
-    the scenario with its load, the version of the measurement, the class of the node, and how far
-    the server is isolated.
+    batching, replicas, resources, the scenario with its load and warm-up, the version of the
+    measurement, the class of the node, and how far the server is isolated.
     """
-    found = document.environment
+    found, spec = document.environment, document.run.spec
     key = {
         "measurement version": str(MEASUREMENT_VERSION),
         "scenario": _scenario(document, scenario),
         "load": _load(document),
-        "runtime": document.run.spec.server.runtime,
-        "device": document.run.spec.server.device,
+        "warm-up": f"{spec.validity.warm_up} {spec.validity.warm_up_seconds} s",
+        "runtime": spec.server.runtime,
+        "device": spec.server.device,
     }
     if found is None:
         return key
-    return key | _of_server(found.server) | _of_node(found) | _of_model(found)
+    return (
+        key
+        | _of_server(found.server, spec.server)
+        | _of_resources(found, spec.server)
+        | _of_node(found, spec.server.placement.node_selector)
+        | _of_model(found)
+    )
 
 
 def key_digest(key: Mapping[str, str]) -> str:
@@ -83,9 +92,15 @@ def _load(document: ResultDocument) -> str:
     return _canonical(document.run.spec.load, leave_out={"seed"})
 
 
-def _canonical(part: Document, *, leave_out: set[str]) -> str:
+def _canonical(
+    part: Document, *, leave_out: Collection[str] = (), with_defaults: bool = False
+) -> str:
     fields = part.model_dump(
-        mode="json", by_alias=True, exclude_none=True, exclude_defaults=True, exclude=leave_out
+        mode="json",
+        by_alias=True,
+        exclude_none=True,
+        exclude_defaults=not with_defaults,
+        exclude=set(leave_out),
     )
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
@@ -95,38 +110,69 @@ def _of_model(environment: Environment) -> dict[str, str]:
     return {"model": model.sha256 or f"{model.name} {model.version}".strip()}
 
 
-def _of_server(server: ServerInfo) -> dict[str, str]:
+def _of_server(server: ServerInfo, spec: Server) -> dict[str, str]:
+    """Return what served the model: as the server reports it, otherwise as the run requires it."""
     settings = server.settings
+    precision = "" if spec.precision == "Default" else spec.precision
+    threads = "" if spec.threads is None else f"threads {spec.threads}"
+    batching = "" if spec.batching is None else _canonical(spec.batching)
     return {
         "server": f"{server.name} {server.version}".strip(),
         "engine": f"{settings.get('runtime', '')} {settings.get('runtime_version', '')}".strip(),
-        "precision": settings.get(_PRECISION, ""),
-        "threads": ", ".join(f"{name} {settings[name]}" for name in _THREADS if name in settings),
+        "precision": settings.get("precision") or precision,
+        "threads": _named(settings, _THREADS) or threads,
+        "batching": _named(settings, _BATCHING) or batching,
+        "tensors": server.tensors or "",
     }
 
 
-def _of_node(environment: Environment) -> dict[str, str]:
-    node = environment.node
+def _of_resources(environment: Environment, spec: Server) -> dict[str, str]:
+    """Return how much serves. In a local run the resources are not enforced."""
+    is_enforced = environment.server.launched and environment.place == "Cluster"
+    return {
+        "replicas": str(max(spec.replicas, len(environment.server.replicas))),
+        "resources": _canonical(spec.resources, with_defaults=True) if is_enforced else "",
+        "GPUs": "" if spec.gpu is None else _canonical(spec.gpu, with_defaults=True),
+    }
+
+
+def _of_node(environment: Environment, selector: Mapping[str, str]) -> dict[str, str]:
+    node, settings = environment.node, environment.server.settings
     gibibytes = round(node.memory_bytes / 2**30)
     kernel = ".".join(node.kernel.split(".")[:2])
-    classes = {replica.quality_of_service for replica in environment.server.replicas}
     images = sorted(
         digest for name, digest in environment.images.items() if not name.endswith("-load")
     )
+    parts = (
+        settings.get("cpu_model") or node.cpu_model,
+        f"{node.cpu_count} CPUs",
+        f"{gibibytes} GiB",
+        settings.get("instruction_set") or node.architecture,
+        f"Linux {kernel}",
+        selector.get(INSTANCE_TYPE, ""),
+        *sorted(set(node.gpus)),
+    )
     return {
         "image": ", ".join(images),
-        "node class": ", ".join(
-            filter(
-                None,
-                (
-                    node.cpu_model,
-                    f"{node.cpu_count} CPUs",
-                    f"{gibibytes} GiB",
-                    node.architecture,
-                    f"Linux {kernel}",
-                    *sorted(set(node.gpus)),
-                ),
-            )
-        ),
-        "isolation": ", ".join(sorted(filter(None, classes))) or environment.place,
+        "node class": ", ".join(filter(None, parts)),
+        "isolation": ", ".join(_isolation(environment)),
     }
+
+
+def _isolation(environment: Environment) -> Iterator[str]:
+    """Yield QoS classes, pinning, and whether the load generator runs next to a server."""
+    replicas = environment.server.replicas
+    classes = {each.quality_of_service for each in replicas} - {""}
+    yield from sorted(classes) or [environment.place]
+    pinned = environment.server.settings.get("pinned_cpus", "0")
+    if pinned != "0":
+        yield f"pinned to {pinned} CPUs"
+    if environment.place == "Cluster" and environment.node.hostname in {
+        each.node for each in replicas
+    }:
+        yield "load on the same node"
+
+
+def _named(settings: Mapping[str, str], names: Iterable[str]) -> str:
+    """Return the settings of these names that there are, with their values."""
+    return ", ".join(f"{name} {settings[name]}" for name in names if name in settings)
