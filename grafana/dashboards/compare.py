@@ -67,9 +67,9 @@ def _table() -> Builder[Panel]:
     return table_of_runs(
         "Runs",
         "One row for each run, scenario and step, from the operator's inferometer_run_* gauges. A "
-        "run's name opens it at its own time. INVALID: the figure is wrong, too uncertain, or "
-        "misses its bound; `kubectl inferometer report RUN -n NAMESPACE` gives the reason. "
-        "Compare joules of the same attribution only.",
+        "run's name opens it at its own time, and `open` its stored result. INVALID: the figure is "
+        "wrong, too uncertain, or misses its bound; `kubectl inferometer report RUN -n NAMESPACE` "
+        "gives the reason. Compare joules of the same attribution only.",
     ).height(11)
 
 

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models.dashboard import DynamicConfigValue
 from grafana.dashboards.frame import UIDS
 from grafana.dashboards.panels import SCRAPE, Query
 from grafana.dashboards.promql import RUN, SCENARIO, of
-from grafana.dashboards.tables import columns, linked, verdicts, wide
+from grafana.dashboards.tables import addresses, columns, linked, verdicts, wide
 from inferometer_api.metrics import definitions as m
 from inferometer_api.metrics.definitions import Metric
 
@@ -29,7 +29,7 @@ _AFTERWARDS_MILLISECONDS = 120_000
 _ORDER = (
     *("began", "run_namespace", "run", "model", "device", "node", "scenario", "step"),
     *("verdict", "rate", "p50", "p90", "p99", "p99.9", "joules", "net joules", "attribution"),
-    *("errors", "runtime", "protocol"),
+    *("errors", "url", "runtime", "protocol"),
 )
 _WIDTHS = {
     "began": 95,
@@ -47,6 +47,7 @@ _WIDTHS = {
     "net joules": 80,
     "attribution": 88,
     "errors": 55,
+    "result": 55,
     "runtime": 98,
     "protocol": 70,
 }
@@ -101,13 +102,13 @@ def _trimmed(named: str) -> str:
     return f'label_replace({named}, "bar", "$1", "bar", "(.+?)/*")'
 
 
-def result(metric: Metric, percentile: str = "") -> str:
+def result(metric: Metric, percentile: str = "", *, where: str = SCENARIO) -> str:
     """Return a gauge of the run that Run shows: nothing while it goes on.
 
     For a deleted run it is the last value. Only series that were exposed as long as the run's end
     count, because others belong to an earlier run of that name.
     """
-    series = of(metric, f'{SCENARIO}, percentile="{percentile}"' if percentile else SCENARIO)
+    series = of(metric, f'{where}, percentile="{percentile}"' if percentile else where)
     ended, goes_on = of(m.RUN_FINISHED, RUN), of(m.RUN_PHASE_SINCE, RUN)
     at, ended_at = (
         f"max_over_time(timestamp({each})[$__range:{SCRAPE}])" for each in (series, ended)
@@ -152,11 +153,24 @@ def table_of_runs(title: str, says: str, where: str = _SCENARIOS, of_runs: str =
         gauge("joule", "joules", m.RUN_JOULES),
         gauge("joule", "net joules", m.RUN_NET_JOULES),
         gauge("short", "errors", m.RUN_ERRORS),
+        ("none", Query(_with_address(figure(m.RUN_VALID, where, of_runs), of(m.RUN_STORED)))),
     )
     table = wide(linked(table, "run", "Open this run", _OPEN), _WIDTHS)
     table.override_by_name("ended", [DynamicConfigValue("custom.hidden", value=True)])
     newest_first = TableSortByFieldState().display_name("began").desc(desc=True)
-    return verdicts(table, "verdict").sort_by([newest_first])
+    return addresses(verdicts(table, "verdict"), "result").sort_by([newest_first])
+
+
+def address_by_step() -> str:
+    """Return the result that Run shows by scenario and step, with its permanent address."""
+    shown = f"max by ({_KEY}, scenario, step) ({result(m.RUN_VALID)})"
+    stored = result(m.RUN_STORED, where=RUN)
+    return f"max by (scenario, step, url) ({_with_address(shown, stored)})"
+
+
+def _with_address(rows: str, stored: str) -> str:
+    """Return the rows of those runs whose results are stored, with the label url."""
+    return f"{rows} * on ({_KEY}) group_left (url) max by ({_KEY}, url) ({stored})"
 
 
 def _known(of_runs: str) -> str:

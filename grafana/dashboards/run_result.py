@@ -1,9 +1,9 @@
 """The panels of a finished run's result."""
 
-from grafana.dashboards.finished import result_by_step
+from grafana.dashboards.finished import address_by_step, result_by_step
 from grafana.dashboards.frame import Panels
 from grafana.dashboards.panels import Query, words
-from grafana.dashboards.tables import columns, verdicts, wide
+from grafana.dashboards.tables import addresses, columns, verdicts, wide
 from inferometer_api.metrics import definitions as m
 
 _HOW = """\
@@ -16,9 +16,16 @@ A local run has `report.html` next to its `result.json`. Reasons: `docs/referenc
 """
 _ORDER = (
     *("scenario", "step", "verdict", "rate", "p50", "p90", "p99", "p99.9"),
-    *("joules", "net joules", "attribution", "queries", "errors"),
+    *("joules", "net joules", "attribution", "queries", "errors", "url"),
 )
-_WIDTHS = {"verdict": 75, "net joules": 90, "attribution": 95, "queries": 75, "errors": 65}
+_WIDTHS = {
+    "verdict": 75,
+    "net joules": 90,
+    "attribution": 95,
+    "queries": 75,
+    "errors": 65,
+    "result": 55,
+}
 
 
 def panels() -> Panels:
@@ -28,7 +35,7 @@ def panels() -> Panels:
         "The finished run's figures by scenario and step, from the operator's inferometer_run_* "
         "gauges: the same as in status, document and report. Empty during the run, and for local "
         "runs. The attribution of joules is dedicated, shared, node or estimated. If a scenario "
-        "is INVALID, read the reasons in the report.",
+        "is INVALID, read the reasons in the report. `open` leads to the stored result.",
         _ORDER,
         ("none", Query(result_by_step(m.RUN_VALID), "verdict")),
         ("short", Query(result_by_step(m.RUN_QUERIES), "queries")),
@@ -40,11 +47,12 @@ def panels() -> Panels:
         ("s", Query(result_by_step(m.RUN_LATENCY, "99.9"), "p99.9")),
         ("joule", Query(result_by_step(m.RUN_JOULES), "joules")),
         ("joule", Query(result_by_step(m.RUN_NET_JOULES), "net joules")),
+        ("none", Query(address_by_step())),
     )
     how = words(
         "Report and reasons",
         "The report explains the verdict and lists the conditions of the figures.",
         _HOW,
     )
-    table = wide(verdicts(table, "verdict"), _WIDTHS)
+    table = addresses(wide(verdicts(table, "verdict"), _WIDTHS), "result")
     return [table.span(17).height(8), how.span(7).height(8)]

@@ -5,12 +5,18 @@ from collections.abc import Mapping, Sequence
 from grafana_foundation_sdk.builders import barchart, table
 from grafana_foundation_sdk.builders import common as build
 from grafana_foundation_sdk.models import common
-from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, DynamicConfigValue
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardRegexMapOptions,
+    DataTransformerConfig,
+    DynamicConfigValue,
+    RegexMap,
+    ValueMappingResult,
+)
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from grafana.dashboards.panels import NAMES, SOURCE, VERDICT, Query, by_name, fixed, target
 
-_READABLE = {"run_namespace": "namespace"}
+_READABLE = {"run_namespace": "namespace", "url": "result"}
 """Labels that are no headings; links still name a column by its label."""
 
 
@@ -68,6 +74,17 @@ def linked(panel: table.Panel, column: str, title: str, url: str) -> table.Panel
     return panel.override_by_name(
         column, [DynamicConfigValue("links", [{"title": title, "url": url}])]
     )
+
+
+def addresses(panel: table.Panel, column: str) -> table.Panel:
+    """Return a table whose column of web addresses reads `open`, and opens them."""
+    opened = RegexMap(
+        options=DashboardRegexMapOptions(
+            pattern=".+", result=ValueMappingResult(text="open", index=0)
+        )
+    )
+    panel.override_by_name(column, [DynamicConfigValue("mappings", [opened])])
+    return linked(panel, column, "Open the stored result", "${__value.raw}")
 
 
 def bars(

@@ -186,7 +186,9 @@ def test_links_lead_to_dashboards() -> None:
         assert {link["title"] for link in board["links"]} == {
             title for title, uid in UIDS.items() if uid != board["uid"]
         }
-        for url in (*_data_links(board), *(link["url"] for link in board["links"])):
+        # The address of a stored result leads out of Grafana.
+        inside = [url for url in _data_links(board) if url != "${__value.raw}"]
+        for url in (*inside, *(link["url"] for link in board["links"])):
             target = next(each for each in DASHBOARDS.values() if f"/d/{each['uid']}?" in url)
             variables = {variable["name"] for variable in target["templating"]["list"]}
             assert set(re.findall(r"var-(\w+)=", url)) <= variables

@@ -174,6 +174,25 @@ def test_invalid_runs_have_no_bars(tmp_path: Path) -> None:
     _gives(tmp_path, "compare: Runs: D", series, rows)
 
 
+_URL = "http://127.0.0.1:8091/results/0e9b"
+
+
+def test_rows_of_stored_runs_have_the_address_of_their_result(tmp_path: Path) -> None:
+    """In Compare the other runs have none; in Run it is that of the run, also once it is gone."""
+    series = _finished("bench", "one", _VALID) | _finished("bench", "two", _INVALID)
+    stored = {
+        f'inferometer_run_stored_info{{run_namespace="bench", run="one", url="{_URL}"}}': "1x60"
+    }
+    row = f'{{run_namespace="bench", run="one", scenario="traffic", url="{_URL}", {_OF_WHAT}}}'
+    _gives(tmp_path, "compare: Runs: L", series | stored, {row: 1})
+    of_run = f'inferometer_run_stored_info{{{_SAME}, url="{_URL}"}}'
+    result = {_verdict("one"): "1x60", _ENDED: "1000x60", of_run: "_x5 1x55"}
+    wanted = {f'{{scenario="one", url="{_URL}"}}': 1}
+    _gives(tmp_path, "run: Result: K", result, wanted)
+    gone = {name: values.split("x")[0] + "x30 stale" for name, values in result.items()}
+    _gives(tmp_path, "run: Result: K", gone | {of_run: "1x30 stale"}, wanted)
+
+
 def test_joules_of_different_attributions_have_bars_of_their_own(tmp_path: Path) -> None:
     """A node's joules and a share of them are not one median."""
     series = _finished("bench", "one", _VALID, node="30") | _finished(

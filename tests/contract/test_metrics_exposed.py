@@ -15,7 +15,7 @@ from inferometer_api.plan.launch import agent_command
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.wiring.metrics import exposition
 from support import onnx_models
-from support.exported_runs import a_finished_run, a_raw_run, operator_stats
+from support.exported_runs import a_raw_run, a_stored_run, operator_stats
 from support.exposed import faults, silent
 from support.load_pods import a_load_pod, measures
 from support.load_runs import a_plan
@@ -106,7 +106,7 @@ def node_agent(folder: Path) -> str:
 def operator(_: Path) -> str:
     """Return the metrics of an operator with a finished run and one in progress."""
     running = a_raw_run("b", phase="Measuring", startTime="2026-01-01T00:00:00Z")
-    stats = operator_stats(a_finished_run(), running)
+    stats = operator_stats(a_stored_run(), running)
     stats.count_api_error("409")
     return exposition(stats)().decode()
 

@@ -69,6 +69,15 @@ def a_finished_run(
     return a_raw_run(name, spec=spec, **{**spec_status, **more})
 
 
+STORED_URL = "http://127.0.0.1:8091/results/0e9b"
+
+
+def a_stored_run() -> Object:
+    """Return a finished run whose result the results service keeps."""
+    stored = {"id": "0e9b", "url": STORED_URL}
+    return a_finished_run(result={"bytes": 1, "sha256": "0" * 64, "stored": stored})
+
+
 def operator_stats(*runs: Object) -> OperatorStats:
     """Return what an operator has counted that leads and has seen these runs."""
     stats = OperatorStats()

@@ -20,8 +20,10 @@ from inferometer_operator.wiring.metrics import MAX_ACTIVE_RUNS, exposition
 from support.cluster_objects import EPOCH, Object, condition
 from support.exported_runs import (
     MEASURED,
+    STORED_URL,
     a_finished_run,
     a_raw_run,
+    a_stored_run,
     operator_stats,
     scraped,
     values,
@@ -38,7 +40,7 @@ errors, four percentiles, four parts of the server's time, energy gross and net.
 
 def test_every_metric_of_the_operator_is_exported_and_no_other() -> None:
     """Names, types, help and labels are those of the reference, plus the process metrics."""
-    run = a_finished_run()
+    run = a_stored_run()
     stats = operator_stats(run, a_raw_run("b", phase="Starting", startTime="2026-03-12T14:00:00Z"))
     stats.count_api_error("500")
     text = exposition(stats)().decode()
@@ -113,6 +115,13 @@ def test_figures_are_exported_in_base_units() -> None:
     ((labels, one),) = values(stats, "inferometer_run_info").items()
     facts = (*RUN, "uid-a-run", "resnet50", "OnnxRuntime", "CPU", "HTTP", "node1", "Complete")
     assert (labels[:-1], one) == (facts, 1.0)
+
+
+def test_a_stored_result_has_its_permanent_address() -> None:
+    """Without the results service there is no series."""
+    stats = operator_stats(a_stored_run())
+    assert values(stats, "inferometer_run_stored_info") == {(*RUN, STORED_URL): 1.0}
+    assert values(operator_stats(a_finished_run()), "inferometer_run_stored_info") == {}
 
 
 def test_the_device_of_an_external_server_is_not_guessed() -> None:

@@ -348,6 +348,13 @@ RUN_FINISHED = Metric(
 RUN_STARTED = Metric(
     "inferometer_run_started_timestamp_seconds", "gauge", "When a finished run began.", _RUN
 )
+RUN_STORED = Metric(
+    "inferometer_run_stored_info",
+    "gauge",
+    "Always 1; url is the permanent address of the result, which the results service keeps. Absent "
+    "without that service. For the same runs as inferometer_run_info.",
+    (*_RUN, "url"),
+)
 RUN_VALID = Metric(
     "inferometer_run_valid", "gauge", "1 if the verdict of a scenario is VALID, otherwise 0.", _STEP
 )
@@ -450,6 +457,7 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
         RUN_INFO,
         RUN_STARTED,
         RUN_FINISHED,
+        RUN_STORED,
         RUN_VALID,
         RUN_QPS,
         RUN_QUERIES,

@@ -60,6 +60,8 @@ class FinishedFacts:
     outcome: str
     """Complete, or the reason of the condition Failed."""
     spec_hash: str
+    result_url: str
+    """Permanent address of the stored result; empty if it is not stored."""
     scenarios: tuple[ScenarioFacts, ...]
 
 
@@ -138,11 +140,17 @@ def _finished(
         node=status.nodes[0] if status.nodes else "",
         outcome=failure.reason if failure is not None and failed else "Complete",
         spec_hash="" if run is None else spec_hash(run),
+        result_url=_result_url(status),
         # Two of one name would be one series.
         scenarios=tuple(
             {(each.name, each.step): _scenario(each) for each in status.scenarios}.values()
         ),
     )
+
+
+def _result_url(status: RunStatus) -> str:
+    stored = None if status.result is None else status.result.stored
+    return "" if stored is None else stored.url
 
 
 def _scenario(summary: ScenarioSummary) -> ScenarioFacts:

@@ -21,6 +21,7 @@ from inferometer_api.metrics.definitions import (
     RUN_QUERIES,
     RUN_SERVER_TIME,
     RUN_STARTED,
+    RUN_STORED,
     RUN_VALID,
     Metric,
 )
@@ -73,6 +74,7 @@ _HEADS = tuple(
         RUN_INFO,
         RUN_STARTED,
         RUN_FINISHED,
+        RUN_STORED,
         *(metric for metric, _ in _OF_SCENARIOS),
     )
 )
@@ -87,6 +89,7 @@ def _samples(run: RunFacts) -> Iterator[tuple[Metric, list[_Sample]]]:
     yield RUN_INFO, [((*name, *_info(run, found)), 1.0)]
     yield RUN_STARTED, [(name, found.started)]
     yield RUN_FINISHED, [(name, found.finished)]
+    yield RUN_STORED, [((*name, found.result_url), 1.0)] if found.result_url else []
     for metric, samples_of in _OF_SCENARIOS:
         yield (
             metric,
