@@ -18,6 +18,7 @@ from bench.processes import ROOT, BenchError
 from sqlalchemy import insert
 
 from inferometer_api.results.reading import read_result
+from inferometer_api.suite.labels import EXECUTION_LABEL
 from inferometer_results.store.index_rows import IndexRows, Origin, index_rows
 from inferometer_results.store.index_tables import insert_rows
 from inferometer_results.store.store import Store
@@ -28,6 +29,8 @@ _MEASURED = (0, 3)
 _AT_ONCE = 2_000
 _MODELS, _NODES, _NAMESPACES, _RUNS, _TEAMS = 70, 40, 50, 300, 9
 _MINUTES_OF_A_YEAR = 525_600
+SUITE = "nightly"
+"""One result in 100 belongs to it, 50 to an execution."""
 _SEED = 20261124
 
 
@@ -125,6 +128,7 @@ def _varied(number: int, rows: IndexRows, chance: random.Random) -> IndexRows:
         "node": f"node-{chance.randrange(_NODES)}",
         "protocol": "HTTP" if number % 2 else "GRPC",
         "spec_digest": spec_digest(number),
+        "suite": SUITE if number % 100 == 0 else "",
     }
     result["words"] = "\n".join(
         str(result[name]) for name in ("name", "namespace", "verdict", "model", "engine", "node")
@@ -133,8 +137,14 @@ def _varied(number: int, rows: IndexRows, chance: random.Random) -> IndexRows:
         each | {"result_id": id_} | _figures(chance.lognormvariate(16, 1), model)
         for each in rows.measurements
     ]
-    label = {"result_id": id_, "origin": "run", "name": "team", "value": f"t{number % _TEAMS}"}
-    return IndexRows(result, measurements, [label], rows.conditions)
+    named = {"team": f"t{number % _TEAMS}"}
+    if result["suite"]:
+        named[EXECUTION_LABEL] = str(number // 5_000)
+    labels = [
+        {"result_id": id_, "origin": "run", "name": name, "value": value}
+        for name, value in named.items()
+    ]
+    return IndexRows(result, measurements, labels, rows.conditions)
 
 
 def spec_digest(number: int) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from bench.figures import Bound
 from bench.processes import BenchError, Child, started, wait_for_http
-from bench.results_data import spec_digest
+from bench.results_data import SUITE, spec_digest
 
 from support.fake_load import free_port
 
@@ -29,6 +29,9 @@ _SEARCHES: tuple[tuple[str, str], ...] = (
     ("p99<100us", "-started"),
     ("not model=model-3", "-started"),
     ("run=run-17 or run=run-18", "run"),
+    ("p99<50ms", "-started"),
+    ("verdict=VALID and qps>50", "p99"),
+    ("errors>0", "-started"),
 )
 """Conditions and orders: common and rare values, figures, labels, text, none at all."""
 
@@ -39,15 +42,17 @@ def list_paths() -> list[str]:
     for where, sort in _SEARCHES:
         query = urlencode({"where": where, "sort": sort})
         found += [f"/?{query}", f"/api/v1/results?{query}"]
-    found += [f"/{name}" for name in ("facets", "models", "trends", "nodes")]
+    found += [f"/{name}" for name in ("facets", "models", "trends", "nodes", "suites")]
     found += [f"/{name}text=node-3+model-7" for name in ("?", "facets?")]
     spec = spec_digest(7)
     found += [
+        f"/suites/{SUITE}",
         "/model?model=model-7&mixed=true",
         f"/trend?spec={spec}&node=node-3",
         f"/node-figures?spec={spec}",
     ]
-    return [*found, "/?offset=5000", "/?where=model%3Dmodel-7&offset=500"]
+    deep = ["/?offset=10000", "/?sort=p99&offset=10000", "/?where=p99%3C50ms&offset=5000"]
+    return [*found, *deep, "/?where=model%3Dmodel-7&offset=500"]
 
 
 def result_paths(ids: Sequence[str]) -> list[str]:

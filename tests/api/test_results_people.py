@@ -10,12 +10,17 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.results.service_paths import EXPLORER, ingest_path
+from inferometer_results.store.query import Search
+from inferometer_results.store.store import Store
+from inferometer_results.store.transfer import import_archive
 from support.api_client import Api
 from support.cluster.control_plane import ControlPlane
 from support.results_cluster import PLUGIN, ResultsCluster, results_cluster
 from support.results_service import grant
 from support.stored_results import a_document
 from support.waiting import wait_until
+
+_CAROL = {"kind": "User", "name": "carol", "apiGroup": "rbac.authorization.k8s.io"}
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +63,49 @@ def test_a_namespace_that_was_made_anew_has_no_old_results(cluster: ResultsClust
     wait_until(lambda: seen() == 1, "the end of the old results")
     found = cluster.api.ask("GET", f"{EXPLORER}/api/v1/results")
     assert found["total"] == 3
+
+
+def test_people_annotate_and_export_with_their_rights(
+    cluster: ResultsCluster, tmp_path: Path
+) -> None:
+    """Through the API server; what a login may not read or change is refused with the reason."""
+    theirs, hers = cluster.ids
+    tag = ("results", "tag", hers[:12], "baseline")
+    assert cluster.plugin("certificate", *tag).returncode == 0
+    listed = cluster.plugin("certificate", "results", "list", "--where", "tag=baseline", "--json")
+    assert [each["id"] for each in json.loads(listed.stdout)] == [hers]
+    for login, words, sentence in (
+        ("token", ("tag", theirs, "mine"), "reader may not create benchmarkruns"),
+        ("token", ("retract", hers, "--reason", "busy"), "No result has an ID that begins with"),
+        ("certificate", ("delete", hers), "carol may not delete benchmarkruns"),
+        ("certificate", ("tag", hers, ""), "A tag has 1 to 63"),
+    ):
+        refused = cluster.plugin(login, "results", *words)
+        assert (refused.returncode, sentence in refused.stderr) == (2, True), refused.stderr
+    archive = tmp_path / "all.jsonl"
+    exported = cluster.plugin("certificate", "results", "export", "--all", "-o", str(archive))
+    assert exported.returncode == 0, exported.stderr
+    with Store(str(tmp_path / "copy.db")) as store:
+        lines = archive.read_text().splitlines()
+        assert all(each.is_new for each in import_archive(store, lines, source="archive"))
+        (found,) = store.find(Search("tag=baseline"))
+        assert (found["id"], found["source"]) == (hers, "user")
+    figures = cluster.plugin("token", "results", "export")
+    assert theirs in figures.stdout
+    assert hers not in figures.stdout
+    trend = cluster.plugin("certificate", "results", "trend", "--figure", "p99")
+    assert trend.returncode == 0, trend.stderr
+    grant(cluster.api, cluster.two, _CAROL, "delete")
+    file = tmp_path / "result.json"
+    file.write_bytes(a_document(7))
+    pushed = cluster.plugin("certificate", "results", "push", str(file), "--to", cluster.two)
+    wait_until(
+        lambda: (
+            cluster.plugin("certificate", "results", "delete", pushed.stdout.strip()).returncode
+            == 0
+        ),
+        "the right to delete",
+    )
 
 
 def test_the_pages_open_on_loopback_with_the_users_rights(cluster: ResultsCluster) -> None:

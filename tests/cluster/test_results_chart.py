@@ -21,12 +21,16 @@ from support.node_runs import condition, make_run, status, wait_for
 from support.operator_installed import operator_installed
 from support.results_service import RESULTS_CHART
 from support.stored_results import a_document
+from support.suites import two_by_two
 from support.waiting import wait_until
 
 PLUGIN = Path(sys.executable).with_name("kubectl-inferometer")
 NAME = "inferometer-results"
 SLOW_SECONDS = 300.0
 _DOCUMENTS = 60
+_COPY = (
+    "import sqlite3; sqlite3.connect('/data/results.db').execute(\"VACUUM INTO '/data/copy.db'\")"
+)
 _POD = ("pod", "--selector", f"app.kubernetes.io/name={NAME}", "--output", "name")
 
 
@@ -89,9 +93,91 @@ def test_a_result_is_stored_and_its_permanent_address_opens(cluster: Cluster, se
         assert cluster.get("secret", f"{NAME}-tls", "--namespace", service)["data"] == before
         page, _, id_ = stored["url"].rpartition("/")
         assert (page, id_) == ("http://127.0.0.1:8091/results", stored["id"])
+        back_up_and_restore(cluster, service, id_)
         with web(cluster) as address:
-            answer = urllib.request.urlopen(f"{address}/results/{id_}", timeout=60)  # noqa: S310 - our own address
-            assert "a-run" in answer.read().decode()
+            assert "a-run" in opened(address, f"/results/{id_}")
+
+
+def back_up_and_restore(cluster: Cluster, service: str, id_: str) -> None:
+    """Copy the database out as documented, delete a result, and put the copy back."""
+    (pod,) = cluster.kubectl("get", *_POD, "--namespace", service).split()
+    run = ("exec", "--namespace", service, pod, "--")
+    cluster.kubectl(*run, "python3", "-c", _COPY)
+    client = Api(cluster)
+    path = f"{EXPLORER}/api/v1/results/{id_}"
+    client.ask("DELETE", path)
+    assert client.ask("GET", f"{EXPLORER}/api/v1/results?where=id%3D{id_}")["total"] == 0
+    cluster.kubectl(*run, "mv", "/data/copy.db", "/data/restore.db")
+    cluster.kubectl("rollout", "restart", f"deployment/{NAME}", "--namespace", service)
+
+    def is_back() -> bool:
+        try:
+            return bool(client.ask("GET", path)["id"] == id_)
+        except (AnswerError, OSError):
+            return False
+
+    wait_until(is_back, "the restored result", deadline_seconds=SLOW_SECONDS)
+    client.close()
+
+
+def test_a_suite_is_stored_though_the_service_is_killed_meanwhile(
+    cluster: Cluster, service: str
+) -> None:
+    """Two models over two protocols: each cell is there once, and its permanent address opens."""
+    suite = two_by_two()
+    name = suite["metadata"]["name"]
+    settings = {
+        "results": {"url": f"https://{NAME}.{service}.svc"},
+        "load": {"resources": {"cpu": "50m", "memory": "256Mi"}},
+        "readNodes": True,
+    }
+    with operator_installed(cluster, "suited", settings) as namespace:
+        install(cluster, service, namespace)
+        cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=json.dumps(suite))
+
+        def stored() -> dict[str, str]:
+            runs = cluster.get("bmr", "--namespace", namespace)["items"]
+            results = {
+                each["metadata"]["name"]: each.get("status", {}).get("result", {}) for each in runs
+            }
+            return {
+                run: found["stored"]["url"] for run, found in results.items() if "stored" in found
+            }
+
+        wait_until(lambda: len(stored()) > 0, "the first cell", deadline_seconds=SLOW_SECONDS)
+        kill_pod(cluster, service)
+        wait_until(
+            lambda: (
+                cluster.get("bms", name, "--namespace", namespace)["status"].get("phase")
+                == "Complete"
+            ),
+            "the end of the suite",
+            deadline_seconds=SLOW_SECONDS,
+        )
+        wait_until(lambda: len(stored()) == 4, "all cells", deadline_seconds=SLOW_SECONDS)
+        client = Api(cluster)
+        found = client.ask("GET", f"{EXPLORER}/api/v1/results?where=suite%3D{name}")
+        client.close()
+        assert found["total"] == 4
+        with web(cluster) as address:
+            for run, url in stored().items():
+                path = url.removeprefix("http://127.0.0.1:8091")
+                assert run in opened(address, path)
+            matrix = opened(address, f"/suites/{name}")
+            assert all(each["id"] in matrix for each in found["items"])
+
+
+def opened(address: str, path: str) -> str:
+    """Return the text of a page."""
+    with urllib.request.urlopen(f"{address}{path}", timeout=60) as answer:  # noqa: S310 - our own address
+        text: str = answer.read().decode()
+    return text
+
+
+def kill_pod(cluster: Cluster, service: str) -> None:
+    """End the pod of the service at once."""
+    (pod,) = cluster.kubectl("get", *_POD, "--namespace", service).split()
+    cluster.kubectl("delete", pod, "--namespace", service, "--grace-period=0", "--force")
 
 
 def push_while_killed(cluster: Cluster, service: str, namespace: str) -> None:
@@ -111,9 +197,7 @@ def push_while_killed(cluster: Cluster, service: str, namespace: str) -> None:
 
     def kill() -> None:
         wait_until(lambda: len(taken) > 5, "some documents")
-        (pod,) = cluster.kubectl("get", *_POD, "--namespace", service).split()
-        words = ("--namespace", service, "--grace-period=0", "--force")
-        cluster.kubectl("delete", pod, *words)
+        kill_pod(cluster, service)
         killed.set()
 
     killer = threading.Thread(target=kill)

@@ -10,7 +10,7 @@ from support.chart import Json
 from support.cluster.cluster import Cluster
 from support.node_runs import SLOW_SECONDS
 from support.operator_installed import operator_installed
-from support.suites import a_suite, parsed
+from support.suites import parsed, two_by_two
 from support.waiting import wait_until
 
 _LOAD = {"resources": {"cpu": "50m", "memory": "256Mi"}}
@@ -21,27 +21,6 @@ def served(cluster: Cluster) -> Iterator[str]:
     """Install an operator that may read nodes, and yield the namespace that it serves."""
     with operator_installed(cluster, "suites", {"load": _LOAD, "readNodes": True}) as namespace:
         yield namespace
-
-
-def two_by_two() -> Json:
-    """Return a suite of two models and two protocols on every node."""
-    models = [
-        {"name": name.partition("_")[0], "set": {"spec.model.uri": f"zoo://classification/{name}"}}
-        for name in ("squeezenet1_1", "shufflenet_v2_x0_5")
-    ]
-    protocols = [
-        {"name": name.lower(), "set": {"spec.load.protocol": name}} for name in ("HTTP", "GRPC")
-    ]
-    suite = a_suite(
-        "two-by-two",
-        axes=[{"name": "model", "values": models}, {"name": "protocol", "values": protocols}],
-        systems={"each": "Node"},
-    )
-    suite["spec"]["template"]["spec"] |= {
-        "validity": {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 10},
-        "server": {"resources": {"cpu": "250m", "memory": "512Mi"}},
-    }
-    return suite
 
 
 def test_a_suite_goes_on_when_its_operator_is_replaced(cluster: Cluster, served: str) -> None:

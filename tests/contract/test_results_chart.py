@@ -10,6 +10,7 @@ import yaml
 from inferometer_api.results.service_paths import AUDIENCE, SERVICE_GROUP, SERVICE_VERSION
 from inferometer_operator.settings import Settings
 from inferometer_results.cluster.command import arguments
+from inferometer_results.explore.prices import PricedNodes, read_prices
 from support.chart import CHART, Json, check_named, check_schema, of_kind, rendered
 from support.results_service import RESULTS_CHART, results_chart
 
@@ -81,6 +82,30 @@ def test_sqlite_has_one_writer() -> None:
     assert annotations["helm.sh/resource-policy"] == "keep"
 
 
+def test_prices_and_retention_reach_the_program() -> None:
+    """The price list is one that the program reads; other prices start other pods."""
+    prices = {"currency": "EUR", "nodes": [{"node": "bench-*", "perHour": 0.19}]}
+    made = results_chart({"prices": prices, "retention": {"days": 90, "megabytes": 20000000}})
+    options = arguments().parse_args(pod_of(made)["containers"][0]["args"])
+    assert (options.keep_days, options.keep_megabytes) == (90, 20_000_000)
+    config_map = one(made, "ConfigMap")
+    mounts = pod_of(made)["containers"][0]["volumeMounts"]
+    folder = next(each["mountPath"] for each in mounts if each["name"] == "prices")
+    assert str(options.prices) == f"{folder}/prices.yaml"
+    read = read_prices(config_map["data"]["prices.yaml"], "prices")
+    assert read.per_million(PricedNodes(("bench-1",)), 100.0) is not None
+    dearer = results_chart({"prices": prices | {"currency": "USD"}})
+    first, second = (
+        one(each, "Deployment")["spec"]["template"]["metadata"]["annotations"]
+        for each in (made, dearer)
+    )
+    assert first["inferometer.dev/prices"] != second["inferometer.dev/prices"]
+    without = results_chart()
+    assert not list(of_kind(without, "ConfigMap"))
+    options = arguments().parse_args(pod_of(without)["containers"][0]["args"])
+    assert (options.keep_days, options.keep_megabytes, options.prices) == (0, 0, None)
+
+
 def test_callers_reach_the_service_and_nothing_else() -> None:
     """What the chart grants to everyone is one subresource of this group."""
     made = results_chart()
@@ -95,12 +120,12 @@ def test_callers_reach_the_service_and_nothing_else() -> None:
             {
                 "apiGroups": [SERVICE_GROUP],
                 "resources": ["explorers/proxy"],
-                "verbs": ["get", "create"],
+                "verbs": ["get", "create", "delete"],
             }
         ]
     ]
     verbs = {verb for rules in roles.values() for rule in rules for verb in rule["verbs"]}
-    assert verbs <= {"get", "list", "create"}
+    assert verbs <= {"get", "list", "create", "delete"}
 
 
 def test_the_operators_chart_connects_to_it() -> None:
@@ -130,6 +155,8 @@ def test_the_operators_chart_connects_to_it() -> None:
         ({"replicas": -1}, "/replicas", "minimum"),
         ({"tls": {"authority": "no certificate"}}, "/tls/authority", "pattern"),
         ({"volume": {"size": "much"}}, "/volume/size", "pattern"),
+        ({"retention": {"days": -1}}, "/retention/days", "minimum"),
+        ({"prices": {"nodes": [{"node": "x"}]}}, "/prices/nodes/0", "perHour"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(values: Json, place: str, word: str) -> None:

@@ -17,7 +17,7 @@ from inferometer_results.service.app import create_app
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from support.browser import Page, Theme, browsing, find_chromium
-from support.explored_results import MODEL, PRICES, fill_store
+from support.explored_results import MODEL, PRICES, SUITE, fill_store
 from support.requirements import cannot_run
 from support.waiting import wait_until
 
@@ -64,6 +64,8 @@ class _Explorer:
             "places": "/nodes",
             "nodes": f"/node-figures?spec={spec}&step=latency&figure=p50",
             "facets": "/facets",
+            "suites": "/suites",
+            "suite": f"/suites/{SUITE}",
         }
 
     def stop(self) -> None:

@@ -1,21 +1,35 @@
 """PostgreSQL keeps results as SQLite does: a real server, its faults included."""
 
+import json
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import event, inspect, text
+from starlette.testclient import TestClient
 
+from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.app import create_app
+from inferometer_results.store.condition import FIELDS, SearchError
 from inferometer_results.store.database import StoreError
 from inferometer_results.store.index_rows import Entry, Origin
-from inferometer_results.store.query import FIELDS, Search
+from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import METADATA
 from inferometer_results.store.transfer import archive_lines, import_archive
+from support.explored_results import MODEL, SUITE, fill_store
 from support.postgresql import postgresql, run_program
-from support.stored_results import LOCAL, ORIGIN, a_document, add_and_die, answers, run_and_die
+from support.stored_results import (
+    LOCAL,
+    OLDER_SCHEMA,
+    ORIGIN,
+    a_document,
+    add_and_die,
+    answers,
+    run_and_die,
+)
 
 TAG = Entry("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
 
@@ -64,6 +78,74 @@ def test_a_store_moves_from_sqlite_and_answers_the_same(address: str, tmp_path: 
         before = answers(shared)
         assert list(shared.reindex()) == [20]
         assert answers(shared) == before
+
+
+_PATHS = (
+    "/", "/?limit=3&offset=3", "/?sort=p99", "/?sort=-qps&where=p99%3C10s", "/?text=bench-2",
+    "/?where=label.commit%3D3f3be83%20and%20qps%3E0", "/?where=verdict%3DVALID%20or%20p99%3C1ms",
+    "/?where=errors%3E0&retracted=true", "/facets", "/facets?where=node~bench", "/models",
+    f"/model?model={MODEL}&mixed=true", "/trends", "/nodes", "/suites", f"/suites/{SUITE}",
+    "/api/v1/results?limit=500", "/api/v1/journal", "/api/v1/specs", "/api/v1/facets",
+    "/api/v1/archive", f"/api/v1/model?model={MODEL}&scenario=sizes",
+)  # fmt: skip
+
+
+def test_every_page_and_answer_is_that_of_sqlite(address: str, tmp_path: Path) -> None:
+    """Byte for byte, in the same order: conditions, figures, facets, summaries, suites."""
+    with Store(str(tmp_path / "results.db")) as sqlite, Store(address) as shared:
+        assert fill_store(sqlite) == fill_store(shared)
+        (row,) = sqlite.find(Search(f'model="{MODEL}"', limit=1))
+        series = f"spec={row['spec_digest']}&node=bench-1&figure=p50"
+        paths = [*_PATHS, f"/trend?{series}", f"/node-figures?{series}", f"/results/{row['id']}"]
+        clients = [_client(each) for each in (sqlite, shared)]
+        for path in paths:
+            first, second = (client.get(path) for client in clients)
+            assert first.status_code == 200, path
+            assert second.content == first.content, path
+
+
+def _client(store: Store) -> TestClient:
+    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+    return TestClient(app, base_url="http://127.0.0.1:8090")
+
+
+def test_a_database_of_an_older_schema_is_indexed_again(address: str) -> None:
+    """With the columns, tables and indexes of today."""
+    with Store(address) as store:
+        for number in range(3):
+            store.note(store.add(a_document(number), ORIGIN, source="x").id, TAG)
+        before = answers(store)
+        with store.engine.begin() as connection:
+            for statement in OLDER_SCHEMA.split(";")[:-1]:
+                connection.exec_driver_sql(statement)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: _reopened(address), range(4))) == [before] * 4
+    with Store(address) as store:
+        found = inspect(store.engine)
+        for table in METADATA.sorted_tables:
+            indexes = {each["name"] for each in found.get_indexes(table.name)}
+            assert {str(each.name) for each in table.indexes} <= indexes
+        assert store.count(Search(text="baseline")) == 3
+
+
+def _reopened(address: str) -> str:
+    with Store(address) as store:
+        return answers(store)
+
+
+def test_values_that_no_column_can_hold_are_refused_or_replaced(address: str) -> None:
+    """A text of PostgreSQL has no NUL: a search with one is refused, a document is kept whole."""
+    content = a_document(1, LOCAL)
+    document = json.loads(content)
+    document["environment"]["model"]["name"] = "a\0b"
+    with Store(address) as store:
+        kept = store.add(json.dumps(document).encode(), ORIGIN, source="x")
+        (row,) = store.find(Search())
+        assert row["model"] == "a\N{REPLACEMENT CHARACTER}b"
+        assert json.loads(store.read(kept.id).content) == document
+        with pytest.raises(SearchError):
+            store.find(Search('model="a\0b"'))
+        assert store.count(Search("queries<1e300 and qps<1e400")) == 1
 
 
 def test_a_limited_reader_sees_the_results_of_the_own_namespaces_alone(address: str) -> None:

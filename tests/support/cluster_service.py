@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.app import create_cluster_app
 from inferometer_results.service.cluster_access import PEER_NAME, ClusterAccess, ReviewError
 from inferometer_results.service.front_proxy import FrontProxy, Identity
-from inferometer_results.service.ingest import Ingest, RateLimit, ingest_routes
+from inferometer_results.service.ingest import Ingest, RateLimit
 from inferometer_results.service.metrics import ServiceMetrics
 from inferometer_results.service.reviews import Right
 from inferometer_results.store.store import Store
@@ -70,16 +70,31 @@ class ScriptedAuthority:
 
 
 def cluster_client(
-    address: str, authority: ScriptedAuthority, peer: str | None = "front-proxy-client"
+    address: str,
+    authority: ScriptedAuthority,
+    peer: str | None = "front-proxy-client",
+    prices: PriceList | None = None,
 ) -> TestClient:
     """Return a client whose connections have a client certificate of this name, or none."""
+    return TestClient(
+        cluster_app(address, authority, peer, prices),
+        base_url="https://127.0.0.1",
+        follow_redirects=False,
+    )
+
+
+def cluster_app(
+    address: str,
+    authority: ScriptedAuthority,
+    peer: str | None = "front-proxy-client",
+    prices: PriceList | None = None,
+) -> ASGIApp:
+    """Return the application behind its access control."""
     store = Store(address, from_context())
     ingest = Ingest(store, authority, CLUSTER_UID, RateLimit(lambda: 0.0), lambda: NOW)
-    app = create_cluster_app(store, ingest_routes(ingest), "1.2.3", ServiceMetrics(lambda: 0.0))
+    app = create_cluster_app(ingest, "1.2.3", ServiceMetrics(lambda: 0.0), prices)
     access = ClusterAccess(app, authority, PROXY, frozenset({OPERATOR}))
-    return TestClient(
-        _with_peer(access, peer), base_url="https://127.0.0.1", follow_redirects=False
-    )
+    return _with_peer(access, peer)
 
 
 def caller(user: str, **more: str) -> Mapping[str, str]:
@@ -87,7 +102,7 @@ def caller(user: str, **more: str) -> Mapping[str, str]:
     return {"X-Remote-User": user, **more}
 
 
-def _with_peer(app: ASGIApp, peer: str | None) -> Any:
+def _with_peer(app: ASGIApp, peer: str | None) -> ASGIApp:
     async def with_peer(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, "state": {PEER_NAME: peer}}, receive, send)
 

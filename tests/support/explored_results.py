@@ -10,6 +10,7 @@ from inferometer_results.store.store import Store
 from support.stored_results import CLUSTER, LOCAL, ORIGIN, a_document
 
 MODEL = "mobilenet_v3_small"
+SUITE = "nightly"
 PRICES = """
 currency: EUR
 nodes:
@@ -23,7 +24,8 @@ def fill_store(store: Store) -> list[str]:
     """Add results of a model on six nodes, and of another one; return the IDs of the first node.
 
     On the first node the engine is replaced after 15 results and latencies grow by 9 %. The fifth
-    node is slower than the others. One result is tagged, and one retracted.
+    node is slower than the others. One result is tagged, and one retracted. Those of the other
+    model belong to a suite.
     """
     chance = random.Random(3)  # noqa: S311 - for scatter
     origin = replace(ORIGIN, source="operator")
@@ -36,11 +38,27 @@ def fill_store(store: Store) -> list[str]:
         factor = 1.3 if node == "bench-5" else 1.09
         store.add(_measured(number, node, factor, chance), origin, source="a result")
     for number in range(3):
-        content = a_document(number, CLUSTER, startedAt=f"2026-11-2{number}T00:00:00.000Z")
+        run = json.loads(json.dumps(CLUSTER["run"]))
+        run["metadata"]["labels"] = _cell(number)
+        started = f"2026-11-2{number}T00:00:00.000Z"
+        content = a_document(number, CLUSTER, startedAt=started, run=run)
         store.add(content, replace(origin, namespace="team-a"), source="a result")
     store.note(ids[20], Entry(_AT, "ann", "tag", "release-2"))
     store.note(ids[22], Entry(_AT, "ann", "retract", "a backup ran on the machine"))
     return ids
+
+
+def _cell(number: int) -> dict[str, str]:
+    """Return the labels of a run of a suite with one model over three sizes."""
+    return {
+        "inferometer.dev/suite": SUITE,
+        "inferometer.dev/suite-execution": "20261120",
+        "inferometer.dev/suite-cell": f"cell-{number}",
+        "inferometer.dev/suite-block": "1",
+        "inferometer.dev/suite-role": "cell",
+        "axis.inferometer.dev/model": "oracle",
+        "axis.inferometer.dev/size": ("small", "medium", "large")[number],
+    }
 
 
 def _measured(number: int, node: str, factor: float, chance: random.Random) -> bytes:

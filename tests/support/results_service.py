@@ -44,8 +44,13 @@ def results_chart(values: Json | None = None, *words: str) -> list[Json]:
 class ResultsServiceProcess:
     """One replica, with the rights that the chart grants."""
 
-    def __init__(self, plane: ControlPlane, api: Api, folder: Path, *operators: str) -> None:
-        """Start it for these operators (NAMESPACE/ACCOUNT), and wait until it is available."""
+    def __init__(
+        self, plane: ControlPlane, api: Api, folder: Path, *operators: str, database: str = ""
+    ) -> None:
+        """Start it for these operators (NAMESPACE/ACCOUNT), and wait until it is available.
+
+        Without the address of a database it keeps its own file.
+        """
         self._api = api
         self.log = folder / "results-service.log"
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
@@ -60,7 +65,7 @@ class ResultsServiceProcess:
         SERVICE.write(folder / "tls", "tls")
         self._command = [
             *(sys.executable, "-m", "inferometer_results"),
-            *("--database", str(folder / "results.db")),
+            *_database(folder, database),
             *("--certificates", str(folder / "tls")),
             *("--host", "127.0.0.1", "--probe-port", "0"),
             *("--kubeconfig", str(kubeconfig)),
@@ -151,6 +156,15 @@ class ResultsServiceProcess:
         return port == self.port and any(
             each["type"] == "Available" and each["status"] == "True" for each in conditions
         )
+
+
+def _database(folder: Path, address: str) -> tuple[str, str]:
+    """Return the words that name the database, as the chart has them."""
+    if not address:
+        return "--database", str(folder / "results.db")
+    file = folder / "database-url"
+    file.write_text(f"{address}\n")
+    return "--database-file", str(file)
 
 
 def account_token(api: Api, namespace: str, name: str, *, for_results: bool = False) -> str:

@@ -18,6 +18,16 @@ CLUSTER = json.loads((KEPT / "1.1-cluster.json").read_bytes())
 LOCAL = json.loads((KEPT / "1.1-local.json").read_bytes())
 
 
+OLDER_SCHEMA = """
+DROP INDEX result_by_spec; DROP INDEX result_by_place; DROP INDEX result_by_suite;
+DROP INDEX measurement_by_p50; DROP INDEX measurement_by_energy;
+ALTER TABLE result DROP COLUMN spec_digest; ALTER TABLE result DROP COLUMN words;
+DROP TABLE conditions;
+UPDATE alembic_version SET version_num = '0002';
+"""
+"""Turns a database of today into one of migration 0002."""
+
+
 def a_document(number: int = 0, like: dict[str, Any] = CLUSTER, **fields: Any) -> bytes:
     """Return a result document of its own run, with other fields at its top."""
     return json.dumps(like | {"runId": f"run-{number:05}"} | fields).encode()

@@ -65,3 +65,24 @@ def an_outcome(p50_microseconds: int = 1000, state: State = "V", *, node: str = 
 def outcomes(plan: SuitePlan, latency: Callable[[PlannedRun], float]) -> list[RunOutcome]:
     """Return a VALID outcome of each run, with the median latency in us that a function says."""
     return [an_outcome(round(latency(run))) for run in plan.runs]
+
+
+def two_by_two() -> dict[str, Any]:
+    """Return a suite of two models and two protocols on every node."""
+    models = [
+        {"name": name.partition("_")[0], "set": {"spec.model.uri": f"zoo://classification/{name}"}}
+        for name in ("squeezenet1_1", "shufflenet_v2_x0_5")
+    ]
+    protocols = [
+        {"name": name.lower(), "set": {"spec.load.protocol": name}} for name in ("HTTP", "GRPC")
+    ]
+    suite = a_suite(
+        "two-by-two",
+        axes=[{"name": "model", "values": models}, {"name": "protocol", "values": protocols}],
+        systems={"each": "Node"},
+    )
+    suite["spec"]["template"]["spec"] |= {
+        "validity": {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 10},
+        "server": {"resources": {"cpu": "250m", "memory": "512Mi"}},
+    }
+    return suite

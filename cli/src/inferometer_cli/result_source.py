@@ -1,6 +1,6 @@
 """Where results are read: the store of this machine, or the results service of a cluster."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -10,10 +10,11 @@ import typer
 from inferometer_cli.cluster.options import ClusterOptions
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.program import is_plugin
-from inferometer_cli.result_store import opened
+from inferometer_cli.result_store import entry, opened
 
 if TYPE_CHECKING:
     from inferometer_cli.cluster.results_service import ResultsService
+    from inferometer_results.store.index_rows import Entry
     from inferometer_results.store.query import Search
     from inferometer_results.store.store import Store
 
@@ -21,7 +22,7 @@ ClusterOption = Annotated[
     bool,
     typer.Option(
         "--cluster",
-        help="Read the results service of the cluster instead of this machine's store; "
+        help="Use the results service of the cluster instead of this machine's store; "
         "`kubectl inferometer` and the options of a cluster imply it.",
     ),
 ]
@@ -34,8 +35,32 @@ class ResultSource(Protocol):
         """Return the results of a search, and how many there are without its limit."""
         ...
 
+    def resolve(self, prefix: str) -> str:
+        """Return the one ID that begins so."""
+        ...
+
     def document(self, prefix: str) -> bytes:
         """Return the document of the result whose ID begins so."""
+        ...
+
+    def every(self, where: str) -> list[dict[str, Any]]:
+        """Return all results that match a condition, in the order of their start."""
+        ...
+
+    def archive(self) -> Iterator[str]:
+        """Yield the lines of `results export --all`."""
+        ...
+
+    def journal(self, where: str) -> list[tuple[str, "Entry"]]:
+        """Return what people added to the results that match a condition, with their IDs."""
+        ...
+
+    def annotate(self, prefix: str, action: str, text: str) -> None:
+        """Add an entry to the journal of the result whose ID begins so."""
+        ...
+
+    def delete(self, prefixes: Sequence[str]) -> int:
+        """Delete the results whose IDs begin so; return how many there were."""
         ...
 
 
@@ -46,8 +71,33 @@ class _Local:
     def search(self, search: "Search") -> tuple[list[dict[str, Any]], int]:
         return self.store.find(search), self.store.count(search)
 
+    def resolve(self, prefix: str) -> str:
+        return self.store.resolve(prefix)
+
     def document(self, prefix: str) -> bytes:
         return self.store.read(self.store.resolve(prefix)).content
+
+    def every(self, where: str) -> list[dict[str, Any]]:
+        from inferometer_results.store.query import Search
+
+        return self.store.find(Search(where, "started"))
+
+    def archive(self) -> Iterator[str]:
+        from inferometer_results.store.transfer import archive_lines
+
+        return archive_lines(self.store)
+
+    def journal(self, where: str) -> list[tuple[str, "Entry"]]:
+        from inferometer_results.store.query import Search
+
+        return self.store.journal(self.store.find_ids(Search(where, with_retracted=True)))
+
+    def annotate(self, prefix: str, action: str, text: str) -> None:
+        _check(action, text)
+        self.store.note(self.store.resolve(prefix), entry(action, text))
+
+    def delete(self, prefixes: Sequence[str]) -> int:
+        return self.store.delete([self.store.resolve(each) for each in prefixes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +110,57 @@ class _Cluster:
         if self.namespace is not None:
             inside = f'namespace="{self.namespace}"'
             where = f"({where}) and {inside}" if where.strip() else inside
-        limit = search.limit or 0
-        return self.service.search(
-            where, search.sort, limit, search.offset, retracted=search.with_retracted
-        )
+        from inferometer_cli.cluster.results_service import MOST_RESULTS
+
+        found: list[dict[str, Any]] = []
+        wanted = search.limit or 0
+        while True:
+            some, total = self.service.search(
+                where,
+                search.sort,
+                min(MOST_RESULTS, wanted - len(found)),
+                search.offset + len(found),
+                retracted=search.with_retracted,
+            )
+            found += some
+            if len(found) >= wanted or len(some) < MOST_RESULTS:
+                return found, total
+
+    def resolve(self, prefix: str) -> str:
+        return str(self.service.result(prefix)["id"])
 
     def document(self, prefix: str) -> bytes:
         return self.service.document(prefix)
+
+    def every(self, where: str) -> list[dict[str, Any]]:
+        return sorted(self.service.every(where), key=lambda each: (each["started_at"], each["id"]))
+
+    def archive(self) -> Iterator[str]:
+        return self.service.archive()
+
+    def journal(self, where: str) -> list[tuple[str, "Entry"]]:
+        from inferometer_results.store.index_rows import Entry
+
+        found = self.service.journal(where)
+        return [(each.pop("id"), Entry(**each)) for each in found]
+
+    def annotate(self, prefix: str, action: str, text: str) -> None:
+        _check(action, text)
+        self.service.annotate(prefix, action, text)
+
+    def delete(self, prefixes: Sequence[str]) -> int:
+        for each in prefixes:
+            self.service.delete(each)
+        return len(prefixes)
+
+
+def _check(action: str, text: str) -> None:
+    from inferometer_results.annotation import AnnotationError, check_annotation
+
+    try:
+        check_annotation(action, text)
+    except AnnotationError as error:
+        raise RefusedError(str(error)) from error
 
 
 @contextmanager

@@ -51,8 +51,8 @@ WhereOption = Annotated[
 @contextmanager
 def opened(database: str | None) -> Iterator["Store"]:
     """Open the store; its errors and those of a search end the command."""
+    from inferometer_results.store.condition import SearchError
     from inferometer_results.store.database import StoreError, default_address
-    from inferometer_results.store.query import SearchError
     from inferometer_results.store.store import Store
 
     try:

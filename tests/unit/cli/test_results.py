@@ -1,11 +1,17 @@
 """`inferometer results` keeps, finds and carries results, and refuses with what to do."""
 
+import errno
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 import pyarrow.parquet
 import pytest
 
+from inferometer_cli.commands.results import transfer as transfer_command
+from inferometer_results.store import transfer
 from support.command import Command
 from support.stored_results import KEPT, a_document
 
@@ -116,6 +122,57 @@ def test_figures_are_exported_for_other_programs(
         "int64"
     }
     assert "null" not in {str(field.type) for field in table.schema}
+
+
+@pytest.mark.parametrize("words", [("--all",), ("--format", "csv"), ("--format", "parquet")])
+def test_an_export_that_fails_leaves_the_file_as_it_was(
+    inferometer: Command,
+    id_: str,
+    tmp_path: Path,
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A disk that fills in the middle: the earlier export stays, and there is no other file."""
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    file = folder / "figures"
+    file.write_text("earlier")
+    with monkeypatch.context() as full:
+        full.setattr(transfer, "write_parquet", _write_on_a_full_disk)
+        full.setattr(transfer_command, "_write", lambda file, _: _fill(file))
+        completed = inferometer("results", "export", *words, "-o", str(file))
+    assert completed.code == 1
+    assert completed.stderr == (
+        f"inferometer: Cannot write {file}: No space left on device. Nothing was exported.\n"
+    )
+    assert [each.name for each in folder.iterdir()] == ["figures"]
+    assert file.read_text() == "earlier"
+    assert inferometer("results", "export", *words, "-o", str(file)).code == 0
+    assert file.read_bytes() != b"earlier"
+    assert [each.name for each in folder.iterdir()] == ["figures"]
+
+
+def _fill(file: IO[str]) -> None:
+    file.write("half of a li")
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _write_on_a_full_disk(_: object, path: Path) -> None:
+    with path.open("w") as file:
+        _fill(file)
+
+
+def test_an_export_into_a_pipe_writes_the_pipe(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """A pipe is not replaced by a file."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        found = reader.submit(pipe.read_text)
+        assert inferometer("results", "export", "-o", str(pipe)).code == 0
+        assert id_ in found.result(timeout=60)
+    assert pipe.is_fifo()
 
 
 def test_a_whole_store_moves_to_another_machine(

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from inferometer_api.results.service_paths import EXPLORER
 from inferometer_results.service import app
+from inferometer_results.store.condition import FIELDS
 from inferometer_results.store.index_rows import Entry, Origin
-from inferometer_results.store.query import FIELDS, Search
+from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.summaries import conditions_of
 from inferometer_results.store.visibility import from_context

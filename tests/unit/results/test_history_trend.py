@@ -10,8 +10,9 @@ import pytest
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.history.trend import Finding, Trend, trend_fields, trends
+from inferometer_results.store.condition import SearchError
 from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, Entry
-from inferometer_results.store.query import Search, SearchError
+from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from support.history_results import SCENARIO, a_history_document, a_step_up, add_all
 

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from sqlalchemy import inspect
+from starlette.testclient import TestClient
 
 from inferometer_api.results.reading import ReadResult, UnreadableResultError
 from inferometer_api.results.result import ResultDocument
+from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.app import create_app
 from inferometer_results.store.database import HEAD, StoreError, default_address
 from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, Entry, index_rows
 from inferometer_results.store.query import Search
+from inferometer_results.store.retention import dispensable
 from inferometer_results.store.store import Store
 from inferometer_results.store.summaries import conditions_of
 from inferometer_results.store.tables import METADATA
@@ -23,6 +27,7 @@ from support.any_results import any_results
 from support.stored_results import (
     KEPT,
     LOCAL,
+    OLDER_SCHEMA,
     ORIGIN,
     a_document,
     add_and_die,
@@ -124,26 +129,32 @@ def test_a_change_that_dies_at_any_statement_is_made_or_not(
     assert statement > 5
 
 
+_ANSWERS = (
+    *("/api/v1/results?limit=500&retracted=true", "/api/v1/results?where=tag%3Dbaseline"),
+    *(f"/api/v1/{name}" for name in ("facets", "models", "nodes", "trends", "specs", "journal")),
+    "/api/v1/model?model=oracle&mixed=true",
+)
+
+
+def _api_answers(store: Store) -> list[tuple[int, bytes]]:
+    """Return what the service answers over a store."""
+    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+    with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+        return [(each.status_code, each.content) for each in map(client.get, _ANSWERS)]
+
+
 def test_an_index_made_anew_answers_the_same(address: str) -> None:
-    """200 results with tags and retractions: documents and journal are the truth."""
+    """200 results with tags and retractions: the answers of the API are the same, byte for byte."""
     with Store(address) as store:
         ids = [store.add(a_document(n), ORIGIN, source="x").id for n in range(200)]
         store.note(ids[3], TAG)
         store.note(ids[4], RETRACT)
-        before = answers(store)
+        before = answers(store), _api_answers(store)
+        assert {status for status, _ in before[1]} == {200}
         assert list(store.reindex()) == [200]
-        assert answers(store) == before
+        assert (answers(store), _api_answers(store)) == before
         assert store.count(Search("tag=baseline")) == 1
         assert store.count(Search()) == 199
-
-
-_FIRST_SCHEMA = """
-DROP INDEX result_by_spec; DROP INDEX result_by_place;
-DROP INDEX measurement_by_p50; DROP INDEX measurement_by_energy;
-ALTER TABLE result DROP COLUMN spec_digest; ALTER TABLE result DROP COLUMN words;
-DROP TABLE conditions;
-UPDATE alembic_version SET version_num = '0002';
-"""
 
 
 def test_a_database_of_an_older_schema_is_indexed_again_when_it_is_opened(address: str) -> None:
@@ -153,7 +164,7 @@ def test_a_database_of_an_older_schema_is_indexed_again_when_it_is_opened(addres
         store.note(ids[0], TAG)
         before = store.find(Search(sort="run"))
     with sqlite3.connect(address) as connection:
-        connection.executescript(_FIRST_SCHEMA)
+        connection.executescript(OLDER_SCHEMA)
         connection.execute("UPDATE document SET content = x'00' WHERE id = ?", [ids[2]])
     connection.close()
     with Store(address) as store:
@@ -244,10 +255,10 @@ def test_old_results_without_a_tag_are_dispensable(address: str) -> None:
             for n in range(4)
         ]
         store.note(ids[0], TAG)
-        assert store.dispensable("2026-01-03T00:00:00.000Z", None) == [ids[1]]
+        assert dispensable(store, "2026-01-03T00:00:00.000Z", None) == [ids[1]]
         each = len(store.read(ids[0]).content)
-        assert store.dispensable(None, 0) == ids[1:]
-        assert store.dispensable(None, 10 * each) == []
+        assert dispensable(store, None, 0) == ids[1:]
+        assert dispensable(store, None, 10 * each) == []
 
 
 @pytest.mark.parametrize("action", [ACCEPT_CHANGE, REJECT_CHANGE])
@@ -258,8 +269,8 @@ def test_a_result_with_which_a_judged_change_begins_is_not_dispensable(
     with Store(address) as store:
         ids = [store.add(a_document(n), ORIGIN, source="").id for n in range(3)]
         store.note(ids[1], Entry("2026-02-01T00:00:00.000Z", "ann", action, "{}"))
-        assert set(store.dispensable("9999", None)) == {ids[0], ids[2]}
-        assert set(store.dispensable(None, 0)) == {ids[0], ids[2]}
+        assert set(dispensable(store, "9999", None)) == {ids[0], ids[2]}
+        assert set(dispensable(store, None, 0)) == {ids[0], ids[2]}
 
 
 def test_a_copy_taken_while_results_are_kept_answers_as_the_original_did(

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from inferometer_results.store import find_ids
+from inferometer_results.store import store as store_module
+from inferometer_results.store.condition import FIELDS, SearchError
 from inferometer_results.store.index_rows import Entry
-from inferometer_results.store.query import FIELDS, Search, SearchError
+from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from support.stored_results import CLUSTER, LOCAL, ORIGIN, a_document
 
@@ -26,31 +29,31 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    ("where", "found"),
-    [
-        ("", {"every-part", "test"}),
-        ("model=oracle", {"test"}),
-        ("model!=oracle", {"every-part"}),
-        ("model~NET", {"every-part"}),
-        ("model~%", set()),
-        ("not model=oracle", {"every-part"}),
-        ("model=oracle or run=every-part", {"every-part", "test"}),
-        ("not (model=oracle or run=every-part)", set()),
-        ("p99<50ms and scenario=s0", {"test"}),
-        ("p99<1us", set()),
-        ("p99<50000us", {"every-part", "test"}),
-        ("scenario=s1 and scenario.verdict=VALID", set()),
-        ("scenario=s1 and scenario.verdict=INVALID", {"test"}),
-        ("qps>0.4k", {"every-part", "test"}),
-        ('engine="onnxruntime 1.31.1"', {"every-part"}),
-        ("tag=baseline", {"test"}),
-        ("tag!=baseline", {"every-part"}),
-        ('label.team="a b"', {"every-part"}),
-        ("started>=2026-11-23T23", {"test"}),
-        ("reason~clientstarved", {"every-part"}),
-    ],
-)
+FOUND: list[tuple[str, set[str]]] = [
+    ("", {"every-part", "test"}),
+    ("model=oracle", {"test"}),
+    ("model!=oracle", {"every-part"}),
+    ("model~NET", {"every-part"}),
+    ("model~%", set()),
+    ("not model=oracle", {"every-part"}),
+    ("model=oracle or run=every-part", {"every-part", "test"}),
+    ("not (model=oracle or run=every-part)", set()),
+    ("p99<50ms and scenario=s0", {"test"}),
+    ("p99<1us", set()),
+    ("p99<50000us", {"every-part", "test"}),
+    ("scenario=s1 and scenario.verdict=VALID", set()),
+    ("scenario=s1 and scenario.verdict=INVALID", {"test"}),
+    ("qps>0.4k", {"every-part", "test"}),
+    ('engine="onnxruntime 1.31.1"', {"every-part"}),
+    ("tag=baseline", {"test"}),
+    ("tag!=baseline", {"every-part"}),
+    ('label.team="a b"', {"every-part"}),
+    ("started>=2026-11-23T23", {"test"}),
+    ("reason~clientstarved", {"every-part"}),
+]
+
+
+@pytest.mark.parametrize(("where", "found"), FOUND)
 def test_a_condition_finds_the_results_that_it_describes(
     store: Store, where: str, found: set[str]
 ) -> None:
@@ -58,6 +61,38 @@ def test_a_condition_finds_the_results_that_it_describes(
     search = Search(where)
     assert {row["name"] for row in store.find(search)} == found
     assert store.count(search) == len(found)
+
+
+@pytest.mark.parametrize("few", [0, 1])
+@pytest.mark.parametrize("sort", ["-started", "p99", "-qps", "energy", "model"])
+def test_many_and_few_matches_are_found_alike(
+    store: Store, monkeypatch: pytest.MonkeyPatch, few: int, sort: str
+) -> None:
+    """However a search goes about it: by IDs, by result, or in the order of a figure."""
+
+    def find_all() -> list[list[str]]:
+        searches = [Search(where, sort) for where, _ in FOUND] + [Search("", sort, text="or")]
+        return [[row["name"] for row in store.find(each)] for each in searches]
+
+    usual = find_all()
+    monkeypatch.setattr(find_ids, "_FEW", few)
+    assert find_all() == usual
+
+
+def test_a_condition_is_not_counted_without_end(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is; of a condition the page says that there are more."""
+    monkeypatch.setattr(store_module, "MOST_COUNTED", 1)
+    assert [(store.page(each).total, store.page(each).is_exact) for each in _PAGES] == [
+        (2, True),
+        (1, True),
+        (1, False),
+        (1, False),
+    ]
+
+
+_PAGES = (Search(), Search("model=oracle"), Search("p99<10s"), Search(text="cpu"))
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ def test_the_explorer_shows_each_suite_and_its_executions(store: Store) -> None:
     app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
     with TestClient(app, base_url="http://127.0.0.1:8090") as client:
         assert f'<a href="/suites/{_NAME}">' in client.get("/suites").text
+        (listed,) = client.get("/api/v1/suites").json()
+        assert (listed["suite"], listed["count"]) == (_NAME, 8)
         page = client.get(f"/suites/{_NAME}")
         assert page.status_code == 200
         assert "<b>bench/second</b>" in page.text

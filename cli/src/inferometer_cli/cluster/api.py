@@ -99,6 +99,10 @@ class Cluster:
         """Set fields of an object and return the updated object."""
         return self._request("PATCH", path, patch, _MERGE_PATCH)
 
+    def delete(self, path: str) -> Json:
+        """Delete an object, and return the server's answer."""
+        return self._request("DELETE", path)
+
     def run_path(self, name: str = "") -> str:
         """Return the path of a BenchmarkRun of the namespace, or of all of them."""
         runs = f"/apis/{GROUP}/{VERSION}/namespaces/{quote(self.namespace)}/{PLURAL}"

@@ -1,7 +1,7 @@
 """The results service of a cluster, which the API server authenticates callers for."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,6 +17,8 @@ from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
 
 _API = f"{EXPLORER}/api/v1"
+MOST_RESULTS = 500
+"""Of one answer."""
 _FORWARDED = ("accept", "if-none-match")
 
 
@@ -39,9 +41,48 @@ class ResultsService:
         found = self._read("/results", query)
         return found["items"], found["total"]
 
+    def result(self, id_: str) -> dict[str, Any]:
+        """Return the result whose ID begins so, with its measurements and labels."""
+        found: dict[str, Any] = self._read(f"/results/{quote(id_, safe='')}")
+        return found
+
     def document(self, id_: str) -> bytes:
         """Return the document of the result whose ID begins so."""
         return self._read_bytes(f"/results/{quote(id_, safe='')}/document")
+
+    def every(self, where: str) -> Iterator[dict[str, Any]]:
+        """Yield all results that match a condition, in the order of their IDs."""
+        last = ""
+        while True:
+            after = f'id>"{last}"'
+            condition = f"({where}) and {after}" if where.strip() else after
+            found, _ = self.search(condition, "id", MOST_RESULTS, 0, retracted=False)
+            if not found:
+                return
+            yield from found
+            last = found[-1]["id"]
+
+    def archive(self) -> Iterator[str]:
+        """Yield the lines of every document that the caller may read, and of the journal."""
+        last = ""
+        while lines := self._read_bytes("/archive", {"after": last}).decode().splitlines():
+            yield from lines
+            documents = (json.loads(line).get("document") for line in lines)
+            last = [each for each in documents if each][-1]
+
+    def journal(self, where: str) -> list[dict[str, str]]:
+        """Return the entries of the journal of the newest results that match a condition."""
+        found: list[dict[str, str]] = self._read("/journal", {"where": where})
+        return found
+
+    def annotate(self, id_: str, action: str, text: str) -> None:
+        """Add an entry to the journal of the result whose ID begins so."""
+        path = f"{_API}/results/{quote(id_, safe='')}/journal"
+        self._cluster.create(path, {"action": action, "text": text})
+
+    def delete(self, id_: str) -> None:
+        """Delete the result whose ID begins so."""
+        self._cluster.delete(f"{_API}/results/{quote(id_, safe='')}")
 
     def push(self, namespace: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a result document for a namespace; return its ID, page, and whether it is new."""

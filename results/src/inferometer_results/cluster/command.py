@@ -8,7 +8,8 @@ from pathlib import Path
 
 from kubernetes.aio.config import ConfigException
 
-from inferometer_results.cluster.server import ServiceConfig, serve
+from inferometer_results.cluster.server import Retention, ServiceConfig, serve
+from inferometer_results.explore.prices import PriceListError, read_prices
 from inferometer_results.service.cluster_access import ReviewError
 from inferometer_results.service.front_proxy import FrontProxyError
 from inferometer_results.store.database import StoreError
@@ -19,7 +20,27 @@ _REFUSED = 2
 def main(words: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM; return the exit code."""
     options = arguments().parse_args(words)
-    config = ServiceConfig(
+    try:
+        config = _config(options)
+        asyncio.run(serve(config))
+    except (
+        ConfigException,
+        FrontProxyError,
+        OSError,
+        PriceListError,
+        ReviewError,
+        StoreError,
+    ) as error:
+        sys.stderr.write(f"inferometer-results: {error}\n")
+        return _REFUSED
+    return 0
+
+
+def _config(options: argparse.Namespace) -> ServiceConfig:
+    prices = None
+    if options.prices is not None:
+        prices = read_prices(options.prices.read_text(encoding="utf-8"), str(options.prices))
+    return ServiceConfig(
         database=options.database_file.read_text().strip()
         if options.database_file is not None
         else options.database,
@@ -29,13 +50,9 @@ def main(words: Sequence[str] | None = None) -> int:
         port=options.port,
         probe_port=options.probe_port,
         kubeconfig=options.kubeconfig,
+        prices=prices,
+        retention=Retention(options.keep_days or None, options.keep_megabytes or None),
     )
-    try:
-        asyncio.run(serve(config))
-    except (ConfigException, FrontProxyError, OSError, ReviewError, StoreError) as error:
-        sys.stderr.write(f"inferometer-results: {error}\n")
-        return _REFUSED
-    return 0
 
 
 def _account(named: str) -> str:
@@ -86,6 +103,21 @@ def arguments() -> argparse.ArgumentParser:
         default=8080,
         metavar="PORT",
         help="for /healthz, /readyz and /metrics without TLS (default %(default)s)",
+    )
+    add("--prices", type=Path, metavar="FILE", help="YAML price list of nodes")
+    add(
+        "--keep-days",
+        type=int,
+        default=0,
+        metavar="N",
+        help="delete results that started longer ago, without tag or judged change; 0: keep them",
+    )
+    add(
+        "--keep-megabytes",
+        type=int,
+        default=0,
+        metavar="N",
+        help="delete the oldest ones until the documents take no more; 0: any amount",
     )
     add("--kubeconfig", type=Path, metavar="FILE", help="default: the pod's service account")
     return parser

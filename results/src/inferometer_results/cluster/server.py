@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from inferometer_api.timestamps import format_time
 from inferometer_results.cluster.authority import ClusterAuthority
 from inferometer_results.cluster.kubernetes_api import KubernetesApi, cluster_configuration
+from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.app import create_cluster_app, create_probe_app
 from inferometer_results.service.cluster_access import PEER_NAME, ClusterAccess, ReviewError
 from inferometer_results.service.front_proxy import (
@@ -31,16 +32,39 @@ from inferometer_results.service.front_proxy import (
     FrontProxyError,
     read_front_proxy,
 )
-from inferometer_results.service.ingest import Ingest, RateLimit, ingest_routes
+from inferometer_results.service.ingest import Ingest, RateLimit
 from inferometer_results.service.metrics import ServiceMetrics
+from inferometer_results.store.database import StoreError, take_up_restored
+from inferometer_results.store.retention import dispensable
 from inferometer_results.store.store import Store
 from inferometer_results.store.visibility import from_context
 
 _LOOK_SECONDS = 30.0
 """How often the certificates are read again: those of the API server and our own change."""
+_DELETE_SECONDS = 3600.0
 _MOST_REQUESTS = 128
 _MOST_HEADER_BYTES = 512 << 10
 _FINISH_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long results are kept, if they have no tag and no judged change begins with them."""
+
+    days: int | None = None
+    megabytes: int | None = None
+    """Of their documents, compressed."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything is ever deleted."""
+        return self.days is not None or self.megabytes is not None
+
+    def apply(self, store: Store, now: datetime) -> int:
+        """Delete the results whose time is over; return how many."""
+        oldest = None if self.days is None else format_time(now - timedelta(days=self.days))
+        most_bytes = None if self.megabytes is None else self.megabytes * 10**6
+        return store.delete(dispensable(store, oldest, most_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +80,8 @@ class ServiceConfig:
     port: int
     probe_port: int
     kubeconfig: Path | None
+    prices: PriceList | None
+    retention: Retention
 
 
 class _Server(uvicorn.Server):
@@ -83,6 +109,8 @@ async def serve(config: ServiceConfig) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     api = KubernetesApi(await cluster_configuration(config.kubeconfig))
     try:
+        if take_up_restored(config.database):
+            sys.stderr.write("inferometer-results: took up the restored database\n")
         with Store(config.database, from_context()) as limited, Store(config.database) as whole:
             metrics = ServiceMetrics(time.perf_counter)
             authority = ClusterAuthority(api, whole)
@@ -90,9 +118,7 @@ async def serve(config: ServiceConfig) -> None:
             ingest = Ingest(
                 limited, authority, cluster_uid or "", RateLimit(time.monotonic), _timestamp
             )
-            app = create_cluster_app(
-                limited, ingest_routes(ingest), version("inferometer"), metrics
-            )
+            app = create_cluster_app(ingest, version("inferometer"), metrics, config.prices)
             with _listening(config.host, config.port) as listener:
                 probes = _Server(_config(create_probe_app(whole, metrics)))
                 probing = _listening(config.host, config.probe_port)
@@ -100,12 +126,27 @@ async def serve(config: ServiceConfig) -> None:
                 sys.stderr.write(f"inferometer-results: serves on port {ports[0]}, {ports[1]}\n")
                 async with asyncio.TaskGroup() as group:
                     group.create_task(probes.serve([probing]))
+                    deleting = group.create_task(_delete_regularly(config.retention, whole))
                     while not stop.is_set():
                         access = _Access(app, authority, config.operators)
                         await _serve_until_changed(config, api, access, listener, stop)
                     probes.should_exit = True
+                    deleting.cancel()
     finally:
         await api.close()
+
+
+async def _delete_regularly(retention: Retention, store: Store) -> None:
+    """Delete the results whose time is over, now and then every hour."""
+    while retention.is_limited:
+        try:
+            deleted = await asyncio.to_thread(retention.apply, store, datetime.now(tz=UTC))
+        except StoreError as error:
+            sys.stderr.write(f"inferometer-results: no old results were deleted. {error}\n")
+        else:
+            if deleted:
+                sys.stderr.write(f"inferometer-results: deleted {deleted} old results\n")
+        await asyncio.sleep(_DELETE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

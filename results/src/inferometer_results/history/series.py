@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferometer_results.compare.interval import over_repeats
-from inferometer_results.store.query import FIELDS, Kind, SearchError
+from inferometer_results.store.condition import FIELDS, Kind, SearchError
 from inferometer_results.store.scenario_rows import tags
 
 FIGURES = ("p50", "p90", "p99", "p99.9", "qps", "samples", "peak", "energy")
@@ -84,7 +84,7 @@ def series_of(results: Iterable[dict[str, Any]], figure: str) -> list[Series]:
     """
     figure_kind(figure)
     found: dict[tuple[SeriesName, str], list[Point]] = {}
-    for result in sorted(results, key=lambda each: (each["started_at"], each["number"])):
+    for result in sorted(results, key=lambda each: (each["started_at"], each["id"])):
         if not _has_history(result):
             continue
         for key, rows in _steps(result, figure).items():

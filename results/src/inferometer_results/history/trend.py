@@ -83,27 +83,27 @@ def trends(
 
     `results` are what `Store.find` returned, `journal` the entries of the store.
     """
-    known = _findings(journal)
+    known = known_findings(journal)
     all_series = series_of(results, figure)
     return [_trend(each, known, predecessor(each, all_series), read) for each in all_series]
 
 
-_FindingKey = tuple[str, str, str, str]
+FindingKey = tuple[str, str, str, str]
 """Result, scenario, step and figure."""
 
 
-def _findings(journal: Sequence[tuple[str, Entry]]) -> dict[_FindingKey, tuple[State, Finding]]:
+def known_findings(journal: Sequence[tuple[str, Entry]]) -> dict[FindingKey, tuple[State, Finding]]:
     """Return the last finding about each change point."""
     found = {}
     for id_, entry in journal:
         state = _STATES.get(entry.action)
-        finding = _finding(entry.text) if state else None
+        finding = read_finding(entry.text) if state else None
         if state and finding:
             found[id_, finding.scenario, finding.step, finding.figure] = (state, finding)
     return found
 
 
-def _finding(text: str) -> Finding | None:
+def read_finding(text: str) -> Finding | None:
     """Return what an entry says; None if it is not readable."""
     try:
         return Finding(**json.loads(text))
@@ -113,7 +113,7 @@ def _finding(text: str) -> Finding | None:
 
 def _trend(
     series: Series,
-    known: dict[_FindingKey, tuple[State, Finding]],
+    known: dict[FindingKey, tuple[State, Finding]],
     before: Series | None,
     read: ReadDocument,
 ) -> Trend:

@@ -8,9 +8,12 @@ from fastapi import Query, Response
 from inferometer_api.results.reading import ReadResult, read_result
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.comparison_view import ComparedResults, compare_results
+from inferometer_results.service.run_list import MOST_OFFSET
+from inferometer_results.store.condition import SearchError
 from inferometer_results.store.database import NoSuchResultError
-from inferometer_results.store.query import Search, SearchError
-from inferometer_results.store.store import Store, StoredDocument
+from inferometer_results.store.documents import StoredDocument
+from inferometer_results.store.query import Search
+from inferometer_results.store.store import Store
 from inferometer_results.store.transfer import as_csv
 
 MOST_RESULTS = 500
@@ -23,7 +26,14 @@ WhereQuery = Annotated[
 ]
 SortQuery = Annotated[str, Query(description="A field; -FIELD puts the largest first.")]
 LimitQuery = Annotated[int, Query(ge=1, le=MOST_RESULTS, description="Results of one answer.")]
-OffsetQuery = Annotated[int, Query(ge=0, le=10**9, description="Results to skip.")]
+OffsetQuery = Annotated[
+    int,
+    Query(
+        ge=0,
+        le=MOST_OFFSET,
+        description="Results to skip. To read all, sort by id and go on with `id>LAST`.",
+    ),
+]
 RetractedQuery = Annotated[bool, Query(description="Whether retracted results are included.")]
 IdsQuery = Annotated[list[str], Query(description="Two IDs, or their beginnings.")]
 ManyIdsQuery = Annotated[

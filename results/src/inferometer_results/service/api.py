@@ -1,6 +1,7 @@
 """The REST API, version 1: results, their documents, and comparisons."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
@@ -31,9 +32,10 @@ from inferometer_results.service.answers import (
 )
 from inferometer_results.service.comparison_view import as_json, figure_rows
 from inferometer_results.service.summary_api import summary_routes
-from inferometer_results.store.query import FIELDS
+from inferometer_results.store.condition import FIELDS
 from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.store.store import Store
+from inferometer_results.store.transfer import archive_part
 from inferometer_results.store.transfer import figure_rows as rows_of_results
 
 _MEDIA_TYPES = {
@@ -49,6 +51,9 @@ _FAULTS: dict[int | str, dict[str, Any]] = {
     503: {"model": schema.Fault},
 }
 _IdPath = Annotated[str, Path(description="ID of a result, or its beginning.")]
+_AfterQuery = Annotated[str, Query(description="ID of a result; the first ones if missing.")]
+_PartQuery = Annotated[int, Query(ge=1, le=100, description="Documents of one answer.")]
+_MOST_LISTED = 1000
 _FormatQuery = Annotated[
     Literal["csv", "json", "junit", "markdown", "openmetrics"],
     Query(description="Form of the figures, as of `inferometer report --format`."),
@@ -64,6 +69,7 @@ def api_routes(store: Store, prices: PriceList | None) -> APIRouter:
         ("/compare", schema.ComparisonDocument, _compare(store, prices)),
         ("/comparisons", list[schema.ComparisonDocument], _compare_many(store, prices)),
         ("/fields", list[schema.SearchField], _fields),
+        ("/journal", list[schema.JournalEntry], _journal(store)),
         *summary_routes(store, prices),
     ):
         # The models describe the answers; the answers are written from the rows as they are.
@@ -74,6 +80,7 @@ def api_routes(store: Store, prices: PriceList | None) -> APIRouter:
         ("/results/{id_}/document", _document(store)),
         ("/results/{id_}/run", _run(store)),
         ("/results/{id_}/figures", _figures(store)),
+        ("/archive", _archive(store)),
     ):
         routes.add_api_route(path, endpoint, response_class=Response)
     return routes
@@ -92,11 +99,19 @@ def _list_results(store: Store) -> Callable[..., Response]:
     ) -> Response:
         """List the results that a search finds; as CSV one row for each measurement."""
         wanted = search(where, sort, limit, offset, text=text, retracted=retracted)
-        found = [public_row(each) for each in store.find(wanted)]
         if format == "csv":
-            return csv_answer(rows_of_results(found), "results")
-        total = store.count(wanted)
-        return json_answer({"total": total, "limit": limit, "offset": offset, "items": found})
+            rows = rows_of_results(map(public_row, store.find(wanted)))
+            return csv_answer(rows, "results")
+        page = store.page(wanted)
+        return json_answer(
+            {
+                "total": page.total,
+                "total_is_exact": page.is_exact,
+                "limit": limit,
+                "offset": offset,
+                "items": [public_row(each) for each in page.rows],
+            }
+        )
 
     return list_results
 
@@ -140,6 +155,29 @@ def _figures(store: Store) -> Callable[..., Response]:
         return file_answer(content, media_type, f"figures-{short_id(stored.id)}.{suffix}")
 
     return figures
+
+
+def _journal(store: Store) -> Callable[..., Response]:
+    def journal(where: WhereQuery = "") -> Response:
+        """List what people added to the newest results that a search finds, retracted ones too."""
+        wanted = search(where, limit=_MOST_LISTED, retracted=True)
+        entries = store.journal(store.find_ids(wanted))
+        return json_answer([{"id": id_, **asdict(entry)} for id_, entry in entries])
+
+    return journal
+
+
+def _archive(store: Store) -> Callable[..., Response]:
+    def archive(after: _AfterQuery = "", limit: _PartQuery = 50) -> Response:
+        """Return documents with what people added to them, as `inferometer results import` reads.
+
+        In the order in which they were kept. The next part is that after the last document.
+        """
+        known = store.resolve(after) if after else ""
+        lines = "".join(f"{line}\n" for line in archive_part(store, known, limit))
+        return Response(lines, media_type="application/x-ndjson")
+
+    return archive
 
 
 def _compare(store: Store, prices: PriceList | None) -> Callable[..., Response]:

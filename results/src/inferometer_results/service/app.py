@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
@@ -14,13 +14,16 @@ from inferometer_results.service.access import AccessControl
 from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.answers import RequestError, json_answer
 from inferometer_results.service.api import api_routes
+from inferometer_results.service.changes import Changes, change_routes
 from inferometer_results.service.cluster_access import ReviewError
+from inferometer_results.service.ingest import Ingest, ingest_routes
 from inferometer_results.service.metrics import RequestMetrics, ServiceMetrics
 from inferometer_results.service.pages import page_routes
 from inferometer_results.service.rendering import message_page
 from inferometer_results.service.suite_pages import suite_routes
+from inferometer_results.store.condition import SearchError
 from inferometer_results.store.database import NoSuchResultError, StoreError
-from inferometer_results.store.query import Search, SearchError
+from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 
 _STATUS: dict[type[Exception], int] = {
@@ -48,14 +51,18 @@ def create_app(
 
 
 def create_cluster_app(
-    store: Store, routes: APIRouter, version: str, metrics: ServiceMetrics
+    ingest: Ingest, version: str, metrics: ServiceMetrics, prices: PriceList | None = None
 ) -> ASGIApp:
     """Return the application of a cluster without its access control, which is to go round it.
 
-    `store` is limited to what the caller may read, and `routes` take documents.
+    The store of `ingest` is limited to what the caller may read.
     """
-    app = _explorer(store, version)
-    app.include_router(routes)
+    app = _explorer(ingest.store, version, prices)
+    app.description = (
+        "Finds, shows and compares results, takes documents, and what people add to them."
+    )
+    app.include_router(ingest_routes(ingest))
+    app.include_router(change_routes(Changes(ingest)))
     app.add_exception_handler(ReviewError, _answering(503))
     return RequestMetrics(app, metrics)
 

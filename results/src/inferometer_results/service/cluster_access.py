@@ -118,8 +118,8 @@ class ClusterAccess:
             "raw_path": path.encode(),
             "state": {**scope.get("state", {}), "caller": caller},
         }
-        if scope["method"] == "POST":
-            # What may be sent, and for which namespace, its route decides.
+        if scope["method"] in {"POST", "DELETE"}:
+            # Who may send or change what, its route decides.
             READABLE.set(frozenset())
             await self._app(inner, receive, send)
             return

@@ -29,7 +29,7 @@ _DOCUMENTS: dict[str, dict[str, Any]] = {
                 "singularName": "",
                 "namespaced": False,
                 "kind": "Explorer",
-                "verbs": ["create", "get"],
+                "verbs": ["create", "delete", "get"],
             }
         ],
     },

@@ -37,10 +37,11 @@ from inferometer_results.service.rendering import asset, render_page
 from inferometer_results.service.run_list import every_column, list_query, run_list
 from inferometer_results.service.summary_pages import summary_page_routes
 from inferometer_results.service.summary_views import trend_url
-from inferometer_results.store.query import SearchError
+from inferometer_results.store.condition import SearchError
+from inferometer_results.store.find_ids import MOST_COUNTED
 from inferometer_results.store.scenario_rows import tags
-from inferometer_results.store.store import Store
-from inferometer_results.store.summaries import MOST_COUNTED, facets
+from inferometer_results.store.store import Page, Store
+from inferometer_results.store.summaries import facets
 
 
 def page_routes(store: Store, version: str, prices: PriceList | None) -> APIRouter:
@@ -73,16 +74,16 @@ def _runs(store: Store, version: str, prices: PriceList | None) -> Callable[...,
         retracted: RetractedQuery = False,
     ) -> Response:
         wanted = search(where, sort, limit, offset, text=text, retracted=retracted)
-        fault, found, total = "", [], 0
+        fault, found = "", Page([], 0, is_exact=True)
         try:
-            found, total = store.find(wanted), store.count(wanted)
+            found = store.page(wanted)
         except SearchError as error:
             fault = str(error)
         query = list_query(wanted, columns or (), prices)
         return render_page(
             "runs.html.j2",
             400 if fault else 200,
-            runs=run_list(query, found, total, prices),
+            runs=run_list(query, found, prices),
             columns=every_column(prices),
             fault=fault,
             version=version,

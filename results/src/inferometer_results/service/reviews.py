@@ -12,11 +12,14 @@ ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - an address
 
 
+Verb = Literal["create", "get", "patch", "delete"]
+
+
 @dataclass(frozen=True, slots=True)
 class Right:
     """A right to the BenchmarkRuns of a namespace, "" for those of all namespaces."""
 
-    verb: Literal["create", "get", "patch"]
+    verb: Verb
     namespace: str
     subresource: str = ""
 

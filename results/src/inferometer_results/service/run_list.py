@@ -10,10 +10,13 @@ from inferometer_results.explore.prices import PriceList
 from inferometer_results.quantity import DASH, duration, energy, significant
 from inferometer_results.store.query import Search
 from inferometer_results.store.scenario_rows import stack, started, tags
+from inferometer_results.store.store import Page
 
 _COST = "cost"
 _MOST_ROWS = 6
 """Of one result."""
+MOST_OFFSET = 10_000
+"""Results that a list skips at most. A condition finds later ones sooner."""
 Text = Callable[[dict[str, Any], dict[str, Any], PriceList | None], str]
 """Returns the text of a cell from a result, a measurement of it, and the prices."""
 
@@ -203,6 +206,8 @@ class RunList:
 
     query: ListQuery
     total: int
+    is_exact: bool
+    """Whether there are no more than `total`."""
     runs: tuple[ListedRun, ...]
     first: int
     """The number of the first result, from 1; 0 if there is none."""
@@ -228,21 +233,21 @@ def list_query(search: Search, names: Sequence[str], prices: PriceList | None) -
     return ListQuery(search, chosen, chosen == usual)
 
 
-def run_list(
-    query: ListQuery, found: Sequence[dict[str, Any]], total: int, prices: PriceList | None
-) -> RunList:
-    """Return the page of a search that found these results of so many in all."""
-    search = query.search
+def run_list(query: ListQuery, page: Page, prices: PriceList | None) -> RunList:
+    """Return the table of a page of a search."""
+    search, found = query.search, page.rows
     limit = search.limit or len(found)
     end = search.offset + len(found)
+    goes_on = bool(found) and end < page.total and end <= MOST_OFFSET
     return RunList(
         query,
-        total,
+        page.total,
+        page.is_exact,
         tuple(listed_run(each, query.columns, prices) for each in found),
         search.offset + 1 if found else 0,
         end,
         query.url(offset=max(0, search.offset - limit)) if search.offset else None,
-        query.url(offset=end) if found and end < total else None,
+        query.url(offset=end) if goes_on else None,
     )
 
 

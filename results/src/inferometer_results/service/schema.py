@@ -45,6 +45,8 @@ class ResultList(BaseModel):
 
     total: int
     """How many results the search finds."""
+    total_is_exact: bool
+    """False if it finds more."""
     limit: int
     offset: int
     items: list[Result]  # type: ignore[valid-type]
@@ -79,6 +81,27 @@ class Stored(BaseModel):
     """False if the store had it already."""
     page: str
     """Path of its page."""
+
+
+class Changed(BaseModel):
+    """A result that was changed."""
+
+    model_config = _STRICT
+
+    id: str
+
+
+class JournalEntry(BaseModel):
+    """What a person added to a result."""
+
+    model_config = _STRICT
+
+    id: str
+    """Of the result."""
+    at: str
+    by: str
+    action: str
+    text: str
 
 
 class Side(BaseModel):

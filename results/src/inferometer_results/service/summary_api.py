@@ -26,7 +26,7 @@ from inferometer_results.service.summary_rows import (
 from inferometer_results.service.summary_views import show_model, show_nodes, show_trend
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
-from inferometer_results.store.summaries import facets, models, nodes, series, specs
+from inferometer_results.store.summaries import facets, models, nodes, series, specs, suites
 
 ModelQuery = Annotated[str, Query(description="Name of a model.", max_length=1024)]
 ScenarioQuery = Annotated[
@@ -55,6 +55,7 @@ def summary_routes(store: Store, prices: PriceList | None) -> Iterator[Route]:
         ("nodes", summary_schema.ListedNode, nodes),
         ("trends", summary_schema.ListedTrend, series),
         ("specs", summary_schema.ListedSpec, specs),
+        ("suites", summary_schema.ListedSuite, suites),
     ):
         yield f"/{name}", list[model], _list(store, name, query)  # type: ignore[valid-type]
     yield "/model", summary_schema.ModelDocument, _model(store, prices)

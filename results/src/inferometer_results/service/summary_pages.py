@@ -29,7 +29,7 @@ from inferometer_results.service.summary_views import (
 )
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
-from inferometer_results.store.summaries import models, nodes, series, specs
+from inferometer_results.store.summaries import models, nodes, series, specs, suites
 
 _WRITTEN: dict[str, Any] = {"duration": duration, "energy": energy, "significant": significant}
 _MOST_SPECS = 30
@@ -46,6 +46,7 @@ def summary_page_routes(
     yield "/trend", _trend(store)
     yield "/trend/together", _together(store)
     yield "/nodes", _list(store, "nodes", nodes)
+    yield "/suites", _list(store, "suites", suites)
     yield "/node-figures", _node_figures(store)
 
 

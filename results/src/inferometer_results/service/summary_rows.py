@@ -64,6 +64,7 @@ def _point_row(page: TrendPage, point: TrendPoint) -> dict[str, Any]:
         "value": point.value,
         "excluded": point.excluded,
         "change": None if point.change is None else point.change.ratio,
+        "state": None if point.change is None else (point.judged or ("candidate",))[0],
         "changed": "; ".join(point.changed),
         "tags": "; ".join(point.tags),
     }

@@ -34,6 +34,17 @@ class ListedModel(BaseModel):
     """When the newest one started."""
 
 
+class ListedSuite(BaseModel):
+    """A suite, and how many results it has."""
+
+    model_config = _STRICT
+
+    suite: str
+    count: int
+    newest: str
+    """When the newest one started."""
+
+
 class ListedNode(BaseModel):
     """A node with its hardware, and the models that ran there."""
 
@@ -135,6 +146,8 @@ class TrendRow(BaseModel):
     excluded: str
     change: float | None
     """The ratio of the levels, if one is taken to begin here."""
+    state: str | None
+    """Of the change: candidate, or accepted or rejected by interleaved runs."""
     changed: str
     tags: str
 

@@ -22,6 +22,7 @@ from inferometer_results.explore.model import ModelView, could_rank, model_view
 from inferometer_results.explore.outliers import NodeFigure, node_figures
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.explore.trend import Trend, trend
+from inferometer_results.history.trend import Finding, State, known_findings
 from inferometer_results.report.chart import Chart
 from inferometer_results.report.svg import draw
 from inferometer_results.service.answers import RequestError
@@ -174,6 +175,7 @@ def show_trend(
         FIGURES[figure],
         labels_of(store, {row["id"] for row in shown}),
         conditions_of(store, {row["key"] for row in shown}),
+        _judged(store, shown, figure),
     )
     return TrendPage(
         here.path,
@@ -186,6 +188,16 @@ def show_trend(
         tuple(numbered_changes(found)),
         _drawn(trend_chart(found, FIGURES[figure])),
     )
+
+
+def _judged(
+    store: Store, rows: Sequence[Mapping[str, Any]], figure: str
+) -> dict[str, tuple[State, Finding]]:
+    """Return what interleaved runs show about changes that begin with one of these results."""
+    found = known_findings(store.journal(list(dict.fromkeys(row["id"] for row in rows))))
+    step = "" if rows[0]["kind"] == _SEARCH else rows[0]["step"]
+    wanted = (rows[0]["scenario"], step, figure)
+    return {id_: judged for (id_, *of), judged in found.items() if tuple(of) == wanted}
 
 
 def show_nodes(store: Store, spec: str, step: str, figure: str, where: str) -> NodesPage:

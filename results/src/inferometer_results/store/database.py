@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-HEAD = "0003"
+HEAD = "0004"
 """The newest schema that this version knows; see `migrations`."""
 
 _BUSY_SECONDS = 60.0
@@ -38,6 +38,26 @@ def data_folder() -> Path:
     return Path(home) / "inferometer"
 
 
+def take_up_restored(address: str) -> bool:
+    """Put `restore.db` of the database's folder in its place; return whether there was one.
+
+    The database that was there is kept as `NAME.before-restore`. No other process may have it open.
+    """
+    if "://" in address:
+        return False
+    file = Path(address)
+    restored = file.with_name("restore.db")
+    if not restored.is_file():
+        return False
+    # Together with its log, which would otherwise be applied to the restored one.
+    for end in ("-shm", "-wal", ""):
+        part = file.with_name(f"{file.name}{end}")
+        if part.exists():
+            part.replace(file.with_name(f"{file.name}.before-restore{end}"))
+    restored.replace(file)
+    return True
+
+
 def open_database(address: str, index: Callable[[Connection], None]) -> Engine:
     """Open a database and bring its schema up to date; `index` then fills the index again.
 
@@ -53,6 +73,8 @@ def open_database(address: str, index: Callable[[Connection], None]) -> Engine:
         ) from error
     if engine.dialect.name == "sqlite":
         _prepare_sqlite(engine, address)
+    else:
+        _prepare_postgresql(engine)
     try:
         with describing(address):
             _migrate(engine, address, index)
@@ -150,6 +172,15 @@ def _prepare_sqlite(engine: Engine, address: str) -> None:
                 "or replaced. Nothing was written. Put it back and repeat the request."
             )
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+
+def _prepare_postgresql(engine: Engine) -> None:
+    """Have no query compiled: that takes longer than any query of a page."""
+
+    @event.listens_for(engine, "connect")
+    def _connect(connection: Any, _: Any) -> None:
+        connection.execute("SET jit = off")
+        connection.commit()
 
 
 def _identity(file: Path) -> tuple[int, int] | None:

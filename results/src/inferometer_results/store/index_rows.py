@@ -67,8 +67,9 @@ def index_rows(
     digests = {name: key_digest(key) for name, key in keys.items()}
     result = _result_row(document, origin, journal)
     result |= {"id": result_id, "number": number, "notice": read.notice}
-    measurements = list(_measurement_rows(document, digests))
-    labels = list(_label_rows(document, journal))
+    result = _storable(result)
+    measurements = list(map(_storable, _measurement_rows(document, digests)))
+    labels = list(map(_storable, _label_rows(document, journal)))
     return IndexRows(
         result | {"words": _words(result, measurements, labels)},
         [
@@ -77,10 +78,22 @@ def index_rows(
         ],
         [{"result_id": result_id} | row for row in labels],
         [
+            # JSON escapes NUL.
             {"key": digests[name], "content": json.dumps(key, sort_keys=True)}
             for name, key in keys.items()
         ],
     )
+
+
+def storable(text: str) -> str:
+    """Return a text as every database can hold it: PostgreSQL's have no NUL."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _storable(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: storable(value) if isinstance(value, str) else value for name, value in row.items()
+    }
 
 
 def standing_tags(journal: Sequence[Entry]) -> list[str]:

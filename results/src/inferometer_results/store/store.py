@@ -3,39 +3,37 @@
 import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    delete,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-)
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select
+from sqlalchemy.exc import DataError
 
-from inferometer_api.results.reading import UnreadableResultError, read_result
-from inferometer_results.store.database import (
-    NoSuchResultError,
-    StoreError,
-    describing,
-    open_database,
+from inferometer_api.results.reading import read_result
+from inferometer_results.store.condition import SearchError
+from inferometer_results.store.database import NoSuchResultError, describing, open_database
+from inferometer_results.store.documents import (
+    RESULT_KIND,
+    StoredDocument,
+    document_id,
+    entry_of,
+    index_again,
+    insert_document,
+    journal_of,
+    journal_row,
+    next_documents,
+    rows_of_document,
+    stored_document,
 )
-from inferometer_results.store.find_ids import fast_condition, find_ids
-from inferometer_results.store.index_rows import (
-    ACCEPT_CHANGE,
-    REJECT_CHANGE,
-    Entry,
-    IndexRows,
-    Origin,
-    index_rows,
+from inferometer_results.store.find_ids import (
+    MOST_COUNTED,
+    Matches,
+    count_matches,
+    find_ids,
+    find_matches,
 )
+from inferometer_results.store.index_rows import Entry, Origin, index_rows, storable
 from inferometer_results.store.index_tables import (
     PAGE,
     attach,
@@ -45,18 +43,15 @@ from inferometer_results.store.index_tables import (
     rows_by_id,
 )
 from inferometer_results.store.query import Search
-from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.store.tables import (
     DOCUMENT,
     INDEX_TABLES,
     JOURNAL,
     LABEL,
     MEASUREMENT,
-    RESULT,
 )
 from inferometer_results.store.visibility import Readable, limit_reading
 
-_KIND = "BenchmarkResult"
 _SHORTEST_PREFIX = 4
 
 
@@ -70,13 +65,13 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredDocument:
-    """A document as it was received."""
+class Page:
+    """Some of the results of a search, and how many there are."""
 
-    id: str
-    origin: Origin
-    name: str
-    content: bytes
+    rows: list[dict[str, Any]]
+    total: int
+    is_exact: bool
+    """False if there are more than `total`: conditions are not counted without end."""
 
 
 class Store:
@@ -89,7 +84,7 @@ class Store:
         """
         self.address = address
         self._readable = readable
-        self.engine = open_database(address, _index_again)
+        self.engine = open_database(address, index_again)
         limit_reading(self.engine)
 
     def __enter__(self) -> Self:
@@ -109,15 +104,15 @@ class Store:
         read = read_result(content, source=source)
         sha256 = hashlib.sha256(content).hexdigest()
         run_uid = read.document.run_id
-        id_ = _id(origin, run_uid, sha256)
+        id_ = document_id(origin, run_uid, sha256)
         row = {
             "id": id_,
-            "kind": _KIND,
+            "kind": RESULT_KIND,
             "cluster_uid": origin.cluster_uid,
-            "run_uid": run_uid,
-            "namespace": origin.namespace or read.document.run.metadata.namespace or "",
+            "run_uid": storable(run_uid),
+            "namespace": storable(origin.namespace or read.document.run.metadata.namespace or ""),
             "namespace_uid": origin.namespace_uid,
-            "name": read.document.run.name,
+            "name": storable(read.document.run.name),
             "source": origin.source,
             "received_at": origin.received_at,
             "sha256": sha256,
@@ -125,10 +120,10 @@ class Store:
             "content": zlib.compress(content, 9),
         }
         with self._writing() as connection:
-            number = _insert_new(connection, row)
+            number = insert_document(connection, row)
             if number is None:
                 return Kept(id_, is_new=False)
-            journal = _journal(connection, [id_]).get(id_, [])
+            journal = journal_of(connection, [id_]).get(id_, [])
             insert_rows(connection, [index_rows(id_, number, read, origin, journal)])
         return Kept(id_, is_new=True)
 
@@ -142,7 +137,7 @@ class Store:
             )
         with self._reading() as connection:
             query = select(DOCUMENT.c.id).where(
-                DOCUMENT.c.kind == _KIND, DOCUMENT.c.id.startswith(wanted)
+                DOCUMENT.c.kind == RESULT_KIND, DOCUMENT.c.id.startswith(wanted)
             )
             found = connection.scalars(query.limit(2)).all()
         if not found:
@@ -157,32 +152,45 @@ class Store:
             row = connection.execute(select(DOCUMENT).where(DOCUMENT.c.id == id_)).one_or_none()
         if row is None:
             raise NoSuchResultError(f"There is no result {id_}.")
-        return _stored(row)
+        return stored_document(row)
 
     def documents(self) -> Iterator[StoredDocument]:
         """Yield every document in the order in which it was kept."""
-        rows: Sequence[Any] = ()
-        while True:
-            with self._reading() as connection:
-                rows = _next_documents(connection, rows)
-            if not rows:
-                return
-            yield from map(_stored, rows)
+        after = ""
+        while some := self.documents_after(after, PAGE):
+            yield from some
+            after = some[-1].id
+
+    def documents_after(self, id_: str, most: int) -> list[StoredDocument]:
+        """Return the documents that were kept after a result, "" for the first ones."""
+        with self._reading() as connection:
+            number = 0
+            if id_:
+                found = connection.scalar(select(DOCUMENT.c.number).where(DOCUMENT.c.id == id_))
+                if found is None:
+                    raise NoSuchResultError(f"There is no result {id_}.")
+                number = int(found)
+            rows = next_documents(connection, number, most)
+        return list(map(stored_document, rows))
+
+    def find_ids(self, search: Search) -> list[str]:
+        """Return the IDs of the results of a search, in its order."""
+        with self._reading() as connection:
+            return find_ids(connection, search, find_matches(connection, search))
 
     def find(self, search: Search) -> list[dict[str, Any]]:
         """Return the results of a search with their measurements and labels, in its order."""
         with self._reading() as connection:
-            ids = find_ids(connection, search)
-            found = rows_by_id(connection, ids)
-            rows = [found[id_] for id_ in ids]
-            attach(
-                connection,
-                rows,
-                "measurements",
-                select(MEASUREMENT).order_by(MEASUREMENT.c.result_id, MEASUREMENT.c.position),
-            )
-            attach(connection, rows, "labels", select(LABEL).order_by(*LABEL.primary_key))
-        return rows
+            return _find(connection, search, find_matches(connection, search))
+
+    def page(self, search: Search) -> Page:
+        """Return the same, and how many results there are without limit and offset."""
+        with self._reading() as connection:
+            matches = find_matches(connection, search)
+            found = count_matches(connection, matches, MOST_COUNTED + 1)
+            is_exact = matches.is_everything or found <= MOST_COUNTED
+            total = found if is_exact else MOST_COUNTED
+            return Page(_find(connection, search, matches), total, is_exact)
 
     def select(self, query: Select[Any]) -> list[dict[str, Any]]:
         """Return the rows of a query of the index, by the plain names of their columns."""
@@ -192,14 +200,12 @@ class Store:
     def count(self, search: Search) -> int:
         """Return how many results a search finds, its limit left aside."""
         with self._reading() as connection:
-            condition = fast_condition(connection, search)
-            query = select(func.count()).select_from(RESULT).where(condition)
-            return connection.scalar(query) or 0
+            return count_matches(connection, find_matches(connection, search))
 
     def condition(self, search: Search) -> ColumnElement[bool]:
         """Return the condition of a search on the table of results. Raises SearchError."""
         with self._reading() as connection:
-            return fast_condition(connection, search)
+            return find_matches(connection, search).condition
 
     def note(self, id_: str, entry: Entry) -> None:
         """Add an entry to the journal of a result."""
@@ -207,15 +213,32 @@ class Store:
             row = connection.execute(select(DOCUMENT).where(DOCUMENT.c.id == id_)).one_or_none()
             if row is None:
                 raise NoSuchResultError(f"There is no result {id_}.")
-            connection.execute(insert(JOURNAL).values(_journal_row(id_, entry)))
+            connection.execute(insert(JOURNAL).values(journal_row(id_, entry)))
             clear(connection, [id_])
-            insert_rows(connection, [_rows_of(row, _journal(connection, [id_]).get(id_, []))])
+            insert_rows(
+                connection, [rows_of_document(row, journal_of(connection, [id_]).get(id_, []))]
+            )
 
-    def journal(self) -> list[tuple[str, Entry]]:
-        """Return every entry of the journal in order, each with the ID of its result."""
+    def journal(self, ids: Sequence[str] | None = None) -> list[tuple[str, Entry]]:
+        """Return the entries of the journal in order, each with the ID of its result.
+
+        Those of these results, otherwise all.
+        """
+        query = select(JOURNAL).order_by(JOURNAL.c.number)
         with self._reading() as connection:
-            rows = connection.execute(select(JOURNAL).order_by(JOURNAL.c.number)).all()
-        return [(row.document_id, _entry(row)) for row in rows]
+            if ids is None:
+                rows = connection.execute(query).all()
+            else:
+                rows = [
+                    row
+                    for start in range(0, len(ids), PAGE)
+                    for row in connection.execute(
+                        query.where(JOURNAL.c.document_id.in_(ids[start : start + PAGE]))
+                    )
+                ]
+        return [
+            (row.document_id, entry_of(row)) for row in sorted(rows, key=lambda row: row.number)
+        ]
 
     def restore_journal(self, entries: Sequence[tuple[str, Entry]]) -> None:
         """Add the entries of another store's journal, those that this one lacks."""
@@ -236,36 +259,6 @@ class Store:
                 deleted += gone.rowcount
         return deleted
 
-    def dispensable(self, started_before: str | None, most_bytes: int | None) -> list[str]:
-        """Return the results that may go and are older than a time, oldest first.
-
-        With `most_bytes` as many more as must go until the rest takes no more than that. Those with
-        a tag stay, and those with which a judged change begins.
-        """
-        tagged = exists().where(LABEL.c.result_id == RESULT.c.id, LABEL.c.origin == "tag")
-        judged = exists().where(
-            JOURNAL.c.document_id == RESULT.c.id,
-            JOURNAL.c.action.in_([ACCEPT_CHANGE, REJECT_CHANGE]),
-        )
-        size = func.length(DOCUMENT.c.content)
-        query = select(
-            RESULT.c.id,
-            RESULT.c.started_at,
-            size.label("size"),
-            or_(tagged, judged).label("is_baseline"),
-        )
-        query = query.join(DOCUMENT, DOCUMENT.c.id == RESULT.c.id).order_by(RESULT.c.started_at)
-        with self._reading() as connection:
-            rows = connection.execute(query).all()
-        excess = 0 if most_bytes is None else sum(row.size for row in rows) - most_bytes
-        chosen = []
-        for row in rows:
-            is_old = started_before is not None and row.started_at < started_before
-            if not row.is_baseline and (is_old or excess > 0):
-                chosen.append(row.id)
-                excess -= row.size
-        return chosen
-
     def reindex(self) -> Iterator[int]:
         """Make the index anew from documents and journal; yield how many are done.
 
@@ -274,18 +267,23 @@ class Store:
         with self._writing() as connection:
             for table in INDEX_TABLES:
                 connection.execute(delete(table))
-            rows: Sequence[Any] = ()
-            done = 0
-            while rows := _next_documents(connection, rows):
-                journal = _journal(connection, [row.id for row in rows])
-                insert_rows(connection, [_rows_of(row, journal.get(row.id, [])) for row in rows])
+            done = number = 0
+            while rows := next_documents(connection, number):
+                number = rows[-1].number
+                journal = journal_of(connection, [row.id for row in rows])
+                insert_rows(
+                    connection, [rows_of_document(row, journal.get(row.id, [])) for row in rows]
+                )
                 done += len(rows)
                 yield done
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         with describing(self.address), self.engine.connect() as connection:
-            yield connection.execution_options(read_only=True, readable=self._readable())
+            try:
+                yield connection.execution_options(read_only=True, readable=self._readable())
+            except DataError as error:
+                raise SearchError("No database can hold a value such as this one.") from error
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -293,80 +291,15 @@ class Store:
             yield connection
 
 
-def _id(origin: Origin, run_uid: str, sha256: str) -> str:
-    place = f"{origin.cluster_uid}\0{origin.namespace_uid}"
-    return hashlib.sha256(f"{place}\0{run_uid}\0{sha256}".encode()).hexdigest()[:32]
-
-
-def _insert_new(connection: Connection, row: dict[str, Any]) -> int | None:
-    """Insert a document; return its number, None if it is there already."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(DOCUMENT).values(row)
-    statement = statement.on_conflict_do_nothing(index_elements=["id"])
-    found = connection.execute(statement.returning(DOCUMENT.c.number)).one_or_none()
-    return None if found is None else int(found[0])
-
-
-def _index_again(connection: Connection) -> None:
-    """Fill the index after a change of its tables; what is damaged keeps its old rows."""
-    rows: Sequence[Any] = ()
-    while rows := _next_documents(connection, rows):
-        journal = _journal(connection, [row.id for row in rows])
-        readable = []
-        for row in rows:
-            with suppress(StoreError, UnreadableResultError):
-                readable.append(_rows_of(row, journal.get(row.id, [])))
-        clear(connection, [each.result["id"] for each in readable])
-        if readable:
-            insert_rows(connection, readable)
-
-
-def _next_documents(connection: Connection, before: Sequence[Any]) -> Sequence[Any]:
-    """Return the rows of the documents that were kept after these, as many as are read at once."""
-    after = before[-1].number if before else 0
-    query = select(DOCUMENT).where(DOCUMENT.c.kind == _KIND, DOCUMENT.c.number > after)
-    query = query.order_by(DOCUMENT.c.number)
-    return connection.execute(query.limit(PAGE)).all()
-
-
-def _stored(row: Any) -> StoredDocument:
-    try:
-        content = zlib.decompress(row.content)
-    except zlib.error:
-        content = b""
-    if hashlib.sha256(content).hexdigest() != row.sha256:
-        raise StoreError(
-            f"The document of result {row.id} is damaged: its checksum differs. Restore the "
-            f"database from a copy, or delete it: inferometer results delete {short_id(row.id)}"
-        )
-    place = (row.cluster_uid, row.namespace, row.namespace_uid)
-    origin = Origin(row.source, row.received_at, *place)
-    return StoredDocument(row.id, origin, row.name, content)
-
-
-def _rows_of(row: Any, journal: Sequence[Entry]) -> IndexRows:
-    stored = _stored(row)
-    read = read_result(stored.content, source=f"Result {row.id}")
-    return index_rows(row.id, row.number, read, stored.origin, journal)
-
-
-def _journal(connection: Connection, ids: Sequence[str]) -> dict[str, list[Entry]]:
-    query = select(JOURNAL).where(JOURNAL.c.document_id.in_(list(ids))).order_by(JOURNAL.c.number)
-    found: dict[str, list[Entry]] = {}
-    for row in connection.execute(query):
-        found.setdefault(row.document_id, []).append(_entry(row))
-    return found
-
-
-def _entry(row: Any) -> Entry:
-    return Entry(row.at, row.by, row.action, row.text)
-
-
-def _journal_row(id_: str, entry: Entry) -> dict[str, str]:
-    return {
-        "at": entry.at,
-        "by": entry.by,
-        "action": entry.action,
-        "document_id": id_,
-        "text": entry.text,
-    }
+def _find(connection: Connection, search: Search, matches: Matches) -> list[dict[str, Any]]:
+    ids = find_ids(connection, search, matches)
+    found = rows_by_id(connection, ids)
+    rows = [found[id_] for id_ in ids]
+    attach(
+        connection,
+        rows,
+        "measurements",
+        select(MEASUREMENT).order_by(MEASUREMENT.c.result_id, MEASUREMENT.c.position),
+    )
+    attach(connection, rows, "labels", select(LABEL).order_by(*LABEL.primary_key))
+    return rows

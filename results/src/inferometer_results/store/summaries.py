@@ -6,14 +6,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, literal, select, union_all
 
+from inferometer_results.store.find_ids import MOST_COUNTED
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import CONDITIONS, LABEL, MEASUREMENT, RESULT
 
 FACETS = ("model", "engine", "node", "verdict", "device", "protocol", "namespace", "suite")
 """The columns by whose values the list of runs can be narrowed."""
-MOST_COUNTED = 20_000
-"""Facets count so many results at most, those that were stored last."""
 MOST_MEASUREMENTS = 2000
 """So many of the newest measurements stand in one view."""
 _MOST_LISTED = 200
@@ -26,7 +25,10 @@ _OF_RESULT = (
 
 
 def facets(store: Store, search: Search) -> dict[str, list[tuple[str, int]]]:
-    """Return the most frequent values of each facet among the results of a search."""
+    """Return the most frequent values of each facet among the results of a search.
+
+    Of many, those are counted that were stored last.
+    """
     matched = (
         select(*(RESULT.c[name] for name in FACETS))
         .where(store.condition(search))
@@ -57,6 +59,11 @@ def facets(store: Store, search: Search) -> dict[str, list[tuple[str, int]]]:
 def models(store: Store, search: Search) -> list[dict[str, Any]]:
     """Return the models by the number of their results, the most frequent first."""
     return store.select(_counted(store, search, RESULT.c.model))
+
+
+def suites(store: Store, search: Search) -> list[dict[str, Any]]:
+    """Return the suites by the number of their results, the most frequent first."""
+    return store.select(_counted(store, search, RESULT.c.suite))
 
 
 def nodes(store: Store, search: Search) -> list[dict[str, Any]]:

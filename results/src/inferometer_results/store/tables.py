@@ -151,6 +151,7 @@ for _column in ("namespace", "namespace_uid", "name", "model_sha256", "runtime",
 for _name, _columns in (
     ("model", ("model", "started_at")),
     ("node", ("node", "started_at")),
+    ("suite", ("suite", "started_at")),
     ("place", ("node", "model")),
     ("spec", ("spec_digest", "node", "started_at")),
 ):
@@ -162,9 +163,15 @@ for _figure, _column in (
     ("qps", "qps"),
     ("energy", "microjoules_per_inference"),
 ):
-    Index(f"measurement_by_{_figure}", MEASUREMENT.c[_column], MEASUREMENT.c.result_id)
+    Index(
+        f"measurement_by_{_figure}",
+        *(
+            MEASUREMENT.c[each]
+            for each in (_column, "result_id", "headline", "verdict", "position")
+        ),
+    )
 Index("measurement_by_key", MEASUREMENT.c.key)
-Index("label_by_name", LABEL.c.name, LABEL.c.value)
+Index("label_by_name", LABEL.c.name, LABEL.c.value, LABEL.c.origin, LABEL.c.result_id)
 
 INDEX_TABLES = (LABEL, MEASUREMENT, CONDITIONS, RESULT)
 """The tables of the index, in an order in which they can be emptied."""

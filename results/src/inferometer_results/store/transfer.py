@@ -13,6 +13,7 @@ from typing import Any
 from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.export.rows import without_formulas
 from inferometer_results.store.database import StoreError
+from inferometer_results.store.documents import StoredDocument
 from inferometer_results.store.index_rows import Entry, Origin
 from inferometer_results.store.scenario_rows import tags
 from inferometer_results.store.store import Store
@@ -88,10 +89,24 @@ def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
 
 def archive_lines(store: Store) -> Iterator[str]:
     """Yield the truth of a store, line by line: its documents, then its journal."""
-    for stored in store.documents():
-        content = base64.b64encode(zlib.compress(stored.content, 9)).decode()
-        yield json.dumps({"document": stored.id, **asdict(stored.origin), "content": content})
-    for id_, entry in store.journal():
+    yield from map(_document_line, store.documents())
+    yield from _journal_lines(store.journal())
+
+
+def archive_part(store: Store, after: str, most: int) -> Iterator[str]:
+    """Yield the lines of the documents that were kept after a result, and of their journal."""
+    some = store.documents_after(after, most)
+    yield from map(_document_line, some)
+    yield from _journal_lines(store.journal([each.id for each in some]))
+
+
+def _document_line(stored: StoredDocument) -> str:
+    content = base64.b64encode(zlib.compress(stored.content, 9)).decode()
+    return json.dumps({"document": stored.id, **asdict(stored.origin), "content": content})
+
+
+def _journal_lines(entries: Iterable[tuple[str, Entry]]) -> Iterator[str]:
+    for id_, entry in entries:
         yield json.dumps({"journal": id_, **asdict(entry)})
 
 

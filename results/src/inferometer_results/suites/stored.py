@@ -2,8 +2,11 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
+
+from sqlalchemy import func, select
 
 from inferometer_api.suite.anchor import ratio_of
 from inferometer_api.suite.figures import CellKey, Figures
@@ -18,8 +21,10 @@ from inferometer_api.suite.labels import (
 from inferometer_api.suite.status import MOST_PAIRS, AnchorPairs
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
+from inferometer_results.store.tables import LABEL, RESULT
 from inferometer_results.suites.view import SuiteRun
 
+_MOST_EXECUTIONS = 200
 _MOST_ROWS = 4000
 """A suite has at most 1,000 cells: four executions of the largest, and many of the usual ones."""
 Row = Mapping[str, Any]
@@ -38,10 +43,45 @@ def executions(store: Store, suite: str) -> dict[str, list[Row]]:
     return found
 
 
-def suite_names(store: Store) -> list[str]:
-    """Return the names of the suites of the newest results."""
-    rows = store.find(Search(where='suite!=""', sort="-started", limit=_MOST_ROWS))
-    return list(dict.fromkeys(str(row["suite"]) for row in rows))
+@dataclass(frozen=True, slots=True)
+class StoredExecution:
+    """An execution of a suite; suites of several namespaces may have one name."""
+
+    namespace: str
+    id: str
+
+    @property
+    def name(self) -> str:
+        """Return its name among those of all namespaces."""
+        return f"{self.namespace}/{self.id}" if self.namespace else self.id
+
+
+def stored_executions(store: Store, suite: str) -> list[StoredExecution]:
+    """Return the executions of a suite, the newest first."""
+    newest = func.max(RESULT.c.started_at)
+    query = (
+        select(RESULT.c.namespace, LABEL.c.value)
+        .join(LABEL, LABEL.c.result_id == RESULT.c.id)
+        .where(
+            RESULT.c.suite == suite,
+            RESULT.c.retracted.is_(None),
+            LABEL.c.origin == "run",
+            LABEL.c.name == EXECUTION_LABEL,
+        )
+        .group_by(RESULT.c.namespace, LABEL.c.value)
+        .order_by(newest.desc(), LABEL.c.value.desc())
+        .limit(_MOST_EXECUTIONS)
+    )
+    return [StoredExecution(row["namespace"], row["value"]) for row in store.select(query)]
+
+
+def results_of(store: Store, suite: str, execution: StoredExecution) -> list[Row]:
+    """Return the results of an execution. Raises SearchError if its name cannot be searched for."""
+    where = (
+        f'suite="{suite}" and namespace="{execution.namespace}" '
+        f'and label.{EXECUTION_LABEL}="{execution.id}"'
+    )
+    return list(store.find(Search(where, limit=_MOST_ROWS)))
 
 
 def run_labels(row: Row) -> dict[str, str]:

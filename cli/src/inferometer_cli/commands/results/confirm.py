@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.commands import ab
 from inferometer_cli.commands.results.show import IdArgument
 from inferometer_cli.commands.results.trend import (
@@ -18,7 +19,8 @@ from inferometer_cli.commands.results.trend import (
     find_trends,
 )
 from inferometer_cli.exits import ExitCode, RefusedError
-from inferometer_cli.result_store import DatabaseOption, WhereOption, entry, opened
+from inferometer_cli.result_source import ClusterOption, ResultSource, opened_source
+from inferometer_cli.result_store import DatabaseOption, WhereOption
 from inferometer_cli.run_file import read_run_file
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from inferometer_api.results.result import ResultDocument
     from inferometer_results.compare.figures import Measured
     from inferometer_results.history.trend import Change, Trend
-    from inferometer_results.store.store import Store
 
 _FIGURE_NAMES = {
     "qps": "queries/s",
@@ -87,6 +88,9 @@ def confirm(  # noqa: PLR0913 - one argument for each option
     rounds: ab.RoundsOption = 12,
     output: ab.OutputOption = None,
     database: DatabaseOption = None,
+    cluster: ClusterOption = False,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Confirm that a figure changed, by measuring both sides of a candidate in turn here.
 
@@ -94,26 +98,29 @@ def confirm(  # noqa: PLR0913 - one argument for each option
     interleaved runs show as well is an alert: it is kept as accepted, and exits with 4 if it is for
     the worse. One that they refute is kept as rejected. Neither is deleted by `results prune`.
     """
-    with opened(database) as store:
-        candidate = _candidate(store, store.resolve(id_), _Wanted(where, figure, scenario))
-        runs = _variants(store, candidate, {"A": before, "B": after})
+    options = ClusterOptions(None, context, kubeconfig)
+    with opened_source(database, options, in_cluster=cluster) as source:
+        candidate = _candidate(source, source.resolve(id_), _Wanted(where, figure, scenario))
+        runs = _variants(source, candidate, {"A": before, "B": after})
     series = ab.InterleavedSeries(runs, {"A": _base(before), "B": _base(after)})
     now = datetime.now(tz=UTC)
     directory = output or Path("results") / f"ab-{runs['A'].name}-{now:%Y%m%dT%H%M%SZ}"
     ab.measure_rounds(series, directory, rounds)
     judged = _judge(series, directory, candidate)
-    with opened(database) as store:
-        _name_conditions(store, candidate, series.measured["A"][0])
-        _keep(store, candidate, judged, rounds, directory)
+    with opened_source(database, options, in_cluster=cluster) as source:
+        _name_conditions(source, candidate, series.measured["A"][0])
+        _keep(source, candidate, judged, rounds, directory)
 
 
-def _name_conditions(store: "Store", candidate: _Candidate, measured: "ResultDocument") -> None:
+def _name_conditions(
+    source: ResultSource, candidate: _Candidate, measured: "ResultDocument"
+) -> None:
     """Print the conditions in which the interleaved runs differ from the series."""
     from inferometer_api.results.reading import read_result
     from inferometer_results.store.comparability import differing_conditions
 
     id_ = candidate.change.before.result_id
-    kept = read_result(store.read(id_).content, source=f"Result {id_}").document
+    kept = read_result(source.document(id_), source=f"Result {id_}").document
     found = differing_conditions(kept, measured, [candidate.trend.series.name.scenario])
     for condition, (there, here) in found.items():
         print_message(
@@ -122,7 +129,7 @@ def _name_conditions(store: "Store", candidate: _Candidate, measured: "ResultDoc
 
 
 def _keep(
-    store: "Store", candidate: _Candidate, judged: "Judgement", rounds: int, directory: Path
+    source: ResultSource, candidate: _Candidate, judged: "Judgement", rounds: int, directory: Path
 ) -> None:
     """Record what the interleaved runs show; end the command with its exit code."""
     from inferometer_results.history.trend import Finding
@@ -146,7 +153,7 @@ def _keep(
         rounds,
     )
     action = ACCEPT_CHANGE if is_accepted else REJECT_CHANGE
-    store.note(change.after.result_id, entry(action, finding.text()))
+    source.annotate(change.after.result_id, action, finding.text())
     if not is_accepted:
         print_message("Rejected: the interleaved runs do not show the change.")
         return
@@ -155,18 +162,18 @@ def _keep(
         raise typer.Exit(ExitCode.SLOWER)
 
 
-def _candidate(store: "Store", id_: str, wanted: _Wanted) -> _Candidate:
+def _candidate(source: ResultSource, id_: str, wanted: _Wanted) -> _Candidate:
     """Return the candidate that begins with a result. Raises RefusedError if there is not one."""
     from inferometer_results.store.query import Search
 
-    (result,) = store.find(Search(f"id={id_}", with_retracted=True))
+    (result,), _ = source.search(Search(f"id={id_}", limit=1, with_retracted=True))
     keys = {f"key={row['key']}" for row in result["measurements"]}
     where = " or ".join(sorted(keys)) or f"id={id_}"
     if wanted.where.strip():
         where = f"({wanted.where}) and ({where})"
     found = [
         _Candidate(trend, change)
-        for trend in find_trends(store, where, wanted.figure, MOST_RESULTS)
+        for trend in find_trends(source, where, wanted.figure, MOST_RESULTS)
         for change in trend.changes
         if change.after.result_id == id_ and wanted.scenario in {None, trend.series.name.scenario}
     ]
@@ -188,7 +195,7 @@ def _candidate(store: "Store", id_: str, wanted: _Wanted) -> _Candidate:
 
 
 def _variants(
-    store: "Store", candidate: _Candidate, files: dict[ab.Variant, Path | None]
+    source: ResultSource, candidate: _Candidate, files: dict[ab.Variant, Path | None]
 ) -> dict[ab.Variant, BenchmarkRun]:
     """Return what is measured in turn. Raises RefusedError if both are the same."""
     from inferometer_api.results.reading import read_result
@@ -201,7 +208,7 @@ def _variants(
     for variant, id_ in sides.items():
         file = files[variant]
         run = (
-            read_result(store.read(id_).content, source=f"Result {id_}").document.run
+            read_result(source.document(id_), source=f"Result {id_}").document.run
             if file is None
             else read_run_file(file, [])
         )

@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from inferometer_api.timestamps import format_time
+from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.exits import RefusedError
+from inferometer_cli.result_source import ClusterOption, opened_source
 from inferometer_cli.result_store import DatabaseOption, opened
 from inferometer_cli.terminal import print_message
 
@@ -17,10 +19,14 @@ def delete(
     ],
     *,
     database: DatabaseOption = None,
+    cluster: ClusterOption = False,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Delete results with their tags. They cannot be brought back."""
-    with opened(database) as store:
-        deleted = store.delete([store.resolve(each) for each in ids])
+    options = ClusterOptions(None, context, kubeconfig)
+    with opened_source(database, options, in_cluster=cluster) as source:
+        deleted = source.delete(ids)
     print_message(f"{deleted} results deleted.")
 
 
@@ -46,7 +52,12 @@ def prune(
     ] = False,
     database: DatabaseOption = None,
 ) -> None:
-    """Delete old results, but none that has a tag or begins a judged change (`results confirm`)."""
+    """Delete old results, but none that has a tag or begins a judged change (`results confirm`).
+
+    The results service of a cluster does so by itself: value `retention` of its chart.
+    """
+    from inferometer_results.store.retention import dispensable
+
     if older_than_days is None and keep_megabytes is None:
         raise RefusedError("Say what to delete: --older-than-days or --keep-megabytes.")
     oldest = None
@@ -54,6 +65,6 @@ def prune(
         oldest = format_time(datetime.now(tz=UTC) - timedelta(days=older_than_days))
     most_bytes = None if keep_megabytes is None else keep_megabytes * 10**6
     with opened(database) as store:
-        chosen = store.dispensable(oldest, most_bytes)
+        chosen = dispensable(store, oldest, most_bytes)
         deleted = len(chosen) if dry_run else store.delete(chosen)
     print_message(f"{deleted} results {'would be ' if dry_run else ''}deleted.")

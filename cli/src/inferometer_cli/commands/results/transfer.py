@@ -1,5 +1,6 @@
 """`inferometer results export` and `import`."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 import typer
 
 from inferometer_api.timestamps import format_time
+from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.result_file import RESULT_NAME
+from inferometer_cli.result_source import ClusterOption, opened_source
 from inferometer_cli.result_store import DatabaseOption, WhereOption, opened
 from inferometer_cli.terminal import print_message, print_output
 
@@ -26,7 +29,7 @@ _OutputOption = Annotated[
 ]
 
 
-def export(
+def export(  # noqa: PLR0913 - one argument for each option
     *,
     where: WhereOption = "",
     format_: Annotated[
@@ -42,24 +45,31 @@ def export(
     ] = False,
     output: _OutputOption = None,
     database: DatabaseOption = None,
+    cluster: ClusterOption = False,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
 ) -> None:
-    """Write the figures of results, retracted ones left out; or the whole store with --all."""
+    """Write the figures of results, retracted ones left out; or the whole store with --all.
+
+    Of a cluster: the results that you may read.
+    """
     from inferometer_results.store import transfer
-    from inferometer_results.store.query import Search
 
     if all_ and where:
         raise RefusedError("--all exports the whole store: leave --where away.")
-    with opened(database) as store:
+    options = ClusterOptions(None, context, kubeconfig)
+    with opened_source(database, options, in_cluster=cluster) as source:
         if all_:
             with _written(output) as file:
-                for line in transfer.archive_lines(store):
+                for line in source.archive():
                     _write(file, f"{line}\n")
             return
-        results = store.find(Search(where, "started"))
+        results = source.every(where)
         if format_ == "parquet":
             if output is None:
                 raise RefusedError("Parquet is not text: name a file with --output.")
-            transfer.write_parquet(transfer.figure_rows(results), output)
+            with _replaced(output) as partial:
+                transfer.write_parquet(transfer.figure_rows(results), partial)
             return
     is_csv = format_ == "csv"
     text = (
@@ -123,11 +133,32 @@ def _written(output: Path | None) -> Iterator[TextIO | None]:
     if output is None:
         yield None
         return
+    with (
+        _replaced(output) as partial,
+        partial.open("w", encoding="utf-8", newline="") as file,
+    ):
+        yield file
+
+
+@contextmanager
+def _replaced(output: Path) -> Iterator[Path]:
+    """Yield a path next to a file, which takes the file's place if the block succeeds.
+
+    So the file is whole or as it was. What is not a file, such as a pipe, is written itself.
+    """
+    is_special = output.exists() and not output.is_file()
+    target = output.resolve()
+    partial = output if is_special else target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with output.open("w", encoding="utf-8", newline="") as file:
-            yield file
+        yield partial
+        if not is_special:
+            partial.replace(target)
     except OSError as error:
-        raise FailedError(f"Cannot write {output}: {error.strerror}.") from error
+        reason = error.strerror or str(error)
+        raise FailedError(f"Cannot write {output}: {reason}. Nothing was exported.") from error
+    finally:
+        if not is_special:
+            partial.unlink(missing_ok=True)
 
 
 def _write(file: TextIO | None, text: str) -> None:

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from inferometer_cli.result_store import DatabaseOption, WhereOption, opened
+from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
+from inferometer_cli.result_source import ClusterOption, ResultSource, opened_source
+from inferometer_cli.result_store import DatabaseOption, WhereOption
 from inferometer_cli.terminal import flushed_output, output_console, print_message, print_output
 
 if TYPE_CHECKING:
     from inferometer_results.history.trend import Trend
-    from inferometer_results.store.store import Store
 
 FigureOption = Annotated[
     str,
@@ -29,7 +30,7 @@ ScenarioOption = Annotated[
 MOST_RESULTS = 1000
 
 
-def trend(
+def trend(  # noqa: PLR0913 - one argument for each option
     *,
     where: WhereOption = "",
     figure: FigureOption = "p50",
@@ -39,14 +40,18 @@ def trend(
     ] = MOST_RESULTS,
     json: Annotated[bool, typer.Option("--json", help="Print JSON with every value.")] = False,
     database: DatabaseOption = None,
+    cluster: ClusterOption = False,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Show a figure over time, and where its level changes.
 
     A series has the VALID runs of one scenario on one node under equal conditions. A change point
     is a candidate until `inferometer results confirm` has measured both sides of it in turn.
     """
-    with opened(database) as store:
-        found = find_trends(store, where, figure, limit)
+    options = ClusterOptions(None, context, kubeconfig)
+    with opened_source(database, options, in_cluster=cluster) as source:
+        found = find_trends(source, where, figure, limit)
     chosen = [each for each in found if scenario in {None, each.series.name.scenario}]
     if json:
         from inferometer_results.history.trend import trend_fields
@@ -67,7 +72,7 @@ def trend(
             print_trend(each, console)
 
 
-def find_trends(store: "Store", where: str, figure: str, limit: int) -> "list[Trend]":
+def find_trends(source: ResultSource, where: str, figure: str, limit: int) -> "list[Trend]":
     """Return the trends of a figure in the newest results that match a condition."""
     from inferometer_api.results.reading import read_result
     from inferometer_api.results.result import ResultDocument
@@ -75,7 +80,7 @@ def find_trends(store: "Store", where: str, figure: str, limit: int) -> "list[Tr
     from inferometer_results.store.query import Search
 
     def read(id_: str) -> ResultDocument:
-        return read_result(store.read(id_).content, source=f"Result {id_}").document
+        return read_result(source.document(id_), source=f"Result {id_}").document
 
-    results = store.find(Search(where, "-started", limit))
-    return trends(results, figure, store.journal(), read)
+    results, _ = source.search(Search(where, "-started", limit))
+    return trends(results, figure, source.journal(where), read)

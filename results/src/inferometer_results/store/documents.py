@@ -1,0 +1,115 @@
+"""The truth of a store: documents as they were received, and the journal of what people added."""
+
+import hashlib
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from inferometer_api.results.reading import UnreadableResultError, read_result
+from inferometer_results.store.database import StoreError
+from inferometer_results.store.index_rows import Entry, IndexRows, Origin, index_rows
+from inferometer_results.store.index_tables import PAGE, clear, insert_rows
+from inferometer_results.store.scenario_rows import short_id
+from inferometer_results.store.tables import DOCUMENT, JOURNAL
+
+RESULT_KIND = "BenchmarkResult"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document as it was received."""
+
+    id: str
+    origin: Origin
+    name: str
+    content: bytes
+
+
+def document_id(origin: Origin, run_uid: str, sha256: str) -> str:
+    """Return the ID of a document: equal for one that is delivered again."""
+    place = f"{origin.cluster_uid}\0{origin.namespace_uid}"
+    return hashlib.sha256(f"{place}\0{run_uid}\0{sha256}".encode()).hexdigest()[:32]
+
+
+def insert_document(connection: Connection, row: dict[str, Any]) -> int | None:
+    """Insert a document; return its number, None if it is there already."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(DOCUMENT).values(row)
+    statement = statement.on_conflict_do_nothing(index_elements=["id"])
+    found = connection.execute(statement.returning(DOCUMENT.c.number)).one_or_none()
+    return None if found is None else int(found[0])
+
+
+def index_again(connection: Connection) -> None:
+    """Fill the index after a change of its tables; what is damaged keeps its old rows."""
+    number = 0
+    while rows := next_documents(connection, number):
+        number = rows[-1].number
+        journal = journal_of(connection, [row.id for row in rows])
+        readable = []
+        for row in rows:
+            with suppress(StoreError, UnreadableResultError):
+                readable.append(rows_of_document(row, journal.get(row.id, [])))
+        clear(connection, [each.result["id"] for each in readable])
+        if readable:
+            insert_rows(connection, readable)
+
+
+def next_documents(connection: Connection, number: int, most: int = PAGE) -> Sequence[Any]:
+    """Return the rows of the documents that were kept after the `number`th."""
+    query = select(DOCUMENT).where(DOCUMENT.c.kind == RESULT_KIND, DOCUMENT.c.number > number)
+    query = query.order_by(DOCUMENT.c.number)
+    return connection.execute(query.limit(most)).all()
+
+
+def stored_document(row: Any) -> StoredDocument:
+    """Return the document in a row, checked against its checksum. Raises StoreError."""
+    try:
+        content = zlib.decompress(row.content)
+    except zlib.error:
+        content = b""
+    if hashlib.sha256(content).hexdigest() != row.sha256:
+        raise StoreError(
+            f"The document of result {row.id} is damaged: its checksum differs. Restore the "
+            f"database from a copy, or delete it: inferometer results delete {short_id(row.id)}"
+        )
+    place = (row.cluster_uid, row.namespace, row.namespace_uid)
+    origin = Origin(row.source, row.received_at, *place)
+    return StoredDocument(row.id, origin, row.name, content)
+
+
+def rows_of_document(row: Any, journal: Sequence[Entry]) -> IndexRows:
+    """Return the rows of the index for the document in a row."""
+    stored = stored_document(row)
+    read = read_result(stored.content, source=f"Result {row.id}")
+    return index_rows(row.id, row.number, read, stored.origin, journal)
+
+
+def journal_of(connection: Connection, ids: Sequence[str]) -> dict[str, list[Entry]]:
+    """Return the entries of results in order, by ID."""
+    query = select(JOURNAL).where(JOURNAL.c.document_id.in_(list(ids))).order_by(JOURNAL.c.number)
+    found: dict[str, list[Entry]] = {}
+    for row in connection.execute(query):
+        found.setdefault(row.document_id, []).append(entry_of(row))
+    return found
+
+
+def entry_of(row: Any) -> Entry:
+    """Return the entry in a row of the journal."""
+    return Entry(row.at, row.by, row.action, row.text)
+
+
+def journal_row(id_: str, entry: Entry) -> dict[str, str]:
+    """Return the row of an entry."""
+    return {
+        "at": entry.at,
+        "by": entry.by,
+        "action": entry.action,
+        "document_id": id_,
+        "text": entry.text,
+    }
