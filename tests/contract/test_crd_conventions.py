@@ -24,6 +24,7 @@ _UNITLESS = {
     *("attempts", "bytes", "clients", "connections", "count", "errors", "instances", "iterations"),
     "minQueries",
     *("observedGeneration", "poolSize", "port", "queries", "repeat", "repeats", "replicas"),
+    *("receiverPort", "sampleEvery"),
     *("totalErrors", "totalQueries"),
     *(
         "samples",

@@ -347,6 +347,11 @@ BROKEN_RULES = (
         ),
         "spec.load.tls",
     ),
+    Row(
+        "a fleet that traces",
+        a_run(load={"workers": 2, "tracing": {"sampleEvery": 100}}),
+        "spec.load.tracing",
+    ),
     Row("two sets of headers", a_run(load={"headersSecret": "h", "headersFile": "h"}), "spec.load"),
     Row("a scenario without member", a_scenario(), "spec.scenarios[0]"),
     Row("a scenario with a null", a_scenario(singleStream=None), "spec.scenarios[0]"),

@@ -191,6 +191,11 @@ def _load(spec: RunSpec, descriptor: RuntimeDescriptor, place: Place) -> Iterato
         yield f"spec.load.headersSecret: {_NO_SECRETS}; name a file in spec.load.headersFile."
     if place == "Cluster" and load.headers_file is not None:
         yield f"spec.load.headersFile: {_NO_FILES}; name a Secret in spec.load.headersSecret."
+    if place == "Cluster" and load.tracing is not None and load.tracing.receiver_port is not None:
+        yield (
+            "spec.load.tracing.receiverPort: the receiver listens on 127.0.0.1, which the pods of "
+            "servers cannot reach; leave it out."
+        )
     yield from _too_many_clients(spec, load)
 
 

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 
 from inferometer_api.document import Count, Document, Integer, Integral, Timestamp
 from inferometer_api.results.search import Knee, Peak, RepeatSummary
+from inferometer_api.results.tracing import StepTracing
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.run_status import Attribution
 
@@ -547,6 +548,8 @@ loops. For a fleet, times below half a second may be missing."""
     """One for each worker of a fleet."""
     profile: StepProfile | None = None
     """In `profile` scenarios."""
+    tracing: StepTracing | None = None
+    """With `load.tracing`. Present: every Nth query carried a traceparent."""
 
 
 def whole_windows(step: Step) -> list[Window]:
