@@ -101,6 +101,9 @@ class InferencePool:
                 batch = self._batcher.take(now_ns)
                 due_ns = self._batcher.due_ns()
                 if batch:
+                    for each in batch:
+                        if each.trace is not None:
+                            each.ready_ns = max(each.waits_since_ns, self._batcher.ready_ns)
                     if due_ns is not None:
                         self._changed.notify()  # to whom is left: another instance may be free
                     return batch

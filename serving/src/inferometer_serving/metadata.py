@@ -12,7 +12,13 @@ from inferometer_serving.options import Device, ServeOptions
 
 MODEL_VERSION = "1"
 SERVER_NAME = "inferometer"
-_EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
+_EXTENSIONS = (
+    "binary_tensor_data",
+    "model_configuration",
+    "model_repository",
+    "statistics",
+    "spans",
+)
 
 
 def server_metadata(server_version: str, *, has_profiles: bool = False) -> dict[str, Any]:

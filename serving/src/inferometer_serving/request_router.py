@@ -21,6 +21,7 @@ from inferometer_serving.model.loading import LoadedModel, WarmUp, load, warm_up
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.statistics import Statistics
+from inferometer_serving.tracing import RequestTrace
 
 T = TypeVar("T")
 
@@ -83,6 +84,7 @@ class RequestRouter:
         protocol: str,
         began_ns: int,
         read: Read[T],
+        trace: RequestTrace | None = None,
     ) -> PendingRequest[T]:
         """Return a pending request. Raises RequestRefusedError if it has too many samples."""
         inputs, output_names, parameters, write = read
@@ -105,13 +107,16 @@ class RequestRouter:
             samples=samples,
             key=key,
             write=write,
+            trace=trace,
         )
 
     def runs_inline(self, body_bytes: int) -> bool:
         """Return whether a request of this size is computed in the event loop: first come first."""
         return body_bytes <= self._inline_body_bytes and not self.pool.requests
 
-    def compute_now(self, protocol: str, began_ns: int, read: Read[T]) -> T:
+    def compute_now(
+        self, protocol: str, began_ns: int, read: Read[T], trace: RequestTrace | None = None
+    ) -> T:
         """Return the answer, computed in the event loop. Raises what went wrong."""
         # The same as for an instance, step by step: a tiny inference is over sooner than those.
         inputs, output_names, _, write = read
@@ -127,7 +132,12 @@ class RequestRouter:
             self.refused(protocol, began_ns)
             raise
         note = self._counters.inference_stats.note
-        note(protocol, self._samples(inputs), began_ns, started_ns, computed_ns, monotonic_ns())
+        written_ns = monotonic_ns()
+        note(protocol, self._samples(inputs), began_ns, started_ns, computed_ns, written_ns)
+        if trace is not None:
+            trace.add("decode", began_ns, started_ns)
+            trace.add("compute", started_ns, computed_ns)
+            trace.add("encode", computed_ns, written_ns)
         return answer
 
     def put(self, pending: PendingRequest[Any]) -> None:
@@ -159,6 +169,9 @@ class RequestRouter:
             for pending in execution.requests:
                 queue_seconds.observe((execution.started_ns - pending.waits_since_ns) / 1e9)
             self._count(execution, now_ns)
+            for pending in execution.requests:
+                if pending.trace is not None:
+                    _add_parts(pending.trace, pending, execution)
             for pending, answer in zip(execution.requests, execution.answers, strict=True):
                 done, pending.done = pending.done, None
                 if done is None:
@@ -185,3 +198,19 @@ class RequestRouter:
 
     def _samples(self, inputs: dict[str, Array]) -> int:
         return 1 if self._batched is None else len(inputs[self._batched])
+
+
+def _add_parts(trace: RequestTrace, pending: PendingRequest[Any], execution: Execution) -> None:
+    """Add the parts of a traced request that its run of the model determines.
+
+    It has the part `encode` already, unless the model failed.
+    """
+    encoded = [(began, ended) for name, began, ended in trace.parts if name == "encode"]
+    trace.add("decode", pending.began_ns, pending.waits_since_ns)
+    trace.add("batch", pending.waits_since_ns, pending.ready_ns)
+    trace.add("queue", pending.ready_ns, execution.started_ns)
+    trace.add("input", execution.started_ns, execution.joined_ns)
+    trace.add("compute", execution.joined_ns, execution.computed_ns)
+    for began_ns, ended_ns in encoded:
+        trace.add("output", execution.computed_ns, began_ns)
+        trace.add("handover", ended_ns, monotonic_ns())

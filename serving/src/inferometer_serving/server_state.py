@@ -21,6 +21,7 @@ from inferometer_serving.options import ModelControlMode, ServeOptions
 from inferometer_serving.profile.profiler import ProfileRequest, profile
 from inferometer_serving.request_router import Counters, Loaded, RequestRouter, load_and_warm
 from inferometer_serving.statistics import Statistics
+from inferometer_serving.tracing import SpanLog
 
 
 class Phase(Enum):
@@ -44,6 +45,7 @@ class ServerState:
         self.statistics = Statistics()
         self.inference_stats = InferenceStats(self.metrics, self.statistics)
         """Flush it before reading either of them."""
+        self.spans = SpanLog(self.version)
         self.phase = Phase.LOADING
         self.reading = JobThread(loop, "reading")
         """Reads requests that would hold up the event loop."""

@@ -43,6 +43,8 @@ class Batcher(Generic[T]):
         self._groups: dict[Hashable, _Group[T]] = {}
         self._count = 0
         self._numbers = count()
+        self.ready_ns = 0
+        """When the batch that was taken last was whole, or due."""
 
     def __len__(self) -> int:
         return self._count
@@ -98,11 +100,13 @@ class Batcher(Generic[T]):
         group = self._groups[key]
         batch: list[T] = []
         room = self._max_samples
+        is_full, due_ns = self._is_full(group), group.waiting[0].since_ns + self._max_delay_ns
         while group.waiting and (not batch or group.waiting[0].samples <= room):
             first = group.waiting.popleft()
             room -= first.samples
             batch.append(first.item)
             self._left(key, group, first)
+            self.ready_ns = min(first.since_ns, due_ns) if is_full else due_ns
         return batch
 
     def _left(self, key: Hashable, group: _Group[T], waiting: _Waiting[T]) -> None:

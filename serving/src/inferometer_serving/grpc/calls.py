@@ -21,6 +21,7 @@ from inferometer_serving.infer.tensors import Array
 from inferometer_serving.metadata import server_metadata
 from inferometer_serving.request_router import RequestRouter
 from inferometer_serving.server_state import ServerState
+from inferometer_serving.tracing import RequestTrace, sampled_context
 
 Context = Any
 """grpc.aio.ServicerContext, for which grpc ships no types."""
@@ -92,7 +93,7 @@ class Calls:
         await self._state.unload(request.model_name)
         return messages.RepositoryModelUnloadResponse()
 
-    async def infer(self, request: Message) -> Message:
+    async def infer(self, request: Message, trace: RequestTrace | None = None) -> Message:
         """Compute the outputs of one request."""
         began_ns = monotonic_ns()
         state = self._state
@@ -105,12 +106,12 @@ class Calls:
                 found = read()
             else:
                 found = await state.reading.call(read)
-            pending = None if is_inline else model.prepare("grpc", began_ns, found)
+            pending = None if is_inline else model.prepare("grpc", began_ns, found, trace)
         except RequestRefusedError:
             model.refused("grpc", began_ns)
             raise
         if pending is None:
-            return model.compute_now("grpc", began_ns, found)
+            return model.compute_now("grpc", began_ns, found, trace)
         return await self._computed(model, pending)
 
     async def _computed(self, model: RequestRouter, pending: PendingRequest[Message]) -> Message:
@@ -199,6 +200,61 @@ def unary(
         return await context.abort(code, sentence)
 
     return handle
+
+
+class TracedCalls:
+    """ModelInfer, traced if its metadata has a sampled traceparent.
+
+    grpc reads and writes messages right before and right after the call, without another call in
+    between: so the last reading belongs to it, and the next writing of its reply. What its library
+    does around that cannot be measured here.
+    """
+
+    def __init__(self, state: ServerState, calls: Calls) -> None:
+        self._state = state
+        self._calls = calls
+        self._plain = unary(state, "infer", calls.infer)
+        self._reading = (0, 0)
+        self._writing: dict[int, tuple[RequestTrace, int]] = {}
+        """Traces of replies that are written next, by the identity of the reply."""
+
+    def read(self, data: bytes) -> Message:
+        """Return the request in a serialized message."""
+        began_ns = monotonic_ns()
+        request = messages.ModelInferRequest.FromString(data)
+        self._reading = (began_ns, monotonic_ns())
+        return request
+
+    def write(self, reply: Message) -> bytes:
+        """Return a reply serialized, and end its trace."""
+        data: bytes = reply.SerializeToString()
+        if self._writing and (found := self._writing.pop(id(reply), None)) is not None:
+            trace, since_ns = found
+            trace.ended_ns = monotonic_ns()
+            trace.add("send", since_ns, trace.ended_ns)
+            self._state.spans.keep(trace)
+        return data
+
+    async def handle(self, request: Message, context: Context) -> Message:
+        """Compute the outputs of one request."""
+        trace = None
+        for key, value in context.invocation_metadata() or ():
+            if key == "traceparent":
+                trace = self._begun(value)
+        if trace is None:
+            return await self._plain(request, context)
+        infer = unary(self._state, "infer", partial(self._calls.infer, trace=trace))
+        reply = await infer(request, context)
+        self._writing[id(reply)] = (trace, monotonic_ns())
+        return reply
+
+    def _begun(self, traceparent: str) -> RequestTrace | None:
+        found = sampled_context(traceparent)
+        if found is None:
+            return None
+        trace = RequestTrace(found, "grpc", self._reading[0])
+        trace.add("receive", *self._reading)
+        return trace
 
 
 def streaming(calls: Calls) -> Callable[[AsyncIterator[Message], Context], AsyncIterator[Message]]:

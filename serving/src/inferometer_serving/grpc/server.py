@@ -9,7 +9,7 @@ from tritonclient.grpc import (  # type: ignore[import-untyped]  # ships no type
     service_pb2 as messages,
 )
 
-from inferometer_serving.grpc.calls import Calls, not_here, streaming, unary
+from inferometer_serving.grpc.calls import Calls, TracedCalls, not_here, streaming, unary
 from inferometer_serving.http.server import port_refused
 from inferometer_serving.server_state import ServerState
 
@@ -26,7 +26,9 @@ class GrpcServer:
                 ("grpc.max_send_message_length", -1),
             )
         )
-        self._server.add_generic_rpc_handlers((_handlers(state, self._draining),))
+        self._server.add_generic_rpc_handlers(
+            (_handlers(state, self._draining), _spans_handler(state))
+        )
 
     async def listen(self, host: str, port: int) -> int:
         """Listen and return the port. Raises RefusedError if it is not available."""
@@ -59,8 +61,8 @@ def _handlers(state: ServerState, draining: asyncio.Event) -> Any:
         "RepositoryIndex": ("repository_index", calls.repository_index),
         "RepositoryModelLoad": ("load", calls.load),
         "RepositoryModelUnload": ("unload", calls.unload),
-        "ModelInfer": ("infer", calls.infer),
     }
+    traced = TracedCalls(state, calls)
     service = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"]
     handlers = {}
     for method in service.methods:
@@ -68,7 +70,11 @@ def _handlers(state: ServerState, draining: asyncio.Event) -> Any:
             "request_deserializer": getattr(messages, method.input_type.name).FromString,
             "response_serializer": getattr(messages, method.output_type.name).SerializeToString,
         }
-        if method.name == "ModelStreamInfer":
+        if method.name == "ModelInfer":
+            handler = grpc.unary_unary_rpc_method_handler(
+                traced.handle, request_deserializer=traced.read, response_serializer=traced.write
+            )
+        elif method.name == "ModelStreamInfer":
             handler = grpc.stream_stream_rpc_method_handler(streaming(calls), **forms)
         elif method.name in answered:
             endpoint, call = answered[method.name]
@@ -77,6 +83,16 @@ def _handlers(state: ServerState, draining: asyncio.Event) -> Any:
             handler = grpc.unary_unary_rpc_method_handler(not_here, **forms)
         handlers[method.name] = handler
     return grpc.method_handlers_generic_handler(service.full_name, handlers)
+
+
+def _spans_handler(state: ServerState) -> Any:
+    """Return the handler of Spans/Take: the answer is an OTLP message in JSON."""
+
+    async def take(_request: bytes, _context: Any) -> bytes:
+        return state.spans.take()
+
+    handlers = {"Take": grpc.unary_unary_rpc_method_handler(take)}
+    return grpc.method_handlers_generic_handler("inferometer.Spans", handlers)
 
 
 def _why(host: str, port: int) -> OSError:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Coroutine
 from enum import Enum
 from http import HTTPStatus
+from time import monotonic_ns
 from typing import Protocol, cast
 
 from typing_extensions import override
@@ -25,6 +26,7 @@ from inferometer_serving.http.routes import Endpoint, Route
 from inferometer_serving.infer.tensors import Raw
 from inferometer_serving.metrics import Exposition
 from inferometer_serving.server_state import Phase, ServerState
+from inferometer_serving.tracing import RequestTrace
 
 _READ_AHEAD_BYTES = 65536
 _LINGER_SECONDS = 2.0
@@ -80,6 +82,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._sized = SizedBody()
         self._chunked: ChunkedBody | None = None
         self._inference: Inference | None = None
+        self._trace: RequestTrace | None = None
+        """Of the request that is read or answered, if it is traced."""
         self._may_write = True
         self.waiting_since: float | None = None
         """When the last piece of an unfinished request came, by the loop's clock."""
@@ -183,12 +187,16 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _parse(self, raw_head: bytes) -> Head | None:
         """Return a head not seen before; None if it was refused."""
+        began_ns = monotonic_ns()
         try:
             head = parse_head(raw_head, self._state.options.max_body_bytes)
         except HttpError as error:
             self._refuse(error)
             return None
-        self._owner.keep_head(raw_head, head)
+        if head.traceparent is None:
+            self._owner.keep_head(raw_head, head)
+        else:
+            self._trace = head.begin_trace(began_ns)
         return head
 
     def _begin_body(self, head: Head, data: bytes) -> None:
@@ -246,9 +254,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         except RequestRefusedError as error:
             self._send_reply(head, Endpoint.INFER.value, refusal_reply(error))
             return
-        answer = answered_now(state, model, head, body)
+        trace = self._trace
+        if trace is not None:
+            trace.add("receive", trace.began_ns, monotonic_ns())
+        answer = answered_now(state, model, head, body, trace)
         if answer is None:
-            inference = Inference(state, model, head)
+            inference = Inference(state, model, head, trace)
             answer = inference.refused_now(body)
         if answer is not None:
             self._send(head, "infer", *answer)
@@ -286,6 +297,9 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _send(self, head: Head, endpoint: str, status: int, parts: list[Raw]) -> None:
         self._requests["http", endpoint, status] += 1
+        if self._trace is not None:
+            self._owner.outbox.trace(self._trace)
+            self._trace = None
         self._write(parts)
         if not self._keeps_alive(head):
             self._end()

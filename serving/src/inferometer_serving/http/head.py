@@ -9,7 +9,8 @@ import httptools
 
 from inferometer_serving.http.body import too_large
 from inferometer_serving.http.errors import HttpError
-from inferometer_serving.http.routes import Route, route
+from inferometer_serving.http.routes import Endpoint, Route, route
+from inferometer_serving.tracing import RequestTrace, sampled_context
 
 MAX_HEAD_BYTES = 16384
 HEAD_END = b"\r\n\r\n"
@@ -25,6 +26,7 @@ _FIELDS = {
         "expect",
         "host",
         "inference-header-content-length",
+        "traceparent",
         "transfer-encoding",
     )
 }
@@ -51,6 +53,14 @@ class Head(NamedTuple):
     """gzip, deflate, or None."""
     reply_encoding: str | None
     """The encoding that the client prefers; None if it accepts neither gzip nor deflate."""
+    traceparent: str | None = None
+    """Of W3C Trace Context, unchecked."""
+
+    def begin_trace(self, began_ns: int) -> RequestTrace | None:
+        """Return the trace of a sampled inference that began to be read then; None for others."""
+        context = sampled_context(self.traceparent)
+        is_inference = isinstance(self.route, Route) and self.route.endpoint is Endpoint.INFER
+        return RequestTrace(context, "http", began_ns) if context and is_inference else None
 
 
 def parse_head(head: bytes, max_body_bytes: int) -> Head:
@@ -85,6 +95,7 @@ def parse_head(head: bytes, max_body_bytes: int) -> Head:
         ),
         body_encoding=_body_encoding(fields),
         reply_encoding=_reply_encoding(fields.get("accept-encoding", "")),
+        traceparent=fields.get("traceparent"),
     )
 
 

@@ -13,12 +13,19 @@ from inferometer_serving.infer.pending_request import PendingRequest
 from inferometer_serving.infer.tensors import Raw
 from inferometer_serving.request_router import RequestRouter
 from inferometer_serving.server_state import ServerState
+from inferometer_serving.tracing import RequestTrace
 
 _READ_HERE_UP_TO_BYTES = 16384
 """JSON of this size is read within some 0.1 ms; tensors behind it cost nothing to read."""
 
 
-def answered_now(state: ServerState, model: RequestRouter, head: Head, body: Raw) -> Answer | None:
+def answered_now(
+    state: ServerState,
+    model: RequestRouter,
+    head: Head,
+    body: Raw,
+    trace: RequestTrace | None = None,
+) -> Answer | None:
     """Return the answer where a tiny model computes it in the event loop; else None."""
     if head.body_encoding is not None or not model.runs_inline(len(body)):
         return None
@@ -30,7 +37,7 @@ def answered_now(state: ServerState, model: RequestRouter, head: Head, body: Raw
         except Exception:
             model.refused("http", began_ns)
             raise
-        return model.compute_now("http", began_ns, read)
+        return model.compute_now("http", began_ns, read, trace)
     except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
         return error_answer(error, keep_alive=head.keep_alive and keeps())
 
@@ -38,10 +45,17 @@ def answered_now(state: ServerState, model: RequestRouter, head: Head, body: Raw
 class Inference:
     """One request whose body is here, and which an instance is to compute."""
 
-    __slots__ = ("_began_ns", "_head", "_is_dropped", "_model", "_pending", "_state")
+    __slots__ = ("_began_ns", "_head", "_is_dropped", "_model", "_pending", "_state", "_trace")
 
-    def __init__(self, state: ServerState, model: RequestRouter, head: Head) -> None:
+    def __init__(
+        self,
+        state: ServerState,
+        model: RequestRouter,
+        head: Head,
+        trace: RequestTrace | None = None,
+    ) -> None:
         self._state = state
+        self._trace = trace
         self._model = model
         self._head = head
         self._began_ns = monotonic_ns()
@@ -89,7 +103,7 @@ class Inference:
             state.keeps_connections
         )  # not a method of this object, which must not keep itself alive
         read = read_request(self._model, self._head, body, limit_bytes, keeps)
-        return self._model.prepare("http", self._began_ns, read)
+        return self._model.prepare("http", self._began_ns, read, self._trace)
 
     def _compute(self, pending: PendingRequest[Answer], answered: Callable[[Answer], None]) -> None:
         def done(answer: Answer | None, error: Exception | None) -> None:

@@ -8,7 +8,7 @@ import structlog
 
 from inferometer_api.metrics.exposition import CONTENT_TYPE
 from inferometer_serving.errors import RequestRefusedError, invalid
-from inferometer_serving.http.reply import Reply, error_reply, json_reply, refusal_reply
+from inferometer_serving.http.reply import JSON, Reply, error_reply, json_reply, refusal_reply
 from inferometer_serving.http.routes import Endpoint, Route
 from inferometer_serving.infer.tensors import Raw
 from inferometer_serving.metadata import server_metadata
@@ -22,6 +22,8 @@ def page(state: ServerState, exposition: Exposition, route: Route, body: Raw) ->
     try:
         if route.model_name:
             state.check_model(route.model_name, route.model_version)
+        if route.endpoint is Endpoint.SPANS:
+            return Reply(HTTPStatus.OK, JSON, [state.spans.take()])
         return _page(state, exposition, route.endpoint, body)
     except RequestRefusedError as error:
         return refusal_reply(error)
@@ -63,7 +65,7 @@ def _page(state: ServerState, exposition: Exposition, endpoint: Endpoint, body: 
         case Endpoint.INDEX:
             only_ready = _members("request", bytes(body)).get("ready") is True
             return json_reply(state.repository_index(only_ready=only_ready))
-        case Endpoint.INFER | Endpoint.LOAD | Endpoint.UNLOAD | Endpoint.PROFILE:
+        case Endpoint.INFER | Endpoint.LOAD | Endpoint.UNLOAD | Endpoint.PROFILE | Endpoint.SPANS:
             raise ValueError(f"{endpoint.value} is no page")
         case Endpoint.SERVER | Endpoint.MODEL | Endpoint.CONFIG | Endpoint.STATISTICS:
             return json_reply(_description(state, endpoint))

@@ -23,6 +23,7 @@ class Endpoint(Enum):
     LOAD = "load"
     UNLOAD = "unload"
     PROFILE = "profile"
+    SPANS = "spans"
     METRICS = "metrics"
 
 
@@ -41,6 +42,7 @@ _WITHOUT_MODEL = {
     "/v2": Endpoint.SERVER,
     "/v2/models/stats": Endpoint.STATISTICS,
     "/v2/repository/index": Endpoint.INDEX,
+    "/v2/spans": Endpoint.SPANS,
     "/metrics": Endpoint.METRICS,
 }
 _OF_A_MODEL = {
@@ -53,7 +55,14 @@ _OF_A_MODEL = {
 }
 _OF_THE_REPOSITORY = {"load": Endpoint.LOAD, "unload": Endpoint.UNLOAD}
 _POSTED = frozenset(
-    {Endpoint.INFER, Endpoint.INDEX, Endpoint.LOAD, Endpoint.UNLOAD, Endpoint.PROFILE}
+    {
+        Endpoint.INFER,
+        Endpoint.INDEX,
+        Endpoint.LOAD,
+        Endpoint.UNLOAD,
+        Endpoint.PROFILE,
+        Endpoint.SPANS,
+    }
 )
 _NOT_HERE = ("systemsharedmemory", "cudasharedmemory", "trace", "logging")
 """Triton's extensions, by the first part of their path behind /v2."""
@@ -114,7 +123,7 @@ def _unknown(path: str) -> HttpError:
         f"{path or '/'} is not an endpoint of this server. It has "
         "/v2, /v2/health/live, /v2/health/ready, /v2/models/NAME with /ready, /config, /stats, "
         "/infer and /profile, /v2/repository/index, /v2/repository/models/NAME/load and /unload, "
-        "and /metrics.",
+        "/v2/spans, and /metrics.",
     )
 
 

@@ -33,7 +33,7 @@ class HttpServer(ConnectionOwner):
         self.exposition = Exposition(state.metrics, served, state.version)
         self.heads: dict[bytes, Head] = {}
         self.loop = loop
-        self.outbox = Outbox(loop)
+        self.outbox = Outbox(loop, spans=state.spans)
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self._connections: set[HttpConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -5,6 +5,7 @@ from time import monotonic_ns
 from typing import Generic, TypeVar
 
 from inferometer_serving.infer.tensors import Array
+from inferometer_serving.tracing import RequestTrace
 
 T = TypeVar("T")
 
@@ -28,7 +29,9 @@ class PendingRequest(Generic[T]):
         "output_names",
         "protocol",
         "read_ns",
+        "ready_ns",
         "samples",
+        "trace",
         "waits_since_ns",
         "write",
     )
@@ -43,6 +46,7 @@ class PendingRequest(Generic[T]):
         samples: int,
         key: Hashable,
         write: Callable[[list[Array]], T],
+        trace: RequestTrace | None = None,
     ) -> None:
         self.protocol = protocol
         self.began_ns = began_ns
@@ -54,7 +58,11 @@ class PendingRequest(Generic[T]):
         """Requests with equal keys may be joined."""
         self.write = write
         """Makes the answer of the outputs, in whichever thread computed them."""
+        self.trace = trace
+        """None: the request is not traced."""
         self.done: Done[T] | None = None
         """None after the call, or once the client has gone."""
         self.waits_since_ns = monotonic_ns()
         self.read_ns = self.waits_since_ns - began_ns
+        self.ready_ns = self.waits_since_ns
+        """When its batch was whole or due; set only if it is traced."""

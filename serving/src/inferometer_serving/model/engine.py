@@ -93,10 +93,14 @@ class Engine:
 
 def _written(pending: PendingRequest[Any], results: list[Array]) -> Any:
     write: Callable[[list[Array]], Any] = pending.write
+    began_ns = 0 if pending.trace is None else monotonic_ns()
     try:
         return write(results)
     except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
         return error
+    finally:
+        if pending.trace is not None:
+            pending.trace.add("encode", began_ns, monotonic_ns())
 
 
 def _failure(error: Exception) -> RequestRefusedError:
