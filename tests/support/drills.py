@@ -7,6 +7,7 @@ from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, RequestSource, Schedules
 from inferometer_loadgen.record.recorder import Recorder, StepStatistics
 from inferometer_loadgen.record.request_log import RequestLog
+from inferometer_loadgen.record.request_tracer import RequestTracer
 from inferometer_loadgen.schedule.arrivals import Constant, Poisson, Stream, generator
 from inferometer_loadgen.schedule.steps import WHOLE_LOAD, End, LoadShare, StepPlan
 from inferometer_loadgen.wire import Failure, FailureKind, PreparedRequest, ReplyBody
@@ -61,6 +62,8 @@ class Drill:
 
     log: RequestLog | None = None
     """Takes a row for each measured query."""
+    tracer: RequestTracer | None = None
+    """Traces every Nth query."""
 
     def run(self, at: dict[int, Callable[["Drill"], None]] | None = None) -> StepStatistics:
         """Drive the step; `at` are things that happen at virtual times."""
@@ -74,6 +77,7 @@ class Drill:
         self.server = self.servers[0]
         self.driver = self._driver()
         self.driver.request_log = self.log
+        self.driver.request_tracer = self.tracer
         for when, what in (at or {}).items():
             self.loop.call_at_ns(when, lambda what=what: what(self))  # type: ignore[misc]  # bound now
         self.end = drive(self.loop, self.driver, self.servers, self.connections)

@@ -133,6 +133,8 @@ class SimulatedServer:
     answering: Answering
     capacity: int = 1
     sent: list[Sent] = field(default_factory=list)
+    traceparents: dict[int, str] = field(default_factory=dict)
+    """By the number of the request."""
     connections: list["SimulatedConnection"] = field(default_factory=list)
 
     def opener(self) -> OpenConnection:
@@ -192,6 +194,22 @@ class SimulatedConnection:
             due = sent.at_ns + answer.delay_ns
             handle = loop.call_at_ns(due, lambda: self._reply(token, answer))
         self._flying[token] = (sent, handle)
+
+    def send_traced(
+        self,
+        prepared: PreparedRequest,
+        token: int,
+        keep_reply: bool,  # noqa: FBT001 - the contract's
+        traceparent: str,
+    ) -> None:
+        """Take a request, and note its traceparent."""
+        self.send(prepared, token, keep_reply)
+        self._server.traceparents[len(self._server.sent) - 1] = traceparent
+
+    def first_byte_ns(self, token: int) -> int:
+        """Return 0: replies come at once."""
+        assert token not in self._flying
+        return 0
 
     def cancel(self, token: int) -> str:
         """Forget a request."""

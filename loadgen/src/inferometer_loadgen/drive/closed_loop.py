@@ -110,7 +110,10 @@ class ClosedLoop(Driver):
         if keep:
             self._choose_next_checked()
         self._since[token] = self._clock()
-        connection.send(self._next_request(), token, keep)
+        if sends >= self._next_traced:
+            self._send_traced(self._next_request(), token, keep)
+        else:
+            connection.send(self._next_request(), token, keep)
 
     @override
     def _start(self, now: int) -> None:

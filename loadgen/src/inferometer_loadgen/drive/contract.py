@@ -9,6 +9,7 @@ from inferometer_api.results.result import WorkerShare
 from inferometer_loadgen.client.load_client import LoadClient
 from inferometer_loadgen.client.pace import Clock, Pacer
 from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.record.request_tracer import ClientTrace
 from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, PreparedRequest, ReplyBody
@@ -155,6 +156,10 @@ class LoadDriver(Protocol):
     @property
     def workers(self) -> Sequence[WorkerShare]:
         """The share of each worker of a fleet; empty if this process drives."""
+
+    @property
+    def traces(self) -> Sequence[ClientTrace]:
+        """The traced queries that were answered; read when the step is over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from inferometer_loadgen.drive.contract import (
 from inferometer_loadgen.drive.timers import Seconds, Timers
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.record.request_log import STATUSES, UNKNOWN, RequestLog
+from inferometer_loadgen.record.request_tracer import ClientTrace, RequestTracer
 from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.requests.replies import FIRST, gaps
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
@@ -31,6 +32,7 @@ from inferometer_loadgen.wire import (
     Connection,
     Failure,
     FailureKind,
+    OnReply,
     PreparedRequest,
     ReplyBody,
     no_answer_message,
@@ -71,6 +73,7 @@ class Driver(ABC):
         self._free: list[int] = []
         self._sends = 0
         self._next_checked = 1
+        self._next_traced = NEVER
         self._gaps = gaps()
 
         self._add_latency = recorder.latencies.append
@@ -90,6 +93,8 @@ class Driver(ABC):
         self._is_window_over_notified = False
         self.request_log: RequestLog | None = None
         """Set before `connect`. Without it nothing is spent on a log."""
+        self.request_tracer: RequestTracer | None = None
+        """Set before `connect`. Without it no query is traced."""
         self.last_error = ""
         """Why the lost server could not be reached again, as a sentence."""
 
@@ -157,7 +162,9 @@ class Driver(ABC):
 
     async def connect(self) -> None:
         """Open all connections; raises ConnectionFailedError if one fails."""
-        on_reply = self._on_reply if self.request_log is None else self._on_logged_reply
+        on_reply: OnReply = self._on_reply if self.request_log is None else self._on_logged_reply
+        if self.request_tracer is not None:
+            on_reply = self._traced(self.request_tracer, on_reply)
         await self._pool.connect(on_reply, self._on_capacity)
 
     async def run(self, begin_ns: int | None = None) -> End:
@@ -214,6 +221,12 @@ class Driver(ABC):
         return ()
 
     @property
+    def traces(self) -> Sequence[ClientTrace]:
+        """The traced queries of the window that were answered."""
+        answered = [] if self.request_tracer is None else self.request_tracer.answered
+        return [each for each in answered if each.due_ns >= self.window_ns]
+
+    @property
     def reconnects(self) -> int:
         """How often a lost connection was reopened."""
         return self._pool.reconnects
@@ -264,9 +277,38 @@ class Driver(ABC):
             keep = sends >= self._next_checked
             if keep:
                 self._choose_next_checked()
-            connection.send(next(self._requests[server]), token, keep)
+            if sends >= self._next_traced:
+                self._send_traced(next(self._requests[server]), token, keep)
+            else:
+                connection.send(next(self._requests[server]), token, keep)
             return True
         return False
+
+    def _send_traced(self, prepared: PreparedRequest, token: int, keep: bool) -> None:  # noqa: FBT001 - as in `send`
+        """Send a query on the connection that it was given, and trace it."""
+        place, due = self._carrier[token], self._since[token]
+        connection, tracer = self._connections[place], self.request_tracer
+        if tracer is None:
+            connection.send(prepared, token, keep)
+            return
+        self._next_traced = NEVER if tracer.is_full else self._sends + tracer.sample_every
+        sent = self._sent[token] if self._is_open_loop else due
+        trace = tracer.begin(token, place, due, sent)
+        connection.send_traced(prepared, token, keep, trace.traceparent)
+        trace.written_ns = self._clock()
+
+    def _traced(self, tracer: RequestTracer, on_reply: OnReply) -> OnReply:
+        """Return the handler of answers that ends their traces, then passes them on."""
+        in_flight = tracer.in_flight
+
+        def handle(token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
+            if token in in_flight:
+                now = self._clock()
+                first = self._connections[self._carrier[token]].first_byte_ns(token)
+                tracer.end(token, first, now, "ok" if failure is None else failure.kind)
+            on_reply(token, failure, reply)
+
+        return handle
 
     def _choose_next_checked(self) -> None:
         """Choose the next query whose reply is checked."""
@@ -363,8 +405,10 @@ class Driver(ABC):
             self._go_on(now)
 
     def _check_anew(self) -> None:
-        """Start to check again with the next reply: the window's first, after the warm-up's."""
+        """Start to check and trace with the next query: the window's first, after the warm-up's."""
         self._sends, self._next_checked = 0, 1
+        if self.request_tracer is not None:
+            self._next_traced = self.request_tracer.sample_every
 
     def _check_deadlines(self) -> None:
         """Fail queries past their deadline; return when the oldest other one reaches its own."""
@@ -392,6 +436,8 @@ class Driver(ABC):
         self._since[token] = FREE
         self._free.append(token)
         came = self._connections[place].cancel(token)
+        if self.request_tracer is not None:
+            self.request_tracer.forget(token)
         if since < self.window_ns:
             self._recorder.statistics.warm_up_queries += 1
         else:

@@ -1,6 +1,7 @@
 """Preparation of a step: its requests, its first replies, its driver."""
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ from inferometer_loadgen.drive.first_requests import (
 )
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.request_log import RequestLog
+from inferometer_loadgen.record.request_tracer import RequestTracer
 from inferometer_loadgen.requests.encode import Encoder, uses_binary
 from inferometer_loadgen.requests.pool import InputSources, make_pool
 from inferometer_loadgen.requests.replies import Expectation, first_axes, shared_shapes
@@ -107,6 +109,8 @@ class LocalDriverFactory:
         openers = [_opener(target, connections.streams) for target in self.targets]
         driver.configure(openers, connections.connections)
         driver.request_log = self.request_log
+        if self.load.tracing is not None:
+            driver.request_tracer = RequestTracer(self.load.tracing.sample_every, os.urandom)
         return driver
 
     async def _send_first(

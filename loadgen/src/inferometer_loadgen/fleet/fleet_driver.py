@@ -25,6 +25,7 @@ from inferometer_loadgen.fleet.messages import (
     WorkerProgress,
 )
 from inferometer_loadgen.fleet.worker_state import FleetClient, RemoteWorker
+from inferometer_loadgen.record.request_tracer import ClientTrace
 from inferometer_loadgen.record.silences import Silence, common_silences
 from inferometer_loadgen.schedule.layout import ends_together
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
@@ -342,3 +343,8 @@ class FleetDriver:
         """Each worker's part of the result document."""
         remotes = [*self._remotes.values(), *self._idle]
         return [remote.share() for remote in sorted(remotes, key=lambda remote: remote.worker)]
+
+    @property
+    def traces(self) -> Sequence[ClientTrace]:
+        """None: a fleet traces nothing."""
+        return ()

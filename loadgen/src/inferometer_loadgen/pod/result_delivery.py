@@ -103,7 +103,11 @@ def _thinned_step(step: Step, stride: int | None) -> Step:
         node.model_copy(update={"samples": _every(node.samples, stride)}) for node in step.telemetry
     ]
     series = {"windows": _every(step.windows, stride), "usage": _every(step.usage, stride)}
-    return step.model_copy(update={**series, "telemetry": nodes})
+    tracing = step.tracing
+    if tracing is not None:
+        queries = _every(tracing.queries[::-1], stride)[::-1]  # the slowest one is the last
+        tracing = tracing.model_copy(update={"queries": queries})
+    return step.model_copy(update={**series, "telemetry": nodes, "tracing": tracing})
 
 
 def _every(series: Sequence[T], stride: int | None) -> list[T]:

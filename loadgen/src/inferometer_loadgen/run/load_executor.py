@@ -23,8 +23,10 @@ from inferometer_loadgen.run.environment import fell_back, not_obtained
 from inferometer_loadgen.run.executor import CUTS_SHORT, RunContext, ScenarioRepeat, StepEnd
 from inferometer_loadgen.run.load_step import EndOnInterruption, LoadStepRunner
 from inferometer_loadgen.run.other_load import scope_of
+from inferometer_loadgen.run.otlp_receiver import OtlpReceiver
 from inferometer_loadgen.run.server_sampling import ServerSampling
 from inferometer_loadgen.run.step_telemetry import RunTelemetry
+from inferometer_loadgen.run.step_tracing import RunTracing, open_receiver
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.knee import find_knee
 from inferometer_loadgen.search.steps import PeakSearch
@@ -46,30 +48,39 @@ async def open_load_executor(run: RunContext) -> AsyncIterator["LoadExecutor"]:
     ) as fleet:
         if fleet is not None:
             await fleet.wait_for_workers(run.progress.gathering)
-        with open_request_log(run.plan.request_log) as log:
-            executor = LoadExecutor(run, fleet, log)
-            try:
-                yield executor
-            finally:
-                await executor.close()
+        async with open_receiver(run.plan.run.spec.load.tracing) as receiver:
+            with open_request_log(run.plan.request_log) as log:
+                executor = LoadExecutor(run, fleet, log, receiver)
+                try:
+                    yield executor
+                finally:
+                    await executor.close()
 
 
 class LoadExecutor:
     """Drives load in this process or in a fleet; see Executor."""
 
     def __init__(
-        self, run: RunContext, fleet: Fleet | None, request_log: RequestLog | None = None
+        self,
+        run: RunContext,
+        fleet: Fleet | None,
+        request_log: RequestLog | None = None,
+        receiver: OtlpReceiver | None = None,
     ) -> None:
         self._run = run
+        self._receiver = receiver
         self._request_log = request_log
         self._fleet = fleet
         self._telemetry: RunTelemetry | None = None
         self._descriptions: Sequence[ServerDescription] = ()
         self._steps: LoadStepRunner | None = None
         self._sampling: ServerSampling | None = None
+        self._tracing: RunTracing | None = None
 
     async def close(self) -> None:
         """Close the connections to the agents, and those to the servers' statistics."""
+        if self._tracing is not None:
+            await self._tracing.close()
         if self._sampling is not None:
             await self._sampling.close()
         if self._telemetry is not None:
@@ -100,6 +111,9 @@ class LoadExecutor:
         self._sampling = ServerSampling(run.servers, descriptions)
         # The first connects and imports what later samples need.
         await self._sampling.sample()
+        if load.tracing is not None:
+            self._tracing = RunTracing(load.tracing, run.servers, descriptions, self._receiver)
+            notes.update(dict.fromkeys(await self._tracing.prepare()))
         self._steps = LoadStepRunner(
             drivers=self._drivers(first, inputs),
             server_process_ids=run.plan.server_process_ids,
@@ -108,6 +122,7 @@ class LoadExecutor:
             progress=run.progress,
             observers=[run.live, run.progress, EndOnInterruption(run.interruption)],
             other_load=scope_of(run.plan, colocated=self._is_colocated()),
+            tracing=self._tracing,
         )
         return list(notes)
 

@@ -9,8 +9,10 @@ from functools import partial
 
 from typing_extensions import override
 
+from inferometer_api.results.tracing import StepTracing
 from inferometer_api.timestamps import format_time
 from inferometer_loadgen.drive import DrivenStep, LoadDriver, StepObserver
+from inferometer_loadgen.drive.driver import NEVER
 from inferometer_loadgen.drive.prepare import DriverFactory
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.silences import longest_ns
@@ -22,6 +24,7 @@ from inferometer_loadgen.run.server_sampling import ServerSampling
 from inferometer_loadgen.run.step_controller import StepController
 from inferometer_loadgen.run.step_result import Metered, Span, summarize, unanswered
 from inferometer_loadgen.run.step_telemetry import RunTelemetry
+from inferometer_loadgen.run.step_tracing import RunTracing
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.goal import StepObservation
 from inferometer_loadgen.verdict.measurement import Measurement
@@ -51,6 +54,7 @@ class LoadStepRunner:
     observers: Sequence[StepObserver]
     """Observers of every step, besides those that it makes for each."""
     other_load: OtherLoadScope
+    tracing: RunTracing | None = None
 
     async def run(self, scenario: str, plan: StepPlan) -> StepOutcome:
         """Measure one step. Raises what `DriverFactory.prepare` raises."""
@@ -77,6 +81,8 @@ class LoadStepRunner:
         try:
             await telemetry.measure_idle(self.progress.idle)
             await driver.connect()
+            if self.tracing is not None:
+                self.tracing.begin()
             with observers.watching(DrivenStep(scenario, plan, driver)):
                 end = await driver.run()
                 over = controller.over()
@@ -84,6 +90,7 @@ class LoadStepRunner:
                 # An interrupt from here on ends a step that is over: its figures are kept.
                 await telemetry.settled()
                 spent = await server.time()
+            traced = await self._traced(driver, plan)
         finally:
             await driver.close()
         if not window.started_at:
@@ -102,10 +109,16 @@ class LoadStepRunner:
             workers=driver.workers,
         )
         loads = other_loads(other_load, step.telemetry, step.duration_nanoseconds)
-        step = step.model_copy(update={"other_load": loads})
+        step = step.model_copy(update={"other_load": loads, "tracing": traced})
         left = unanswered(tallied)
         measurement = Measurement(plan, step, end, left, warmed_up=controller.warmed_up)
         return StepOutcome(end, over, measurement, driver.last_error)
+
+    async def _traced(self, driver: LoadDriver, plan: StepPlan) -> StepTracing | None:
+        """Return the traced queries of a step whose window began; None without tracing."""
+        if self.tracing is None or driver.window_ns == NEVER:
+            return None
+        return await self.tracing.step(driver, is_probe=plan.is_probe)
 
 
 def _span(driver: LoadDriver, started_at: str) -> Span:

@@ -85,6 +85,12 @@ class ControlClient(Protocol):
     async def model_profile(self, request: Mapping[str, Any]) -> Any:
         """Return a profile of the model as JSON values; takes as long as its runs."""
 
+    async def trace_settings(self, change: Mapping[str, Any] | None = None) -> Any:
+        """Return the model's settings of Triton's trace extension, after a change of them."""
+
+    async def take_spans(self) -> bytes:
+        """Return spans of traced requests as OTLP in JSON, which the server then forgets."""
+
     async def close(self) -> None:
         """Close the connection."""
 

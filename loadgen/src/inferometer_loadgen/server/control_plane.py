@@ -24,6 +24,7 @@ from inferometer_loadgen.server.documents import (
     optional_inputs_of,
     server_document,
     settings_of,
+    trace_settings_of,
 )
 from inferometer_loadgen.server.endpoint import ServerEndpoint
 from inferometer_loadgen.server.readiness import ReadinessWait
@@ -33,10 +34,12 @@ from inferometer_loadgen.server.refusals import (
     ServerNotReadyError,
     failure_clause,
 )
+from inferometer_loadgen.tracing.spans import ReceivedSpan, UnreadableSpansError, read_json
 
 _FAULTS = (CallError, OSError, TimeoutError)
 _STATISTICS_SECONDS = 2.0
 """How long the statistics may take at the end of a window, before the next step."""
+_SPANS_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,10 @@ class ProfileRefusedError(RuntimeError):
     """The server gave no profile; the message is a sentence."""
 
 
+class SpansRefusedError(RuntimeError):
+    """The server gave no spans; the message is a sentence."""
+
+
 class ControlPlane:
     """The control plane of one server and model; see ReadinessWait for `others_may_fail`."""
 
@@ -85,6 +92,11 @@ class ControlPlane:
         self._readiness = ReadinessWait(
             self._client, endpoint, model_name, model_version, others_may_fail=others_may_fail
         )
+
+    @property
+    def address(self) -> str:
+        """Host, port and path of the server."""
+        return self._endpoint.address
 
     async def wait_until_ready(
         self, deadline_seconds: float, on_wait: Callable[[str], None] = lambda _: None
@@ -137,6 +149,31 @@ class ControlPlane:
             raise ProfileRefusedError(
                 f"The server at {self._endpoint.address} gave no profile: {why}."
             ) from fault
+
+    async def trace_settings(self, change: Mapping[str, Any] | None = None) -> dict[str, str]:
+        """Return Triton's trace settings, after a change of them; empty if that is not possible."""
+        with suppress(*_FAULTS, RedirectedError):
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                return trace_settings_of(await self._client.trace_settings(change))
+        return {}
+
+    async def take_spans(self) -> list[ReceivedSpan]:
+        """Return all spans of traced requests that the server holds. Raises SpansRefusedError."""
+        found: list[ReceivedSpan] = []
+        try:
+            async with asyncio.timeout(_SPANS_SECONDS):
+                while spans := read_json(await self._client.take_spans()):
+                    found += spans
+        except (*_FAULTS, RedirectedError, UnreadableSpansError) as fault:
+            why = (
+                str(fault)
+                if isinstance(fault, UnreadableSpansError)
+                else failure_clause(fault, self._endpoint)
+            )
+            raise SpansRefusedError(
+                f"The spans of the server at {self._endpoint.address} could not be fetched: {why}."
+            ) from fault
+        return found
 
     async def close(self) -> None:
         """Close the connection."""

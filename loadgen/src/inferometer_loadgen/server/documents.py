@@ -174,3 +174,16 @@ def _unfit(what: str, value: Any, wanted: str) -> UnreadableMetadataError:
 
 def _shown(value: Any) -> str:
     return printable_line(describe_value(value))
+
+
+def trace_settings_of(document: Any) -> dict[str, str]:
+    """Return the settings in a document of Triton's trace extension; lists are joined by commas."""
+    found = document.get("settings", document) if isinstance(document, dict) else None
+    if not isinstance(found, dict):
+        return {}
+    return {str(name): ",".join(_setting_texts(value)) for name, value in found.items()}
+
+
+def _setting_texts(value: Any) -> list[str]:
+    values = value.get("value") if isinstance(value, dict) else value
+    return list(map(str, values)) if isinstance(values, list) else [str(values)]

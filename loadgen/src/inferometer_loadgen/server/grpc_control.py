@@ -4,6 +4,7 @@ import re
 from collections.abc import Awaitable, Mapping
 from typing import Any
 
+from grpc.aio import AioRpcError  # type: ignore[import-untyped]  # has no types
 from tritonclient.grpc import aio  # type: ignore[import-untyped]  # has no types
 from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
     InferenceServerException,
@@ -53,6 +54,12 @@ class _Client(aio.InferenceServerClient):  # type: ignore[misc]  # has no types
     def __init__(self, address: str, headers: Headers, **options: Any) -> None:
         super().__init__(address, **options)
         self._own = tuple((name.lower(), value) for name, value in headers)
+
+    async def call_raw(self, method: str, request: bytes) -> bytes:
+        """Call a method that is not in the protocol, with messages of bytes."""
+        call = self._channel.unary_unary(method)  # serializes nothing
+        answer: bytes = await call(request, metadata=self._own)
+        return answer
 
     def _get_metadata(self, headers: None) -> tuple[tuple[str, str], ...]:
         del headers  # never given here
@@ -117,6 +124,22 @@ class GrpcControlClient:
     async def model_profile(self, request: Mapping[str, Any]) -> Any:  # noqa: ARG002 - the interface of both protocols
         """Raise AnswerError: profiles come over HTTP alone."""
         raise AnswerError(AnswerKind.ABSENT, "it has no profiles over gRPC")
+
+    async def trace_settings(self, change: Mapping[str, Any] | None = None) -> Any:
+        """Return the model's settings of Triton's trace extension, after a change of them."""
+        name = self._model[0]
+        if change is None:
+            call = self._client.get_trace_settings(name, as_json=True)
+        else:
+            call = self._client.update_trace_settings(name, dict(change), as_json=True)
+        return await _call("TraceSetting", call)
+
+    async def take_spans(self) -> bytes:
+        """Return spans of traced requests as OTLP in JSON, which the server then forgets."""
+        try:
+            return await self._client.call_raw("/inferometer.Spans/Take", b"")
+        except AioRpcError as error:
+            raise call_error("Spans/Take", str(error.code()), str(error.details() or "")) from error
 
     async def close(self) -> None:
         """Close the connection."""

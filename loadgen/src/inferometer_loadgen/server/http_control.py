@@ -89,6 +89,14 @@ class HttpControlClient:
         """Return a profile of the model as JSON values; takes as long as its runs."""
         return await self._document(f"{self._model}/profile", request)
 
+    async def trace_settings(self, change: Mapping[str, Any] | None = None) -> Any:
+        """Return the model's settings of Triton's trace extension, after a change of them."""
+        return await self._document(f"{self._model}/trace/setting", change)
+
+    async def take_spans(self) -> bytes:
+        """Return spans of traced requests as OTLP in JSON, which the server then forgets."""
+        return await self._body("POST", "v2/spans", {})
+
     async def close(self) -> None:
         """Close the connection."""
         await self._session.close()

@@ -156,6 +156,21 @@ class Connection(Protocol):
         status, framing and lengths are checked in both cases.
         """
 
+    def send_traced(
+        self,
+        prepared: PreparedRequest,
+        token: int,
+        keep_reply: bool,  # noqa: FBT001 - as in `send`
+        traceparent: str,
+    ) -> None:
+        """Send one request with the header traceparent, as `send` does."""
+
+    def first_byte_ns(self, token: int) -> int:
+        """Return when the reply to a traced request began to arrive, by the monotonic clock.
+
+        Called once, when it is answered; 0 if it arrived at once.
+        """
+
     def cancel(self, token: int) -> str:
         """Forget an outstanding request: ``OnReply`` will not be called for it.
 

@@ -224,6 +224,30 @@ class GrpcConnection:
         if not session.is_reading:
             session.flush()
 
+    def send_traced(
+        self,
+        prepared: PreparedRequest,
+        token: int,
+        keep_reply: bool,  # noqa: FBT001 - see Connection
+        traceparent: str,
+    ) -> None:
+        """Send one request with a traceparent in its metadata."""
+        session = self._session
+        if session is None:
+            raise RuntimeError("A request was sent on a connection without room for it.")
+        self.outstanding += 1
+        field = (b"traceparent", traceparent.encode("ascii"))
+        session.engine.send_traced(prepared, token, keep_reply, hpack.encode_once(field))
+        if not session.is_reading:
+            session.flush()
+
+    def first_byte_ns(self, token: int) -> int:
+        """Return when the traced request's reply began; 0 if it came at once."""
+        for session in (self._session, *self._draining):
+            if session is not None and (first := session.engine.first_bytes.pop(token, 0)):
+                return first
+        return 0
+
     def cancel(self, token: int) -> str:
         """Forget the request and reset its stream."""
         for session in (self._session, *self._draining):

@@ -6,6 +6,7 @@ suffices: whatever callbacks send while frames are read is joined to it.
 
 from collections.abc import Callable
 from enum import Enum
+from time import monotonic_ns
 
 from inferometer_loadgen.wire.contract import (
     Failure,
@@ -35,6 +36,8 @@ _LEARNS_FIRST = 2
 """Number of the first reply to learn from: the very first may begin with a table size update."""
 _LEARNS_EVERY = 16
 """Unmatched replies until another is learned: some servers' replies never match."""
+_MOST_TRACE_BYTES = 128
+"""Room for the field of a traced request in its header block."""
 _UNLIMITED = (1 << 32) - 1
 _PING_ACK_START = frames.ping_ack(bytes(8))[:5]
 _PREAMBLE = (
@@ -95,6 +98,8 @@ class GrpcEngine:
         self._on_reply = on_reply
         self._on_event = on_event
         self._streams: dict[int, ReplyStream] = {}
+        self.first_bytes: dict[int, int] = {}
+        """When replies to traced requests began, by token; 0 until then."""
         self._next_id = 1
         self._last_id = last_stream_id
         self._plain_block = blocks.plain
@@ -140,6 +145,20 @@ class GrpcEngine:
         if self._next_id > self._last_id:
             self._retire()
 
+    def send_traced(
+        self,
+        prepared: PreparedRequest,
+        token: int,
+        keep: bool,  # noqa: FBT001 - as in `send`
+        field: bytes,
+    ) -> None:
+        """Open a stream with a request whose headers have one more field, encoded."""
+        self.first_bytes[token] = 0
+        usual = self._headers
+        block = usual[1] if len(usual) == 2 else self._plain_block
+        self._headers = _around_stream(block + field)
+        self.send(prepared, token, keep)
+
     def cancel(self, token: int) -> str | None:
         """Forget a request and reset its stream.
 
@@ -149,6 +168,7 @@ class GrpcEngine:
         for stream_id, stream in self._streams.items():
             if stream.token == token:
                 del self._streams[stream_id]
+                self.first_bytes.pop(token, None)
                 is_held_back = self._windows.forget(stream_id)
                 self.out.append(frames.rst_stream(stream_id, ErrorCode.CANCEL))
                 if is_held_back:
@@ -244,6 +264,8 @@ class GrpcEngine:
         elif stream.opened:
             self._refuse(stream_id, stream, _REOPENED)
         else:
+            if stream.token in self.first_bytes:
+                self.first_bytes[stream.token] = monotonic_ns()
             opening = read_opening(block)
             if opening is GOOD_OPENING:
                 stream.open()
@@ -341,7 +363,7 @@ class GrpcEngine:
 
     def _largest_whole(self) -> int:
         """Return the longest body that is sent whole; -1 if the headers take several frames."""
-        if len(self._plain_block) >= frames.DEFAULT_FRAME_BYTES:
+        if len(self._plain_block) + _MOST_TRACE_BYTES >= frames.DEFAULT_FRAME_BYTES:
             return -1
         return min(self._windows.frame_limit, _JOINED_BYTES)
 

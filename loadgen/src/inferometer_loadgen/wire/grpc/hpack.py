@@ -156,6 +156,11 @@ def encode_request(fields: list[Field]) -> RequestBlocks:
     return RequestBlocks(bytes(first), bytes(later), bytes(plain))
 
 
+def encode_once(field: Field) -> bytes:
+    """Encode a header of a single request, which enters no table."""
+    return _literal(field, 4, 0)
+
+
 def _literal(field: Field, prefix_bits: int, pattern: int) -> bytes:
     name, value = field
     index = _BY_NAME.get(name, 0)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from time import monotonic_ns
 from typing import cast
 from urllib.parse import quote
 
@@ -108,6 +109,9 @@ class Http1Connection(asyncio.Protocol):
         """Whether the last reply on this transport was an error, so that none is outstanding or
         the outstanding request was sent right behind it."""
         self._waits_to_resend = False
+        self._is_traced = False
+        self._first_byte_ns = 0
+        """When the reply to a traced request began, if it came in pieces."""
         self._template = HttpReplyTemplate()
         self._answered = False
         self._transport: asyncio.Transport | None = None
@@ -153,12 +157,33 @@ class Http1Connection(asyncio.Protocol):
         else:
             self._write_lines(pieces)
 
+    def send_traced(
+        self,
+        prepared: PreparedRequest,
+        token: int,
+        keep_reply: bool,  # noqa: FBT001 - see Connection
+        traceparent: str,
+    ) -> None:
+        """Send one request with a traceparent behind its request line."""
+        self._is_traced = True
+        first, *others = prepared.pieces
+        at = first.index(b"\r\n") + 2
+        field = f"traceparent: {traceparent}\r\n".encode("ascii")
+        self.send(PreparedRequest((first[:at] + field + first[at:], *others)), token, keep_reply)
+
+    def first_byte_ns(self, token: int) -> int:  # noqa: ARG002 - the one that was outstanding
+        """Return when the traced request's reply began; 0 if it came at once."""
+        first, self._first_byte_ns = self._first_byte_ns, 0
+        self._is_traced = False
+        return first
+
     def cancel(self, token: int) -> str:
         """Forget the request, and close its connection: its reply could still arrive."""
         if not self.outstanding or self._token != token:
             return ""
         self.outstanding = 0
-        self._waits_to_resend = False
+        self._waits_to_resend = self._is_traced = False
+        self._first_byte_ns = 0
         self._drop()
         return self._parser.received_so_far() if self._begun else ""
 
@@ -217,6 +242,8 @@ class Http1Connection(asyncio.Protocol):
         if not self._begun:
             self._begun = True
             parser.start(self._keep)
+            if self._is_traced:
+                self._first_byte_ns = monotonic_ns()
         if parser.feed(data):
             if parser.fits_template:
                 self._template.learn(data)

@@ -1,0 +1,76 @@
+"""Clocks of client and servers: brings the times of spans to the client's monotonic clock."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from inferometer_api.results.tracing import ServerClockOffset
+from inferometer_loadgen.record.request_tracer import ClientTrace
+from inferometer_loadgen.tracing.spans import ReceivedSpan
+
+
+@dataclass(frozen=True, slots=True)
+class ServerClock:
+    """What is known of a server's clock before its spans are read."""
+
+    address: str
+    is_here: bool
+    """Whether it runs on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientClock:
+    """The client's clocks while it measured."""
+
+    window_ns: int
+    """The begin of the window, by the monotonic clock."""
+    unix_offset_ns: int
+    """The wall clock minus the monotonic one."""
+    boot_id: str
+
+
+def span_times(span: ReceivedSpan, offset_ns: int, clock: ClientClock) -> tuple[int, int]:
+    """Return begin and end of a span by the client's monotonic clock."""
+    if span.boot_id and span.boot_id == clock.boot_id:
+        return span.start_ns - span.unix_offset_ns, span.end_ns - span.unix_offset_ns
+    away = clock.unix_offset_ns + offset_ns
+    return span.start_ns - away, span.end_ns - away
+
+
+def server_clocks(
+    traces: Mapping[str, ClientTrace],
+    found: Mapping[str, Sequence[ReceivedSpan]],
+    servers: Sequence[ServerClock],
+    clock: ClientClock,
+) -> tuple[list[ServerClockOffset], dict[int, int]]:
+    """Return the offset of each server's clock, as documents and by the server's index."""
+    bounds: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for name, spans in found.items():
+        trace = traces[name]
+        place = trace.place % len(servers)
+        if servers[place].is_here or any(span.boot_id == clock.boot_id for span in spans):
+            bounds[place].append((0, 0))
+            continue
+        begin = min(span_times(span, 0, clock)[0] for span in spans)
+        end = max(span_times(span, 0, clock)[1] for span in spans)
+        bounds[place].append((end - trace.first_byte_ns, begin - trace.sent_ns))
+    documents, offsets = [], {}
+    for place in sorted(bounds):
+        offset, error = clock_offset(bounds[place])
+        offsets[place] = offset
+        documents.append(
+            ServerClockOffset(
+                service=servers[place].address, offset_nanoseconds=offset, error_nanoseconds=error
+            )
+        )
+    return documents, offsets
+
+
+def clock_offset(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the offset of a clock and the bound of its error.
+
+    Each query bounds it: the server cannot have begun before the client sent, nor have ended after
+    the reply arrived. The offset is the middle of what all of them allow, as in NTP.
+    """
+    low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
+    return (low + high) // 2, abs(high - low + 1) // 2

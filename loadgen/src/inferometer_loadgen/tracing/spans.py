@@ -1,0 +1,110 @@
+"""Spans in OTLP: reads the messages of OpenTelemetry exporters, in protobuf and in JSON."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+BOOT_ID = "inferometer.clock.boot_id"
+"""Resource attribute: the boot of the machine whose monotonic clock the times follow."""
+UNIX_OFFSET = "inferometer.clock.unix_offset_nanoseconds"
+"""Resource attribute: what was added to that clock's times."""
+
+
+class UnreadableSpansError(ValueError):
+    """A message holds no spans in OTLP; the message is a clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedSpan:
+    """One span, with what the join needs of it. IDs are hexadecimal."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str
+    """Empty if it has none."""
+    name: str
+    service: str
+    """The service.name of its resource."""
+    start_ns: int
+    """By the wall clock, as are the other times."""
+    end_ns: int
+    events: tuple[tuple[str, int], ...] = ()
+    boot_id: str = ""
+    unix_offset_ns: int = 0
+    """With `boot_id`: its times without this are those of that machine's monotonic clock."""
+
+
+def read_protobuf(body: bytes) -> list[ReceivedSpan]:
+    """Return the spans in a serialized ExportTraceServiceRequest; raises UnreadableSpansError."""
+    request = ExportTraceServiceRequest()
+    try:
+        request.ParseFromString(body)
+    except DecodeError as error:
+        raise UnreadableSpansError(f"it is no ExportTraceServiceRequest ({error})") from error
+    return [
+        ReceivedSpan(
+            trace_id=span.trace_id.hex(),
+            span_id=span.span_id.hex(),
+            parent_id=span.parent_span_id.hex(),
+            name=span.name,
+            service=attributes.get("service.name", ""),
+            start_ns=span.start_time_unix_nano,
+            end_ns=span.end_time_unix_nano,
+            events=tuple((event.name, event.time_unix_nano) for event in span.events),
+            boot_id=attributes.get(BOOT_ID, ""),
+            unix_offset_ns=_whole(attributes.get(UNIX_OFFSET, "0")),
+        )
+        for resource in request.resource_spans
+        for attributes in ({each.key: _text(each.value) for each in resource.resource.attributes},)
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+
+
+def read_json(body: bytes) -> list[ReceivedSpan]:
+    """Return the spans in an OTLP message in JSON; raises UnreadableSpansError."""
+    try:
+        return list(_spans(json.loads(body)))
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise UnreadableSpansError(f"it is no OTLP message in JSON ({error!r})") from error
+
+
+def _spans(document: Any) -> Iterator[ReceivedSpan]:
+    for resource in document.get("resourceSpans") or ():
+        attributes = {
+            each["key"]: str(next(iter(each.get("value", {}).values()), ""))
+            for each in resource.get("resource", {}).get("attributes") or ()
+        }
+        for scope in resource.get("scopeSpans") or ():
+            for span in scope.get("spans") or ():
+                yield ReceivedSpan(
+                    trace_id=span["traceId"].lower(),
+                    span_id=span["spanId"].lower(),
+                    parent_id=span.get("parentSpanId", "").lower(),
+                    name=str(span["name"]),
+                    service=attributes.get("service.name", ""),
+                    start_ns=int(span["startTimeUnixNano"]),
+                    end_ns=int(span["endTimeUnixNano"]),
+                    events=tuple(
+                        (str(event["name"]), int(event["timeUnixNano"]))
+                        for event in span.get("events") or ()
+                    ),
+                    boot_id=attributes.get(BOOT_ID, ""),
+                    unix_offset_ns=_whole(attributes.get(UNIX_OFFSET, "0")),
+                )
+
+
+def _text(value: Any) -> str:
+    kind = value.WhichOneof("value")
+    return "" if kind is None else str(getattr(value, kind))
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return 0
