@@ -22,6 +22,7 @@ from inferometer_cli.commands import (
     results,
     run,
     serve,
+    spans,
     status,
     suite,
     validate,
@@ -57,6 +58,11 @@ app.command("ab", short_help="Measure two variants in turn and judge the differe
 app.command("profile", short_help="Show where a model spends its time: layers, kernels.")(
     profile.profile
 )
+app.command(
+    "spans",
+    short_help="Show where slow queries of a traced run spent their time.",
+    epilog=WHICH_RESULT,
+)(spans.spans)
 app.command("bound", short_help="Show the best latency that a model's layers allow here.")(
     bound.bound
 )

@@ -50,6 +50,7 @@ from inferometer_results.report.summary import anchor
 from inferometer_results.report.svg import draw
 from inferometer_results.report.time_charts import error_chart, latency_chart, rate_chart
 from inferometer_results.report.timeline import Timeline, of_node
+from inferometer_results.report.tracing_charts import TracedCharts, traced_charts
 from inferometer_results.report.usage_charts import cpu_chart, memory_chart
 from inferometer_results.report.wording import bound_of, setting
 from inferometer_results.wording.search import (
@@ -121,6 +122,8 @@ class Section:
     """What each worker of a fleet did; no rows without a fleet."""
     profiles: tuple[ProfileTables, ...]
     """Layers and kernels of the profiled steps."""
+    traces: tuple[TracedCharts, ...]
+    """Where the time of slow queries went, in traced steps."""
     energy: tuple[StepCounters, ...]
     left_out: tuple[str, ...]
     """What the energy figures do not cover: sentences without a period."""
@@ -154,6 +157,7 @@ def section_of(document: ResultDocument, index: int) -> Section:
         repeats=repeat_table(_repeats(document, result)),
         workers=worker_table(result),
         profiles=tuple(profile_tables(result)),
+        traces=tuple(traced_charts(result, key)) if drawn else (),
         energy=tuple(energy_of_steps(shown)),
         left_out=tuple(left_out(shown)),
         steps=step_table(result),
