@@ -99,7 +99,12 @@ def mlserver(folder: Path, ready_path: str) -> Iterator[Stack]:
 
 
 @contextmanager
-def triton(folder: Path, models: Path, ready_path: str = "/v2/health/ready") -> Iterator[Stack]:
+def triton(
+    folder: Path,
+    models: Path,
+    ready_path: str = "/v2/health/ready",
+    options: Sequence[str] = (),
+) -> Iterator[Stack]:
     """Run Triton with its Python backend on a repository of models, and kill it at the end."""
     try:
         require_triton()
@@ -110,6 +115,7 @@ def triton(folder: Path, models: Path, ready_path: str = "/v2/health/ready") -> 
         *("--http-port={HTTP_PORT}", "--http-address=127.0.0.1"),
         *("--grpc-port={GRPC_PORT}", "--grpc-address=127.0.0.1"),
         *("--allow-metrics=false", "--exit-on-error=false", "--strict-readiness=true"),
+        *options,
     ]
     stack = Stack("Triton", command, triton_environment(), folder / "triton.log")
     with _started(stack, ready_path):
