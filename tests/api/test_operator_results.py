@@ -8,10 +8,11 @@ import pytest
 
 from inferometer_api.plan import cluster_objects
 from inferometer_api.plan.exporting import ExportReport
-from support.api_client import AnswerError, Object
+from support.api_client import Object
 from support.cluster.control_plane import ControlPlane
 from support.fault_proxy import Fault, FaultProxy
 from support.stage import Stage
+from support.status_policy import allow_figures, refuse_figures
 
 _LOGS_REFUSED = 7
 """Attempts to read a log that fail: the pauses between them take more than 15 s."""
@@ -164,8 +165,8 @@ def test_a_retention_that_is_raised_at_the_last_moment_counts(
 
 def test_a_run_whose_figures_a_policy_refuses_ends_with_the_least_status(stage: Stage) -> None:
     """It names its result, its end and the policy's words."""
-    name = f"no-figures-{stage.namespace}"
-    _apply_policy(stage, name)
+    stage.apply("probe", suspend=True)
+    name = refuse_figures(stage, "BenchmarkRun", "probe")
     stage.start_operator()
     stage.apply()
     status = stage.finished()
@@ -176,59 +177,7 @@ def test_a_run_whose_figures_a_policy_refuses_ends_with_the_least_status(stage: 
     assert status["result"]["configMaps"]
     assert "display" not in status
     stage.wait_for(lambda: all("result" in each for each in stage.children()), "the clean-up")
-    stage.control_plane.kubectl(
-        "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", name
-    )
-
-
-def _apply_policy(stage: Stage, name: str) -> None:
-    """Refuse every status with figures, and wait until that holds."""
-    rule = {
-        "apiGroups": ["inferometer.dev"],
-        "apiVersions": ["*"],
-        "operations": ["UPDATE"],
-        "resources": ["benchmarkruns/status"],
-    }
-    here = {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}}
-    policy: Object = {
-        "kind": "ValidatingAdmissionPolicy",
-        "spec": {
-            "matchConstraints": {"resourceRules": [rule]},
-            "validations": [
-                {
-                    "expression": "!has(object.status.display)",
-                    "message": "no figures in a status",
-                }
-            ],
-        },
-    }
-    binding: Object = {
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "spec": {
-            "policyName": name,
-            "validationActions": ["Deny"],
-            "matchResources": {"namespaceSelector": here},
-        },
-    }
-    for each in (policy, binding):
-        made = {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "metadata": {"name": name},
-            **each,
-        }
-        stage.control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(made))
-    stage.apply("probe", suspend=True)
-
-    def refuses() -> bool:
-        figures = {"status": {"display": {"qps": "1"}}}
-        try:
-            stage.api.merge("BenchmarkRun", stage.namespace, "probe", figures, "status")
-        except AnswerError:
-            return True
-        return False
-
-    stage.wait_for(refuses, "the policy to hold")
-    stage.api.delete("BenchmarkRun", stage.namespace, "probe")
+    allow_figures(stage, name)
 
 
 def test_a_run_whose_status_is_refused_for_good_is_cancelled_and_frees_its_slot(
