@@ -262,6 +262,10 @@ def test_a_preflight_lists_what_would_stop_a_run(
     code, stdout, _ = plugin("preflight", "-f", str(ROOT / "examples" / "04-own-model.yaml"))
     assert code == 2
     assert "blocked  spec          spec.model.uri: pods cannot reach file:" in stdout
+    _, stdout, _ = plugin("preflight", "-f", str(ROOT / "examples" / "14-suite.yaml"))
+    assert "the API server accepts the suite (dry run)" in stdout
+    assert "4 cells, 8 runs; each cell is a valid run" in stdout
+    assert stdout.count("pods: the run needs 2, but the whole quota is 1") == 1
 
 
 def _install_traces(cluster: ControlPlane, namespace: str) -> None:

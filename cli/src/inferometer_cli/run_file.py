@@ -1,6 +1,6 @@
 """Run files: read, overridden with --set, checked against what this machine can run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +16,6 @@ from inferometer_cli.exits import RefusedError
 from inferometer_cli.program import check_installed
 from inferometer_cli.terminal import print_message
 
-RunFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A BenchmarkRun in YAML or JSON.", show_default=False)
-]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -41,14 +38,25 @@ def check_run(run: BenchmarkRun, *, source: str) -> BenchmarkRun:
     Warnings are printed; the result repeats them as notes. Raises `RefusedError` with every
     problem, one a line.
     """
+    resolved = check_support(run, source=source)
+    print_warnings([run])
+    return resolved
+
+
+def check_support(run: BenchmarkRun, *, source: str) -> BenchmarkRun:
+    """Return a run as `check_run` does, without its warnings."""
     if problems := unavailable(run, place="Local"):
         lines = "".join(f"\n  {problem}" for problem in problems)
         raise RefusedError(f"{source} cannot be run here:{lines}")
     if is_launched(run.spec):
         check_installed(launch_of(run.spec).local)
-    for warning in spec_warnings(run.spec):
-        print_message(f"note: {warning}")
     return fill_defaults(run)
+
+
+def print_warnings(runs: Iterable[BenchmarkRun]) -> None:
+    """Print what is doubtful about runs, each sentence once."""
+    for warning in dict.fromkeys(each for run in runs for each in spec_warnings(run.spec)):
+        print_message(f"note: {warning}")
 
 
 def parse_run_file(file: Path, settings: Sequence[str] = ()) -> BenchmarkRun:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from inferometer_api.runtimes.descriptor import Place
 from inferometer_api.spec.reading import InvalidRunError
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.suite.availability import unavailable_suite
 from inferometer_api.suite.plan_suite import (
     ANYWHERE,
     InvalidSuiteError,
@@ -16,7 +18,7 @@ from inferometer_api.suite.reading import is_suite, parse_suite
 from inferometer_api.suite.schedule import ScheduleError, check_schedule
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.run_file import read_text, split_setting
+from inferometer_cli.run_file import check_support, print_warnings, read_text, split_setting
 
 
 def read_suite(file: Path, settings: Sequence[str] = ()) -> BenchmarkSuite | None:
@@ -47,8 +49,24 @@ def plan_file(
     execution: str = "",
 ) -> SuitePlan:
     """Return the plan of a suite. Raises RefusedError with every cell that is no valid run."""
+    if place == "Local" and (problems := list(unavailable_suite(suite, place))):
+        raise RefusedError("\n  ".join((f"{source} cannot be run here:", *problems)))
     try:
         return plan_suite(suite, systems, place=place, execution=execution)
     except InvalidSuiteError as error:
         lines = "".join(f"\n  {problem}" for problem in error.problems)
         raise RefusedError(f"{source} cannot be planned:{lines}") from error
+
+
+def cell_runs(plan: SuitePlan) -> dict[str, BenchmarkRun]:
+    """Return the run of each cell by its key, resolved and checked for this machine.
+
+    Warnings are printed, each once. Raises RefusedError with the first cell that cannot be run.
+    """
+    first = {run.cell.key: run for run in reversed(plan.runs)}
+    runs = {key: each.run for key, each in first.items()}
+    checked = {
+        key: check_support(run, source=f"cell {first[key].label}") for key, run in runs.items()
+    }
+    print_warnings(runs.values())
+    return checked

@@ -13,13 +13,19 @@ from inferometer_cli.cluster.options import (
 )
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.run_file import parse_run_file
+from inferometer_cli.suite_file import read_suite
 from inferometer_cli.terminal import print_output
 
 
 def preflight(
     file: Annotated[
         Path | None,
-        typer.Option("--filename", "-f", metavar="FILE", help="The BenchmarkRun file to check."),
+        typer.Option(
+            "--filename",
+            "-f",
+            metavar="FILE",
+            help="The file of the BenchmarkRun or BenchmarkSuite to check.",
+        ),
     ] = None,
     namespace: NamespaceOption = None,
     context: ContextOption = None,
@@ -28,17 +34,21 @@ def preflight(
     """Check what would prevent a run in a cluster, before it starts.
 
     The checks cover the spec, the objects that it names, the operator, quotas, images and nodes.
+    Of a BenchmarkSuite every cell is checked; a line that holds for some cells names the first.
     Each line is one check: ok, warning, blocked, or unknown. Nothing in the cluster is changed.
     Exits with 0 if nothing blocks the run, else with 2.
     """
     from inferometer_cli.cluster.api import connect
     from inferometer_cli.preflight.assess import assess
     from inferometer_cli.preflight.check import lines, summary
+    from inferometer_cli.preflight.suites import assess_suite
 
-    run = None if file is None else parse_run_file(file)
-    meant = namespace or (None if run is None else run.metadata.namespace)
+    suite = None if file is None else read_suite(file)
+    run = parse_run_file(file) if file is not None and suite is None else None
+    asked = suite or run
+    meant = namespace or (None if asked is None else asked.metadata.namespace)
     cluster = connect(ClusterOptions(meant, context, kubeconfig))
-    checks = list(assess(cluster, run))
+    checks = list(assess(cluster, run) if suite is None else assess_suite(cluster, suite))
     what = f"{file or 'a run with defaults'} in namespace {cluster.namespace}"
     print_output("\n".join((*lines(checks), "", summary(checks, what))))
     if any(check.state == "blocked" for check in checks):

@@ -128,7 +128,7 @@ def run_checks(found: Survey, requested: RequestedRun, pods: Sequence[Pods]) -> 
     """Yield the checks of a run; `pods` are those that the operator would create."""
     yield from spec_checks(requested.run)
     if requested.tried is not None:
-        yield _creation_check(requested.tried)
+        yield creation_check(requested.tried, "run")
     yield from ceiling_checks(requested.run, requested.named.settings)
     yield from reference_checks(requested.run, requested.named)
     yield queue_check(found.runs, requested.named.settings or ASSUMED)
@@ -142,12 +142,15 @@ def run_checks(found: Survey, requested: RequestedRun, pods: Sequence[Pods]) -> 
     yield from class_checks(pods, requested.classes)
 
 
-def _creation_check(tried: Json | Unread) -> Check:
+def creation_check(tried: Json | Unread, what: str) -> Check:
+    """Check the API server's answer to the dry-run creation of a run or a suite."""
     if not isinstance(tried, Unread):
-        return ok("creation", "the API server accepts the run (dry run)")
+        return ok("creation", f"the API server accepts the {what} (dry run)")
     if tried.absent:
         # The definition or the namespace is missing, which other checks report.
-        return unknown("creation", f"whether the API server accepts the run: {tried.why}")
+        return unknown("creation", f"whether the API server accepts the {what}: {tried.why}")
     if "already exists" in tried.why:
-        return blocked("creation", f"{tried.why}; delete that run, or give this one another name")
+        return blocked(
+            "creation", f"{tried.why}; delete that {what}, or give this one another name"
+        )
     return blocked("creation", tried.why)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote
 
+from inferometer_api.crd import PLURAL, SUITE_PLURAL
 from inferometer_api.plan.cluster_objects import GROUP, LEASE
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_cli.cluster.api import Cluster, ClusterUnreachableError, NotThereError
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.preflight.api_server import RIGHTS, Right
@@ -105,6 +107,14 @@ def dry_run(cluster: Cluster, run: Mapping[str, Any]) -> One:
     """Return the API server's answer to a dry-run creation of the run."""
     strict = f"{cluster.run_path()}?dryRun=All&fieldValidation=Strict"
     return _one(lambda: cluster.create(strict, run))
+
+
+def dry_run_suite(cluster: Cluster, suite: BenchmarkSuite) -> One:
+    """Return the API server's answer to a dry-run creation of the suite."""
+    body = suite.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    body["metadata"]["namespace"] = cluster.namespace
+    path = cluster.run_path().removesuffix(PLURAL) + SUITE_PLURAL
+    return _one(lambda: cluster.create(f"{path}?dryRun=All&fieldValidation=Strict", body))
 
 
 def _operators(cluster: Cluster) -> Evidence:

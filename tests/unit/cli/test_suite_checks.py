@@ -1,0 +1,132 @@
+"""Checks of a suite before anything starts: `validate`, and those of `preflight`."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from inferometer_cli.preflight.check import Check, Unread
+from inferometer_cli.preflight.operators import ASSUMED
+from inferometer_cli.preflight.suites import plan_checks, together
+from support.command import Command
+from support.onnx_models import identity, save
+from support.suites import a_suite, an_axis, parsed
+
+_NODES = [
+    {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}} for name in ("a", "b")
+]
+
+
+@pytest.fixture
+def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command of `inferometer` in this process."""
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "dumb")
+    return Command(monkeypatch, capsys)
+
+
+def written(folder: Path, *models: str, repeats: int = 3) -> str:
+    """Write a suite of model files to a file; return its path."""
+    values = [{"name": name, "set": {"spec.model.uri": f"file:{name}.onnx"}} for name in models]
+    threads = an_axis("connections", "one", "two")
+    suite = a_suite(axes=[{"name": "model", "values": values}, threads], repeats=repeats)
+    suite["spec"]["template"]["spec"]["validity"] = {
+        "warmUpSeconds": 5,
+        "minDurationSeconds": 15,
+        "maxDurationSeconds": 15,
+    }
+    path = folder / "suite.yaml"
+    path.write_text(yaml.safe_dump(suite))
+    return str(path)
+
+
+def test_validate_checks_every_cell_and_says_how_long_the_suite_takes(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """A warning that holds for all cells is printed once."""
+    save(identity(), tmp_path / "plain.onnx")
+    file = written(tmp_path, "plain")
+    shown = inferometer("validate", file, "--set", "spec.template.spec.load.workers=4")
+    assert shown.stdout.splitlines() == [
+        f"{file} is a valid BenchmarkSuite: nightly, 2 cells, 6 runs",
+        "planned duration: 2 min with warm-up, after the start of each server",
+    ]
+    assert shown.stderr.count("note: spec.scenarios[0].singleStream has 1 client") == 1
+    assert shown.code == 0
+
+
+def test_validate_names_the_cell_whose_server_does_not_start(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """With the words that a run would end with."""
+    save(identity(), tmp_path / "plain.onnx")
+    shown = inferometer("validate", written(tmp_path, "plain", "gone"))
+    assert shown.code == 2
+    assert "cell gone, one: Model file not found: " in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("spec", "nodes", "read_nodes", "expected"),
+    [
+        ({}, _NODES, False, ["ok spec 2 cells, 2 runs; each cell is a valid run"]),
+        (
+            {"systems": {}},
+            _NODES,
+            True,
+            ["ok systems 2 match: a, b", "ok spec 2 cells, 4 runs; each cell is a valid run"],
+        ),
+        (
+            {"systems": {}},
+            _NODES,
+            False,
+            ["blocked systems the operator may not read nodes", "ok systems 2", "ok spec 2 cells"],
+        ),
+        (
+            {"systems": {"selector": {"pool": "bench"}}},
+            _NODES,
+            True,
+            ["blocked spec spec.systems: no node matches"],
+        ),
+        ({"systems": {}}, Unread("no right"), True, ["unknown systems which nodes", "ok spec"]),
+        ({"reuse": True}, _NODES, False, ["blocked spec spec.reuse: for local runs", "ok spec"]),
+        (
+            {"axes": [an_axis("stack", "old", path="spec.load.connection")]},
+            _NODES,
+            False,
+            ["blocked spec cell old: spec.load.connection: unknown field"],
+        ),
+    ],
+    ids=["plain", "systems", "rights", "no-node", "unread", "reuse", "cell"],
+)
+def test_preflight_plans_the_suite_on_the_nodes_that_match(
+    spec: dict[str, Any], nodes: Any, expected: list[str], *, read_nodes: bool
+) -> None:
+    """What the operator would refuse is blocked, with the cell."""
+    settings = ASSUMED.model_copy(update={"read_nodes": read_nodes})
+    plan, checks = plan_checks(parsed(a_suite(**spec)), settings, nodes)
+    found = [f"{each.state} {each.about} {each.message}" for each in checks]
+    assert len(found) == len(expected), found
+    assert all(text.startswith(start) for text, start in zip(found, expected, strict=True)), found
+    assert (plan is None) == (expected[-1].startswith("blocked"))
+
+
+def test_a_check_of_several_cells_is_one_line() -> None:
+    """One that holds for all cells has no name; an ok one of some cells is left out."""
+    alike, some, fine = (
+        Check("warning", "queue", "long"),
+        Check("blocked", "nodes", "none fits"),
+        Check("ok", "nodes", "room"),
+    )
+    of_cells = {alike: ["a", "b", "c"], some: ["b", "c"], fine: ["a"]}
+    assert list(together(of_cells, 3)) == [
+        alike,
+        Check("blocked", "nodes", "cell b and 1 more: none fits"),
+    ]
+
+
+def test_the_plan_says_that_an_operator_refuses_reuse(inferometer: Command, tmp_path: Path) -> None:
+    """With the reason and the way out; the runs are printed all the same."""
+    settings = ("--set", "spec.reuse=true", "--set", "spec.axes=[]")
+    shown = inferometer("suite", "plan", written(tmp_path, "plain"), *settings)
+    assert "note: An operator refuses this suite. spec.reuse: for local runs only." in shown.stderr
