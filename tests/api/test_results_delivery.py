@@ -4,10 +4,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+from inferometer_api.results.service_paths import EXPLORER, suite_page
 from support.api_client import Api
 from support.cluster.control_plane import ControlPlane
 from support.results_service import ResultsServiceProcess, account_token
 from support.stage import Stage
+from support.suite_stage import (
+    GATED,
+    NAME,
+    apply_suite,
+    finished_suite,
+    short_suite,
+    suite_status,
+)
 
 PLUGIN = Path(sys.executable).with_name("kubectl-inferometer")
 _ACCOUNT = "inferometer-operator"
@@ -59,5 +68,38 @@ def test_a_result_is_delivered_at_once_or_when_the_service_is_back(
         stage.start_operator(results=settings)
         stage.wait("Stored", "Stored", name="second")
         stage.wait_for(lambda: result_maps(stage) == [], "the end of the ConfigMaps")
+    finally:
+        service.close()
+
+
+def test_the_outcome_of_a_suite_is_delivered_also_by_the_next_operator(
+    api_server: ControlPlane, api: Api, stage: Stage, tmp_path: Path
+) -> None:
+    """The status then has the address of its page, which shows the gate."""
+    stage.operator_token()
+    token = tmp_path / "token"
+    token.write_text(account_token(api, stage.namespace, _ACCOUNT, for_results=True))
+    service = ResultsServiceProcess(api_server, api, tmp_path, f"{stage.namespace}/{_ACCOUNT}")
+    try:
+        settings = {
+            "url": service.url,
+            "authorityFile": str(service.authority),
+            "tokenFile": str(token),
+        }
+        service.kill()
+        operator = stage.start_operator(results=settings)
+        apply_suite(stage, short_suite(**GATED))
+        assert "page" not in finished_suite(stage)
+        operator.wait_for_log("suite_not_stored")
+        operator.kill()
+        service.start()
+        stage.start_operator(results=settings)
+        stage.wait_for(
+            lambda: suite_status(stage).get("page"), lambda: f"the page:\n{stage.logs()}"
+        )
+        page = suite_page(NAME, f"{stage.namespace}/{NAME}")
+        assert suite_status(stage)["page"] == f"http://127.0.0.1:8091{page}"
+        shown = api_server.kubectl("get", "--raw", f"{EXPLORER}{page}")
+        assert "<b>CouldNotRun (advisory)</b>" in shown
     finally:
         service.close()

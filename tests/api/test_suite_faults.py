@@ -14,6 +14,7 @@ from support.crash_walk import CrashWalk
 from support.fault_proxy import FaultProxy, FirstWriteOf
 from support.operator_process import ACCOUNT, rule
 from support.stage import Stage
+from support.status_policy import allow_figures, refuse_figures
 from support.suite_stage import (
     GATED,
     NAME,
@@ -58,6 +59,23 @@ def test_faults_of_the_api_server_lose_and_double_no_cell(
         assert created_runs(stage) == [run.name for run in plan.runs]
     finally:
         proxy.close()
+
+
+def test_a_suite_whose_figures_a_policy_refuses_ends_with_the_least_status(stage: Stage) -> None:
+    """Each run is created once; the status names the policy's words, the states and the plan."""
+    apply_suite(stage, short_suite("probe", suspend=True))
+    policy = refuse_figures(stage, "BenchmarkSuite", "probe")
+    stage.start_operator()
+    plan = apply_suite(stage, short_suite())
+    status = finished_suite(stage)
+    complete = suite_condition(stage, "Complete")
+    assert (complete["status"], complete["reason"]) == ("True", "StatusRefused")
+    assert "no figures in a status" in complete["message"]
+    assert status["states"] == "VV"
+    assert status["planSha256"]
+    assert "display" not in status
+    assert created_runs(stage) == [run.name for run in plan.runs]
+    allow_figures(stage, policy)
 
 
 def test_a_cancelled_suite_keeps_what_is_measured_and_starts_nothing_more(stage: Stage) -> None:

@@ -1,5 +1,6 @@
 """The generated files are committed and match the models."""
 
+import re
 from pathlib import Path
 
 import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
@@ -13,8 +14,9 @@ from inferometer_api.crd import suite_resource_definition
 from inferometer_api.plan.availability import unavailable
 from inferometer_api.runtimes.descriptor import Place
 from inferometer_api.spec.reading import parse_run
-from inferometer_api.suite.plan_suite import plan_suite
+from inferometer_api.suite.plan_suite import System, plan_suite
 from inferometer_api.suite.reading import parse_suite
+from inferometer_api.suite.schedule import check_schedule
 from support.run_bounds import crd
 
 
@@ -73,6 +75,25 @@ def test_the_example_of_the_suites_reference_can_be_planned() -> None:
     places: tuple[Place, ...] = ("Local", "Cluster")
     for place in places:
         assert len(plan_suite(suite, place=place).runs) == 4 * 5 + 2 * 5
+
+
+@pytest.mark.parametrize(
+    ("page", "systems", "runs"),
+    [("how-to/suites.md", 1, 3 * 5), ("tutorial/ten-models.md", 2, 10 * 2 * 3)],
+)
+def test_the_suites_of_the_pages_can_be_planned(page: str, systems: int, runs: int) -> None:
+    """Also with each part that the page adds to its suite."""
+    text = (CHECKOUT / "docs" / page).read_text(encoding="utf-8")
+    first, *parts = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    found = [System(f"system-{number}") for number in range(systems)]
+    assert len(plan_suite(parse_suite(first, source=page), found).runs) == runs
+    added = [part for part in parts if part.startswith("  ")]
+    assert added
+    for part in added:
+        suite = parse_suite(first + part, source=page)
+        assert plan_suite(suite, found).runs
+        if suite.spec.schedule is not None:
+            check_schedule(suite.spec.schedule)
 
 
 def test_names_and_columns_are_the_documented_ones() -> None:

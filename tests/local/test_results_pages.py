@@ -16,22 +16,17 @@ from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
-from support.browser import Page, Theme, browsing, find_chromium
+from support.browser import Theme, browsing, find_chromium
 from support.explored_results import MODEL, PRICES, SUITE, fill_store
+from support.page_faults import WIDTHS, page_faults
 from support.requirements import cannot_run
 from support.waiting import wait_until
 
-_AXE = Path(__file__).parents[1] / "data" / "axe" / "axe-4.14.1.min.js"
-_WIDTHS = (1280, 400)
 _PICTURES = os.environ.get("INFEROMETER_PICTURES")
 """A folder for pictures of the pages, as docs/images has them."""
-_SERIOUS = """axe.run(document, {resultTypes: ['violations']}).then((found) => JSON.stringify(
-  found.violations.filter((each) => ['serious', 'critical'].includes(each.impact))
-    .map((each) => [each.id, each.nodes.slice(0, 3).map((node) => node.html.slice(0, 160))])))"""
 _SETTLED = """[...document.querySelectorAll('[hx-trigger=load]')].every(
   (part) => part.querySelector('#facet-groups, #together-text'))"""
 """Whether all parts that a page loads later are there."""
-_OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 class _Explorer:
@@ -94,35 +89,21 @@ def chromium() -> str:
 
 def test_pages_are_whole_in_any_width_and_theme(explorer: _Explorer, chromium: str) -> None:
     """Nothing overflows or is foreign, no policy is broken, and axe finds nothing serious."""
-    axe = f"{_AXE.read_text(encoding='utf-8')};true"
 
     async def look() -> list[tuple[str, Any]]:
         faults: list[tuple[str, Any]] = []
         async with browsing(chromium) as page:
             for name, path in explorer.pages.items():
                 for theme in get_args(Theme):
-                    for width in _WIDTHS:
-                        faults += await _faults(page, name, path, theme, width)
+                    for width in WIDTHS:
+                        found = await page_faults(
+                            page, explorer.address + path, theme, width, settled=_SETTLED
+                        )
+                        faults += [(f"{name} {theme} {width}", each) for each in found]
+                        if _PICTURES and theme == "light" and width == 1280:
+                            _save(f"{name}.png", await page.screenshot())
             foreign = [each for each in page.requests if not _is_own(each, explorer.address)]
         return faults + [("foreign", each) for each in foreign]
-
-    async def _faults(
-        page: Page, name: str, path: str, theme: Theme, width: int
-    ) -> list[tuple[str, Any]]:
-        where = f"{name} {theme} {width}"
-        await page.emulate(width=width, theme=theme)
-        await page.open(explorer.address + path)
-        await page.wait_until(_SETTLED)
-        found = [(where, each) for each in page.complaints]
-        page.complaints.clear()
-        overflow = await page.evaluate(_OVERFLOW)
-        found += [(where, f"overflows by {overflow}")] if overflow > 0 else []
-        if _PICTURES and theme == "light" and width == 1280:
-            _save(f"{name}.png", await page.screenshot())
-        await page.call("Page.setBypassCSP", enabled=True)
-        await page.evaluate(axe)
-        serious = await page.resolve(_SERIOUS)
-        return found + ([(where, serious)] if serious != "[]" else [])
 
     assert asyncio.run(look()) == []
 

@@ -19,6 +19,7 @@ LOCAL = json.loads((KEPT / "1.1-local.json").read_bytes())
 
 
 OLDER_SCHEMA = """
+DROP INDEX document_by_kind;
 DROP INDEX result_by_spec; DROP INDEX result_by_place; DROP INDEX result_by_suite;
 DROP INDEX measurement_by_p50; DROP INDEX measurement_by_energy;
 ALTER TABLE result DROP COLUMN spec_digest; ALTER TABLE result DROP COLUMN words;

@@ -31,9 +31,15 @@ def judged(
     **arguments: Any,
 ) -> GateStatus:
     """Return what the gate says."""
-    suite = parsed(data)
-    past = ARMED if history is None else history
-    return judge_suite(suite.spec, planned(data), found, past, **arguments)
+    suite, plan = parsed(data), planned(data)
+    past = of_anchor(plan, ARMED if history is None else history)
+    return judge_suite(suite.spec, plan, found, past, **arguments)
+
+
+def of_anchor(plan: SuitePlan, history: list[AnchorPairs]) -> list[AnchorPairs]:
+    """Return pairs as those of the anchor of a plan."""
+    assert plan.anchor is not None
+    return [each.model_copy(update={"cell": plan.anchor.key}) for each in history]
 
 
 def noisy(seed: int, slower: float = 1.0, spread: float = 0.01) -> Callable[[PlannedRun], float]:
@@ -98,6 +104,8 @@ def test_the_gate_is_advisory_until_twenty_pairs_exist() -> None:
     assert not judged(
         data, found, [AnchorPairs(node_class="other", ratios_parts_per_million=[10**6] * 30)]
     ).armed
+    # Pairs of another anchor show nothing about this one.
+    assert not judge_suite(parsed(data).spec, planned(data), found, ARMED).armed
 
 
 def test_a_block_whose_anchors_drift_does_not_count() -> None:
@@ -150,6 +158,15 @@ def test_two_repeats_are_too_few() -> None:
     )
 
 
+def test_a_baseline_without_the_cells_is_named() -> None:
+    """An outcome without a reason would help nobody."""
+    data = a_suite(repeats=5, baseline={"suite": "other"}, gate={})
+    found = outcomes(planned(data), noisy(1))
+    gate = judged(data, found, baseline={("another-cell", ""): [{"latency": {"p50": 1.0}}]})
+    assert gate.outcome == "CouldNotRun"
+    assert gate.reasons == ["No cell that was measured has a counterpart in the baseline."]
+
+
 def test_pairs_of_an_execution_are_added_to_those_before() -> None:
     """The newest 64 of each class stay."""
     data = a_suite(repeats=2, **_AXIS)
@@ -159,7 +176,7 @@ def test_pairs_of_an_execution_are_added_to_those_before() -> None:
         return 1100 if run.role == "closing" else 1000
 
     found = add_pairs(
-        [AnchorPairs(node_class=NODE, ratios_parts_per_million=[1] * 64)],
+        of_anchor(plan, [AnchorPairs(node_class=NODE, ratios_parts_per_million=[1] * 64)]),
         plan,
         outcomes(plan, latency),
     )
@@ -174,9 +191,9 @@ def test_equal_variants_fail_at_most_one_suite_in_a_hundred() -> None:
         **_AXIS,
     )
     plan: SuitePlan = planned(data)
-    suite = parsed(data)
+    suite, armed = parsed(data), of_anchor(plan, ARMED)
     failed = sum(
-        judge_suite(suite.spec, plan, outcomes(plan, noisy(seed, spread=0.04)), ARMED).outcome
+        judge_suite(suite.spec, plan, outcomes(plan, noisy(seed, spread=0.04)), armed).outcome
         == "FAIL"
         for seed in range(500)
     )

@@ -181,13 +181,21 @@ def test_names_are_unique_and_the_same_again(
             {"axes": [an_axis("stack", "old", path="spec.scenarios[traffic].server.targetQps")]},
             "cell old: spec.scenarios[traffic].server.targetQps cannot be set: spec.scenarios has",
         ),
+        (
+            {"axes": [{"name": "a", "values": [{"name": "x", "set": {"spec.suspend": "true"}}]}]},
+            "cell x: spec.suspend, spec.cancel: set those of the suite",
+        ),
         ({"exclude": [{}]}, "spec.exclude: every cell is excluded"),
+        (
+            {"exclude": [{"stack": "old"}], "baseline": {"axis": "stack", "value": "old"}},
+            "spec.baseline: measure cells with and without its value",
+        ),
         (
             {"exclude": [{"stack": "old"}], "anchor": {"stack": "old"}},
             "spec.anchor: its cell is excluded",
         ),
     ],
-    ids=["unknown", "rule", "path", "empty", "anchor"],
+    ids=["unknown", "rule", "path", "suspend", "empty", "baseline", "anchor"],
 )
 def test_a_cell_that_is_no_valid_run_is_named_before_anything_starts(
     spec: dict[str, Any], expected: str

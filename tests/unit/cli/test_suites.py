@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
+from inferometer_api.suite.plan_suite import plan_suite
 from inferometer_api.suite.status import GateOutcome, GateStatus
-from inferometer_cli.local.suite_folder import SuiteFolder
+from inferometer_cli.local.suite_folder import SuiteFolder, locked, recorded_execution
 from inferometer_cli.local.suite_run import exit_code_of_suite
 from support.command import Command
-from support.suites import a_suite, an_axis, planned
+from support.suites import a_suite, an_axis, parsed, planned
 
 
 @pytest.fixture
@@ -87,6 +88,33 @@ def test_what_is_wrong_is_said_before_anything_starts(
     refused = inferometer(*command, written(tmp_path, **spec))
     assert refused.code == 2
     assert expected in refused.stderr
+
+
+def test_a_suspended_suite_is_not_run_here(inferometer: Command, tmp_path: Path) -> None:
+    """Nothing starts it again on one machine."""
+    refused = inferometer("run", written(tmp_path, suspend=True), "--output", str(tmp_path / "out"))
+    assert refused.code == 2
+    assert "spec.suspend: a local suite is stopped by Ctrl-C" in refused.stderr
+
+
+def test_two_commands_do_not_measure_into_one_folder(inferometer: Command, tmp_path: Path) -> None:
+    """Both would measure the same runs."""
+    with locked(tmp_path / "out"):
+        refused = inferometer("run", written(tmp_path), "--output", str(tmp_path / "out"))
+    assert refused.code == 2
+    assert "Another command measures a suite into" in refused.stderr
+
+
+def test_an_execution_has_a_name_of_its_own_whatever_its_folder(tmp_path: Path) -> None:
+    """The same folder every night is another execution; one that is continued is the same."""
+    plan = plan_suite(parsed(a_suite()), execution="nightly-20260601T030000Z")
+    assert recorded_execution(tmp_path) == ""
+    SuiteFolder.open(tmp_path, plan).write()
+    assert recorded_execution(tmp_path) == "nightly-20260601T030000Z"
+    record = {"failures": [], "planSha256": plan.sha256}
+    (tmp_path / "suite.json").write_text(json.dumps(record))
+    assert recorded_execution(tmp_path) == ""
+    assert SuiteFolder.open(tmp_path, plan).failures == {}
 
 
 @pytest.mark.parametrize(

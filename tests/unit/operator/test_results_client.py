@@ -104,10 +104,10 @@ def test_one_document_is_read_at_a_time(tmp_path: Path) -> None:
 
     class _Client(ResultsClient):
         @override
-        async def _send(self, namespace: str, gz: bytes | bytearray) -> str:
+        async def _send(self, path: str, gz: bytes | bytearray) -> str:
             await asyncio.sleep(0)
             reading.pop()
-            return f"{namespace}-{len(gz)}"
+            return f"{path}-{len(gz)}"
 
     async def deliver() -> list[str]:
         async with aiohttp.ClientSession() as session:
@@ -115,7 +115,7 @@ def test_one_document_is_read_at_a_time(tmp_path: Path) -> None:
             client = _Client(session, settings)
             return await asyncio.gather(*(client.deliver("bench", read) for _ in range(5)))
 
-    assert asyncio.run(deliver()) == ["bench-2"] * 5
+    assert asyncio.run(deliver()) == [f"{ingest_path('bench')}-2"] * 5
 
 
 def test_a_missing_token_is_an_outage(tmp_path: Path) -> None:

@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.results.service_paths import EXPLORER, SERVICE_ROOT, ingest_path
+from inferometer_api.results.service_paths import (
+    EXPLORER,
+    SERVICE_ROOT,
+    ingest_path,
+    suite_ingest_path,
+    suite_page,
+)
 from inferometer_results.service.front_proxy import (
     FrontProxy,
     FrontProxyError,
@@ -21,6 +27,7 @@ from inferometer_results.service.reviews import (
 )
 from support.cluster_service import OPERATOR, PROXY, ScriptedAuthority, caller, cluster_client
 from support.stored_results import a_document
+from support.suite_results import SUITE, a_suite_outcome
 
 TOKEN = "a-token-of-ours"  # noqa: S105 - for tests only
 RESULTS = f"{EXPLORER}/api/v1/results"
@@ -149,6 +156,24 @@ def test_what_a_person_pushes_is_marked_as_theirs(
         ("operator", "cluster-1"),
     }
     assert {each["namespace_uid"] for each in found} == {"uid-a"}
+
+
+def test_only_an_operator_sends_outcomes_of_suites(
+    tmp_path: Path, authority: ScriptedAuthority
+) -> None:
+    """A person could make a gate pass; those who may read the namespace see it."""
+    address = str(tmp_path / "r.db")
+    people, pods = cluster_client(address, authority), cluster_client(address, authority, None)
+    push, outcome = f"{EXPLORER}{suite_ingest_path('a')}", a_suite_outcome("night", "FAIL")
+    assert people.post(push, headers=caller("ann"), content=outcome).status_code == 403
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    assert pods.post(push, headers=headers, content=b"{}").status_code == 422
+    assert pods.post(push, headers=headers, content=outcome).status_code == 201
+    assert pods.post(push, headers=headers, content=outcome).status_code == 200
+    other = f"{EXPLORER}{suite_ingest_path('b')}"
+    assert pods.post(other, headers=headers, content=outcome).status_code == 403
+    page = people.get(f"{EXPLORER}{suite_page(SUITE, 'a/night')}", headers=caller("ann"))
+    assert "<b>FAIL</b>" in page.text
 
 
 def test_who_may_not_create_runs_may_not_push(tmp_path: Path, authority: ScriptedAuthority) -> None:

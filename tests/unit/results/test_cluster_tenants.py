@@ -17,10 +17,12 @@ from inferometer_results.store.condition import FIELDS
 from inferometer_results.store.index_rows import Entry, Origin
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
+from inferometer_results.store.suite_outcomes import keep_outcome
 from inferometer_results.store.summaries import conditions_of
 from inferometer_results.store.visibility import from_context
 from support.cluster_service import ScriptedAuthority, caller, cluster_client
 from support.stored_results import CLUSTER, LOCAL, a_document
+from support.suite_results import a_suite_outcome
 
 _SECRET = "othertenant"  # noqa: S105 - a word that stands in their results alone
 _AT = "2026-02-01T00:00:00.000Z"
@@ -64,6 +66,9 @@ class _Tenants:
                     id_ = _add(shared, document, namespace, uid)
                     shared.note(id_, Entry(_AT, _SECRET, "tag", _SECRET))
                     self.their_ids.append(id_)
+                their = Origin("operator", _AT, "cluster-1", namespace, uid)
+                content = a_suite_outcome("night", "FAIL", suite=f"{_SECRET}{number}")
+                keep_outcome(shared, content, their)
             own = [
                 [_add(store, document, "a", "uid-a") for document in _documents("own")]
                 for store in (shared, alone)
@@ -109,6 +114,7 @@ def _paths(tenants: _Tenants) -> Iterator[str]:
         tenants.their_ids[0][:6],
         tenants.own_ids[0],
         f"model-{_SECRET}0",
+        f"{_SECRET}0",
     ]
     queries = [
         "",
@@ -173,6 +179,8 @@ def test_the_others_are_there(tenants: _Tenants) -> None:
 
     assert [total(user) for user in ("ann", "bob", "root", "nobody")] == [2, 2, 8, 0]
     assert tenants.answers(f"/results/{tenants.their_ids[0]}", "bob")[0][0] == 200
+    page = tenants.answers(f"/suites/{_SECRET}0", "bob")[0]
+    assert (page[0], b"<b>FAIL</b>" in page[1]) == (200, True)
     assert tenants.answers(f"/results/{tenants.their_ids[-1]}", "root")[0][0] == 200
 
 

@@ -1,40 +1,21 @@
 """Suites in the explorer, and what the store knows of earlier executions."""
 
-import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from inferometer_api.results.reading import UnreadableResultError
+from inferometer_api.suite.status import GateOutcome
 from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.store import Store
+from inferometer_results.store.suite_outcomes import keep_outcome
 from inferometer_results.suites.stored import executions, stored_baseline, stored_pairs
 from support.stored_results import CLUSTER, ORIGIN, a_document
-
-_NAME = "nightly"
-
-
-def a_suite_result(number: int, execution: str, role: str = "cell", model: str = "big") -> bytes:
-    """Return the result of a run of a suite."""
-    document = json.loads(a_document(number))
-    labels = {
-        "inferometer.dev/suite": _NAME,
-        "inferometer.dev/suite-execution": execution,
-        "inferometer.dev/suite-cell": f"key-{model}",
-        "inferometer.dev/suite-block": "1",
-        "inferometer.dev/suite-role": role,
-        "axis.inferometer.dev/model": model,
-        "axis.inferometer.dev/protocol": "grpc",
-    }
-    document["run"]["metadata"]["labels"] = labels
-    document["run"]["metadata"]["namespace"] = "bench"
-    document["startedAt"] = f"2026-02-01T00:{number:02}:00.000Z"
-    for scenario in document["scenarios"]:
-        scenario["verdict"] = {"state": "VALID", "reasons": [], "cautions": []}
-    document["outcome"]["state"] = "Complete"
-    return json.dumps(document).encode()
+from support.suite_results import SUITE, a_suite_outcome, a_suite_result
 
 
 @pytest.fixture
@@ -56,12 +37,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_executions_pairs_and_baselines_come_from_labels(store: Store) -> None:
     """The newest execution first; a pair from each block; the figures of cells alone."""
-    found = executions(store, _NAME)
+    found = executions(store, SUITE)
     assert [(name, len(rows)) for name, rows in found.items()] == [
         ("bench/second", 4),
         ("bench/first", 4),
     ]
     (pairs,) = stored_pairs(found)
+    assert pairs.cell == "key-big"
     assert pairs.ratios_parts_per_million == [1_000_000, 1_000_000]
     assert CLUSTER["environment"]["node"]["cpuModel"] in pairs.node_class
     baseline = stored_baseline(found["bench/second"])
@@ -75,17 +57,50 @@ def test_the_explorer_shows_each_suite_and_its_executions(store: Store) -> None:
     """The list, the newest execution, an older one, and clear refusals."""
     app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
     with TestClient(app, base_url="http://127.0.0.1:8090") as client:
-        assert f'<a href="/suites/{_NAME}">' in client.get("/suites").text
+        assert f'<a href="/suites/{SUITE}">' in client.get("/suites").text
         (listed,) = client.get("/api/v1/suites").json()
-        assert (listed["suite"], listed["count"]) == (_NAME, 8)
-        page = client.get(f"/suites/{_NAME}")
+        assert (listed["suite"], listed["count"]) == (SUITE, 8)
+        page = client.get(f"/suites/{SUITE}")
         assert page.status_code == 200
         assert "<b>bench/second</b>" in page.text
         assert "heat-5" in page.text
         assert '<a href="/results/' in page.text
-        assert f"/suites/{_NAME}?execution=bench/first" in page.text
-        older = client.get(f"/suites/{_NAME}", params={"execution": "bench/first"})
+        assert f"/suites/{SUITE}?execution=bench/first" in page.text
+        older = client.get(f"/suites/{SUITE}", params={"execution": "bench/first"})
         assert "<b>bench/first</b>" in older.text
         assert client.get("/suites/none").status_code == 400
-        assert "has no execution third" in client.get(f"/suites/{_NAME}?execution=third").text
+        assert "has no execution third" in client.get(f"/suites/{SUITE}?execution=third").text
         assert client.get('/suites/a"b').status_code == 400
+
+
+def test_an_outcome_shows_the_gate_and_the_runs_without_a_result(store: Store) -> None:
+    """Also of an execution of which nothing was measured; a later outcome replaces the first."""
+    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+    with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+        before = client.get(f"/suites/{SUITE}").text
+        assert "The outcome of this execution is not in the database" in before
+        origin = replace(ORIGIN, namespace="bench", source="operator")
+        decided: tuple[GateOutcome, ...] = ("INCONCLUSIVE", "FAIL")
+        for outcome in decided:
+            kept = keep_outcome(store, a_suite_outcome("second", outcome), origin)
+        assert not kept.is_new
+        keep_outcome(store, a_suite_outcome("third", "CouldNotRun", planned=1), origin)
+        page = client.get(f"/suites/{SUITE}", params={"execution": "bench/second"}).text
+        assert "not in the database" not in page
+        assert "<b>FAIL</b> 1 of 8 figures are slower than the baseline." in page
+        assert "big, latency: the median latency changed by +10.0 % (+8.0 to +12.0 %)." in page
+        assert "5 of 5 runs are over: 4 VALID, 1 failed." in page
+        assert "No &lt;b&gt;server&lt;/b&gt;: the pod" in page
+        assert "<b>bench/second</b>: gate FAIL" in page
+        assert "bench/third</a>: gate CouldNotRun" in page
+        third = client.get(f"/suites/{SUITE}", params={"execution": "bench/third"}).text
+        assert "1 of 1 runs are over: 1 failed." in third
+        keep_outcome(store, a_suite_outcome("fourth", "PASS", planned=9), origin)
+        fourth = client.get(f"/suites/{SUITE}", params={"execution": "bench/fourth"}).text
+        assert "The results of 8 runs are no longer in the database." in fourth
+
+
+def test_what_is_no_outcome_is_refused(store: Store) -> None:
+    """The message names the field."""
+    with pytest.raises(UnreadableResultError, match="no outcome of a suite: execution: "):
+        keep_outcome(store, b'{"kind": "SuiteOutcome", "suite": "nightly"}', ORIGIN)

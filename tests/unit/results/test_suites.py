@@ -52,6 +52,17 @@ def test_the_last_axis_makes_the_columns_and_each_row_has_a_best_cell() -> None:
     assert (view.done, view.planned) == (4, 4)
 
 
+def test_figures_that_look_alike_share_the_star_or_have_none() -> None:
+    """A difference that is not shown is none."""
+
+    def bests(*p50: float) -> list[bool]:
+        runs = [a_run("big", f"p{at}", value) for at, value in enumerate(p50)]
+        return [cell.is_best for cell in suite_view("s", "", runs).maps[0].rows[0].cells]
+
+    assert bests(0.0200001, 0.02) == [False, False]
+    assert bests(0.01, 0.02, 0.0100001) == [True, False, True]
+
+
 def test_repeats_are_a_geometric_mean_over_valid_runs() -> None:
     """INVALID ones do not count, and the cell says how many did."""
     runs = [

@@ -1,7 +1,10 @@
 """The folder of a suite's results: what was measured, what failed, and what is left."""
 
+import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 from inferometer_api.results.reading import UnreadableResultError, read_result
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.results.scenario_summary import scenario_summary
+from inferometer_api.suite.outcome import execution_label
 from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
 from inferometer_api.suite.progress import WAITING, RunOutcome, State
 from inferometer_cli.exits import FailedError, RefusedError
@@ -30,6 +34,11 @@ class SuiteFolder:
     failures: dict[str, str] = field(default_factory=dict)
     """Why each failed run failed. It is not measured again."""
 
+    @property
+    def execution(self) -> str:
+        """The execution, as the label of its runs names it."""
+        return execution_label(self.plan)
+
     @classmethod
     def open(cls, path: Path, plan: SuitePlan) -> "SuiteFolder":
         """Return the folder with what it holds of this plan.
@@ -43,7 +52,8 @@ class SuiteFolder:
                 "directory with --output."
             )
         folder = cls(path, plan, [WAITING] * len(plan.runs))
-        folder.failures = dict((record or {}).get("failures") or {})
+        failures = (record or {}).get("failures")
+        folder.failures = failures if isinstance(failures, dict) else {}
         for index, run in enumerate(plan.runs):
             file = path / run.name / RESULT_NAME
             if run.name in folder.failures:
@@ -69,9 +79,36 @@ class SuiteFolder:
 
     def write(self) -> None:
         """Write what the results do not say. Raises FailedError."""
-        record = {"planSha256": self.plan.sha256, "failures": self.failures}
+        record = {
+            "planSha256": self.plan.sha256,
+            "execution": self.execution,
+            "failures": self.failures,
+        }
         text = json.dumps(record, indent=2) + "\n"
         replace_file(self.path / SUITE_FILE, text)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other commands from measuring into a folder. Raises RefusedError if one does."""
+    path.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise RefusedError(
+            f"Another command measures a suite into {path}. Wait for its end, or choose another "
+            "directory with --output."
+        ) from error
+    finally:
+        os.close(descriptor)
+
+
+def recorded_execution(path: Path) -> str:
+    """Return the execution that a folder belongs to, empty if it is new."""
+    found = (_read_record(path / SUITE_FILE) or {}).get("execution")
+    return found if isinstance(found, str) else ""
 
 
 def replace_file(path: Path, text: str) -> None:

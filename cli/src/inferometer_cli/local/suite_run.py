@@ -11,11 +11,13 @@ from inferometer_api.scenarios.planned_duration import planned_duration
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.suite.figures import CellKey, Figures, figures_of
 from inferometer_api.suite.gate import judge_suite
+from inferometer_api.suite.outcome import suite_outcome
 from inferometer_api.suite.plan_suite import PlannedRun
 from inferometer_api.suite.progress import next_runs
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_api.suite.status import AnchorPairs, GateStatus
-from inferometer_api.suite.wording import gate_sentence, gate_sentences
+from inferometer_api.suite.wording import gate_sentence, gate_sentences, gate_word
+from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import (
     ExitCode,
     FailedError,
@@ -24,9 +26,14 @@ from inferometer_cli.exits import (
     deferred_signals,
     exit_code_of,
 )
-from inferometer_cli.local.suite_folder import PAGE_NAME, SuiteFolder, replace_file
-from inferometer_cli.run_file import check_run
-from inferometer_cli.suite_file import plan_file
+from inferometer_cli.local.suite_folder import (
+    PAGE_NAME,
+    SuiteFolder,
+    locked,
+    recorded_execution,
+    replace_file,
+)
+from inferometer_cli.suite_file import cell_runs, plan_file
 from inferometer_cli.terminal import ProgressFormat, print_error, print_message
 from inferometer_results.quantity import long_duration
 
@@ -70,20 +77,25 @@ class _History:
 
 def run_suite(suite: BenchmarkSuite, file: Path, options: SuiteOptions) -> ExitCode:
     """Measure every run of a suite that has no result yet; return the exit code."""
-    now = datetime.now(tz=UTC)
-    directory = options.output or Path("results") / f"{suite.name}-{now:%Y%m%dT%H%M%SZ}"
+    name = f"{suite.name}-{datetime.now(tz=UTC):%Y%m%dT%H%M%SZ}"
+    directory = options.output or Path("results") / name
     from inferometer_cli.result_file import check_directory
 
     check_directory(directory)
-    plan = plan_file(suite, source=str(file), place="Local", execution=directory.name)
-    runs = {run.cell.key: check_run(run.run, source=run.label) for run in reversed(plan.runs)}
-    folder = SuiteFolder.open(directory, plan)
-    folder.write()
+    # Not the directory's name: it may be the same every night.
+    execution = recorded_execution(directory) or name
+    plan = plan_file(suite, source=str(file), place="Local", execution=execution)
+    runs = cell_runs(plan)
     if suite.spec.systems is not None:
         print_message("note: spec.systems is for clusters: every cell runs on this machine.")
-    with deferred_signals() as ending:
-        ended = _measure_all(_Work(suite, folder, runs, file.parent.resolve(), options, ending))
-    return _finish(suite, folder, options, ended)
+    if suite.spec.schedule is not None:
+        print_message("note: spec.schedule is for clusters: the suite runs once, now.")
+    with locked(directory):
+        folder = SuiteFolder.open(directory, plan)
+        folder.write()
+        with deferred_signals() as ending:
+            ended = _measure_all(_Work(suite, folder, runs, file.parent.resolve(), options, ending))
+        return _finish(suite, folder, options, ended)
 
 
 def _measure_all(work: _Work) -> ExitCode | None:
@@ -220,15 +232,32 @@ def _finish(
     counts = ", ".join(
         f"{states.count(key)} {word}" for key, word in words.items() if key in states
     )
+    _keep_outcome(folder, gate, options)
     print_message(f"\nsuite   {len(states)} runs: {counts}\npage    {page}")
     if gate is not None:
         _print_gate(gate)
     return exit_code_of_suite(states, gate)
 
 
+def _keep_outcome(folder: SuiteFolder, gate: GateStatus | None, options: SuiteOptions) -> None:
+    """Keep the gate's outcome, and the runs without a result, in the database."""
+    if not options.save:
+        return
+    from inferometer_cli.result_store import opened
+    from inferometer_results.store.index_rows import Origin
+    from inferometer_results.store.suite_outcomes import keep_outcome
+
+    now = format_time(datetime.now(tz=UTC))
+    outcome = suite_outcome(folder.plan, folder.outcomes, gate, now)
+    try:
+        with opened(None) as store:
+            keep_outcome(store, outcome.model_dump_json().encode(), Origin("run", now))
+    except (FailedError, OSError) as error:
+        print_error(f"The outcome of the suite is not in the database. {error}")
+
+
 def _print_gate(gate: GateStatus) -> None:
-    advisory = "" if gate.armed else " (advisory)"
-    print_message(f"gate    {gate.outcome}{advisory}: {gate_sentence(gate)}")
+    print_message(f"gate    {gate_word(gate)}: {gate_sentence(gate)}")
     for sentence in gate_sentences(gate):
         print_message(f"        {sentence}")
 
@@ -253,9 +282,14 @@ def exit_code_of_suite(states: Sequence[str], gate: GateStatus | None) -> ExitCo
 def _history(suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions) -> _History:
     """Return what the database knows of earlier executions; nothing without a database."""
     from inferometer_cli.result_store import opened
-    from inferometer_results.suites.stored import executions, stored_baseline, stored_pairs
+    from inferometer_results.suites.stored import (
+        executions,
+        stored_baseline,
+        stored_outcomes,
+        stored_pairs,
+    )
 
-    own = folder.path.name
+    own = folder.execution
     try:
         with opened(None) as store:
             earlier = {
@@ -265,8 +299,11 @@ def _history(suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions) 
             named = None if suite.spec.baseline is None else suite.spec.baseline.suite
             if named is None:
                 return _History(pairs)
-            others = earlier if named == suite.name else executions(store, named)
-            latest = next((rows for name, rows in others.items() if name != own), None)
+            others = executions(store, named)
+            complete = {
+                name for name, each in stored_outcomes(store, named).items() if not each.unmeasured
+            }
+            latest = next((others[name] for name in others if name in complete - {own}), None)
             return _History(pairs, None if latest is None else stored_baseline(latest))
     except (FailedError, RefusedError, OSError) as error:
         if options.save:
@@ -280,7 +317,7 @@ def _write_page(suite: BenchmarkSuite, folder: SuiteFolder, gate: GateStatus | N
 
     runs = [_shown(run, index, folder) for index, run in enumerate(folder.plan.runs)]
     path = folder.path / PAGE_NAME
-    replace_file(path, render_suite(suite_view(suite.name, folder.path.name, runs, gate=gate)))
+    replace_file(path, render_suite(suite_view(suite.name, folder.execution, runs, gate=gate)))
     return path
 
 

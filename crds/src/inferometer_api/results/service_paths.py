@@ -22,3 +22,17 @@ def ingest_path(namespace: str) -> str:
 def result_page(id_: str) -> str:
     """Return the path of the page of a result, below the explorer's."""
     return f"/results/{quote(id_, safe='')}"
+
+
+def suite_ingest_path(namespace: str) -> str:
+    """Return the path that takes outcomes of suites for a namespace, below the explorer's."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/suites"
+
+
+def suite_page(suite: str, execution: str = "") -> str:
+    """Return the path of the page of a suite, or of one execution, below the explorer's.
+
+    An execution in a cluster has its namespace before its name: "bench/nightly-29640000".
+    """
+    page = f"/suites/{quote(suite, safe='')}"
+    return f"{page}?execution={quote(execution, safe='')}" if execution else page

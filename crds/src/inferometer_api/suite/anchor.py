@@ -16,7 +16,7 @@ ARMING_PAIRS = 20
 """A/A pairs of a class of nodes before the gate decides there."""
 _DRIFT_CONFIDENCE = 0.99
 _MILLION = 1_000_000
-_MOST_CLASSES = 16
+MOST_CLASSES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,27 @@ def add_pairs(
     history: Sequence[AnchorPairs], plan: SuitePlan, outcomes: Sequence[RunOutcome]
 ) -> list[AnchorPairs]:
     """Return the pairs of each class with those of one more execution, the newest last."""
-    ratios = {each.node_class: list(each.ratios_parts_per_million) for each in history}
+    cell = "" if plan.anchor is None else plan.anchor.key
+    added: dict[str, list[int]] = {}
     for pair in anchor_pairs(plan, outcomes).values():
-        ratios.setdefault(pair.node_class, []).append(round(pair.ratio * _MILLION))
+        added.setdefault(pair.node_class, []).append(round(pair.ratio * _MILLION))
+    more = [
+        AnchorPairs(node_class=name, cell=cell, ratios_parts_per_million=some[-MOST_PAIRS:])
+        for name, some in added.items()
+    ]
+    return merge_pairs(history, more)
+
+
+def merge_pairs(history: Sequence[AnchorPairs], newer: Sequence[AnchorPairs]) -> list[AnchorPairs]:
+    """Return the pairs of each class and anchor, the newest last; the newest of them stay."""
+    ratios: dict[tuple[str, str], list[int]] = {}
+    for each in (*history, *newer):
+        key = each.node_class, each.cell
+        # What was measured last stays longest.
+        ratios[key] = [*ratios.pop(key, []), *each.ratios_parts_per_million]
     return [
-        AnchorPairs(node_class=name, ratios_parts_per_million=some[-MOST_PAIRS:])
-        for name, some in list(ratios.items())[-_MOST_CLASSES:]
+        AnchorPairs(node_class=name, cell=cell, ratios_parts_per_million=some[-MOST_PAIRS:])
+        for (name, cell), some in list(ratios.items())[-MOST_CLASSES:]
     ]
 
 
@@ -63,6 +78,7 @@ def find_drift(
 ) -> tuple[bool, list[Block]]:
     """Return whether the gate is armed on every class of nodes, and the blocks that drifted.
 
+    Pairs of another anchor do not count: their scatter is another one.
     Once armed, a block without a pair does not count either: nothing shows that it did not drift.
     """
     logs: dict[str, list[float]] = {
@@ -70,6 +86,7 @@ def find_drift(
             math.log(part / _MILLION) for part in each.ratios_parts_per_million if part
         ]
         for each in history
+        if plan.anchor is not None and each.cell == plan.anchor.key
     }
     for pair in pairs.values():
         logs.setdefault(pair.node_class, []).append(math.log(pair.ratio))

@@ -87,6 +87,8 @@ def judge_suite(
     else:
         comparisons = []
         reasons.append("There is no complete execution of the baseline yet.")
+    if not comparisons and not reasons:
+        reasons.append("No cell that was measured has a counterpart in the baseline.")
     percent = 5 if spec.gate is None else spec.gate.fail_if_slower_percent
     rule = MarginRule(percent / 100, FALSE_ALARMS, max(1, len(comparisons)))
     return _decision(comparisons, rule, reasons, armed=armed, drifted=drifted)

@@ -1,6 +1,7 @@
 """Labels of a suite's runs, by which the operator, the store and the explorer find them."""
 
 import hashlib
+import re
 
 SUITE_LABEL = "inferometer.dev/suite"
 """On a run and on an execution: the name of the suite, for a schedule that of the scheduled one."""
@@ -14,12 +15,15 @@ ROLE_LABEL = "inferometer.dev/suite-role"
 AXIS_LABEL_PREFIX = "axis.inferometer.dev/"
 """Before the name of an axis: the label with the name of its value."""
 
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+
 
 def label_value(text: str) -> str:
-    """Return a text as a label's value: shortened, with a digest, if it is too long for one."""
-    if len(text) <= 63:
+    """Return a text as a label's value, with a digest if it is too long or has other characters."""
+    if _LABEL_VALUE.fullmatch(text):
         return text
-    return f"{text[:50].rstrip('-._')}-{digest(text)}"
+    start = re.sub(r"[^A-Za-z0-9._-]", "-", text)[:50].strip("-._")
+    return f"{start}-{digest(text)}" if start else digest(text)
 
 
 def digest(text: str) -> str:

@@ -154,6 +154,7 @@ def plan_suite(
     _check_size(suite, cells, systems)
     specs = _checked_specs(suite, cells, place)
     anchor = _anchor(suite, cells)
+    _check_baseline(suite, cells)
     runs = tuple(
         _planned(suite, cell, block, role, specs[cell.key], execution or suite.name)
         for block in _blocks(suite, systems)
@@ -258,6 +259,8 @@ def _problems(data: Any, place: Place) -> Iterator[str]:
         for where, message in dict.fromkeys(describe_errors(error, data)):
             yield str(Problem(format_path(where), message))
     else:
+        if run.spec.suspend or run.spec.cancel:
+            yield "spec.suspend, spec.cancel: set those of the suite, not of its runs."
         yield from map(str, unavailable(run, place=place))
 
 
@@ -271,10 +274,16 @@ def _anchor(suite: BenchmarkSuite, cells: Sequence[Cell]) -> Cell | None:
     return found
 
 
+def _check_baseline(suite: BenchmarkSuite, cells: Sequence[Cell]) -> None:
+    baseline = suite.spec.baseline
+    if baseline is not None and baseline.axis and baseline.value:
+        sides = {cell.has({baseline.axis: baseline.value}) for cell in cells if not cell.included}
+        if sides != {True, False}:
+            raise InvalidSuiteError(("spec.baseline: measure cells with and without its value.",))
+
+
 def _blocks(suite: BenchmarkSuite, systems: Sequence[System]) -> Iterator[Block]:
-    for repeat in range(1, suite.spec.repeats + 1):
-        for system in systems:
-            yield Block(repeat, system)
+    return itertools.starmap(Block, itertools.product(range(1, suite.spec.repeats + 1), systems))
 
 
 def _order(
@@ -314,18 +323,8 @@ def _planned(
     metadata: dict[str, Any] = {"name": name, "labels": labels}
     if template.annotations:
         metadata["annotations"] = dict(template.annotations)
-    return PlannedRun(
-        name,
-        cell,
-        block,
-        role,
-        {
-            "apiVersion": API_VERSION,
-            "kind": "BenchmarkRun",
-            "metadata": metadata,
-            "spec": _placed(spec, block.system),
-        },
-    )
+    data = {"apiVersion": API_VERSION, "kind": "BenchmarkRun", "metadata": metadata}
+    return PlannedRun(name, cell, block, role, {**data, "spec": _placed(spec, block.system)})
 
 
 def _placed(spec: dict[str, Any], system: System) -> dict[str, Any]:

@@ -168,7 +168,8 @@ with these values. Absent: none, or the first cell if there is a gate."""
 
     reuse: bool = False
     """Whether a cell is taken from the database instead of measured, if a VALID result has the \
-same spec, model checksum, version and machine. For local runs only."""
+same spec, model checksum, version and machine. For local runs only: before a run starts, an \
+operator knows neither its node nor the digest of its image, so it refuses such a suite."""
 
     suspend: bool = False
     """Starts no more runs, and no execution of a schedule, until it is false again."""

@@ -19,6 +19,7 @@ SuiteReason = Literal[
     "Suspended",
     "Scheduled",
     "CreationRefused",
+    "StatusRefused",
     "Complete",
     "SomeFailed",
     "StoppedAfterFailure",
@@ -42,6 +43,9 @@ SUITE_REASONS: dict[SuiteReason, str] = {
     "Scheduled": "The suite waits for the next time of its schedule.",
     "CreationRefused": "The API server does not accept a run now; the operator tries again. The "
     "message has its words.",
+    "StatusRefused": "The API server refuses the whole status, with the words in the message. The "
+    "suite continues, and the status shows a minimum. Correct what the message names: an older "
+    "CustomResourceDefinition, or a policy.",
     "Complete": "Every run is complete. INVALID runs are counted in status.cells.",
     "SomeFailed": "Runs failed or were deleted. They are not repeated: create a new suite for "
     "them.",
@@ -209,6 +213,9 @@ class AnchorPairs(Document):
     node_class: Annotated[str, Field(min_length=1, max_length=253)]
     """The class: the value of the systems' label, the instance type, or the node."""
 
+    cell: Annotated[str, Field(max_length=63)] = ""
+    """The anchor's cell: the value of the label inferometer.dev/suite-cell of its runs."""
+
     ratios_parts_per_million: Annotated[list[_Ratio], Field(max_length=MOST_PAIRS)] = Field(
         default_factory=list
     )
@@ -290,6 +297,9 @@ class SuiteStatus(Document):
 
     counted_execution: DnsSubdomain | None = None
     """Name of the execution whose A/A pairs were added last."""
+
+    page: Annotated[str, Field(max_length=1024)] | None = None
+    """Address of the suite's page in the results service, once that has its outcome."""
 
     display: SuiteDisplay | None = None
     """Columns of `kubectl get`."""

@@ -8,6 +8,13 @@ from inferometer_api.suite.status import GateStatus, JudgedCell
 _NAMES = {"qps": "the rate", "p50": "the median latency"}
 
 
+def gate_word(gate: GateStatus | None) -> str:
+    """Return the outcome of a gate in a word or two, empty without one."""
+    if gate is None:
+        return ""
+    return gate.outcome if gate.armed else f"{gate.outcome} (advisory)"
+
+
 def gate_sentence(gate: GateStatus) -> str:
     """Return what the gate decided, in one sentence, and the least change that it finds."""
     found = {

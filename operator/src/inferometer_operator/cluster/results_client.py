@@ -1,6 +1,7 @@
 """HTTP client of the cluster's results service."""
 
 import asyncio
+import gzip
 import json
 import ssl
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from inferometer_api.results.service_paths import EXPLORER, ingest_path
+from inferometer_api.results.service_paths import EXPLORER, ingest_path, suite_ingest_path
 from inferometer_operator.settings import ResultsService
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30.0, sock_connect=5.0)
@@ -49,23 +50,34 @@ class ResultsClient:
     async def deliver(
         self, namespace: str, read: Callable[[], Awaitable[bytes | bytearray]]
     ) -> str:
-        """Send a gzipped document of a namespace; return its ID. Raises DeliveryError.
+        """Send a gzipped result of a namespace; return its ID. Raises DeliveryError.
 
         It is read when its turn comes, so that few documents are in memory.
         """
+        return await self._deliver(ingest_path(namespace), read)
+
+    async def deliver_outcome(self, namespace: str, outcome: bytes) -> str:
+        """Send the outcome of a suite in JSON; return its ID. Raises DeliveryError."""
+
+        async def read() -> bytes:
+            return gzip.compress(outcome)
+
+        return await self._deliver(suite_ingest_path(namespace), read)
+
+    async def _deliver(self, path: str, read: Callable[[], Awaitable[bytes | bytearray]]) -> str:
         async with self._room:
             if self.clock() < self._quiet_until:
                 raise DeliveryError(self._fault, refused=False)
             try:
-                return await self._send(namespace, await read())
+                return await self._send(path, await read())
             except DeliveryError as error:
                 if not error.refused:
                     self._quiet_until, self._fault = self.clock() + _QUIET_SECONDS, str(error)
                 raise
 
-    async def _send(self, namespace: str, gz: bytes | bytearray) -> str:
+    async def _send(self, path: str, gz: bytes | bytearray) -> str:
         self.check_write()
-        url = f"{self.service.url.rstrip('/')}{EXPLORER}{ingest_path(namespace)}"
+        url = f"{self.service.url.rstrip('/')}{EXPLORER}{path}"
         try:
             token = _read(self.service.token_file)
             tls = ssl.create_default_context(cafile=self.service.authority_file)

@@ -11,8 +11,10 @@ from pydantic import ValidationError
 
 from inferometer_api.rules import format_path
 from inferometer_api.spec.problems import Problem, describe_errors
+from inferometer_api.suite.availability import unavailable_suite
 from inferometer_api.suite.figures import CellKey, Figures
 from inferometer_api.suite.gate import baseline_figures
+from inferometer_api.suite.outcome import suite_outcome
 from inferometer_api.suite.plan_suite import (
     ANYWHERE,
     InvalidSuiteError,
@@ -25,19 +27,27 @@ from inferometer_api.suite.schedule import ScheduleError, check_schedule
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_api.suite.status import AnchorPairs, SuiteStatus
 from inferometer_api.suite.systems import find_systems, systems_named
-from inferometer_api.timestamps import parse_time
+from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.manifests.suite_children import execution, suite_run
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Event
-from inferometer_operator.reconcile.suite.cells import SuiteObserved, decide
-from inferometer_operator.reconcile.suite.draft import SuiteDraft, is_true, read_suite_status
+from inferometer_operator.reconcile.suite.cells import SuiteObserved, decide, run_outcomes
+from inferometer_operator.reconcile.suite.draft import (
+    SuiteDraft,
+    is_true,
+    least_suite_status,
+    read_suite_status,
+)
 from inferometer_operator.reconcile.suite.executions import Execution, decide_schedule
 from inferometer_operator.wiring.dependencies import Dependencies
+from inferometer_operator.wiring.suite_delivery import OutcomeDelivery, is_deliverable
 from inferometer_operator.wiring.suite_store import SuiteStore, suite_of
 
 _KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
 _NEVER_ACCEPTED = frozenset({400, 422})
+_NO_REFUSALS = frozenset({401, 404})
+"""The operator's token has expired; the suite is gone."""
 _TAKEN = 409
 _RETRY_SECONDS = 5.0
 _MOST_WAIT_SECONDS = 300.0
@@ -65,6 +75,7 @@ class SuiteReconciler:
     _systems_found: list[str] = field(default_factory=list)
     _refused: dict[str, str] = field(default_factory=dict)
     _refusal: str = ""
+    _delivery: OutcomeDelivery = field(default_factory=OutcomeDelivery)
 
     async def reconcile(self) -> float | None:
         """Do what is due; return in how many seconds to look again, None: after an event."""
@@ -72,7 +83,8 @@ class SuiteReconciler:
         if raw is None or raw["metadata"].get("deletionTimestamp"):
             return None
         status = read_suite_status(raw)
-        if is_true(status, "Finished"):
+        is_over = is_true(status, "Finished")
+        if is_over and (self.dependencies.results is None or not is_deliverable(raw, status)):
             return None
         if await self.dependencies.ownership.other_operator(raw):
             return 15.0
@@ -82,14 +94,21 @@ class SuiteReconciler:
         if own:
             draft.update(operator=own)
         try:
-            suite = _parse(raw)
-            if suite.spec.schedule is not None:
-                return await self._reconcile_schedule(raw, suite, draft)
-            plan = await self._planned(raw, suite, draft)
+            return await self._reconcile_accepted(raw, draft)
         except _RefusedSuiteError as refusal:
-            draft.refuse(refusal.reason, str(refusal))
-            await self._write(raw, draft.status)
+            if not is_over:
+                draft.refuse(refusal.reason, str(refusal))
+                await self._write(raw, draft.status)
             return None
+
+    async def _reconcile_accepted(self, raw: Json, draft: SuiteDraft) -> float | None:
+        """Do what is due for a suite that can be carried out; raise with why it cannot."""
+        suite = _parse(raw)
+        if suite.spec.schedule is not None:
+            return await self._reconcile_schedule(raw, suite, draft)
+        plan = await self._planned(raw, suite, draft)
+        if is_true(draft.status, "Finished"):
+            return await self._deliver(raw, plan)
         return await self._reconcile_cells(raw, suite, plan, draft)
 
     async def _reconcile_cells(
@@ -110,8 +129,25 @@ class SuiteReconciler:
         for index in decision.create:
             if not await self._create_run(raw, plan.runs[index]):
                 return _RETRY_SECONDS
-        # What was created is in the store: the next decision records it.
-        return 0.0 if decision.create else None
+        # What was created is in the store: the next decision records it. One that is over is
+        # delivered.
+        return 0.0 if decision.create or is_true(decision.status, "Finished") else None
+
+    async def _deliver(self, raw: Json, plan: SuitePlan) -> float | None:
+        """Deliver the outcome of a suite that is over; return when to try again."""
+        client, status = self.dependencies.results, read_suite_status(raw)
+        if client is None or plan.sha256 != status.plan_sha256:
+            return None
+        runs = {name: run.outcome for name, run in self.store.runs.get(self.uid, {}).items()}
+        outcomes = run_outcomes(plan, status.states, SuiteObserved(runs, self._refused))
+        finished_at = status.completion_time or format_time(self.dependencies.now())
+        outcome = suite_outcome(plan, outcomes, status.gate, finished_at)
+        pause = self._delivery.pause_seconds
+        page = await self._delivery.attempt(client, raw, outcome)
+        if not page:
+            return pause
+        await self._write(raw, status.model_copy(update={"page": page}))
+        return None
 
     async def _create_run(self, raw: Json, planned: PlannedRun) -> bool:
         """Create a run; return whether the next one may be created."""
@@ -239,13 +275,25 @@ class SuiteReconciler:
         before = read_suite_status(raw)
         if before == status:
             return raw
-        writer = self.dependencies.writer
-        written: Json = await writer.apply_status(raw, status)
+        written = await self._apply(raw, before, status)
         self.store.put_suite(written)
         if is_true(status, "Finished") and not is_true(before, "Finished"):
             _log.info("suite_ended", suite=raw["metadata"]["name"], phase=status.phase)
-            await writer.create_event(written, _end_event(status))
+            await self.dependencies.writer.create_event(written, _end_event(status))
         return written
+
+    async def _apply(self, raw: Json, before: SuiteStatus, status: SuiteStatus) -> Json:
+        """Write a status, or the least one if the API server refuses it for good."""
+        writer = self.dependencies.writer
+        try:
+            return await writer.apply_status(raw, status)
+        except ApiError as error:
+            if error.passing or error.code in _NO_REFUSALS:
+                raise
+            _log.warning("status_refused", suite=raw["metadata"]["name"], error=str(error))
+            least = least_suite_status(status, error.message)
+            # Without this one nothing begins: another operator would not know.
+            return raw if least == before else await writer.apply_status(raw, least)
 
 
 def _end_event(status: SuiteStatus) -> Event:
@@ -277,10 +325,6 @@ def _parse(raw: Json) -> BenchmarkSuite:
         raise _RefusedSuiteError("InvalidSpec", " ".join(problems)) from error
     except ScheduleError as error:
         raise _RefusedSuiteError("InvalidSpec", str(error)) from error
-    if suite.spec.reuse:
-        raise _RefusedSuiteError(
-            "NotAvailable",
-            "spec.reuse: an operator has no database to take results from. Omit it, or use "
-            "`inferometer run`.",
-        )
+    if sentences := list(unavailable_suite(suite, "Cluster")):
+        raise _RefusedSuiteError("NotAvailable", " ".join(sentences))
     return suite

@@ -10,7 +10,7 @@ from inferometer_api.suite.labels import (
     SUITE_LABEL,
     SYSTEM_LABEL,
 )
-from inferometer_api.suite.progress import RunOutcome, outcome_of
+from inferometer_api.suite.progress import OPEN, RunOutcome, outcome_of
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.context import controller_of
 from inferometer_operator.reconcile.observed import Json
@@ -59,10 +59,13 @@ class SuiteStore:
         return "" if held is not None and held.outcome == outcome else owner
 
     def remove_run(self, run: Json) -> str:
-        """Forget a run; return the UID of its suite, empty if it was not known."""
+        """Forget a run; return the UID of its suite, empty if that need not know.
+
+        A run that is over stays with its figures: its retention may be short.
+        """
         owner, metadata = suite_of(run), run["metadata"]
         held = self.runs.get(owner, {}).get(metadata["name"])
-        if held is None or held.uid != metadata["uid"]:
+        if held is None or held.uid != metadata["uid"] or held.outcome.state not in OPEN:
             return ""
         del self.runs[owner][metadata["name"]]
         return owner
@@ -71,7 +74,12 @@ class SuiteStore:
         """Forget the runs that a complete list lacks; return the UIDs of their suites."""
         changed = set()
         for owner, of_suite in self.runs.items():
-            for name in [name for name, run in of_suite.items() if run.uid not in uids]:
+            gone = [
+                name
+                for name, run in of_suite.items()
+                if run.uid not in uids and run.outcome.state in OPEN
+            ]
+            for name in gone:
                 del of_suite[name]
                 changed.add(owner)
         return changed

@@ -16,9 +16,11 @@ from inferometer_results.service.answers import json_answer
 from inferometer_results.service.cluster_access import Authority, Caller
 from inferometer_results.service.reviews import Right
 from inferometer_results.store.index_rows import Origin
-from inferometer_results.store.store import Store
+from inferometer_results.store.store import Kept, Store
+from inferometer_results.store.suite_outcomes import keep_outcome
 
 _MOST_CALLERS = 1000
+_NamespacePath = Annotated[str, Path(pattern=patterns.DNS_LABEL, max_length=63)]
 
 
 @dataclass(slots=True)
@@ -56,7 +58,29 @@ class Ingest:
     """The time, as documents have it."""
 
     async def take(self, request: Request, namespace: str) -> Response:
-        """Keep the document in the body of a request."""
+        """Keep the result document in the body of a request."""
+        return await self._take(request, namespace, self._keep_result, result_page)
+
+    async def take_suite(self, request: Request, namespace: str) -> Response:
+        """Keep the outcome of a suite in the body of a request; operators alone know it."""
+        caller: Caller = request.state.caller
+        if caller.way != "operator":
+            return json_answer({"error": "Only an operator sends outcomes of suites."}, 403)
+        return await self._take(request, namespace, self._keep_outcome, lambda _: "/suites")
+
+    def _keep_result(self, content: bytes, origin: Origin) -> Kept:
+        return self.store.add(content, origin, source="The document")
+
+    def _keep_outcome(self, content: bytes, origin: Origin) -> Kept:
+        return keep_outcome(self.store, content, origin)
+
+    async def _take(
+        self,
+        request: Request,
+        namespace: str,
+        keep: Callable[[bytes, Origin], Kept],
+        page: Callable[[str], str],
+    ) -> Response:
         caller: Caller = request.state.caller
         if not self.limit.takes(caller.identity.user):
             answer = json_answer({"error": "Too many documents: send fewer a second."}, 429)
@@ -73,10 +97,8 @@ class Ingest:
             return json_answer({"error": str(error)}, 413)
         except IncompleteError as error:
             return json_answer({"error": str(error)}, 400)
-        kept = await run_in_threadpool(
-            self.store.add, content, self._origin(caller, namespace, uid), source="The document"
-        )
-        found = schema.Stored(id=kept.id, is_new=kept.is_new, page=result_page(kept.id))
+        kept = await run_in_threadpool(keep, content, self._origin(caller, namespace, uid))
+        found = schema.Stored(id=kept.id, is_new=kept.is_new, page=page(kept.id))
         return json_answer(found.model_dump(), 201 if kept.is_new else 200)
 
     def _origin(self, caller: Caller, namespace: str, uid: str) -> Origin:
@@ -88,27 +110,32 @@ class Ingest:
 
 
 def ingest_routes(ingest: Ingest) -> APIRouter:
-    """Return the route that takes documents."""
+    """Return the routes that take documents."""
     routes = APIRouter(prefix="/api/v1")
 
-    async def push_result(
-        request: Request,
-        namespace: Annotated[str, Path(pattern=patterns.DNS_LABEL, max_length=63)],
-    ) -> Response:
+    async def push_result(request: Request, namespace: _NamespacePath) -> Response:
         """Keep a result document, which may be compressed by gzip, for a namespace."""
         return await ingest.take(request, namespace)
 
-    routes.add_api_route(
-        "/namespaces/{namespace}/results",
-        push_result,
-        methods=["POST"],
-        response_class=Response,
-        responses={
-            200: {"model": schema.Stored},
-            201: {"model": schema.Stored},
-            **{code: {"model": schema.Fault} for code in (400, 403, 404, 413, 422, 429, 503)},
-        },
-    )
+    async def push_suite(request: Request, namespace: _NamespacePath) -> Response:
+        """Keep the outcome of an execution of a suite, as its operator sends it."""
+        return await ingest.take_suite(request, namespace)
+
+    for path, endpoint in (
+        ("/namespaces/{namespace}/results", push_result),
+        ("/namespaces/{namespace}/suites", push_suite),
+    ):
+        routes.add_api_route(
+            path,
+            endpoint,
+            methods=["POST"],
+            response_class=Response,
+            responses={
+                200: {"model": schema.Stored},
+                201: {"model": schema.Stored},
+                **{code: {"model": schema.Fault} for code in (400, 403, 404, 413, 422, 429, 503)},
+            },
+        )
     return routes
 
 

@@ -40,7 +40,7 @@ DOCUMENT = Table(
     Column("bytes", BigInteger, nullable=False),
     Column("content", LargeBinary, nullable=False),
 )
-"""Each result document as it was received, compressed by zlib."""
+"""Each document as it was received, compressed by zlib: results, and those of other kinds."""
 
 JOURNAL = Table(
     "journal",
@@ -142,6 +142,8 @@ CONDITIONS = Table(
 )
 """The comparability keys of measurements: by digest, the conditions as JSON."""
 
+# Documents of other kinds than results are few, and found by this index.
+Index("document_by_kind", DOCUMENT.c.kind, DOCUMENT.c.name)
 # Lists in the order of time are found by this index alone.
 Index("result_by_time", RESULT.c.started_at, RESULT.c.number, RESULT.c.id, RESULT.c.retracted)
 Index("result_by_number", RESULT.c.number)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from inferometer_api.suite.anchor import ratio_of
+from inferometer_api.suite.anchor import merge_pairs, ratio_of
 from inferometer_api.suite.figures import CellKey, Figures
 from inferometer_api.suite.labels import (
     AXIS_LABEL_PREFIX,
@@ -18,9 +18,11 @@ from inferometer_api.suite.labels import (
     ROLE_LABEL,
     SYSTEM_LABEL,
 )
-from inferometer_api.suite.status import MOST_PAIRS, AnchorPairs
+from inferometer_api.suite.outcome import SuiteOutcome
+from inferometer_api.suite.status import AnchorPairs
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
+from inferometer_results.store.suite_outcomes import find_outcomes
 from inferometer_results.store.tables import LABEL, RESULT
 from inferometer_results.suites.view import SuiteRun
 
@@ -37,8 +39,7 @@ def executions(store: Store, suite: str) -> dict[str, list[Row]]:
     search = Search(where=f'suite="{suite}"', sort="-started", limit=_MOST_ROWS)
     for row in store.find(search):
         execution = run_labels(row).get(EXECUTION_LABEL, "")
-        # Suites of several namespaces may have one name.
-        name = f"{row['namespace']}/{execution}" if row["namespace"] else execution
+        name = StoredExecution(row["namespace"], execution).name
         found.setdefault(name, []).append(row)
     return found
 
@@ -82,6 +83,32 @@ def results_of(store: Store, suite: str, execution: StoredExecution) -> list[Row
         f'and label.{EXECUTION_LABEL}="{execution.id}"'
     )
     return list(store.find(Search(where, limit=_MOST_ROWS)))
+
+
+def stored_outcomes(store: Store, suite: str) -> dict[str, SuiteOutcome]:
+    """Return the outcomes of a suite by execution, named as `executions` does, the oldest first."""
+    return {
+        StoredExecution(each.namespace, each.outcome.execution).name: each.outcome
+        for each in reversed(find_outcomes(store, suite))
+    }
+
+
+def unmeasured_runs(outcome: SuiteOutcome, measured: Iterable[SuiteRun]) -> list[SuiteRun]:
+    """Return the runs of an execution that left no result."""
+    known = {run.name for run in measured}
+    return [
+        SuiteRun(
+            each.name,
+            tuple(each.values.items()),
+            each.system,
+            each.block,
+            each.role,
+            each.state,
+            each.reason,
+        )
+        for each in outcome.unmeasured
+        if each.name not in known
+    ]
 
 
 def run_labels(row: Row) -> dict[str, str]:
@@ -148,7 +175,7 @@ def stored_baseline(rows: Iterable[Row]) -> dict[CellKey, list[Figures]]:
 
 def stored_pairs(by_execution: Mapping[str, Sequence[Row]]) -> list[AnchorPairs]:
     """Return the A/A pairs of the anchor in earlier executions, by class of nodes, newest last."""
-    ratios: dict[str, list[int]] = {}
+    pairs: list[AnchorPairs] = []
     for rows in reversed(list(by_execution.values())):
         ends: dict[tuple[str, str], dict[str, Row]] = {}
         for row in sorted(rows, key=lambda row: str(row["started_at"])):
@@ -157,15 +184,24 @@ def stored_pairs(by_execution: Mapping[str, Sequence[Row]]) -> list[AnchorPairs]
             if row["verdict"] == "VALID" and labels.get(ROLE_LABEL) in {"opening", "closing"}:
                 ends.setdefault(block, {})[labels[ROLE_LABEL]] = row
         for of_block in ends.values():
-            first, last = of_block.get("opening"), of_block.get("closing")
-            if first is None or last is None or machine(first) != machine(last):
-                continue
-            ratio = ratio_of(row_figures(first), row_figures(last))
-            if ratio is not None:
-                ratios.setdefault(machine(first), []).append(round(ratio * 1_000_000))
+            pairs += _pair(of_block.get("opening"), of_block.get("closing"))
+    return merge_pairs((), pairs)
+
+
+def _pair(first: Row | None, last: Row | None) -> list[AnchorPairs]:
+    """Return the pair of two runs of the anchor, if both are there and of one machine and cell."""
+    if first is None or last is None or machine(first) != machine(last):
+        return []
+    cell = run_labels(first).get(CELL_LABEL, "")
+    ratio = ratio_of(row_figures(first), row_figures(last))
+    if ratio is None or run_labels(last).get(CELL_LABEL, "") != cell:
+        return []
     return [
-        AnchorPairs(node_class=name, ratios_parts_per_million=some[-MOST_PAIRS:])
-        for name, some in list(ratios.items())[-16:]
+        AnchorPairs(
+            node_class=machine(first),
+            cell=cell,
+            ratios_parts_per_million=[round(ratio * 1_000_000)],
+        )
     ]
 
 

@@ -154,7 +154,7 @@ def _map(cells: Sequence[SuiteRun], scenario: str, figure: str) -> HeatMap:
     rows = []
     for row in dict.fromkeys(place[0] for place in by_place):
         in_row = {column: means[row, column] for column in columns if (row, column) in means}
-        best = _best(in_row, figure)
+        best = _best_text(in_row, figure)
         rows.append(
             HeatRow(
                 row,
@@ -164,7 +164,7 @@ def _map(cells: Sequence[SuiteRun], scenario: str, figure: str) -> HeatMap:
                         means.get((row, column)),
                         figure,
                         _level(means.get((row, column)), means.values(), figure),
-                        is_best=column == best and len(in_row) > 1,
+                        best,
                     )
                     for column in columns
                 ),
@@ -192,11 +192,16 @@ def _mean(runs: Iterable[SuiteRun], scenario: str, figure: str) -> float | None:
     return math.exp(fmean(map(math.log, values))) if values else None
 
 
-def _best(in_row: Mapping[str, float], figure: str) -> str | None:
-    if not in_row:
-        return None
+def _best_text(in_row: Mapping[str, float], figure: str) -> str:
+    """Return the best figure of a row as it is shown; empty if all look alike."""
+    if len({_text(value, figure) for value in in_row.values()}) < 2:
+        return ""
     choose = max if MORE_IS_BETTER[figure] else min
-    return choose(in_row, key=lambda column: in_row[column])
+    return _text(choose(in_row.values()), figure)
+
+
+def _text(value: float, figure: str) -> str:
+    return significant(value) if figure == "qps" else duration(value * 1e9)
 
 
 def _level(value: float | None, all_values: Iterable[float], figure: str) -> int:
@@ -214,13 +219,13 @@ def _level(value: float | None, all_values: Iterable[float], figure: str) -> int
 
 
 def _heat_cell(
-    runs: Sequence[SuiteRun], mean: float | None, figure: str, level: int, *, is_best: bool
+    runs: Sequence[SuiteRun], mean: float | None, figure: str, level: int, best: str
 ) -> HeatCell:
     link = next((run.link for run in reversed(runs) if run.link), "")
     if mean is None:
         words = dict.fromkeys(_STATES.get(run.state, run.state) for run in runs)
         return HeatCell(DASH, 0, ", ".join(words) or "excluded", is_best=False, link=link)
-    text = significant(mean) if figure == "qps" else duration(mean * 1e9)
+    text = _text(mean, figure)
     valid = sum(run.state == "V" for run in runs)
     note = "" if len(runs) == 1 else f"{valid} of {len(runs)} runs"
-    return HeatCell(text, level, note, is_best, link)
+    return HeatCell(text, level, note, text == best, link)

@@ -25,7 +25,7 @@ from inferometer_api.suite.status import (
     SuiteReason,
     SuiteStatus,
 )
-from inferometer_api.suite.wording import gate_sentence
+from inferometer_api.suite.wording import gate_sentence, gate_word
 from inferometer_api.timestamps import format_time
 from inferometer_operator.reconcile.suite.draft import SuiteDraft
 
@@ -77,7 +77,7 @@ def decide(
             "belong together. Create a new BenchmarkSuite.",
         )
         return SuiteDecision(draft.status)
-    outcomes = _outcomes(plan, draft.status.states, observed)
+    outcomes = run_outcomes(plan, draft.status.states, observed)
     stop = _stop_reason(spec, outcomes)
     if stop is not None:
         outcomes = [RunOutcome("S") if each.state == "." else each for each in outcomes]
@@ -95,7 +95,7 @@ def decide(
     return SuiteDecision(draft.status, create, tuple(active) if stop == "Cancelled" else ())
 
 
-def _outcomes(plan: SuitePlan, states: str, observed: SuiteObserved) -> list[RunOutcome]:
+def run_outcomes(plan: SuitePlan, states: str, observed: SuiteObserved) -> list[RunOutcome]:
     """Return the outcome of each planned run, from the status and the runs that exist."""
     recorded = states.ljust(len(plan.runs), ".")
     found = []
@@ -193,9 +193,8 @@ def _finish(
 
 def _set_gate(draft: SuiteDraft, gate: GateStatus) -> None:
     draft.update(gate=gate)
-    shown = gate.outcome if gate.armed else f"{gate.outcome} (advisory)"
     if draft.status.display is not None:
-        draft.update(display=draft.status.display.model_copy(update={"gate": shown}))
+        draft.update(display=draft.status.display.model_copy(update={"gate": gate_word(gate)}))
     sentence = gate_sentence(gate)
     if not gate.armed:
         draft.set("Gate", "Unknown", "Advisory", f"{gate.outcome}, advisory: {sentence}")

@@ -4,21 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from inferometer_api.suite.anchor import merge_pairs
 from inferometer_api.suite.schedule import Ticks, ticks
 from inferometer_api.suite.spec import Schedule, SuiteSpec
-from inferometer_api.suite.status import (
-    MOST_PAIRS,
-    AnchorPairs,
-    GateStatus,
-    SuiteDisplay,
-    SuiteStatus,
-)
+from inferometer_api.suite.status import SuiteDisplay, SuiteStatus
+from inferometer_api.suite.wording import gate_word
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.suite.draft import SuiteDraft
 from inferometer_operator.reconcile.times import seconds_until
 
 _LONGEST_STEM = 40
-_MOST_CLASSES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +117,9 @@ def _count_pairs(draft: SuiteDraft, executions: Sequence[Execution]) -> None:
     newest = max(ended, key=lambda each: each.created, default=None)
     if newest is None or newest.name == draft.status.counted_execution:
         return
-    ratios = {each.node_class: list(each.ratios_parts_per_million) for each in draft.status.anchors}
-    for each in newest.status.anchors:
-        ratios.setdefault(each.node_class, []).extend(each.ratios_parts_per_million)
     draft.update(
         counted_execution=newest.name,
-        anchors=[
-            AnchorPairs(node_class=name, ratios_parts_per_million=some[-MOST_PAIRS:])
-            for name, some in list(ratios.items())[-_MOST_CLASSES:]
-        ],
+        anchors=merge_pairs(draft.status.anchors, newest.status.anchors),
         gate=newest.status.gate,
         scenarios=newest.status.scenarios,
         cells=newest.status.cells,
@@ -145,7 +134,7 @@ def _show(draft: SuiteDraft, spec: SuiteSpec, executions: Sequence[Execution]) -
         display=SuiteDisplay(
             cells="" if shown is None else shown.cells,
             problems="" if shown is None else shown.problems,
-            gate=_gate_word(draft.status.gate),
+            gate=gate_word(draft.status.gate),
         ),
     )
     draft.set("Accepted", "True", "Accepted", "The schedule was accepted.")
@@ -155,12 +144,6 @@ def _show(draft: SuiteDraft, spec: SuiteSpec, executions: Sequence[Execution]) -
         draft.set(
             "Finished", "False", "Scheduled", "An execution starts at status.nextScheduleTime."
         )
-
-
-def _gate_word(gate: GateStatus | None) -> str:
-    if gate is None:
-        return ""
-    return gate.outcome if gate.armed else f"{gate.outcome} (advisory)"
 
 
 def _beyond_history(
