@@ -159,7 +159,7 @@ def test_two_repeats_are_too_few() -> None:
 
 
 def test_a_baseline_without_the_cells_is_named() -> None:
-    """An outcome without a reason would help nobody."""
+    """An outcome always has a reason."""
     data = a_suite(repeats=5, baseline={"suite": "other"}, gate={})
     found = outcomes(planned(data), noisy(1))
     gate = judged(data, found, baseline={("another-cell", ""): [{"latency": {"p50": 1.0}}]})
