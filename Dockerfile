@@ -70,9 +70,13 @@ RUN --mount=type=cache,target=/build-cache \
     /opt/uv/bin/uv sync --quiet --locked --only-group image-loadgen \
     --no-install-package pbr --no-install-package setuptools \
     --no-install-package pytest --no-install-package pluggy --no-install-package iniconfig \
+    --no-install-package huggingface-hub --no-install-package hf-xet --no-install-package fsspec \
+    --no-install-package tqdm --no-install-package filelock --no-install-package httpx2 \
+    --no-install-package httpcore2 --no-install-package anyio \
     && rm /opt/inferometer/.lock
 
 FROM sources AS loadgen-own
+COPY tasks/src tasks/src
 COPY loadgen/src loadgen/src
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \

@@ -20,6 +20,7 @@ GATE = (
     "tests/local/test_wire_*.py",
     "tests/local/test_serving_*.py",
     "tests/local/test_fleet_port.py",
+    "tests/local/test_tasks_digits.py",
     "tests/virtual/*",
     "tests/contract/*",
     "tests/unit/*",
@@ -40,6 +41,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "models": ("tests/local/test_models_engines.py",),
     "analysis": ("tests/local/test_analysis_*.py",),
     "stacks": ("tests/local/test_stacks_*.py",),
+    "tasks": (
+        "tests/local/test_tasks_models.py",
+        "tests/local/test_tasks_pitfalls.py",
+        "tests/local/test_tasks_runs.py",
+    ),
     "packaging": (
         "tests/local/test_cli_wheel.py",
         "tests/local/test_report_browser.py",
@@ -109,6 +115,8 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "fetch/*": ("local", "nodes"),
     "fetch/src/inferometer_fetch/export*.py": ("operator",),
     "models/*": ("local", "models"),
+    "tasks/*": ("tasks",),
+    "loadgen/src/inferometer_loadgen/task/*": ("tasks",),
     "telemetry/*": ("local", "nodes", "dashboards"),
     "cli/*": ("local", "packaging"),
     "cli/src/inferometer_cli/cluster/*": ("nodes",),

@@ -13,6 +13,7 @@ from inferometer_cli.commands import (
     compare,
     examples,
     explain,
+    manifest,
     models,
     noise,
     preflight,
@@ -73,6 +74,7 @@ app.command("noise", short_help="Measure how far figures differ from run to run 
 app.add_typer(bricks.app)
 app.command("serve", short_help="Serve one ONNX model over HTTP and gRPC.")(serve.serve)
 app.command("models", short_help="List the built-in models.")(models.models)
+app.add_typer(manifest.app)
 app.command("examples", short_help="List the examples, or print one.")(examples.examples)
 app.command("explain", short_help="Explain a rule of the verdict, and what to do.")(explain.explain)
 app.command("status", short_help="In a cluster: show the state of a run.")(status.status)

@@ -1,9 +1,10 @@
 """Command of the fetcher: `python -m inferometer_fetch`.
 
 It prints one line of JSON: `{"path": ..., "sha256": ..., "name": ..., "sizeBytes": ...,
-"inputs": [{"name": ..., "datatype": ..., "shape": [...]}], "inputsPath": ..., "tracePaths": {}}`.
-`inputs` is null if the file alone does not name them; `tracePaths` has the names of scenarios as
-keys; members of files that were not requested are absent.
+"inputs": [{"name": ..., "datatype": ..., "shape": [...]}], "inputsPath": ..., "tracePaths": {},
+"dataPaths": {}}`. `inputs` is null if the file alone does not name them; `tracePaths` has the names
+of scenarios as keys, `dataPaths` those of files; members of files that were not requested are
+absent.
 
 Exit codes: 0 done; 1 the network failed or the folder could not be written; 2 a file is refused.
 After 1 and 2 the last line of standard error says why.
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if not _addresses(options):
-        parser.error("one of --uri, --inputs-uri and --trace is needed")
+        parser.error("one of --uri, --inputs-uri, --trace and --data is needed")
     try:
         report = _fetch(options)
     except ModelRefusedError as error:
@@ -83,11 +84,15 @@ def _fetch(options: argparse.Namespace) -> dict[str, Any]:
         path = _fetch_trace(options, name, uri, room)
         report.setdefault("tracePaths", {})[name] = str(path)
         room -= path.stat().st_size
+    for name, uri in options.data:
+        path = _fetch_data(options, name, uri, room)
+        report.setdefault("dataPaths", {})[name] = str(path)
+        room -= path.stat().st_size
     return report
 
 
 def _addresses(options: argparse.Namespace) -> list[str]:
-    traces = (uri for _, uri in options.trace)
+    traces = (uri for _, uri in (*options.trace, *options.data))
     return [each for each in (options.uri, options.inputs_uri, *traces) if each]
 
 
@@ -101,6 +106,18 @@ def _fetch_trace(options: argparse.Namespace, name: str, uri: str, room: int) ->
         sources=options.sources,
         max_bytes=room,
         sha256=dict(options.trace_sha256).get(name),
+    )
+
+
+def _fetch_data(options: argparse.Namespace, name: str, uri: str, room: int) -> Path:
+    from inferometer_fetch.data_files import fetch_data  # noqa: PLC0415 - seldom needed
+
+    return fetch_data(
+        uri,
+        path_below(options.destination, name),
+        sources=options.sources,
+        max_bytes=room,
+        sha256=dict(options.data_sha256).get(name),
     )
 
 
@@ -174,6 +191,23 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SCENARIO=HEX",
         type=_named,
         help="Checksum of the file of a trace scenario; needed with https://.",
+    )
+    parser.add_argument(
+        "--data",
+        action="append",
+        default=[],
+        metavar="FILE=URI",
+        type=_named,
+        help="Manifest or data set to write as FILE in --destination; its address may have the "
+        "schemes of --inputs-uri.",
+    )
+    parser.add_argument(
+        "--data-sha256",
+        action="append",
+        default=[],
+        metavar="FILE=HEX",
+        type=_named,
+        help="Checksum of a file of --data; needed with https://.",
     )
     parser.add_argument(
         "--write",

@@ -1,4 +1,4 @@
-"""Fetches the .npz files of inputs and the recorded traces of a pod."""
+"""Fetches the inputs, recorded traces, data sets and manifest of a pod."""
 
 import os
 import zipfile
@@ -24,6 +24,17 @@ def fetch_trace(
     what = f"trace {uri}"
     most = min(max_bytes, MAX_TRACE_BYTES)
     _transfer(what, uri, target, sources, max_bytes=most, sha256=sha256)
+    return target
+
+
+def fetch_data(
+    uri: str, target: Path, *, sources: Path | None, max_bytes: int, sha256: str | None = None
+) -> Path:
+    """Fetch the manifest or data set at `uri` to the path `target`; see `fetch_inputs`.
+
+    The load generator checks its content.
+    """
+    _transfer(f"data file {uri}", uri, target, sources, max_bytes=max_bytes, sha256=sha256)
     return target
 
 

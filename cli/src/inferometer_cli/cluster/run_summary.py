@@ -32,6 +32,7 @@ REFUSED_REASONS: frozenset[ReasonName] = frozenset(
         "RequestRefused",
         "ServerRefused",
         "ServicePortNotFound",
+        "TaskRefused",
         "TlsRefused",
     }
 )

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeGuard
@@ -171,6 +171,14 @@ _LogOption = Annotated[
         "answered (from the window's begin), status, connection.",
     ),
 ]
+_PythonOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-python-steps",
+        help="Let Python in the model's manifest run in the load generator. It may do anything "
+        "that you may: read it first.",
+    ),
+]
 _JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the result document instead of the table.")
 ]
@@ -204,6 +212,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     fleet_web: _FleetWebOption = False,
     print_yaml: _PrintYamlOption = False,
     log_requests: _LogOption = None,
+    allow_python_steps: _PythonOption = False,
     progress: _ProgressOption = "auto",
     json: _JsonOption = False,
     save: SaveOption = True,
@@ -223,6 +232,7 @@ def run(  # noqa: PLR0913 - one argument for each option
                 "--fleet-web": fleet_web,
                 "--print-yaml": print_yaml,
                 "--log-requests": log_requests,
+                "--allow-python-steps": allow_python_steps,
                 "--json": json,
                 "--wait": wait,
                 "--url, --model, --qps, --p99, --clients or --seconds": quick.is_given,
@@ -241,6 +251,7 @@ def run(  # noqa: PLR0913 - one argument for each option
         options = _run_options(
             benchmark_run, agent, prometheus_targets, progress, log_requests, fleet_web=fleet_web
         )
+        options = replace(options, allow_python_steps=allow_python_steps)
         shown = _Showing(json, save, _has_file(target))
         raise typer.Exit(_measure(benchmark_run, base, output, options, shown))
 

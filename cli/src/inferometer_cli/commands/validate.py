@@ -90,9 +90,10 @@ def _whole_duration(run: BenchmarkRun) -> PlannedDuration:
 
 def _check_files(run: BenchmarkRun, base: Path, *, starts: bool = True) -> None:
     """Check what a run names, and start its server if `starts`."""
-    from inferometer_cli.local.files import credentials, inputs_file, trace_files
+    from inferometer_cli.local.files import credentials, inputs_file, manifest_file, trace_files
     from inferometer_cli.local.server import try_server
 
+    manifest_file(run, base)
     file = inputs_file(run, base)
     trace_files(run, base)
     credentials(run, base)

@@ -1,11 +1,14 @@
-"""Local files of a run (inputs, traces, certificates, headers), checked before anything starts."""
+"""Local files of a run (manifest, inputs, traces, data, certificates), checked before it starts."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from inferometer_api.plan.credentials import Credentials
 from inferometer_api.results.result import Tensor
+from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_fetch.model import local_path
@@ -19,6 +22,8 @@ from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import sha256_of
 
 Shapes = dict[str, tuple[int, ...]]
+_ENGINES = {"onnxruntime": ("onnxruntime-gpu", "onnxruntime"), "openvino": ("openvino",)}
+"""The packages that bring each engine."""
 
 
 def inputs_file(run: BenchmarkRun, base: Path) -> Path | None:
@@ -31,13 +36,16 @@ def inputs_file(run: BenchmarkRun, base: Path) -> Path | None:
 
 
 def trace_files(run: BenchmarkRun, base: Path) -> dict[str, Path]:
-    """Return the checked file of each `trace` scenario by the scenario's name.
+    """Return the checked trace or data set of each scenario that has one, by its name.
 
     Raises RefusedError.
     """
     files = {
         scenario.name: _existing(
-            "Trace", scenario.load_profile.data_uri, base, scenario.load_profile.data_sha256
+            "Trace" if scenario.accuracy is None else "Data set",
+            scenario.load_profile.data_uri,
+            base,
+            scenario.load_profile.data_sha256,
         )
         for scenario in run.spec.scenarios
         if scenario.load_profile.data_uri is not None
@@ -67,6 +75,56 @@ def credentials(run: BenchmarkRun, base: Path) -> Credentials:
     return found
 
 
+def manifest_file(run: BenchmarkRun, base: Path) -> Path | None:
+    """Return the checked manifest of a run's model; None if it has none. Raises RefusedError.
+
+    Its constraints are resolved over the engines that are installed here, and this machine.
+    """
+    path = _manifest_path(run, base)
+    if path is None:
+        return None
+    from inferometer_tasks.errors import TaskRefusedError
+    from inferometer_tasks.manifest_file import read_manifest
+    from inferometer_tasks.resolution import check_engine, check_machine, this_machine
+
+    try:
+        manifest = read_manifest(path)
+        check_machine(manifest, this_machine(run.spec.server.device))
+        launch = RUNTIMES[run.spec.server.runtime].launch
+        engine = None if launch is None or launch.local is None else launch.local.python_package
+        if engine is not None:
+            check_engine(manifest, engine, installed_engines())
+    except TaskRefusedError as error:
+        raise RefusedError(str(error)) from error
+    return path
+
+
+def _manifest_path(run: BenchmarkRun, base: Path) -> Path | None:
+    """Return the manifest that the run names, or that lies beside its model."""
+    source, uri = run.spec.model.manifest, run.spec.model.uri or ""
+    if source is not None:
+        return _existing("Manifest", source.uri, base, source.sha256)
+    if not uri.startswith("file:"):
+        return None
+    from inferometer_tasks.manifest_file import BESIDE_MODEL, is_manifest
+
+    try:
+        beside = local_path(uri, base).parent / BESIDE_MODEL
+    except ModelRefusedError as error:
+        raise RefusedError(str(error)) from error
+    return beside if is_manifest(beside) else None
+
+
+def installed_engines() -> dict[str, str]:
+    """Return the versions of the engines of our servers that are installed here, by name."""
+    found = {}
+    for name, packages in _ENGINES.items():
+        for package in packages:
+            with suppress(PackageNotFoundError):
+                found[name] = version(package)
+    return found
+
+
 def request_shapes(
     run: BenchmarkRun, file: Path | None, model_inputs: Sequence[dict[str, Any]] | None
 ) -> Shapes | None:
@@ -90,6 +148,8 @@ def _existing(what: str, uri: str, base: Path, sha256: str | None) -> Path:
         path = local_path(uri, base)
     except ModelRefusedError as error:
         raise RefusedError(str(error)) from error
+    if what == "Data set" and path.is_dir() and sha256 is None:
+        return path
     if not path.is_file():
         raise RefusedError(
             f"{what} file not found: {path}. Paths are relative to the run file ({base})."

@@ -37,7 +37,7 @@ from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local.agent import Metering, find_agent, plan_metering
 from inferometer_cli.local.child_process import ChildProcess, describe_exit
-from inferometer_cli.local.files import credentials, inputs_file, trace_files
+from inferometer_cli.local.files import credentials, inputs_file, manifest_file, trace_files
 from inferometer_cli.local.machine_check import MachineCheck
 from inferometer_cli.local.prometheus_targets import PrometheusTargets
 from inferometer_cli.local.replaceable_server import ReplaceableServer, hand_over
@@ -103,6 +103,8 @@ class RunOptions:
     """How the progress is written to standard error."""
     request_log: Path | None = None
     """The file that gets a row for each measured query."""
+    allow_python_steps: bool = False
+    """Whether Python in the model's manifest may run here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ async def _outcome(work: _Work, stopped: End) -> Outcome:
 
 async def _run(work: _Work, stopped: End) -> Outcome:
     run = work.run
+    manifest = manifest_file(run, work.base)
     file = inputs_file(run, work.base)
     fleet = _fleet(work)
     traces = trace_files(run, work.base)
@@ -172,6 +175,8 @@ async def _run(work: _Work, stopped: End) -> Outcome:
                 model_sha256=current.model_sha256,
                 inputs_file=None if file is None else str(file),
                 trace_files={name: str(path) for name, path in traces.items()},
+                manifest_file=None if manifest is None else str(manifest),
+                allow_python_steps=work.options.allow_python_steps,
                 credentials=proofs,
                 fleet=fleet,
                 server_process_ids=[] if current.process is None else [current.process.process_id],

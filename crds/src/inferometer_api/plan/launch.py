@@ -4,7 +4,7 @@ A laptop and a cluster use the same ones, so that their results differ only in w
 module starts no process.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import join
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedFleet,
 from inferometer_api.plan.spec_warnings import spec_warnings
 from inferometer_api.runtimes.descriptor import FetchedLayout, ServerContainer, ServerStart
 from inferometer_api.runtimes.table import launch_of
-from inferometer_api.spec.address import address
+from inferometer_api.spec.address import MANIFEST_FILE, address, dataset_file
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 
@@ -89,34 +89,45 @@ def fetch_command(
 def fetch_inputs_command(
     run: BenchmarkRun, *, destination: str, python: str, pod: FetchingPod
 ) -> tuple[str, ...]:
-    """Return the command line that fetches the inputs and traces of a run in a pod.
+    """Return the command line that fetches the data of a run's load generator in a pod.
 
-    It writes them as INPUTS_FILE and `trace_file` into the folder `destination`. Raises ValueError
+    It writes manifest, inputs, traces and data sets as MANIFEST_FILE, INPUTS_FILE, `trace_file` and
+    `dataset_file` into the folder `destination`. Raises ValueError
     if the run needs no data files.
     """
-    file = run.spec.load.inputs.file
+    file, manifest = run.spec.load.inputs.file, run.spec.model.manifest
     if not run.spec.data_addresses:
         raise ValueError("Random inputs are generated: nothing is fetched for them.")
-    traces = (
-        f"--trace={scenario.name}={scenario.load_profile.data_uri}"
-        for scenario in run.spec.scenarios
-        if scenario.load_profile.data_uri is not None
-    )
-    sums = (
-        f"--trace-sha256={scenario.name}={scenario.load_profile.data_sha256}"
-        for scenario in run.spec.scenarios
-        if scenario.load_profile.data_sha256 is not None
-    )
     return (
         python,
         *("-m", _FETCHER),
+        *(() if manifest is None else _data(MANIFEST_FILE, manifest.uri, manifest.sha256)),
         *_option("--inputs-uri", None if file is None else file.uri),
         *_option("--inputs-sha256", None if file is None else file.sha256),
-        *traces,
-        *sums,
+        *_scenario_files(run),
         *("--destination", destination),
         *_sources(pod),
     )
+
+
+def _scenario_files(run: BenchmarkRun) -> Iterator[str]:
+    """Yield the options for the traces and data sets of a run, with their checksums."""
+    for scenario in run.spec.scenarios:
+        uri, sha256 = scenario.load_profile.data_uri, scenario.load_profile.data_sha256
+        if uri is None:
+            continue
+        if scenario.accuracy is not None:
+            yield from _data(dataset_file(scenario.name), uri, sha256)
+            continue
+        yield f"--trace={scenario.name}={uri}"
+        if sha256 is not None:
+            yield f"--trace-sha256={scenario.name}={sha256}"
+
+
+def _data(file: str, uri: str, sha256: str | None) -> Iterator[str]:
+    yield f"--data={file}={uri}"
+    if sha256 is not None:
+        yield f"--data-sha256={file}={sha256}"
 
 
 def _sources(pod: FetchingPod) -> tuple[str, ...]:
@@ -225,6 +236,8 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     model_sha256: str | None = None,
     inputs_file: str | None = None,
     trace_files: Mapping[str, str] = MappingProxyType({}),
+    manifest_file: str | None = None,
+    allow_python_steps: bool = False,
     credentials: Credentials = NO_CREDENTIALS,
     fleet: PlannedFleet | None = None,
     server_process_ids: Sequence[int] = (),
@@ -253,6 +266,8 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         model_sha256=model_sha256,
         inputs_file=inputs_file,
         trace_files=dict(trace_files),
+        manifest_file=manifest_file,
+        allow_python_steps=allow_python_steps,
         tls_ca_file=credentials.ca_file,
         tls_certificate_file=credentials.certificate_file,
         tls_key_file=credentials.key_file,

@@ -80,7 +80,12 @@ class LoadPlan(Document):
     inputs_file: str | None = None
     """Path of the .npz file with the inputs, if there is one."""
     trace_files: dict[str, str] = Field(default_factory=dict)
-    """Path of the CSV file of each `trace` scenario, by scenario name."""
+    """Path of the CSV file of each `trace` scenario, and of the data set of each `accuracy` \
+scenario, by scenario name."""
+    manifest_file: str | None = None
+    """Path of the model's manifest, if it has one."""
+    allow_python_steps: bool = False
+    """Whether Python in the manifest may run in the load generator."""
     tls_ca_file: str | None = None
     """Path of the PEM file of the authority that signed the server's certificate."""
     tls_certificate_file: str | None = None

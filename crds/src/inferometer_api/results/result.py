@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from inferometer_api.document import Count, Document, Integer, Integral, Timestamp
+from inferometer_api.results.accuracy import Accuracy, ManifestInfo
 from inferometer_api.results.search import Knee, Peak, RepeatSummary
 from inferometer_api.results.tracing import StepTracing
 from inferometer_api.spec.run import BenchmarkRun
@@ -107,6 +108,8 @@ class ModelInfo(Document):
     sha256: str | None = None
     inputs: list[Tensor] = Field(default_factory=list)
     outputs: list[Tensor] = Field(default_factory=list)
+    manifest: ManifestInfo | None = None
+    """Its manifest, if it has one."""
 
 
 class Environment(Document):
@@ -604,6 +607,8 @@ class ScenarioResult(Document):
     verdict: Verdict
     peak: Peak | None = None
     """Result of the search in `findPeak`."""
+    accuracy: Accuracy | None = None
+    """Measures of `accuracy`."""
     knee: Knee | None = None
     """Knee of `concurrency`; absent if no step was answered."""
 

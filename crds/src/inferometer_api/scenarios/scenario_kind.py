@@ -45,7 +45,7 @@ class ScenarioKind(Generic[Profile]):
     """The percentile that judges every step, with its latency bound; None: no percentile does."""
     mlperf: Minimums | None
     """The minimums of MLPerf Inference; None: MLPerf has no such scenario."""
-    headline: Literal["latency", "throughput", "knee", "peak"]
+    headline: Literal["latency", "throughput", "knee", "peak", "accuracy"]
     """The figure that sums the scenario up."""
     needs_percentiles: bool
     """Whether too few queries for its latency percentiles are worth a caution."""

@@ -35,6 +35,7 @@ from inferometer_api.scenarios.step_setting import (
 )
 from inferometer_api.spec.mlperf import DURATION_SECONDS, Minimums
 from inferometer_api.spec.scenario import (
+    Accuracy,
     Batch,
     Burst,
     Concurrency,
@@ -101,6 +102,10 @@ def _offline(offline: Offline, inputs: StepInputs) -> tuple[StepSetting, ...]:
     size = offline.batch_size
     queries = -(-max(offline.samples, inputs.least_samples) // size)
     return (StepSetting(batch_size=size, loop=Closed(clients=None, total_queries=queries)),)
+
+
+def _each_sample(accuracy: Accuracy, _: StepInputs) -> tuple[StepSetting, ...]:
+    return (StepSetting(loop=Closed(clients=None, total_queries=accuracy.samples or 1)),)
 
 
 def _bursts(burst: Burst, _: StepInputs) -> tuple[StepSetting, ...]:
@@ -307,6 +312,24 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             ),
             shares_connections="never",
             least_seconds=_window_seconds,
+            warnings=_no_warnings,
+        ),
+        "accuracy": ScenarioKind(
+            profile=Accuracy,
+            executor="accuracy",
+            loop="closed",
+            steps="one",
+            settings=_each_sample,
+            judged=_no_percentile,
+            mlperf=None,
+            headline="accuracy",
+            needs_percentiles=False,
+            wording=lambda accuracy: (
+                f"each sample of {accuracy.dataset.uri} once; {', '.join(accuracy.metrics)}"
+            ),
+            shares_connections="always",
+            # It ends with its samples.
+            least_seconds=lambda _, __: 0.0,
             warnings=_no_warnings,
         ),
     }

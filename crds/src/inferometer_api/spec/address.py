@@ -16,9 +16,17 @@ INPUTS_FILE = "inputs.npz"
 """Names of the fetched files in their folder."""
 
 
+MANIFEST_FILE = "manifest.yaml"
+
+
 def trace_file(scenario: str) -> str:
     """Return the name of the fetched file of a `trace` scenario."""
     return f"trace-{scenario}.csv"
+
+
+def dataset_file(scenario: str) -> str:
+    """Return the name of the fetched data set of an `accuracy` scenario."""
+    return f"dataset-{scenario}"
 
 
 STORE_VARIABLES = {

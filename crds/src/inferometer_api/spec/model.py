@@ -58,6 +58,24 @@ class DeclaredTensor(Document):
 _DeclaredTensors = Annotated[list[DeclaredTensor], Field(min_length=1, max_length=64)]
 
 
+class ManifestSource(Document):
+    """Address of a model's manifest."""
+
+    uri: Annotated[str, StringConstraints(min_length=1, max_length=2048, pattern=patterns.DATA_URI)]
+    """A ModelManifest in YAML: `file:PATH` in local runs, `configmap://NAME/KEY`, \
+`pvc://CLAIM/PATH`, `https://...` or, with the keys of the model's store, `s3://BUCKET/KEY`. \
+ConfigMaps and claims must carry the label inferometer.dev/allow-use=true. In a cluster its assets \
+must have their text in the manifest."""
+
+    sha256: Sha256 | None = None
+    """SHA-256 of the manifest in 64 lower-case hexadecimal digits. Checked before use; required \
+with https://."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        needs_checksum("a manifest", lambda manifest: (manifest.uri, manifest.sha256)),
+    )
+
+
 class ModelSource(Document):
     """Address of the model or, with an External server, its name there."""
 
@@ -74,6 +92,10 @@ https://."""
     """Secret with the keys of an s3:// store: accessKeyId, secretAccessKey and, if needed, \
 endpoint, region, sessionToken, caCertificate. It must carry the label \
 inferometer.dev/allow-use=s3."""
+
+    manifest: ManifestSource | None = None
+    """What the model is, what it needs, and the steps around it. Absent: model.yaml beside a \
+model from file:, if there is one."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """Name of the model in an External server. Only with runtime External."""

@@ -14,7 +14,12 @@ from inferometer_api.spec.yaml_text import UnreadableTextError, YamlText, read_y
 
 _Read = TypeVar("_Read", bound=Document)
 _SUITE_HINT = " `inferometer run FILE` measures a suite, `inferometer suite plan` prints its runs."
-_NOUNS = {"BenchmarkRun": "run", "BenchmarkSuite": "suite"}
+_NOUNS = {
+    "BenchmarkRun": "run",
+    "BenchmarkSuite": "suite",
+    "DatasetManifest": "manifest of a data set",
+    "ModelManifest": "manifest of a model",
+}
 
 
 class InvalidRunError(ValueError):

@@ -221,6 +221,15 @@ cannot be resumed."""
             field="scenarios",
         ),
         Rule(
+            cel="!self.scenarios.exists(s, has(s.accuracy)) || self.load.workers == 1",
+            message="accuracy sends each sample once, by one load generator: set load.workers to "
+            "1, or measure accuracy in a separate run",
+            holds=lambda spec: (
+                all(each.accuracy is None for each in spec.scenarios) or spec.load.workers == 1
+            ),
+            field="scenarios",
+        ),
+        Rule(
             cel="self.server.runtime != 'External' || !has(self.validity.repeatScope) || "
             "self.validity.repeatScope != 'Server'",
             message="a run cannot restart a server of runtime External between its repeats: omit "
@@ -266,14 +275,21 @@ cannot be resumed."""
 
     @property
     def data_addresses(self) -> tuple[tuple[str, str], ...]:
-        """The addresses of inputs and traces, each with its path in the spec."""
-        file = self.load.inputs.file
+        """The addresses of manifest, inputs, traces and data sets, with their paths in the spec."""
+        file, manifest = self.load.inputs.file, self.model.manifest
         traces = (
-            (f"spec.scenarios[{index}].{scenario.kind}.uri", scenario.load_profile.data_uri)
+            (
+                f"spec.scenarios[{index}].{scenario.kind}.{scenario.load_profile.data_field}",
+                scenario.load_profile.data_uri,
+            )
             for index, scenario in enumerate(self.scenarios)
             if scenario.load_profile.data_uri is not None
         )
-        return (*(() if file is None else (("spec.load.inputs.file.uri", file.uri),)), *traces)
+        return (
+            *(() if manifest is None else (("spec.model.manifest.uri", manifest.uri),)),
+            *(() if file is None else (("spec.load.inputs.file.uri", file.uri),)),
+            *traces,
+        )
 
 
 class ObjectMeta(Document):

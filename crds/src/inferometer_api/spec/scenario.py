@@ -18,6 +18,7 @@ UNKNOWN_KIND = "unknown"
 """The kind of a scenario that a newer version of Inferometer wrote."""
 
 ProfileLevel = Literal["Model", "Layer", "Kernel"]
+AccuracyMetric = Literal["Top1", "Top5", "MAP", "MeanIoU", "ExactMatch", "F1", "WER", "CER", "MSE"]
 Percentile = Literal["P50", "P90", "P95", "P97", "P99", "P99.9"]
 _LatencyBound = Annotated[int, Field(ge=1, le=3_600_000_000), Integral]
 _PROBE_QUERIES, _PROBE_SECONDS = 1024, 60
@@ -37,6 +38,9 @@ class LoadProfile(Document):
 
     fixed_warm_up: ClassVar[bool] = False
     """Whether its steps have a warm-up of their own, whatever `validity.warmUp` says."""
+
+    data_field: ClassVar[str] = "uri"
+    """Path of the address of its data file, if it has one."""
 
     @property
     def request_batch_sizes(self) -> tuple[int, ...]:
@@ -296,6 +300,63 @@ queries."""
         return tuple(self.batch_sizes)
 
 
+class AccuracyDataset(Document):
+    """Address of a data set."""
+
+    uri: Annotated[
+        str,
+        StringConstraints(min_length=1, max_length=2048, pattern=patterns.DATASET_URI),
+    ]
+    """`builtin://digits`; a folder with dataset.yaml (`file:PATH` in local runs); a tar or zip of \
+one, a CSV file or a JSONL file: `file:PATH`, `configmap://NAME/KEY`, `pvc://CLAIM/PATH`, \
+`s3://BUCKET/KEY` or `https://...`. ConfigMaps and claims must carry the label \
+inferometer.dev/allow-use=true."""
+
+    sha256: Sha256 | None = None
+    """SHA-256 of the file in 64 lower-case hexadecimal digits. Checked before use; required with \
+https://."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        needs_checksum("a data set", lambda dataset: (dataset.uri, dataset.sha256)),
+    )
+
+
+class Accuracy(LoadProfile):
+    """Each sample of a data set once; compares the predictions with the labels.
+
+    The steps around the model are those of its manifest.
+    """
+
+    dataset: AccuracyDataset
+    """The data set."""
+
+    metrics: Annotated[list[AccuracyMetric], Field(min_length=1, max_length=9), Unique()]
+    """Measures. Top1, Top5: classes. MAP: boxes. MeanIoU: masks. ExactMatch, F1: answers. WER, \
+CER: error rates of words and characters. MSE: numbers."""
+
+    samples: Annotated[int, Field(ge=1, le=1_000_000_000), Integral] | None = None
+    """How many samples, from the first. Absent: all."""
+
+    on_sample_error: Literal["Continue", "Stop"] = "Continue"
+    """What to do about a sample that cannot be processed. Continue: it is counted and named, and \
+counts as failed. Stop: the scenario ends with it, INVALID."""
+
+    data_field = "dataset.uri"
+    constraints: ClassVar[tuple[Rule, ...]] = (same_order("metrics"),)
+
+    @property
+    @override
+    def data_uri(self) -> str | None:
+        """The address of the data set; None if it is built in."""
+        return None if self.dataset.uri.startswith("builtin://") else self.dataset.uri
+
+    @property
+    @override
+    def data_sha256(self) -> str | None:
+        """The checksum of the data set."""
+        return self.dataset.sha256
+
+
 class Scenario(Document):
     """A named load profile. Set the name and exactly one other member."""
 
@@ -331,6 +392,9 @@ class Scenario(Document):
 
     profile: Profile | None = None
     """One query at a time, of each batch size in turn, and where the engine spends the time."""
+
+    accuracy: Accuracy | None = None
+    """Each sample of a data set once: how often the model is right."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         exactly_one(tuple(to_camel(each) for each in __annotations__ if each != "name")),

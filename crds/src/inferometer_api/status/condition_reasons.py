@@ -72,6 +72,7 @@ ReasonName = Literal[
     "LoadPodLost",
     "LoadGeneratorDied",
     "InputRefused",
+    "TaskRefused",
     "InputsNotFetched",
     "RequestRefused",
     "ProtocolMismatch",
@@ -503,10 +504,15 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         (LOAD_WAITS, FAILED),
         "Correct spec.load.inputs or the scenario's batch sizes, and create a new run.",
     ),
+    "TaskRefused": Reason(
+        "The model's manifest, the data set and the measures do not fit each other or the model.",
+        (FAILED,),
+        "Correct what the message names, and create a new run.",
+    ),
     "InputsNotFetched": Reason(
-        "The input file could not be fetched.",
+        "The input file, a trace, a data set or the manifest could not be fetched.",
         (LOAD_WAITS, FAILED),
-        "Check the address in spec.load.inputs.file.uri, and create a new run.",
+        "Check the address that the message names, and create a new run.",
     ),
     "RequestRefused": Reason(
         "The server rejects the requests.",

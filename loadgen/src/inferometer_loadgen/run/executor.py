@@ -17,7 +17,7 @@ from inferometer_loadgen.schedule.steps import End, StepPlan, plan_steps
 from inferometer_loadgen.server.control_plane import ServerDescription
 from inferometer_loadgen.server.servers import Servers
 
-CUTS_SHORT = frozenset({End.SERVER_LOST, End.WORKER_LOST, End.INTERRUPTED})
+CUTS_SHORT = frozenset({End.SERVER_LOST, End.WORKER_LOST, End.INTERRUPTED, End.SAMPLE_ERROR})
 """The ends of a step after which its scenario is not continued."""
 _SEEDS = 2**32
 
@@ -32,7 +32,7 @@ class ScenarioRepeat:
     validity: Validity
     load_seed: int
     trace_file: str = ""
-    """Path of the recorded arrival times; empty if it has none."""
+    """Path of the recorded arrival times or of the data set; empty if it has none."""
     repeat: int = 1
 
     @property

@@ -19,6 +19,7 @@ from inferometer_loadgen.server.refusals import (
 )
 from inferometer_loadgen.wire import ConnectionFailedError
 from inferometer_loadgen.wire.tls import TlsRefusedError
+from inferometer_tasks.errors import TaskRefusedError
 
 
 class NotAvailableError(ValueError):
@@ -28,6 +29,7 @@ class NotAvailableError(ValueError):
 _OUTCOMES: Mapping[type[Exception], tuple[OutcomeState, str]] = {
     NotAvailableError: ("Refused", "NotAvailable"),
     InputRefusedError: ("Refused", "InputRefused"),
+    TaskRefusedError: ("Refused", "TaskRefused"),
     ModelNotServedError: ("Refused", "ModelRefused"),
     ProtocolMismatchError: ("Refused", "ProtocolMismatch"),
     AccessDeniedError: ("Refused", "AccessDenied"),

@@ -32,6 +32,7 @@ class End(Enum):
     WORKER_LOST = "a worker of the fleet was lost"
     DECIDED = "the probe was decided"
     FAILED = "the run failed"
+    SAMPLE_ERROR = "a sample could not be processed (onSampleError: Stop)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,20 +21,24 @@ class _Broken(NamedTuple):
     violation: Violation
 
 
-def judge(measurements: Sequence[Measurement], conditions: ScenarioConditions) -> Verdict:
-    """Return the verdict over the steps of one scenario.
+def judge(
+    measurements: Sequence[Measurement],
+    conditions: ScenarioConditions,
+    rules: Sequence[VerdictRule] = RULES,
+) -> Verdict:
+    """Return the verdict over the steps of one scenario, by these rules.
 
     Of a search only the probe at its peak is judged: other probes may exceed what server or client
     can do. A step in which a worker was lost is judged as well, so that the verdict names it.
     """
     judged = _judged_steps(measurements, conditions)
-    reasons = list(_reasons(measurements, judged, conditions))
+    reasons = list(_reasons(measurements, judged, conditions, rules))
     return Verdict(
         state="INVALID" if reasons else "VALID",
         reasons=reasons,
         cautions=[
             finding
-            for rule in RULES
+            for rule in rules
             if rule.effect == "caution"
             for finding in _findings(rule, _broken(rule, judged, conditions), len(judged))
         ],
@@ -60,17 +64,18 @@ def _reasons(
     measurements: Sequence[Measurement],
     judged: Sequence[Measurement],
     conditions: ScenarioConditions,
+    rules: Sequence[VerdictRule],
 ) -> Iterable[Finding]:
     """Yield the reasons in the order of the rules.
 
     A busy machine comes first, and takes the place of the reasons that it explains.
     """
     broken = {
-        rule.name: _broken(rule, judged, conditions) for rule in RULES if rule.effect == "reason"
+        rule.name: _broken(rule, judged, conditions) for rule in rules if rule.effect == "reason"
     }
     busy = _busy(broken, measurements, judged)
     steps = {each.step for each in busy}
-    for rule in RULES:
+    for rule in rules:
         left = broken.get(rule.name, [])
         if rule.name == BUSY_MACHINE:
             left = busy

@@ -519,3 +519,19 @@ RULES: tuple[VerdictRule, ...] = (
     ),
 )
 """All rules, in the order in which findings are reported."""
+
+OF_ACCURACY = tuple(
+    rule
+    for rule in RULES
+    if rule.name
+    in {
+        "EndedEarly",
+        "NoReply",
+        "ErrorRate",
+        "ServerRestarted",
+        "EngineSetting",
+        "ServerNotReady",
+        "ComputeFellBack",
+    }
+)
+"""The rules of scenarios of kind accuracy, which have no latency."""

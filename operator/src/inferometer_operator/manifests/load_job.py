@@ -14,8 +14,9 @@ from inferometer_api.plan.cluster_objects import (
 )
 from inferometer_api.plan.credentials import Credentials, credentials_below, secrets_of
 from inferometer_api.plan.launch import fetch_inputs_command, fleet_pods, load_command
-from inferometer_api.spec.address import INPUTS_FILE, trace_file
+from inferometer_api.spec.address import INPUTS_FILE, MANIFEST_FILE, dataset_file, trace_file
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.scenario import Scenario
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.manifests.exporter import (
     RESULTS_FOLDER,
@@ -58,12 +59,21 @@ def inputs_path(run: BenchmarkRun) -> str | None:
 
 
 def trace_paths(run: BenchmarkRun) -> dict[str, str]:
-    """Return where the load generator finds the file of each trace, by its scenario's name."""
+    """Return where the load generator finds each trace and data set, by its scenario's name."""
     return {
-        scenario.name: f"{_INPUTS_FOLDER}/{trace_file(scenario.name)}"
+        scenario.name: f"{_INPUTS_FOLDER}/{_data_file(scenario)}"
         for scenario in run.spec.scenarios
         if scenario.load_profile.data_uri is not None
     }
+
+
+def _data_file(scenario: Scenario) -> str:
+    return (trace_file if scenario.accuracy is None else dataset_file)(scenario.name)
+
+
+def manifest_path(run: BenchmarkRun) -> str | None:
+    """Return where the load generator finds the model's manifest; None if it has none."""
+    return None if run.spec.model.manifest is None else f"{_INPUTS_FOLDER}/{MANIFEST_FILE}"
 
 
 def credentials_of(run: BenchmarkRun) -> Credentials:

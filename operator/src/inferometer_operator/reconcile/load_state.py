@@ -12,6 +12,7 @@ from inferometer_operator.manifests.load_job import (
     credentials_of,
     inputs_path,
     load_job,
+    manifest_path,
     trace_paths,
 )
 from inferometer_operator.manifests.owner import Manifest
@@ -156,6 +157,7 @@ def _plan(
         model_sha256=context.run.spec.model.sha256,
         inputs_file=inputs_path(context.run),
         trace_files=trace_paths(context.run),
+        manifest_file=manifest_path(context.run),
         credentials=credentials_of(context.run),
         fleet=planned_fleet(context.run, context.owner, context.token),
         agents=found.agents,

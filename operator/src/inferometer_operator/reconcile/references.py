@@ -33,16 +33,12 @@ def _references(spec: RunSpec) -> tuple[ObjectReference, ...]:
     if spec.load.tls is not None:
         found += _secret("spec.load.tls.caSecret", spec.load.tls.ca_secret, use="tls")
         found += _secret("spec.load.tls.clientSecret", spec.load.tls.client_secret, use="tls")
-    if spec.load.inputs.file is not None:
-        found += _in_address("spec.load.inputs.file.uri", spec.load.inputs.file.uri)
+    for path, uri in spec.data_addresses:
+        found += _in_address(path, uri)
     if (export := spec.retention.export) is not None:
         found += _in_address("spec.retention.export.uri", export.uri.rstrip("/"))
         path = "spec.retention.export.credentialsSecret"
         found += _secret(path, export.credentials_secret, use="export")
-    for index, scenario in enumerate(spec.scenarios):
-        uri = scenario.load_profile.data_uri
-        if uri is not None:
-            found += _in_address(f"spec.scenarios[{index}].{scenario.kind}.uri", uri)
     return tuple(found)
 
 

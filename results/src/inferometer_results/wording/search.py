@@ -1,4 +1,4 @@
-"""The outcome of a search, a sweep or repeats, in sentences."""
+"""The outcome of a search, a sweep, an evaluation or repeats, in sentences."""
 
 from collections.abc import Iterator
 
@@ -6,6 +6,7 @@ from inferometer_api.results.peak_words import known_range
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.results.search import Knee, Peak, RepeatFigure, RepeatSummary
 from inferometer_results.quantity import DASH, duration, energy, percent, significant
+from inferometer_results.wording.accuracy import accuracy_sentences
 
 _NAMES = {
     "achievedQps": "queries/s",
@@ -37,12 +38,14 @@ def steps_shown(result: ScenarioResult) -> list[Step]:
 
 
 def found_by(result: ScenarioResult) -> Iterator[str]:
-    """Yield the outcome of a search or a sweep, a sentence each."""
+    """Yield the outcome of a search, a sweep or an evaluation, a sentence each."""
     if result.peak is not None:
         yield peak_sentence(result.peak)
         yield from _judged_probe(result.peak)
     if result.knee is not None:
         yield knee_sentence(result.knee)
+    if result.accuracy is not None:
+        yield from accuracy_sentences(result.accuracy)
 
 
 def _judged_probe(peak: Peak) -> Iterator[str]:

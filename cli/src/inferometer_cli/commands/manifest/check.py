@@ -1,0 +1,39 @@
+"""`inferometer manifest check`: checks a manifest, and resolves its constraints here."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.terminal import print_output
+
+_File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A ModelManifest in YAML.", show_default=False)
+]
+
+
+def check(file: _File) -> None:
+    """Check a manifest: its fields, the order of its steps, its assets, its constraints here."""
+    from inferometer_cli.local.files import installed_engines
+    from inferometer_tasks.assets import Assets
+    from inferometer_tasks.errors import TaskRefusedError
+    from inferometer_tasks.manifest_file import read_manifest
+    from inferometer_tasks.packages import check_packages
+    from inferometer_tasks.resolution import check_engine, check_machine, this_machine
+
+    try:
+        manifest = read_manifest(file)
+        Assets(manifest, file.parent).check()
+        check_packages(manifest, ())
+        engines = installed_engines()
+        engine = manifest.framework.name.lower()
+        check_engine(manifest, engine, engines)
+        check_machine(manifest, this_machine(manifest.system_requirements.device or "CPU"))
+    except TaskRefusedError as error:
+        raise RefusedError(str(error)) from error
+    print_output(
+        f"{file} is a valid ModelManifest: {manifest.name} {manifest.version} ({manifest.task}), "
+        f"licence {manifest.license}"
+    )
+    print_output(f"{engine} {manifest.framework.version} is satisfied by {engines[engine]} here")

@@ -1,0 +1,45 @@
+"""`inferometer manifest import`: converts a manifest of MLModelScope."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.run_file import read_text
+from inferometer_cli.terminal import print_message, print_output
+
+_File = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="A manifest of MLModelScope in YAML.", show_default=False),
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write it here. [default: print it]"),
+]
+
+
+def import_manifest(file: _File, output: _Output = None) -> None:
+    """Convert a manifest of MLModelScope to ours, and name every field that has no place in it."""
+    import yaml
+
+    from inferometer_api.manifest.model_manifest import ModelManifest
+    from inferometer_api.spec.reading import InvalidRunError, parse_document
+    from inferometer_tasks.errors import TaskRefusedError
+    from inferometer_tasks.mlmodelscope import convert
+
+    try:
+        converted = convert(yaml.safe_load(read_text(file)))
+        text = yaml.safe_dump(converted.manifest, sort_keys=False, width=100, allow_unicode=True)
+        parse_document(text, ModelManifest, source=f"{file}, converted,")
+    except yaml.YAMLError as error:
+        raise RefusedError(f"{file} is not YAML: {error}.") from error
+    except (TaskRefusedError, InvalidRunError) as error:
+        raise RefusedError(f"{file} cannot be converted. {error}") from error
+    for path, why in converted.not_mapped.items():
+        print_message(f"not mapped: {path}: {why}.")
+    print_message(f"{len(converted.mapped)} fields are mapped, {len(converted.not_mapped)} are not")
+    if output is None:
+        print_output(text, end="")
+    else:
+        output.write_text(text, encoding="utf-8")

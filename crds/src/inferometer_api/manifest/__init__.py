@@ -1,0 +1,1 @@
+"""Manifests: documents that describe a model or a data set."""

@@ -1,0 +1,93 @@
+"""Version constraints of manifests: npm's notation, judged by the order of `packaging`."""
+
+import re
+from collections.abc import Iterable
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+_TERM = re.compile(r"(>=|<=|==|!=|=|>|<|\^|~)?\s*v?([0-9][0-9A-Za-z.+*-]*|[*xX])")
+
+
+class ConstraintError(ValueError):
+    """A version constraint that cannot be read; the message says what to write."""
+
+
+def satisfies(version: str, constraint: str) -> bool:
+    """Return whether a version is within a constraint. Raises ConstraintError."""
+    try:
+        found = Version(version)
+    except InvalidVersion:
+        return False
+    return any(each.contains(found, prereleases=True) for each in _alternatives(constraint))
+
+
+def check_constraint(constraint: str) -> None:
+    """Raise ConstraintError if a constraint cannot be read."""
+    _alternatives(constraint)
+
+
+def nearest(versions: Iterable[str], constraint: str) -> str | None:
+    """Return the version that comes nearest to a constraint: the closest to a version in it.
+
+    None if there is no version at all. Of equally near ones it is the newest.
+    """
+    known = [Version(each) for each in versions]
+    named = [Version(_release(term)) for _, term in _TERM.findall(constraint) if term[0].isdigit()]
+    if not known:
+        return None
+    if not named:
+        return str(max(known))
+    return str(min(sorted(known, reverse=True), key=lambda each: min(_gap(each, n) for n in named)))
+
+
+def _gap(one: Version, other: Version) -> tuple[int, ...]:
+    mine, theirs = (each.release + (0,) * (4 - len(each.release)) for each in (one, other))
+    return tuple(abs(a - b) for a, b in zip(mine, theirs, strict=False))
+
+
+def _release(term: str) -> str:
+    return re.sub(r"(\.[xX*])+$", "", term)
+
+
+def _alternatives(constraint: str) -> list[SpecifierSet]:
+    return [_specifiers(part, constraint) for part in constraint.split("||")]
+
+
+def _specifiers(part: str, whole: str) -> SpecifierSet:
+    text = part.replace(",", " ").strip()
+    terms = _TERM.findall(text)
+    if not terms or _TERM.sub("", text).strip():
+        raise ConstraintError(
+            f"The version constraint {whole!r} cannot be read: write one like '>=1.20 <2', "
+            "'^1.20', '~1.20.1', '1.20.x' or '*'."
+        )
+    try:
+        return SpecifierSet(",".join(_specifier(operator, term) for operator, term in terms))
+    except (InvalidSpecifier, InvalidVersion) as error:
+        raise ConstraintError(
+            f"The version constraint {whole!r} cannot be read: {error}."
+        ) from error
+
+
+def _specifier(operator: str, term: str) -> str:
+    release = _release(term)
+    if release in {"*", "x", "X"}:
+        return ""
+    parts = list(Version(release).release)
+    match operator:
+        case "^":
+            leading = next((place for place, part in enumerate(parts) if part), len(parts) - 1)
+            return f">={release},<{_next(parts, leading)}"
+        case "~":
+            return f">={release},<{_next(parts, min(1, len(parts) - 1))}"
+        case "" | "=" | "==" if len(parts) < 3:
+            return f"=={release}.*"
+        case "" | "=":
+            return f"=={release}"
+        case _:
+            return f"{operator}{release}"
+
+
+def _next(parts: list[int], place: int) -> str:
+    return ".".join(map(str, [*parts[:place], parts[place] + 1]))

@@ -1,0 +1,51 @@
+"""Inputs of one sample, fitted to the model's tensors: batch axis and datatype."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from inferometer_api.results.result import Tensor
+from inferometer_loadgen.requests.inputs import DTYPES, Array, Tensors
+from inferometer_tasks.errors import SampleError
+
+
+def is_batched(tensors: Sequence[Tensor], arrays: Mapping[str, Array]) -> bool:
+    """Return whether the model's inputs have a batch axis that those of a sample lack."""
+    return any(
+        each.name in arrays and arrays[each.name].ndim == len(each.shape) - 1 for each in tensors
+    )
+
+
+def fit_inputs(tensors: Sequence[Tensor], arrays: Mapping[str, Array]) -> Tensors:
+    """Return the inputs of a request with one sample; raises SampleError if they do not fit."""
+    unknown = sorted(set(arrays) - {each.name for each in tensors})
+    if unknown:
+        raise SampleError(
+            f"The manifest has the inputs {unknown}, which the model lacks: it has "
+            f"{[each.name for each in tensors]}."
+        )
+    return {each.name: _fitted(each, arrays[each.name]) for each in tensors if each.name in arrays}
+
+
+def _fitted(tensor: Tensor, array: Array) -> Array:
+    wanted = DTYPES[tensor.datatype]
+    if array.dtype != wanted:
+        is_number = array.dtype.kind in "biuf" and tensor.datatype != "BYTES"
+        # Numbers become the model's type, but floats never whole numbers by themselves.
+        if not is_number or (array.dtype.kind == "f" and wanted.kind in "biu"):
+            raise SampleError(
+                f"The input {tensor.name!r} has the type {array.dtype} after its steps, but the "
+                f"model takes {tensor.datatype}: add a step cast."
+            )
+        array = array.astype(wanted)
+    if array.ndim == len(tensor.shape) - 1:
+        array = array[None]
+    fits = array.ndim == len(tensor.shape) and all(
+        own in {-1, size} for own, size in zip(tensor.shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise SampleError(
+            f"The input {tensor.name!r} has the shape {list(array.shape)} after its steps, but the "
+            f"model takes {tensor.shape}: change resize, crop, layout or reshape."
+        )
+    return np.ascontiguousarray(array)

@@ -1,0 +1,61 @@
+"""Accuracy in sentences."""
+
+from collections.abc import Iterator
+
+from inferometer_api.results.accuracy import Accuracy, AccuracyFigure, WrongSample
+from inferometer_results.quantity import duration, significant
+
+_PERCENT = frozenset({"Top1", "Top5", "ExactMatch", "F1", "MAP", "MeanIoU", "WER", "CER"})
+_MOST_NAMED = 5
+
+
+def accuracy_sentences(accuracy: Accuracy) -> Iterator[str]:
+    """Yield the measures, the data set, and the samples that failed or are wrong."""
+    if accuracy.figures:
+        yield f"{'; '.join(map(figure_text, accuracy.figures))}."
+    dataset = accuracy.dataset
+    yield (
+        f"{accuracy.processed:,} of {accuracy.requested:,} samples of {dataset.name} "
+        f"{dataset.version} (licence: {dataset.license})."
+    )
+    if accuracy.failed:
+        named = "; ".join(
+            f"{each.sample}: {each.message.rstrip('.')}" for each in accuracy.failures[:_MOST_NAMED]
+        )
+        were = "sample was" if accuracy.failed == 1 else "samples were"
+        yield f"{accuracy.failed:,} {were} not processed and count in no measure ({named})."
+    if accuracy.wrong:
+        yield f"The first wrong samples: {_named(accuracy.wrong)}."
+    if accuracy.expected_checked:
+        differ = len(accuracy.unexpected)
+        yield (
+            f"{accuracy.expected_checked:,} samples have expected outputs in the manifest; "
+            + (f"these differ: {_named(accuracy.unexpected)}." if differ else "none differs.")
+        )
+    if accuracy.steps:
+        times = ", ".join(f"{each.step} {duration(each.nanoseconds)}" for each in accuracy.steps)
+        yield f"Steps around the model, mean per sample: {times}."
+
+
+def figure_text(figure: AccuracyFigure) -> str:
+    """Return a measure with its bounds: Top1 99.2 % (95 % bounds 97.9 to 99.7 %; 446 of 450)."""
+    is_percent = figure.metric in _PERCENT
+    known = []
+    if figure.low is not None and figure.high is not None:
+        low, high = (_value(each, is_percent=is_percent) for each in (figure.low, figure.high))
+        known.append(f"95 % bounds {low.removesuffix(' %')} to {high}")
+    if figure.correct is not None:
+        known.append(f"{figure.correct:,} of {figure.samples:,}")
+    details = f" ({'; '.join(known)})" if known else ""
+    return f"{figure.metric} {_value(figure.value, is_percent=is_percent)}{details}"
+
+
+def _value(value: float, *, is_percent: bool) -> str:
+    return f"{100 * value:.2f} %" if is_percent else significant(value, 4)
+
+
+def _named(wrong: list[WrongSample]) -> str:
+    return "; ".join(
+        f"{each.sample} is {each.expected!r}, predicted {each.predicted!r}"
+        for each in wrong[:_MOST_NAMED]
+    )

@@ -1,0 +1,1 @@
+"""Tasks around a model: steps before and after it, data sets, and measures of accuracy."""

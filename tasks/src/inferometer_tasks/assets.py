@@ -1,0 +1,81 @@
+"""Files beside a manifest: read once, below its folder, with their checksums."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from inferometer_api.manifest.model_manifest import Asset, ModelManifest
+from inferometer_tasks.errors import TaskRefusedError
+
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+def path_within(folder: Path, name: str, what: str) -> Path:
+    """Return a path below a folder; raises TaskRefusedError if it leaves it, or is no file."""
+    path = folder / name
+    root = folder.resolve()
+    if Path(name).is_absolute() or not path.resolve().is_relative_to(root):
+        raise TaskRefusedError(
+            f"{what} is {name!r}, which leaves the folder {folder}: use a path below it."
+        )
+    if not path.is_file():
+        raise TaskRefusedError(f"{what} is {name!r}, but {path} is no file.")
+    return path
+
+
+class Assets:
+    """The assets of one manifest, by their paths."""
+
+    def __init__(self, manifest: ModelManifest, folder: Path) -> None:
+        self._declared = {each.path: each for each in manifest.assets}
+        self._folder = folder
+        self._lines: dict[str, tuple[str, ...]] = {}
+        self._tokenizers: dict[str, Any] = {}
+
+    def check(self) -> None:
+        """Check that each declared asset is there and has its checksum."""
+        for path in self._declared:
+            self._content(path)
+
+    def lines(self, path: str) -> tuple[str, ...]:
+        """Return the lines of a text: labels or characters."""
+        if path not in self._lines:
+            try:
+                text = self._content(path).decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise TaskRefusedError(f"The asset {path!r} is not UTF-8 text.") from error
+            self._lines[path] = tuple(text.removesuffix("\n").split("\n"))
+        return self._lines[path]
+
+    def tokenizer(self, path: str) -> Any:
+        """Return a tokenizer of Hugging Face's library."""
+        if path not in self._tokenizers:
+            from tokenizers import Tokenizer  # noqa: PLC0415 - few models have texts
+
+            try:
+                self._tokenizers[path] = Tokenizer.from_str(self._content(path).decode())
+            except Exception as error:  # the library raises nothing narrower
+                raise TaskRefusedError(
+                    f"The asset {path!r} is not a tokenizer.json that can be read: {error}."
+                ) from error
+        return self._tokenizers[path]
+
+    def _content(self, path: str) -> bytes:
+        asset = self._declared.get(path, Asset(path=path))
+        if asset.text is not None:
+            content = asset.text.encode()
+        else:
+            file = path_within(self._folder, path, "The asset")
+            if file.stat().st_size > _MOST_BYTES:
+                raise TaskRefusedError(
+                    f"The asset {path!r} has more than {_MOST_BYTES // 2**20} MiB: labels, "
+                    "vocabularies and tokenizers are smaller."
+                )
+            content = file.read_bytes()
+        found = hashlib.sha256(content).hexdigest()
+        if asset.sha256 is not None and found != asset.sha256:
+            raise TaskRefusedError(
+                f"The asset {path!r} should have the sha256 {asset.sha256}, but has {found}: it "
+                "is another file."
+            )
+        return content

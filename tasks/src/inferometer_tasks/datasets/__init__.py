@@ -1,0 +1,1 @@
+"""Data sets: folders, archives and lists of samples, read one sample at a time."""

@@ -1,0 +1,144 @@
+"""Opens a data set: built in, a folder, an archive, or a list of samples."""
+
+import csv
+import gzip
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from inferometer_api.manifest.dataset_manifest import DATASET_MANIFEST, DatasetManifest
+from inferometer_api.spec.reading import InvalidRunError, parse_document
+from inferometer_tasks.assets import path_within
+from inferometer_tasks.datasets.archive import is_archive, unpack
+from inferometer_tasks.datasets.rows import read_rows, sample_of
+from inferometer_tasks.errors import SampleError, TaskRefusedError
+from inferometer_tasks.sample import Sample
+
+BUILT_IN = "builtin://"
+DIGITS = f"{BUILT_IN}digits"
+_UNKNOWN = "not stated"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableSample:
+    """A row whose sample cannot be read, and why: a sentence."""
+
+    id: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A data set whose samples are read one at a time, as often as needed."""
+
+    name: str
+    version: str
+    license: str
+    count: int
+    read: Callable[[], Iterator[Sample | UnreadableSample]]
+    classes: int | None = None
+
+    def first(self, count: int | None) -> Iterator[Sample | UnreadableSample]:
+        """Yield the first samples; all if `count` is None."""
+        return islice(self.read(), count)
+
+
+def open_dataset(uri: str, path: Path | None, unpacked: Path) -> Dataset:
+    """Return the data set at an address; `path` is its file or folder if it is not built in.
+
+    An archive is unpacked into the empty folder `unpacked`. The list of samples is read once, row
+    by row, to refuse a broken one. Raises TaskRefusedError.
+    """
+    if path is None:
+        return _built_in(uri)
+    if path.is_dir():
+        return _of_folder(path)
+    if is_archive(path):
+        unpack(path, unpacked)
+        return _of_folder(_root(unpacked))
+    return _of_list(path, path.parent, DatasetManifest.model_construct(name=path.name))
+
+
+def _root(unpacked: Path) -> Path:
+    """Return the folder with the manifest: an archive may have one folder around all."""
+    if (unpacked / DATASET_MANIFEST).exists():
+        return unpacked
+    inner = [each for each in unpacked.iterdir() if each.is_dir()]
+    return inner[0] if len(inner) == 1 else unpacked
+
+
+def _of_folder(folder: Path) -> Dataset:
+    file = folder / DATASET_MANIFEST
+    try:
+        text = file.read_text(encoding="utf-8")
+        manifest = parse_document(text, DatasetManifest, source=str(file))
+    except OSError as error:
+        raise TaskRefusedError(
+            f"The data set {folder} has no {DATASET_MANIFEST} that can be read: {error.strerror}."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise TaskRefusedError(f"{file} is not UTF-8 text.") from error
+    except InvalidRunError as error:
+        raise TaskRefusedError(str(error)) from error
+    return _of_list(path_within(folder, manifest.samples, f"samples of {file}"), folder, manifest)
+
+
+def _of_list(path: Path, folder: Path, manifest: DatasetManifest) -> Dataset:
+    classes = getattr(manifest, "classes", None)
+    count = 0
+    for number, row in read_rows(path):
+        count += 1
+        _check_class(path, number, row.get("label"), classes)
+    if not count:
+        raise TaskRefusedError(f"The data set {path} has no samples.")
+
+    def read() -> Iterator[Sample | UnreadableSample]:
+        for number, (_, row) in enumerate(read_rows(path), 1):
+            try:
+                yield sample_of(number, row, folder)
+            except SampleError as error:
+                yield UnreadableSample(str(row.get("id", number)), str(error))
+
+    return Dataset(
+        name=manifest.name,
+        version=getattr(manifest, "version", _UNKNOWN),
+        license=getattr(manifest, "license", _UNKNOWN),
+        count=count,
+        read=read,
+        classes=classes,
+    )
+
+
+def _check_class(path: Path, number: int, label: object, classes: int | None) -> None:
+    text = str(label)
+    if classes is not None and text.lstrip("-").isdecimal() and not 0 <= int(text) < classes:
+        raise TaskRefusedError(
+            f"Line {number} of {path} has the label {text}, but the data set has {classes} "
+            f"classes, from 0 to {classes - 1}."
+        )
+
+
+def _built_in(uri: str) -> Dataset:
+    if uri != DIGITS:
+        raise TaskRefusedError(f"There is no built-in data set {uri}: there is {DIGITS}.")
+    return Dataset(
+        name="Optical recognition of handwritten digits (E. Alpaydin, UCI, test set)",
+        version="1998",
+        license="CC-BY-4.0",
+        count=1797,
+        read=_digits,
+        classes=10,
+    )
+
+
+def _digits() -> Iterator[Sample]:
+    """Yield the digits: 8 rows of 8 values from 0 to 16."""
+    packed = files("inferometer_tasks.datasets").joinpath("digits.csv.gz")
+    with packed.open("rb") as raw, gzip.open(raw, "rt", encoding="ascii") as lines:
+        for number, row in enumerate(csv.reader(lines)):
+            *values, label = (int(float(each)) for each in row)
+            yield Sample(str(number), np.array(values, np.uint8).reshape(8, 8), label)

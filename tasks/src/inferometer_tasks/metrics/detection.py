@@ -1,0 +1,101 @@
+"""Accuracy of boxes: mean average precision as COCO defines it, by its own library."""
+
+import contextlib
+import io
+import json
+from typing import Any
+
+from inferometer_tasks.errors import SampleError, TaskRefusedError
+from inferometer_tasks.metrics.metric import MetricValue
+from inferometer_tasks.sample import Detections, Prediction
+
+MOST_SAMPLES = 100_000
+"""COCO's evaluation keeps all boxes in memory."""
+
+
+class MeanAveragePrecision:
+    """COCO's AP over IoU 0.50 to 0.95.
+
+    A label is a list of objects with `box` (left, top, width, height in pixels), `class`, and
+    `crowd` if it stands for several.
+    """
+
+    def __init__(self) -> None:
+        self._images: list[dict[str, Any]] = []
+        self._wanted: list[dict[str, Any]] = []
+        self._found: list[dict[str, Any]] = []
+
+    def add(self, prediction: Prediction, label: Any) -> None:
+        """Count the boxes of a sample."""
+        if not isinstance(prediction, Detections):
+            raise TaskRefusedError("MAP needs boxes: end the output's steps with boxes.")
+        if len(self._images) >= MOST_SAMPLES:
+            raise TaskRefusedError(
+                f"MAP takes at most {MOST_SAMPLES:,} samples, because COCO's evaluation keeps all "
+                "boxes in memory: set samples."
+            )
+        image = len(self._images) + 1
+        self._wanted += [self._annotation(image, each) for each in _objects(label)]
+        self._images.append({"id": image})
+        for corners, score, kind in zip(
+            prediction.boxes, prediction.scores, prediction.classes, strict=True
+        ):
+            left, top, right, bottom = map(float, corners)
+            box = [left, top, right - left, bottom - top]
+            self._found.append(
+                {"image_id": image, "category_id": int(kind), "bbox": box, "score": float(score)}
+            )
+
+    def _annotation(self, image: int, given: Any) -> dict[str, Any]:
+        try:
+            left, top, width, height = map(float, given["box"])
+            kind, crowd = int(given["class"]), int(bool(given.get("crowd", False)))
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise SampleError(
+                "Its label is no list of objects with box (left, top, width, height) and class."
+            ) from error
+        return {
+            "id": len(self._wanted) + 1,
+            "image_id": image,
+            "category_id": kind,
+            "bbox": [left, top, width, height],
+            "area": width * height,
+            "iscrowd": crowd,
+        }
+
+    def result(self) -> MetricValue | None:
+        """Return the mean average precision; it has no bounds."""
+        if not self._images or not self._wanted:
+            return None
+        if not self._found:
+            return MetricValue(0.0, len(self._images))
+        from pycocotools.coco import COCO  # noqa: PLC0415 - few data sets have boxes
+        from pycocotools.cocoeval import COCOeval  # noqa: PLC0415 - as above
+
+        kinds = {each["category_id"] for each in self._wanted}
+        for number, each in enumerate(self._wanted, 1):
+            each["id"] = number
+        with contextlib.redirect_stdout(io.StringIO()):
+            truth = COCO()
+            truth.dataset = {
+                "info": {},
+                "images": self._images,
+                "annotations": self._wanted,
+                "categories": [{"id": each} for each in sorted(kinds)],
+            }
+            truth.createIndex()
+            evaluation = COCOeval(truth, truth.loadRes(self._found), "bbox")
+            evaluation.evaluate()
+            evaluation.accumulate()
+            evaluation.summarize()
+        return MetricValue(float(evaluation.stats[0]), len(self._images))
+
+
+def _objects(label: Any) -> list[Any]:
+    try:
+        found = json.loads(label) if isinstance(label, str) else label
+    except ValueError as error:
+        raise SampleError(f"Its label is not JSON: {error}.") from error
+    if not isinstance(found, list):
+        raise SampleError("Its label is no list of objects with box and class.")
+    return found

@@ -1,0 +1,268 @@
+"""The steps of a manifest, checked once and applied to each sample."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from inferometer_api.document import Document
+from inferometer_api.manifest.input_steps import (
+    Cast,
+    Crop,
+    Decode,
+    FileBytes,
+    InputStep,
+    Layout,
+    Normalize,
+    Reshape,
+    Resize,
+    Tokenize,
+)
+from inferometer_api.manifest.model_manifest import ManifestInput, ManifestOutput, ModelManifest
+from inferometer_api.manifest.output_steps import (
+    ArgmaxMask,
+    Boxes,
+    Ctc,
+    OutputStep,
+    Softmax,
+    Span,
+    TopK,
+)
+from inferometer_tasks.assets import Assets
+from inferometer_tasks.errors import SampleError, TaskRefusedError
+from inferometer_tasks.sample import Array, Prediction, Sample
+from inferometer_tasks.steps import boxes, classes, image, tensor, text
+
+Tensors = dict[str, Array]
+Clock = Callable[[], int]
+
+# What a step takes, and what it makes of it.
+_ORDER: Mapping[str, tuple[frozenset[str], str]] = {
+    "decode": (frozenset({"bytes"}), "image"),
+    "fileBytes": (frozenset({"bytes"}), "values"),
+    "tokenize": (frozenset({"text"}), "values"),
+    "resize": (frozenset({"image"}), "image"),
+    "crop": (frozenset({"image"}), "image"),
+    "normalize": (frozenset({"image", "values"}), "values"),
+    "layout": (frozenset({"image", "values"}), "values"),
+    "cast": (frozenset({"image", "values"}), "values"),
+    "reshape": (frozenset({"image", "values"}), "values"),
+}
+_CONTENT = {"Image": "bytes", "File": "bytes", "Text": "text", "Values": "values"}
+_LAST = frozenset({"topK", "boxes", "ctc", "argmaxMask", "span"})
+
+
+@dataclass(slots=True)
+class StepTimes:
+    """Time spent in each step, in nanoseconds, over all samples."""
+
+    clock: Clock = time.perf_counter_ns
+    totals: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str, since_ns: int) -> int:
+        """Add the time since then to a step; return the time now."""
+        now = self.clock()
+        self.totals[name] = self.totals.get(name, 0) + now - since_ns
+        return now
+
+
+def name_of(step: InputStep | OutputStep) -> str:
+    """Return the wire name of a step's member."""
+    fields = type(step).model_fields
+    return next(
+        each.alias or name for name, each in fields.items() if getattr(step, name) is not None
+    )
+
+
+def check_steps(manifest: ModelManifest) -> None:
+    """Raise TaskRefusedError if steps do not follow from each other."""
+    for index, each in enumerate(manifest.inputs):
+        _check_input(f"inputs[{index}]", each)
+    for index, output in enumerate(manifest.outputs):
+        _check_output(f"outputs[{index}]", output, manifest)
+
+
+def _check_input(where: str, given: ManifestInput) -> None:
+    kind = _CONTENT[given.modality]
+    for place, step in enumerate(given.steps):
+        name = name_of(step)
+        takes, makes = _ORDER[name]
+        if kind not in takes:
+            raise TaskRefusedError(
+                f"{where}.steps[{place}].{name} takes {_words(takes)}, but gets {kind}: "
+                f"{_advice(kind, given.modality)}."
+            )
+        kind = makes
+    if kind in {"bytes", "text"} and given.steps:
+        raise TaskRefusedError(f"{where}.steps end with {kind}: a model takes numbers.")
+
+
+def _words(kinds: frozenset[str]) -> str:
+    return " or ".join(sorted(kinds))
+
+
+def _advice(kind: str, modality: str) -> str:
+    if kind == "bytes":
+        return "decode first, or use fileBytes"
+    if kind == "values":
+        return "image steps come before normalize, layout, cast and reshape"
+    return f"modality {modality} begins with {kind}"
+
+
+def _check_output(where: str, given: ManifestOutput, manifest: ModelManifest) -> None:
+    for place, step in enumerate(given.steps):
+        name = name_of(step)
+        if place < len(given.steps) - 1 and name in _LAST:
+            raise TaskRefusedError(
+                f"{where}.steps[{place}].{name} makes the prediction: no step follows it."
+            )
+        if isinstance(step.setting, Boxes) and any(
+            isinstance(each.setting, Crop) for one in manifest.inputs for each in one.steps
+        ):
+            raise TaskRefusedError(
+                f"{where}.steps[{place}].boxes cannot map boxes back through crop: use resize "
+                "alone."
+            )
+
+
+_Apply = Callable[[Any, Any, Sample, Assets], Any]
+_STEPS: Mapping[type[Document], _Apply] = MappingProxyType(
+    {
+        Decode: lambda step, value, _, __: image.decode(step, _bytes(value)),
+        FileBytes: lambda step, value, _, __: tensor.file_bytes(step, _bytes(value)),
+        Tokenize: lambda step, _, sample, assets: text.tokenize(
+            step, sample, assets.tokenizer(step.tokenizer)
+        ),
+        Resize: lambda step, value, _, __: image.resize(step, value),
+        Crop: lambda step, value, _, __: image.crop(step, value),
+        Normalize: lambda step, value, _, __: tensor.normalize(step, _numbers(value)),
+        Layout: lambda step, value, _, __: tensor.layout(step, _numbers(value)),
+        Cast: lambda step, value, _, __: tensor.cast(step, _numbers(value)),
+        Reshape: lambda step, value, _, __: tensor.reshape(step, _numbers(value)),
+    }
+)
+"""How each step is applied to a value, with the whole sample and the assets."""
+
+
+class TaskPipeline:
+    """Turns samples into the inputs of one model, and its outputs into predictions."""
+
+    def __init__(
+        self, manifest: ModelManifest, assets: Assets, times: StepTimes | None = None
+    ) -> None:
+        check_steps(manifest)
+        self._manifest = manifest
+        self._assets = assets
+        self.times = times or StepTimes()
+        self._predicting = next(
+            (each for each in manifest.outputs if each.steps), manifest.outputs[0]
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The labels of the classes; None if there are none."""
+        step = self._predicting.steps[-1].setting if self._predicting.steps else None
+        labels = step.labels if isinstance(step, TopK) else None
+        return None if labels is None else self._assets.lines(labels)
+
+    @property
+    def prediction_output(self) -> str:
+        """The name of the output that makes the prediction."""
+        return self._predicting.name
+
+    def inputs(self, sample: Sample) -> Tensors:
+        """Return the model's inputs without a batch axis; raises SampleError."""
+        return {each.name: self._input(each, sample) for each in self._manifest.inputs}
+
+    def _input(self, given: ManifestInput, sample: Sample) -> Array:
+        value: Any = sample.content
+        since = self.times.clock()
+        for step in given.steps:
+            value = _STEPS[type(step.setting)](step.setting, value, sample, self._assets)
+            since = self.times.add(name_of(step), since)
+        if isinstance(value, bytes | str):
+            content = value.encode() if isinstance(value, str) else value
+            return np.array([content], object)
+        found: Array = value
+        return found
+
+    def prediction(self, outputs: Mapping[str, Array], sample: Sample) -> Prediction:
+        """Return what the model predicts; outputs have no batch axis.
+
+        Raises TaskRefusedError if labels do not fit the model, and SampleError.
+        """
+        value: Any = _output(outputs, self._predicting.name)
+        since = self.times.clock()
+        for step in self._predicting.steps:
+            value = self._finish(step, value, outputs, sample)
+            since = self.times.add(name_of(step), since)
+        found: Prediction = value
+        return found
+
+    def _finish(
+        self, step: OutputStep, value: Any, outputs: Mapping[str, Array], sample: Sample
+    ) -> Any:
+        match step.setting:
+            case Softmax():
+                return classes.softmax(value)
+            case TopK(labels=labels) as setting:
+                return classes.top_k(
+                    setting, value, None if labels is None else self._assets.lines(labels)
+                )
+            case Ctc() as setting:
+                return classes.ctc(setting, value, self._assets.lines(setting.vocabulary))
+            case ArgmaxMask() as setting:
+                return classes.argmax_mask(setting, value)
+            case Boxes() as setting:
+                return boxes.detections(
+                    setting,
+                    value,
+                    None if setting.scores is None else _output(outputs, setting.scores),
+                    None if setting.classes is None else _output(outputs, setting.classes),
+                    self._scale(sample),
+                )
+            case Span() as setting:
+                tokenizer = self._assets.tokenizer(setting.tokenizer)
+                return text.span(setting, value, _output(outputs, setting.end), sample, tokenizer)
+            case setting:
+                raise TaskRefusedError(f"The step {type(setting).__name__} is not known here.")
+
+    def _scale(self, sample: Sample) -> boxes.Scale:
+        """Return how the first image input of a sample is resized."""
+        for given in self._manifest.inputs:
+            settings = [each.setting for each in given.steps]
+            if not settings or not isinstance(settings[0], Decode):
+                continue
+            decoded = image.decode(settings[0], _bytes(sample.content))
+            size = (decoded.shape[0], decoded.shape[1])
+            step = next((each for each in settings if isinstance(each, Resize)), None)
+            if step is None:
+                return boxes.Scale(size, size, size)
+            scaled = image.target_size(step, *size)
+            padded = (step.height or scaled[0], step.width or scaled[1])
+            return boxes.Scale(size, scaled, padded if step.fit == "Pad" else scaled)
+        return boxes.Scale((1, 1), (1, 1), (1, 1))
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise SampleError("The sample has no file, but the first step reads one.")
+    return value
+
+
+def _numbers(value: Any) -> Array:
+    if not isinstance(value, np.ndarray):
+        raise SampleError("The sample has no values, but the first step takes numbers.")
+    return value
+
+
+def _output(outputs: Mapping[str, Array], name: str) -> Array:
+    found = outputs.get(name)
+    if found is None:
+        raise TaskRefusedError(
+            f"The manifest reads the output {name!r}, but the model has {sorted(outputs)}."
+        )
+    return found

@@ -1,0 +1,75 @@
+"""Python steps of a manifest: local runs only, by an explicit option."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from inferometer_api.manifest.model_manifest import ModelManifest
+from inferometer_tasks.assets import Assets
+from inferometer_tasks.errors import SampleError, TaskRefusedError
+from inferometer_tasks.pipeline import TaskPipeline, Tensors
+from inferometer_tasks.sample import Array, Classes, Prediction, Sample, ScoredClass
+
+
+class PythonSteps(TaskPipeline):
+    """Steps of which the manifest's own Python takes the place.
+
+    `context` has `labels`, a function of an asset's path, and `label` and `context` of the sample.
+    """
+
+    def __init__(self, manifest: ModelManifest, assets: Assets) -> None:
+        super().__init__(manifest, assets)
+        self._pre = _function(manifest.preprocess, "preprocess")
+        self._post = _function(manifest.postprocess, "postprocess")
+        self._lines = assets.lines
+
+    @override
+    def inputs(self, sample: Sample) -> Tensors:
+        if self._pre is None:
+            return super().inputs(sample)
+        since = self.times.clock()
+        found = _call(self._pre, "preprocess", self._context(sample), sample.content)
+        self.times.add("preprocess", since)
+        if not isinstance(found, Mapping):
+            raise TaskRefusedError("preprocess must return the inputs by name: a dict of arrays.")
+        return {str(name): np.asarray(array) for name, array in found.items()}
+
+    @override
+    def prediction(self, outputs: Mapping[str, Array], sample: Sample) -> Prediction:
+        if self._post is None:
+            return super().prediction(outputs, sample)
+        since = self.times.clock()
+        found = _call(self._post, "postprocess", self._context(sample), dict(outputs))
+        self.times.add("postprocess", since)
+        if isinstance(found, str):
+            return found
+        if isinstance(found, int | np.integer):
+            return Classes((ScoredClass(int(found), 1.0),), int(found) + 1)
+        return np.asarray(found)
+
+    def _context(self, sample: Sample) -> dict[str, Any]:
+        return {"labels": self._lines, "context": sample.context}
+
+
+def _function(source: str | None, name: str) -> Callable[..., Any] | None:
+    if source is None:
+        return None
+    names: dict[str, Any] = {"np": np}
+    try:
+        exec(compile(source, f"<{name}>", "exec"), names)  # noqa: S102 - the user allowed it
+    except Exception as error:  # whatever foreign code raises
+        raise TaskRefusedError(f"The Python of {name} cannot be loaded: {error!r}.") from error
+    found = names.get(name)
+    if not callable(found):
+        raise TaskRefusedError(f"The Python of {name} defines no function {name}(context, data).")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except Exception as error:  # whatever foreign code raises
+        raise SampleError(f"{name} failed: {error!r}.") from error

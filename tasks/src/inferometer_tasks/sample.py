@@ -1,0 +1,76 @@
+"""Samples and predictions."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Content = bytes | str | Array
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One sample of a data set."""
+
+    id: str
+    content: Content
+    label: Any = None
+    """As its row states it; its metric reads it."""
+    context: str | None = None
+    """The text in which the answer of a question stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredClass:
+    """A class with its score."""
+
+    index: int
+    score: float
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """The label; the number if there is none."""
+        return self.label or str(self.index)
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """The best classes, the best first."""
+
+    best: tuple[ScoredClass, ...]
+    count: int
+    """Number of classes that the model distinguishes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detections:
+    """Boxes in pixels of the sample's image, the best first."""
+
+    boxes: npt.NDArray[np.float64]
+    """Rows of left, top, right, bottom."""
+    scores: npt.NDArray[np.float64]
+    classes: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """The class of each pixel."""
+
+    classes: npt.NDArray[np.int64]
+
+
+Prediction = Classes | Detections | Mask | str | Array
+
+
+def best_answer(prediction: Prediction) -> str:
+    """Return the best class or the text of a prediction; empty if it is neither."""
+    match prediction:
+        case str():
+            return prediction
+        case Classes(best=best) if best:
+            return best[0].name
+        case _:
+            return ""

@@ -1,0 +1,100 @@
+"""Steps on boxes: formats, and suppression of overlapping ones."""
+
+import numpy as np
+import numpy.typing as npt
+
+from inferometer_api.manifest.output_steps import Boxes
+from inferometer_tasks.errors import TaskRefusedError
+from inferometer_tasks.sample import Array, Detections
+
+Floats = npt.NDArray[np.float64]
+
+
+def detections(
+    step: Boxes, found: Array, scores: Array | None, classes: Array | None, scale: "Scale"
+) -> Detections:
+    """Return the best boxes in pixels of the sample's image.
+
+    `found` is [boxes, 4], or with the scores [boxes, 4 + classes].
+    """
+    rows = found.reshape(-1, found.shape[-1]).astype(np.float64)
+    if scores is None:
+        if rows.shape[1] < 5:
+            raise TaskRefusedError(
+                f"boxes names no output with scores, and the rows have {rows.shape[1]} columns: "
+                "name it in boxes.scores."
+            )
+        rows, scores = rows[:, :4], rows[:, 4:]
+    if rows.shape[1] != 4:
+        raise TaskRefusedError(f"A box has 4 numbers, but the rows have {rows.shape[1]}.")
+    table = scores.astype(np.float64).reshape(len(rows), -1)
+    best = table.max(axis=1)
+    kinds = table.argmax(axis=1) if classes is None else classes.ravel().astype(np.int64)
+    chosen = np.flatnonzero(best >= step.score_threshold)
+    corners = _corners(step, rows[chosen])
+    kept = suppressed(corners, best[chosen], kinds[chosen], step.iou_threshold)[: step.max_boxes]
+    return Detections(
+        scale.to_image(corners[kept], normalized=step.normalized),
+        best[chosen][kept],
+        kinds[chosen][kept].astype(np.int64),
+    )
+
+
+class Scale:
+    """How an image was resized to the model's input, to map boxes back."""
+
+    def __init__(
+        self, image: tuple[int, int], scaled: tuple[int, int], shape: tuple[int, int]
+    ) -> None:
+        self._image, self._scaled, self._shape = image, scaled, shape
+        """Rows and columns of the image, of its scaled copy, and of the input with its padding."""
+
+    def to_image(self, corners: Floats, *, normalized: bool) -> Floats:
+        """Return corners in pixels of the image, within it."""
+        pixels = corners * _xyxy(self._shape) if normalized else corners
+        mapped = pixels * _xyxy(self._image) / _xyxy(self._scaled)
+        bounded: Floats = np.clip(mapped, 0, _xyxy(self._image))
+        return bounded
+
+
+def _xyxy(size: tuple[int, int]) -> Floats:
+    return np.array([size[1], size[0], size[1], size[0]], np.float64)
+
+
+def _corners(step: Boxes, rows: Floats) -> Floats:
+    a, b, c, d = rows.T
+    match step.format:
+        case "XYXY":
+            return rows
+        case "YXYX":
+            return rows[:, [1, 0, 3, 2]]
+        case "XYWH":
+            return np.stack([a, b, a + c, b + d], axis=1)
+        case _:
+            return np.stack([a - c / 2, b - d / 2, a + c / 2, b + d / 2], axis=1)
+
+
+def overlaps(one: Floats, others: Floats) -> Floats:
+    """Return the intersection over union of a box [4] with others [n, 4]."""
+    low = np.maximum(one[:2], others[:, :2])
+    high = np.minimum(one[2:], others[:, 2:])
+    common = np.prod(np.clip(high - low, 0, None), axis=1)
+    whole = np.prod(one[2:] - one[:2]) + np.prod(others[:, 2:] - others[:, :2], axis=1) - common
+    shares: Floats = np.divide(common, whole, out=np.zeros_like(common), where=whole > 0)
+    return shares
+
+
+def suppressed(
+    corners: Floats, scores: Floats, classes: npt.NDArray[np.int64], threshold: float
+) -> npt.NDArray[np.intp]:
+    """Return the boxes that no better box of their class overlaps too much, the best first."""
+    order = np.argsort(-scores, kind="stable")
+    kept: list[int] = []
+    alive = np.ones(len(scores), np.bool_)
+    for each in order:
+        if not alive[each]:
+            continue
+        kept.append(int(each))
+        alike = classes == classes[each]
+        alive &= ~(alike & (overlaps(corners[each], corners) > threshold))
+    return np.asarray(kept, np.intp)

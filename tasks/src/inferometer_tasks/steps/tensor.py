@@ -1,0 +1,73 @@
+"""Steps on arrays of numbers."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from inferometer_api.manifest.input_steps import Cast, FileBytes, Layout, Normalize, Reshape
+from inferometer_tasks.errors import SampleError
+from inferometer_tasks.sample import Array
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "BOOL": np.dtype(np.bool_),
+    **{f"UINT{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
+    **{f"INT{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"FP{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+}
+"""The numpy type of each datatype with numbers."""
+
+
+def normalize(step: Normalize, values: Array) -> Array:
+    """Return (values / divideBy - mean) / std, by channel: the last axis."""
+    channels = values.shape[-1] if values.ndim else 1
+    for name, given in (("mean", step.mean), ("std", step.std)):
+        if len(given) not in {1, channels}:
+            raise SampleError(
+                f"normalize has {len(given)} values of {name}, but the image has {channels} "
+                "channels: give one, or one for each channel."
+            )
+    mean, std = (np.asarray(each, np.float32) for each in (step.mean, step.std))
+    scaled = values.astype(np.float32) / np.float32(step.divide_by)
+    normalized: Array = (scaled - mean) / std
+    return normalized
+
+
+def layout(step: Layout, image: Array) -> Array:
+    """Return an image [rows, columns, channels] in the order of its axes that is wanted."""
+    if image.ndim != 3:
+        raise SampleError(f"layout needs an image of 3 axes, but has {image.ndim}.")
+    return np.ascontiguousarray(image.transpose(2, 0, 1)) if step.order == "CHW" else image
+
+
+def cast(step: Cast, values: Array) -> Array:
+    """Return the values in another datatype."""
+    if step.datatype == "BYTES":
+        return np.array([str(each).encode() for each in values.ravel()], object).reshape(
+            values.shape
+        )
+    return values.astype(DTYPES[step.datatype])
+
+
+def reshape(step: Reshape, values: Array) -> Array:
+    """Return the values in another shape."""
+    try:
+        return values.reshape(step.shape)
+    except ValueError as error:
+        raise SampleError(
+            f"{values.size} values of shape {list(values.shape)} do not fit the shape {step.shape}."
+        ) from error
+
+
+def file_bytes(step: FileBytes, content: bytes) -> Array:
+    """Return bytes of a file's begin and end as int32, padded to a fixed length."""
+    begin = content[: step.block].lstrip()[: step.begin]
+    end = content[-step.block :].rstrip()
+    end = end[len(end) - step.end :] if step.end < len(end) else end
+    end = end if step.end else b""
+    found = np.full(step.begin + step.end, step.padding, np.int32)
+    found[: len(begin)] = np.frombuffer(begin, np.uint8)
+    if end:
+        found[len(found) - len(end) :] = np.frombuffer(end, np.uint8)
+    return found

@@ -1,0 +1,56 @@
+"""Steps on texts: tokens before the model, the answer's span after it."""
+
+from typing import Any
+
+import numpy as np
+
+from inferometer_api.manifest.input_steps import Tokenize
+from inferometer_api.manifest.output_steps import Span
+from inferometer_tasks.errors import SampleError
+from inferometer_tasks.sample import Array, Sample
+
+_PARTS = {"Ids": "ids", "AttentionMask": "attention_mask", "TypeIds": "type_ids"}
+
+
+def tokenize(step: Tokenize, sample: Sample, tokenizer: Any) -> Array:
+    """Return one kind of numbers of a text's tokens, as int64."""
+    length = step.max_length if step.padding == "MaxLength" else None
+    encoded = _encode(sample, tokenizer, step.max_length, length)
+    return np.asarray(getattr(encoded, _PARTS[step.part]), np.int64)
+
+
+def _encode(sample: Sample, tokenizer: Any, most: int, length: int | None) -> Any:
+    if not isinstance(sample.content, str):
+        raise SampleError("tokenize needs a text, but the sample has none.")
+    # A tokenizer keeps these settings; each call sets what it needs.
+    tokenizer.enable_truncation(most, strategy="only_second" if sample.context else "longest_first")
+    if length is None:
+        tokenizer.no_padding()
+    else:
+        tokenizer.enable_padding(length=length)
+    try:
+        if sample.context is None:
+            return tokenizer.encode(sample.content)
+        return tokenizer.encode(sample.content, sample.context)
+    except Exception as error:  # the library raises nothing narrower
+        raise SampleError(f"The text cannot be split into tokens: {error}.") from error
+
+
+def span(step: Span, starts: Array, ends: Array, sample: Sample, tokenizer: Any) -> str:
+    """Return the stretch of the context with the highest sum of both scores."""
+    if sample.context is None:
+        raise SampleError("span needs a context, but the sample has none.")
+    encoded = _encode(sample, tokenizer, step.max_length, None)
+    count = min(len(encoded.ids), len(starts), len(ends))
+    inside = np.array([each == 1 for each in encoded.sequence_ids[:count]])
+    firsts = np.where(inside, starts[:count].astype(np.float64), -np.inf)
+    lasts = np.where(inside, ends[:count].astype(np.float64), -np.inf)
+    best, found = -np.inf, (0, 0)
+    for first in np.flatnonzero(inside):
+        stretch = lasts[first : first + step.max_answer_tokens]
+        last = int(np.argmax(stretch))
+        if firsts[first] + stretch[last] > best:
+            best, found = firsts[first] + stretch[last], (int(first), int(first) + last)
+    if best == -np.inf:
+        return ""
+    return sample.context[encoded.offsets[found[0]][0] : encoded.offsets[found[1]][1]]

@@ -1,0 +1,74 @@
+"""A model with known accuracy is evaluated: the figures equal the known ones to the sample."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferometer_api.results.accuracy import Accuracy
+from support.digits import HELD_OUT, MANIFEST, DigitsNet, digits, trained_net, write_onnx
+from support.local_runs import Done, done, together
+
+ACCURACY = {
+    "dataset": {"uri": "builtin://digits"},
+    "metrics": ["Top1", "Top5"],
+    "samples": HELD_OUT,
+}
+SCENARIO: dict[str, Any] = {"accuracy": ACCURACY}
+
+
+@pytest.fixture(scope="module")
+def net() -> DigitsNet:
+    """Train the net once."""
+    return trained_net()
+
+
+def evaluated(folder: Path, net: DigitsNet, protocol: str) -> Done:
+    """Evaluate the net over a protocol; its manifest lies beside it."""
+    folder.mkdir()
+    write_onnx(net, folder / "model.onnx")
+    (folder / "model.yaml").write_text(MANIFEST)
+    return done(folder, SCENARIO, spec={"load": {"protocol": protocol}})
+
+
+def test_accuracy_equals_the_known_one_to_the_sample(tmp_path: Path, net: DigitsNet) -> None:
+    """Over HTTP and gRPC: numpy predicts the same classes, right and wrong ones alike."""
+    images, labels = (each[:HELD_OUT] for each in digits())
+    best = np.argsort(-net.scores(images), axis=1, kind="stable")
+    top1 = int((best[:, 0] == labels).sum())
+    top5 = int((best[:, :5] == labels[:, None]).any(axis=1).sum())
+    assert 0.9 * HELD_OUT < top1 < HELD_OUT  # trained, and not perfect: it tells samples apart
+    missed = np.flatnonzero(best[:, 0] != labels)[:20]
+    runs = {
+        protocol: partial(evaluated, tmp_path / protocol, net, protocol)
+        for protocol in ("HTTP", "GRPC")
+    }
+    with together(runs, 2) as futures:
+        for future in futures.values():
+            accuracy = accuracy_of(future.result())
+            assert {each.metric: (each.correct, each.samples) for each in accuracy.figures} == {
+                "Top1": (top1, HELD_OUT),
+                "Top5": (top5, HELD_OUT),
+            }
+            assert [(each.sample, each.expected, each.predicted) for each in accuracy.wrong] == [
+                (str(each), str(labels[each]), str(best[each, 0])) for each in missed
+            ]
+            assert accuracy.dataset.license == "CC-BY-4.0"
+            assert [each.step for each in accuracy.steps] == [
+                "normalize",
+                "reshape",
+                "softmax",
+                "topK",
+            ]
+
+
+def accuracy_of(ended: Done) -> Accuracy:
+    """Return the measures of a valid run."""
+    assert ended.result is not None, ended.ended.stderr
+    assert ended.result.outcome.state == "Complete", ended.result.outcome
+    (scenario,) = ended.result.scenarios
+    assert scenario.verdict.state == "VALID", scenario.verdict
+    assert scenario.accuracy is not None
+    return scenario.accuracy

@@ -1,0 +1,205 @@
+"""Data sets are read row by row, and nothing in them leaves their folder."""
+
+import io
+import tarfile
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inferometer_tasks.datasets.archive import ArchiveLimits, unpack
+from inferometer_tasks.datasets.dataset import DIGITS, Dataset, UnreadableSample, open_dataset
+from inferometer_tasks.errors import TaskRefusedError
+from inferometer_tasks.sample import Sample
+
+MANIFEST = """\
+apiVersion: inferometer.dev/v1alpha1
+kind: DatasetManifest
+name: words
+version: 1.2.0
+license: CC0-1.0
+samples: samples.csv
+classes: 3
+"""
+
+
+def a_folder(folder: Path, rows: str = "id,file,label\na,x/1.txt,0\nb,x/2.txt,2\n") -> Path:
+    """Write a data set of two files and return its folder."""
+    (folder / "x").mkdir(parents=True)
+    (folder / "dataset.yaml").write_text(MANIFEST)
+    (folder / "samples.csv").write_text(rows)
+    (folder / "x/1.txt").write_text("one")
+    (folder / "x/2.txt").write_text("two")
+    return folder
+
+
+def opened(path: Path, tmp_path: Path) -> Dataset:
+    """Open a data set at a path."""
+    unpacked = tmp_path / "unpacked"
+    unpacked.mkdir()
+    return open_dataset("file:x", path, unpacked)
+
+
+def zipped(folder: Path, target: Path) -> Path:
+    """Pack a folder as zip."""
+    with zipfile.ZipFile(target, "w") as archive:
+        for each in folder.rglob("*"):
+            archive.write(each, each.relative_to(folder))
+    return target
+
+
+def tarred(folder: Path, target: Path) -> Path:
+    """Pack a folder as compressed tar, with one folder around all."""
+    with tarfile.open(target, "w:gz") as archive:
+        archive.add(folder, "around")
+    return target
+
+
+@pytest.mark.parametrize(
+    "pack", [lambda folder, _: folder, zipped, tarred], ids=["folder", "zip", "tar"]
+)
+def test_a_data_set_is_the_same_however_it_is_packed(
+    pack: Callable[[Path, Path], Path], tmp_path: Path
+) -> None:
+    """Name, licence, samples and labels; it can be read again and again."""
+    path = pack(a_folder(tmp_path / "data"), tmp_path / "packed")
+    dataset = opened(path, tmp_path)
+    assert (dataset.name, dataset.version, dataset.license) == ("words", "1.2.0", "CC0-1.0")
+    for _ in range(2):
+        assert list(dataset.read()) == [
+            Sample("a", b"one", "0"),
+            Sample("b", b"two", "2"),
+        ]
+    assert (dataset.count, [each.id for each in dataset.first(1)]) == (2, ["a"])
+
+
+def test_a_jsonl_file_holds_texts_and_numbers(tmp_path: Path) -> None:
+    """A row may have a text, a text with its context, or numbers of any shape."""
+    path = tmp_path / "samples.jsonl"
+    path.write_text(
+        '{"text": "who?", "context": "ada did", "label": ["ada"]}\n\n'
+        '{"id": 7, "values": [[1, 2], [3, 4]], "label": 1}\n{"values": [1, "x"]}\n'
+    )
+    question, numbers, broken = opened(path, tmp_path).read()
+    assert question == Sample("1", "who?", ["ada"], "ada did")
+    assert isinstance(numbers, Sample)
+    assert (numbers.id, numbers.label) == ("7", 1)
+    assert np.array_equal(np.asarray(numbers.content), [[1, 2], [3, 4]])
+    assert isinstance(broken, UnreadableSample)
+    assert "no list of numbers" in broken.message
+
+
+def test_the_digits_are_built_in(tmp_path: Path) -> None:
+    """1,797 images of 8 x 8, ten classes of about 180, values from 0 to 16."""
+    dataset = open_dataset(DIGITS, None, tmp_path)
+    samples = [each for each in dataset.read() if isinstance(each, Sample)]
+    assert (len(samples), dataset.count, dataset.license) == (1797, 1797, "CC-BY-4.0")
+    images = np.stack([np.asarray(each.content) for each in samples])
+    assert (images.shape, images.min(), images.max()) == ((1797, 8, 8), 0, 16)
+    assert np.bincount([each.label for each in samples]).tolist() == [
+        178, 182, 177, 183, 181, 182, 181, 179, 174, 180,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("id,picture\n1,x\n", "one of ['file', 'text', 'values'] is needed"),
+        ("file,text\na,b\n", "Line 2 of"),
+        ("file,label\nx/1.txt,0,9\n", "more values than columns"),
+        ("file,label\nx/1.txt,3\n", "the label 3, but the data set has 3 classes, from 0 to 2"),
+        ("file,label\n", "has no samples"),
+    ],
+)
+def test_a_broken_list_is_refused_with_its_line(rows: str, words: str, tmp_path: Path) -> None:
+    """Before anything is sent."""
+    with pytest.raises(TaskRefusedError) as refused:
+        opened(a_folder(tmp_path / "data", rows), tmp_path)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "x/../../secret", "link"])
+def test_a_file_outside_the_folder_is_not_read(name: str, tmp_path: Path) -> None:
+    """Its sample fails, and says why."""
+    (tmp_path / "secret").write_text("secret")
+    folder = a_folder(tmp_path / "data", f"file,label\n{name},0\n")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (found,) = opened(folder, tmp_path).read()
+    assert isinstance(found, UnreadableSample)
+    assert "leaves the folder" in found.message
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "..\\evil"])
+@pytest.mark.parametrize("form", ["zip", "tar"])
+def test_an_archive_that_leaves_its_folder_is_refused(name: str, form: str, tmp_path: Path) -> None:
+    """Nothing is written outside."""
+    path = tmp_path / "packed"
+    if form == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(name, "evil")
+    else:
+        with tarfile.open(path, "w") as archive:
+            member = tarfile.TarInfo(name)
+            member.size = 4
+            archive.addfile(member, io.BytesIO(b"evil"))
+    folder = tmp_path / "inner/unpacked"
+    folder.mkdir(parents=True)
+    with pytest.raises(TaskRefusedError, match="leaves its folder"):
+        unpack(path, folder)
+    assert not list(tmp_path.rglob("evil"))
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_in_an_archive_are_refused(kind: bytes, tmp_path: Path) -> None:
+    """A link may lead anywhere."""
+    path = tmp_path / "packed"
+    with tarfile.open(path, "w") as archive:
+        member = tarfile.TarInfo("link")
+        member.type, member.linkname = kind, "/etc/hostname"
+        archive.addfile(member)
+    (tmp_path / "unpacked").mkdir()
+    with pytest.raises(TaskRefusedError, match="no plain file"):
+        unpack(path, tmp_path / "unpacked")
+
+
+def test_a_zip_bomb_is_refused_before_it_fills_the_disk(tmp_path: Path) -> None:
+    """300 MB of zeros in 300 kB: no more than the limit is written."""
+    path = tmp_path / "bomb.zip"
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("zeros", "w") as file,
+    ):
+        for _ in range(300):
+            file.write(bytes(1 << 20))
+    (tmp_path / "unpacked").mkdir()
+    with pytest.raises(TaskRefusedError, match="may be a bomb"):
+        unpack(path, tmp_path / "unpacked")
+    written = (tmp_path / "unpacked/zeros").stat().st_size
+    assert written <= (64 << 20) + 200 * path.stat().st_size
+    with pytest.raises(TaskRefusedError, match="more than 0 files"):
+        unpack(path, tmp_path / "unpacked", ArchiveLimits(most_files=0))
+
+
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    """A cut file says so."""
+    path = tarred(a_folder(tmp_path / "data"), tmp_path / "packed")
+    path.write_bytes(path.read_bytes()[:-60])
+    with pytest.raises(TaskRefusedError, match=r"damaged|no dataset\.yaml"):
+        opened(path, tmp_path)
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+    """Ten times as many rows take no more memory."""
+    peaks = []
+    for count in (5_000, 50_000):
+        path = tmp_path / f"{count}.csv"
+        path.write_text("text,label\n" + "some words,1\n" * count)
+        tracemalloc.start()
+        dataset = open_dataset("file:x", path, tmp_path)
+        assert sum(1 for _ in dataset.read()) == count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 200_000

@@ -1,0 +1,185 @@
+"""Manifests are checked as a whole, and their constraints resolved before anything starts."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferometer_api.manifest.version_constraint import (
+    ConstraintError,
+    check_constraint,
+    nearest,
+    satisfies,
+)
+from inferometer_tasks.assets import Assets
+from inferometer_tasks.errors import TaskRefusedError
+from inferometer_tasks.manifest_file import is_manifest, read_manifest
+from inferometer_tasks.resolution import Machine, check_engine, check_machine
+from support.digits import MANIFEST
+
+INSTALLED = {"onnxruntime": "1.31.0", "openvino": "2025.4.1"}
+
+
+def written(folder: Path, text: str = MANIFEST) -> Path:
+    """Write a manifest and return its path."""
+    path = folder / "model.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("version", "constraint", "wanted"),
+    [
+        ("1.31.0", ">=1.20 <2", True),
+        ("2.0.0", ">=1.20 <2", False),
+        ("1.12.3", "1.12", True),
+        ("1.13.0", "1.12", False),
+        ("1.2.9", "~1.2.3", True),
+        ("1.3.0", "~1.2.3", False),
+        ("1.9.0", "^1.2", True),
+        ("2.0.0", "^1.2", False),
+        ("0.2.9", "^0.2.3", True),
+        ("0.3.0", "^0.2.3", False),
+        ("1.20.7", "1.20.x", True),
+        ("1.17.0", "<1.18 || >=1.20", True),
+        ("1.19.0", "<1.18 || >=1.20", False),
+        ("1.31.0", "*", True),
+        ("1.12.1", ">=1.12.0, <1.13", True),
+        ("no version", "*", False),
+    ],
+)
+def test_versions_are_judged_as_npm_does(version: str, constraint: str, wanted: bool) -> None:  # noqa: FBT001 - one of the cases
+    """Ranges, carets, tildes, wildcards and alternatives."""
+    assert satisfies(version, constraint) is wanted
+
+
+@pytest.mark.parametrize("constraint", ["newest", ">=", ">=1.0 <", "1.2 beta", ""])
+def test_a_constraint_that_cannot_be_read_says_how_to_write_one(constraint: str) -> None:
+    """It is not taken as any version."""
+    with pytest.raises(ConstraintError, match="write one like"):
+        check_constraint(constraint)
+
+
+_PARTS = st.tuples(*[st.integers(0, 30)] * 3)
+
+
+@given(version=_PARTS, low=_PARTS, high=_PARTS)
+def test_a_range_is_that_of_its_numbers(
+    version: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...]
+) -> None:
+    """Versions compare part by part, as numbers."""
+    text, least, limit = (".".join(map(str, each)) for each in (version, low, high))
+    assert satisfies(text, f">={least} <{limit}") is (low <= version < high)
+
+
+def test_the_nearest_version_is_named() -> None:
+    """The closest to a version in the constraint, the newest of equal ones."""
+    assert nearest(["1.10.0", "1.19.0", "3.0.0"], ">=1.20 <2") == "1.19.0"
+    assert nearest(["1.10.0", "1.31.0"], "*") == "1.31.0"
+    assert nearest([], "*") is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("version: 1.0.0", "version: one", "version"),
+        ("modality: Values", "modality: Smell", "modality"),
+        ("license: Apache-2.0\n", "", "license"),
+        ("{divideBy: 16}", "{divideBy: 0}", "divideBy"),
+        ("normalize: {divideBy: 16}", "polish: {}", "polish"),
+        (">=1.20 <2", "new", "write one like"),
+        ("softmax: {}", "softmax: {}\n      - topK: {k: 1}", "no step follows it"),
+        ("- normalize", "- decode: {}\n      - normalize", "decode takes bytes, but gets values"),
+        (
+            "- reshape",
+            "- resize: {height: 2}\n      - reshape",
+            "image steps come before normalize",
+        ),
+    ],
+)
+def test_a_broken_manifest_is_refused_with_the_place(
+    old: str, new: str, words: str, tmp_path: Path
+) -> None:
+    """Every field, and steps that do not follow from each other."""
+    assert old in MANIFEST
+    with pytest.raises(TaskRefusedError) as refused:
+        read_manifest(written(tmp_path, MANIFEST.replace(old, new, 1)))
+    assert words in str(refused.value)
+    assert str(tmp_path) in str(refused.value) or "constraint" in str(refused.value)
+
+
+def test_python_takes_the_place_of_steps(tmp_path: Path) -> None:
+    """Both together have no order."""
+    with pytest.raises(TaskRefusedError, match="remove one of the two"):
+        read_manifest(written(tmp_path, MANIFEST + "preprocess: 'def preprocess(c, d): ...'\n"))
+
+
+def test_only_a_manifest_is_taken_for_one(tmp_path: Path) -> None:
+    """A run file called model.yaml stays a run file."""
+    assert is_manifest(written(tmp_path))
+    assert not is_manifest(written(tmp_path, "kind: BenchmarkRun\n"))
+    assert not is_manifest(tmp_path / "absent.yaml")
+
+
+@pytest.mark.parametrize(
+    ("constraint", "engine", "words"),
+    [
+        (">=1.40 <2", "onnxruntime", "the nearest is onnxruntime 1.31.0"),
+        (">=1.20 <2", "openvino", "onnxruntime 1.31.0 would do, so change server.runtime"),
+    ],
+)
+def test_a_constraint_that_nothing_satisfies_names_the_nearest(
+    constraint: str, engine: str, words: str, tmp_path: Path
+) -> None:
+    """What was asked, what there is, and what to do."""
+    manifest = read_manifest(written(tmp_path, MANIFEST.replace(">=1.20 <2", constraint)))
+    with pytest.raises(TaskRefusedError) as refused:
+        check_engine(manifest, engine, INSTALLED)
+    assert words in str(refused.value)
+
+
+def test_an_engine_that_nobody_offers_names_those_there_are(tmp_path: Path) -> None:
+    """A manifest for TensorFlow can be kept, not run."""
+    text = MANIFEST.replace("name: onnxruntime", "name: TensorFlow")
+    with pytest.raises(TaskRefusedError, match=r"onnxruntime 1\.31\.0, openvino 2025\.4\.1"):
+        check_engine(read_manifest(written(tmp_path, text)), "onnxruntime", INSTALLED)
+    check_engine(read_manifest(written(tmp_path)), "onnxruntime", INSTALLED)
+
+
+def test_everything_that_the_machine_lacks_is_named(tmp_path: Path) -> None:
+    """Architecture, CPUs, memory and device at once."""
+    text = MANIFEST.replace(
+        "{cpus: 1, memory: 64Mi}",
+        "{cpus: 4, memory: 8Gi, architectures: [aarch64], device: GPU}",
+    )
+    manifest = read_manifest(written(tmp_path, text))
+    with pytest.raises(TaskRefusedError) as refused:
+        check_machine(manifest, Machine("x86_64", 2, 4 << 30, "CPU"))
+    for words in ("device GPU", "aarch64, and this is x86_64", "4 CPUs", "8Gi of memory"):
+        assert words in str(refused.value)
+    check_machine(manifest, Machine("aarch64", 4, 8 << 30, "GPU"))
+
+
+@pytest.mark.parametrize("path", ["../labels.txt", "/etc/hostname", "absent.txt"])
+def test_an_asset_outside_or_absent_is_refused(path: str, tmp_path: Path) -> None:
+    """A path that leaves the folder is never read."""
+    (tmp_path / "labels.txt").write_text("secret")
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    text = MANIFEST.replace('{path: labels.txt, text: "0\\n1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n"}',
+                            f"{{path: {path}}}")  # fmt: skip
+    manifest = read_manifest(written(folder, text))
+    with pytest.raises(TaskRefusedError, match=r"leaves the folder|is no file"):
+        Assets(manifest, folder).check()
+
+
+def test_an_asset_with_another_checksum_is_refused(tmp_path: Path) -> None:
+    """It is another file."""
+    (tmp_path / "labels.txt").write_text("a\nb\n")
+    text = MANIFEST.replace(
+        'text: "0\\n1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n"', f"sha256: {'0' * 64}"
+    )
+    manifest = read_manifest(written(tmp_path, text))
+    with pytest.raises(TaskRefusedError, match="another file"):
+        Assets(manifest, tmp_path).check()

@@ -1,0 +1,188 @@
+"""Measures of accuracy agree with counting, and their memory does not grow."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferometer_tasks.errors import SampleError, TaskRefusedError
+from inferometer_tasks.metrics.metric import share
+from inferometer_tasks.metrics.table import METRICS
+from inferometer_tasks.sample import Classes, Detections, Mask, ScoredClass
+
+
+def classes(*best: int, labels: str = "abcdefghij") -> Classes:
+    """Return a prediction of these classes, the best first."""
+    return Classes(tuple(ScoredClass(each, 1.0, labels[each]) for each in best), 10)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.permutations(range(10))), min_size=1))
+def test_top_k_counts_labels_among_the_best(rows: list[tuple[int, list[int]]]) -> None:
+    """Names and numbers of labels mean the same."""
+    for name, k in (("Top1", 1), ("Top5", 5)):
+        metric = METRICS[name]()
+        for number, (label, best) in enumerate(rows):
+            given_label = ["abcdefghij"[label], label, str(label)][number % 3]
+            metric.add(classes(*best), given_label)
+        value = metric.result()
+        wanted = sum(label in best[:k] for label, best in rows)
+        assert value is not None
+        assert (value.correct, value.samples) == (wanted, len(rows))
+        assert value.low is not None
+        assert value.high is not None
+        assert value.low <= value.value <= value.high
+
+
+@pytest.mark.parametrize("true", [0.5, 0.9, 0.99])
+def test_bounds_of_a_share_hold_as_often_as_they_say(true: float) -> None:
+    """Of many samples of 200, about 95 % of the intervals contain the true share."""
+    random = np.random.default_rng(11)
+    counts = random.binomial(200, true, 4000)
+    held = [
+        value.low <= true <= value.high
+        for value in (share(int(count), 200) for count in counts)
+        if value.low is not None and value.high is not None
+    ]
+    assert len(held) == 4000
+    assert 0.93 <= np.mean(held) <= 0.98
+
+
+def test_a_label_beyond_the_classes_makes_its_sample_fail() -> None:
+    """A label file of another model shows itself."""
+    with pytest.raises(SampleError, match="Its label is 12, but the model distinguishes 10"):
+        METRICS["Top1"]().add(classes(1), 12)
+    with pytest.raises(TaskRefusedError, match="Top5 needs 5 classes, but topK keeps 1"):
+        METRICS["Top5"]().add(classes(1), 1)
+    with pytest.raises(TaskRefusedError, match="end the output's steps with topK"):
+        METRICS["Top1"]().add("text", 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "label", "exact", "f1"),
+    [
+        ("The Eiffel Tower!", "eiffel tower", 1, 1),
+        ("in the Eiffel Tower", "Eiffel Tower", 0, 0.8),
+        ("Paris", ["London", "paris"], 1, 1),
+        ("", "", 1, 1),
+        ("nothing", "all", 0, 0),
+    ],
+)
+def test_answers_are_compared_as_squad_does(
+    found: str, label: Any, exact: float, f1: float
+) -> None:
+    """Case, articles, punctuation and blanks do not count; the best label counts."""
+    for name, wanted in (("ExactMatch", exact), ("F1", f1)):
+        metric = METRICS[name]()
+        metric.add(found, label)
+        value = metric.result()
+        assert value is not None
+        assert value.value == pytest.approx(wanted)
+
+
+def edits(one: str, other: str) -> int:
+    """Return the edit distance by the table of Wagner and Fischer (1974)."""
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        before, row[0] = row[0], i
+        for j, b in enumerate(other, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (a != b))
+    return row[-1]
+
+
+@given(st.lists(st.tuples(st.text("ab c", max_size=9), st.text("ab c", min_size=1, max_size=9))))
+def test_the_character_error_rate_counts_edits_over_all(rows: list[tuple[str, str]]) -> None:
+    """Edits of all samples over the length of all labels."""
+    metric = METRICS["CER"]()
+    for found, label in rows:
+        metric.add(found, label)
+    value = metric.result()
+    if not rows:
+        assert value is None
+        return
+    assert value is not None
+    total = sum(edits(found, label) for found, label in rows)
+    assert value.value == pytest.approx(total / sum(len(label) for _, label in rows))
+
+
+def test_the_word_error_rate_counts_words() -> None:
+    """One of four words is wrong, and one too many."""
+    metric = METRICS["WER"]()
+    metric.add("the cat sat there now", "the cat sat here")
+    value = metric.result()
+    assert value is not None
+    assert value.value == 0.5
+
+
+@given(st.integers(0, 1000), st.integers(1, 4))
+def test_the_mean_intersection_over_union_is_that_of_sets(seed: int, count: int) -> None:
+    """Pixels of all samples count together; 255 counts nowhere."""
+    random = np.random.default_rng(seed)
+    found = random.integers(0, 3, (count, 4, 5))
+    label = random.choice([0, 1, 2, 255], (count, 4, 5))
+    metric = METRICS["MeanIoU"]()
+    for one, other in zip(found, label, strict=True):
+        metric.add(Mask(one), other.tolist())
+    counted = label != 255
+    shares = [
+        (counted & (found == k) & (label == k)).sum() / union
+        for k in range(3)
+        if (union := (counted & ((found == k) | (label == k))).sum())
+    ]
+    value = metric.result()
+    assert (value and value.value) == (pytest.approx(np.mean(shares)) if shares else None)
+
+
+def test_the_mean_squared_error_has_bounds() -> None:
+    """The mean over samples, with bounds from their spread."""
+    metric = METRICS["MSE"]()
+    for each in (1.0, 2.0, 3.0):
+        metric.add(np.array([each, each]), [0, 0])
+    value = metric.result()
+    assert value is not None
+    assert value.value == pytest.approx(14 / 3)
+    assert value.low is not None
+    assert value.low < value.value
+
+
+def a_label(*objects: tuple[list[float], int]) -> str:
+    """Return a label of boxes, as a row has it."""
+    return json.dumps([{"box": box, "class": kind} for box, kind in objects])
+
+
+def boxes(*rows: tuple[list[float], float, int]) -> Detections:
+    """Return detections of corners, score and class."""
+    return Detections(
+        np.array([row[0] for row in rows], float).reshape(-1, 4),
+        np.array([row[1] for row in rows]),
+        np.array([row[2] for row in rows], int),
+    )
+
+
+def test_mean_average_precision_is_known_for_simple_cases() -> None:
+    """All right is 1, nothing is 0; one class of two missed halves it.
+
+    A box with an overlap of 0.6 is right at 3 of 10 thresholds.
+    """
+    right = boxes(([0, 0, 10, 10], 0.9, 1), ([20, 20, 30, 40], 0.8, 2))
+    label = a_label(([0, 0, 10, 10], 1), ([20, 20, 10, 20], 2))
+    for found, wanted in (
+        (right, 1.0),
+        (boxes(), 0.0),
+        (boxes(([0, 0, 10, 10], 0.9, 1)), 0.5),
+        (boxes(([0, 0, 10, 6], 0.9, 1), ([20, 20, 30, 40], 0.8, 2)), 0.65),
+    ):
+        metric = METRICS["MAP"]()
+        metric.add(found, label)
+        value = metric.result()
+        assert value is not None
+        assert value.value == pytest.approx(wanted, abs=0.01)
+
+
+def test_a_label_that_is_no_list_of_boxes_makes_its_sample_fail() -> None:
+    """It is named, and the others go on."""
+    for label in ("[", "{}", '[{"box": [1, 2]}]', None):
+        with pytest.raises(SampleError):
+            METRICS["MAP"]().add(boxes(), label)
