@@ -35,7 +35,8 @@ def evaluated(folder: Path, net: DigitsNet, protocol: str) -> Done:
 
 def test_accuracy_equals_the_known_one_to_the_sample(tmp_path: Path, net: DigitsNet) -> None:
     """Over HTTP and gRPC: numpy predicts the same classes, right and wrong ones alike."""
-    images, labels = (each[:HELD_OUT] for each in digits())
+    images, labels = digits()
+    images, labels = images[:HELD_OUT], labels[:HELD_OUT]
     best = np.argsort(-net.scores(images), axis=1, kind="stable")
     top1 = int((best[:, 0] == labels).sum())
     top5 = int((best[:, :5] == labels[:, None]).any(axis=1).sum())

@@ -38,7 +38,9 @@ def digits() -> tuple[Floats, npt.NDArray[np.int64]]:
     """Return all images, from 0 to 1, and their labels."""
     dataset = open_dataset(DIGITS, None, Path())
     samples = [each for each in dataset.read() if isinstance(each, Sample)]
-    images = np.stack([np.asarray(each.content, np.float32) / 16 for each in samples])
+    images = np.stack(
+        [np.asarray(each.content).astype(np.float32) for each in samples]
+    ) / np.float32(16)
     return images, np.array([each.label for each in samples])
 
 

@@ -48,6 +48,7 @@ _CARRIERS: dict[str, Run] = {
     ),
     "spec.server.external": an_external_run(),
     "spec.server.external.service": an_external_run(server=_SERVICE),
+    "spec.model.manifest": a_run(model={"uri": "file:m", "manifest": {"uri": "file:a"}}),
     "spec.load.inputs.file": a_run(load={"inputs": {"file": {"uri": "file:a"}}}),
     "spec.load.inputs.random": a_run(load={"inputs": {"random": {}}}),
     "spec.load.compression": a_run(load={"protocol": "GRPC"}),
@@ -59,6 +60,9 @@ _CARRIERS: dict[str, Run] = {
     "spec.scenarios[].server": a_scenario(server={"targetQps": 1}),
     "spec.scenarios[].batch": a_scenario(batch={"batchSizes": [1]}),
     "spec.scenarios[].profile": a_scenario(profile={"batchSizes": [1]}),
+    "spec.scenarios[].accuracy": a_scenario(
+        accuracy={"dataset": {"uri": "file:a"}, "metrics": ["Top1"]}
+    ),
     "spec.scenarios[].multiStream": a_scenario(multiStream={}),
     "spec.scenarios[].findPeak": a_scenario(
         findPeak={"latencyBoundMicroseconds": 1, "probe": {"maxSeconds": 86_400}}

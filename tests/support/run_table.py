@@ -246,6 +246,36 @@ BROKEN_RULES = (
         )
         for load in ({"protocol": "GRPC"}, {"workers": 2})
     ),
+    Row(
+        "accuracy by a fleet",
+        a_run(
+            scenarios=[
+                {
+                    "name": "a",
+                    "accuracy": {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"]},
+                }
+            ],
+            load={"workers": 2},
+        ),
+        "spec",
+    ),
+    Row(
+        "a data set from https without sha256",
+        a_run(
+            scenarios=[
+                {
+                    "name": "a",
+                    "accuracy": {"dataset": {"uri": "https://h/d.zip"}, "metrics": ["Top1"]},
+                }
+            ]
+        ),
+        "spec.scenarios[0].accuracy.dataset",
+    ),
+    Row(
+        "a manifest from https without sha256",
+        a_run(model={"uri": "file:m", "manifest": {"uri": "https://h/m.yaml"}}),
+        "spec.model.manifest",
+    ),
     Row("compressed HTTP", a_run(load={"compression": "Gzip"}), "spec.load"),
     Row("https without sha256", a_run(model={"uri": "https://h/m"}), "spec.model"),
     Row(

@@ -24,6 +24,10 @@ MODEL_URI = r"^(zoo://|file:|https://|pvc://|s3://)[^ ]+$"
 DATA_URI = r"^(file:|configmap://|https://|pvc://|s3://)[^ ]+$"
 DATASET_URI = r"^(builtin://|file:|configmap://|https://|pvc://|s3://)[^ ]+$"
 EXPORT_URI = r"^(pvc://|s3://)[^ ]+$"
+SEMVER = (
+    r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
+    r"(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$"
+)
 # Printable ASCII without quotes; its parts have rules of their own.
 SERVER_URL = r"^[!#-~]+$"
 TIME = (
@@ -58,6 +62,7 @@ MEANINGS = {
     "configmap://NAME/KEY, https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY",
     EXPORT_URI: "an address without blanks (a blank is written %20): s3://BUCKET/PREFIX or "
     "pvc://CLAIM/PATH",
+    SEMVER: "a semantic version: 1.0.0 or 2.1.0-rc.1",
     SERVER_URL: "an address of ASCII characters, no blanks and no quotes among them (others, in "
     "its path, are written like %C3%A4): http://HOST:PORT, https://HOST:PORT, grpc://HOST:PORT or "
     "grpcs://HOST:PORT",

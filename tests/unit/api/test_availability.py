@@ -267,6 +267,8 @@ def test_every_choice_of_the_api_is_decided() -> None:
         "spec.server.device",
         "spec.server.precision",
         "spec.scenarios[].profile.levels[]",
+        "spec.scenarios[].accuracy.metrics[]",
+        "spec.scenarios[].accuracy.onSampleError",
         "spec.server.placement.tolerations[].operator",
         "spec.server.placement.tolerations[].effect",
         "spec.load.protocol",

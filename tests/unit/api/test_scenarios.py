@@ -34,6 +34,7 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "burst": {"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 2},
     "trace": {"uri": "file:a.csv"},
     "profile": {"batchSizes": [1, 4]},
+    "accuracy": {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"], "samples": 9},
 }
 KINDS = tuple(SCENARIOS)
 
@@ -144,7 +145,9 @@ def test_clients_are_those_of_the_steps() -> None:
         kind: (fewest_clients(_scenario(kind)), most_clients(_scenario(kind))) for kind in KINDS
     }
     ones = dict.fromkeys(("singleStream", "batch", "multiStream", "profile"), (1, 1))
-    none = dict.fromkeys(("server", "findPeak", "offline", "burst", "trace"), (None, None))
+    none = dict.fromkeys(
+        ("server", "findPeak", "offline", "burst", "trace", "accuracy"), (None, None)
+    )
     assert found == {**ones, **none, "concurrency": (2, 4)}
 
 

@@ -178,7 +178,7 @@ def test_an_asset_with_another_checksum_is_refused(tmp_path: Path) -> None:
     """It is another file."""
     (tmp_path / "labels.txt").write_text("a\nb\n")
     text = MANIFEST.replace(
-        'text: "0\\n1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n"', f"sha256: {'0' * 64}"
+        'text: "0\\n1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n"', f"sha256: {'a' * 64}"
     )
     manifest = read_manifest(written(tmp_path, text))
     with pytest.raises(TaskRefusedError, match="another file"):

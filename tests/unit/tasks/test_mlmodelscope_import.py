@@ -60,7 +60,8 @@ model:
   graph_checksum: 4d234b5833aca44928065a180db3016a
   weights_checksum: 4d234b5833aca44928065a180db3016a
   is_archive: true
-attributes: {kind: CNN, training_dataset: ImageNet, manifest_author: A, top1: 75.9, top5: 93, mAP: 0.2}
+attributes:
+  {kind: CNN, training_dataset: X, manifest_author: A, top1: 75.9, top5: 93, mAP: 0.2}
 """
 """Every field that occurs in the 88 manifests of MLModelScope's TensorFlow agent, and those of its
 protobuf definition."""

@@ -184,4 +184,5 @@ class InputStep(Document):
 def set_member(step: Document) -> Document:
     """Return the member of a step that is set."""
     values = (getattr(step, name) for name in type(step).model_fields)
-    return next(value for value in values if value is not None)
+    found: Document = next(value for value in values if value is not None)
+    return found

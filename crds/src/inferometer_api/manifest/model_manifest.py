@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
+from inferometer_api import patterns
 from inferometer_api.document import (
     CpuQuantity,
     Document,
@@ -16,11 +17,7 @@ from inferometer_api.manifest.output_steps import OutputStep
 from inferometer_api.rules import Rule, Unique
 from inferometer_api.spec.model import Datatype
 
-SEMVER = (
-    r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
-    r"(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$"
-)
-Version = Annotated[str, StringConstraints(pattern=SEMVER, max_length=64)]
+Version = Annotated[str, StringConstraints(pattern=patterns.SEMVER, max_length=64)]
 _Name = Annotated[str, Field(min_length=1, max_length=253)]
 _Text = Annotated[str, Field(max_length=65_536)]
 Modality = Literal["Image", "Text", "File", "Values"]

@@ -194,6 +194,7 @@ def _allowed(node: Schema) -> str:
 
 _WORDS = {
     "integer": ("a whole number", "minimum", "maximum", ""),
+    "number": ("a number", "minimum", "maximum", ""),
     "boolean": ("true or false", "", "", ""),
     "string": ("a text", "minLength", "maxLength", " characters"),
     "array": ("a list", "minItems", "maxItems", " items"),
@@ -206,6 +207,8 @@ def _is_map(node: Schema) -> bool:
 
 
 def _range(node: Schema, low: str, high: str, unit: str) -> str:
+    if "exclusiveMinimum" in node:
+        return f" above {node['exclusiveMinimum']:g}"
     if low in node and high in node:
         between = "from" if not unit else "of"
         return f" {between} {node[low]} to {node[high]}{unit}"
@@ -229,7 +232,7 @@ class _Root:
 
     def elsewhere(self, name: str) -> list[str]:
         """Return the paths of the spec's fields that have this very name."""
-        spec = self._schema["properties"]["spec"]
+        spec = self._schema["properties"].get("spec", {})
         return [path for path in self._paths(spec, "spec") if _last(path) == name]
 
     def _resolved(self, node: Schema) -> Schema:

@@ -60,7 +60,7 @@ def open_dataset(uri: str, path: Path | None, unpacked: Path) -> Dataset:
     if is_archive(path):
         unpack(path, unpacked)
         return _of_folder(_root(unpacked))
-    return _of_list(path, path.parent, DatasetManifest.model_construct(name=path.name))
+    return _of_list(path, path.parent)
 
 
 def _root(unpacked: Path) -> Path:
@@ -87,8 +87,8 @@ def _of_folder(folder: Path) -> Dataset:
     return _of_list(path_within(folder, manifest.samples, f"samples of {file}"), folder, manifest)
 
 
-def _of_list(path: Path, folder: Path, manifest: DatasetManifest) -> Dataset:
-    classes = getattr(manifest, "classes", None)
+def _of_list(path: Path, folder: Path, manifest: DatasetManifest | None = None) -> Dataset:
+    classes = None if manifest is None else manifest.classes
     count = 0
     for number, row in read_rows(path):
         count += 1
@@ -104,9 +104,9 @@ def _of_list(path: Path, folder: Path, manifest: DatasetManifest) -> Dataset:
                 yield UnreadableSample(str(row.get("id", number)), str(error))
 
     return Dataset(
-        name=manifest.name,
-        version=getattr(manifest, "version", _UNKNOWN),
-        license=getattr(manifest, "license", _UNKNOWN),
+        name=path.name if manifest is None else manifest.name,
+        version=_UNKNOWN if manifest is None else manifest.version,
+        license=_UNKNOWN if manifest is None else manifest.license,
         count=count,
         read=read,
         classes=classes,

@@ -66,12 +66,12 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
             )
         try:
             for row in rows:
-                found = {str(key): value for key, value in row.items() if value not in {None, ""}}
                 if None in row:
                     raise TaskRefusedError(
                         f"Line {rows.line_num} of {path} has more values than columns: quote "
                         "values with commas."
                     )
+                found = {key: value for key, value in row.items() if value}
                 _check_row(path, rows.line_num, found)
                 yield rows.line_num, found
         except csv.Error as error:
