@@ -369,6 +369,7 @@ PROGRESS_ROWS: list[Row] = [
     Row(_FAILED, "RequestRefused", failing("Refused", "RequestRefused"), ("It was so.",)),
     Row(_FAILED, "Redirected", failing("Refused", "Redirected"), ("It was so.",)),
     Row(_FAILED, "ProtocolMismatch", failing("Refused", "ProtocolMismatch"), ("It was so.",)),
+    Row(_FAILED, "TaskRefused", failing("Refused", "TaskRefused"), ("It was so.",)),
     Row(_FAILED, "AccessDenied", failing("Refused", "AccessDenied"), ("It was so.",)),
     Row(_FAILED, "TlsRefused", failing("Refused", "TlsRefused"), ("It was so.",)),
     Row(_FAILED, "WorkersNotReady", failing("Failed", "WorkersNotReady")),

@@ -450,7 +450,7 @@ def test_a_result_with_a_newer_minor_version_is_read_with_a_notice(
     """`report` ignores fields that it does not know, and prints a notice to standard error."""
     path = _write_result(tmp_path, a_result())
     document = json.loads(path.read_text())
-    document["run"]["spec"]["scenarios"][0]["accuracy"] = {}
+    document["run"]["spec"]["scenarios"][0]["telepathy"] = {}
     document["scenarios"][0]["steps"][0]["tokensPerSecond"] = 1
     path.write_text(json.dumps(document | {"schemaVersion": "1.9", "news": [1]}))
     completed = inferometer("report", str(path))

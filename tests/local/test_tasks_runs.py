@@ -1,0 +1,165 @@
+"""Bad manifests, data sets and samples: refused before anything starts, or counted and named."""
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.digits import MANIFEST, DigitsNet, trained_net, write_onnx
+from support.local_runs import Done, done
+
+
+@pytest.fixture(scope="module")
+def net() -> DigitsNet:
+    """Train the net once; its accuracy does not matter here."""
+    return trained_net(rounds=1)
+
+
+def rows(count: int, **changed: Any) -> str:
+    """Return a JSONL of digits whose third sample is changed."""
+    plain = {"values": [[0] * 8] * 8, "label": 1}
+    return "".join(
+        json.dumps({"id": f"s{i}", **(changed if i == 2 and changed else plain)}) + "\n"
+        for i in range(count)
+    )
+
+
+def evaluated(
+    folder: Path, net: DigitsNet, data: str, manifest: str = MANIFEST, **accuracy: Any
+) -> Done:
+    """Evaluate the net on a list of samples."""
+    write_onnx(net, folder / "model.onnx")
+    (folder / "data.jsonl").write_text(data)
+    if manifest:
+        (folder / "model.yaml").write_text(manifest)
+    scenario = {"dataset": {"uri": "file:data.jsonl"}, "metrics": ["Top1"], **accuracy}
+    return done(folder, {"accuracy": scenario})
+
+
+@pytest.mark.parametrize(
+    ("changed", "stage", "words"),
+    [
+        ({"values": [[0] * 9] * 8, "label": 1}, "Input", "do not fit the shape [1, 8, 8]"),
+        ({"values": "text", "label": 1}, "Input", "no list of numbers"),
+        ({"file": "absent.png", "label": 1}, "Input", "is no file"),
+        ({"values": [[0] * 8] * 8, "label": 77}, "Output", "distinguishes 10 classes"),
+    ],
+)
+def test_a_sample_that_fails_is_counted_and_named(
+    tmp_path: Path, net: DigitsNet, changed: dict[str, Any], stage: str, words: str
+) -> None:
+    """The rest goes on; 1 of 5 is too many, so the verdict is INVALID."""
+    ended = evaluated(tmp_path, net, rows(5, **changed))
+    assert ended.result is not None, ended.ended.stderr
+    assert ended.outcome == ("Complete", "Measured")
+    (scenario,) = ended.result.scenarios
+    assert scenario.accuracy is not None
+    assert (scenario.accuracy.processed, scenario.accuracy.failed) == (4, 1)
+    (failure,) = scenario.accuracy.failures
+    assert (failure.sample, failure.stage) == ("s2", stage)
+    assert words in failure.message
+    assert [each.rule for each in scenario.verdict.reasons] == ["ErrorRate"]
+    assert ended.ended.code == 3
+
+
+def test_a_run_stops_at_the_first_failure_if_asked(tmp_path: Path, net: DigitsNet) -> None:
+    """`onSampleError: Stop`: what was measured until then is kept, and INVALID."""
+    data = rows(2000, values="text", label=1)
+    ended = evaluated(tmp_path, net, data, onSampleError="Stop")
+    assert ended.result is not None, ended.ended.stderr
+    (scenario,) = ended.result.scenarios
+    assert scenario.accuracy is not None
+    assert scenario.accuracy.processed < 1000
+    assert "EndedEarly" in [each.rule for each in scenario.verdict.reasons]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (">=1.20 <2", ">=90 <91", "the nearest is onnxruntime"),
+        ("memory: 64Mi", "memory: 900Ti", "900Ti of memory"),
+        ("8\\n9\\n", "8\\n", "has 9 labels, but the output 'scores' distinguishes 10 classes"),
+        ("name: scores", "name: scoers", "the outputs ['scoers'], which the model lacks"),
+        ("version: 1.0.0", "version: one", "a semantic version"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(
+    tmp_path: Path, net: DigitsNet, old: str, new: str, words: str
+) -> None:
+    """Before any request, with what was found and what to do."""
+    assert old in MANIFEST
+    ended = evaluated(tmp_path, net, rows(3), MANIFEST.replace(old, new))
+    assert ended.ended.code == 2
+    text = ended.ended.stderr + (ended.result.outcome.message if ended.result else "")
+    assert words in text or words.replace("which the model lacks", "but the model has") in text
+
+
+def _bomb(folder: Path) -> None:
+    with (
+        zipfile.ZipFile(folder / "data.zip", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("zeros", "w") as file,
+    ):
+        for _ in range(100):
+            file.write(bytes(1 << 20))
+
+
+def _escape(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "data.zip", "w") as archive:
+        archive.writestr("../evil", "evil")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"), [(_bomb, "may be a bomb"), (_escape, "leaves its folder")]
+)
+def test_a_hostile_archive_is_refused(
+    tmp_path: Path, net: DigitsNet, make: Callable[[Path], None], words: str
+) -> None:
+    """Nothing is sent, and nothing stays behind."""
+    make(tmp_path)
+    ended = evaluated(tmp_path, net, rows(1), dataset={"uri": "file:data.zip"})
+    assert ended.ended.code == 2
+    assert ended.outcome == ("Refused", "TaskRefused")
+    assert ended.result is not None
+    assert words in ended.result.outcome.message
+    assert not ended.temporary
+
+
+def test_a_data_set_with_another_checksum_is_refused(tmp_path: Path, net: DigitsNet) -> None:
+    """It is another file."""
+    dataset = {"uri": "file:data.jsonl", "sha256": "a" * 64}
+    ended = evaluated(tmp_path, net, rows(1), dataset=dataset)
+    assert ended.ended.code == 2
+    assert "it is another file" in ended.ended.stderr + str(ended.result)
+
+
+PYTHON = """
+preprocess: |
+  def preprocess(context, sample):
+      return {"image": (np.asarray(sample, np.float32) / 16).reshape(1, 8, 8)}
+postprocess: |
+  def postprocess(context, outputs):
+      return int(outputs["scores"].argmax())
+"""
+
+
+def test_python_steps_run_only_by_permission(tmp_path: Path, net: DigitsNet) -> None:
+    """Without the option the run is refused; with it the functions take the place of steps."""
+    start = MANIFEST.index("inputs:")
+    end = MANIFEST.index("assets:")
+    manifest = MANIFEST[:start] + "inputs: [{name: image}]\noutputs: [{name: scores}]" + PYTHON
+    manifest += MANIFEST[end:]
+    refused = evaluated(tmp_path, net, rows(3), manifest)
+    assert refused.ended.code == 2
+    assert refused.result is not None
+    assert "--allow-python-steps" in refused.result.outcome.message
+    write_onnx(net, tmp_path / "model.onnx")
+    scenario = {"dataset": {"uri": "file:data.jsonl"}, "metrics": ["Top1"]}
+    ran = done(tmp_path, {"accuracy": scenario}, words=("--allow-python-steps",), output="allowed")
+    assert ran.result is not None, ran.ended.stderr
+    accuracy = ran.result.scenarios[0].accuracy
+    assert accuracy is not None
+    assert accuracy.processed == 3
+    assert [each.step for each in accuracy.steps] == ["preprocess", "postprocess"]
