@@ -26,7 +26,7 @@ def net() -> DigitsNet:
 
 
 def evaluated(folder: Path, net: DigitsNet, protocol: str) -> Done:
-    """Evaluate the net over a protocol; its manifest lies beside it."""
+    """Evaluate the net over a protocol; its manifest lies next to it."""
     folder.mkdir()
     write_onnx(net, folder / "model.onnx")
     (folder / "model.yaml").write_text(MANIFEST)
@@ -40,7 +40,7 @@ def test_accuracy_equals_the_known_one_to_the_sample(tmp_path: Path, net: Digits
     best = np.argsort(-net.scores(images), axis=1, kind="stable")
     top1 = int((best[:, 0] == labels).sum())
     top5 = int((best[:, :5] == labels[:, None]).any(axis=1).sum())
-    assert 0.9 * HELD_OUT < top1 < HELD_OUT  # trained, and not perfect: it tells samples apart
+    assert 0.9 * HELD_OUT < top1 < HELD_OUT  # trained, and not perfect
     missed = np.flatnonzero(best[:, 0] != labels)[:20]
     runs = {
         protocol: partial(evaluated, tmp_path / protocol, net, protocol)

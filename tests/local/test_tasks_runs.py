@@ -43,7 +43,7 @@ def evaluated(
     ("changed", "stage", "words"),
     [
         ({"values": [[0] * 9] * 8, "label": 1}, "Input", "do not fit the shape [1, 8, 8]"),
-        ({"values": "text", "label": 1}, "Input", "no list of numbers"),
+        ({"values": "text", "label": 1}, "Input", "not a list of numbers"),
         ({"file": "absent.png", "label": 1}, "Input", "is no file"),
         ({"values": [[0] * 8] * 8, "label": 77}, "Output", "distinguishes 10 classes"),
     ],
@@ -82,7 +82,7 @@ def test_a_run_stops_at_the_first_failure_if_asked(tmp_path: Path, net: DigitsNe
         (">=1.20 <2", ">=90 <91", "the nearest is onnxruntime"),
         ("memory: 64Mi", "memory: 900Ti", "900Ti of memory"),
         ("8\\n9\\n", "8\\n", "has 9 labels, but the output 'scores' distinguishes 10 classes"),
-        ("name: scores", "name: scoers", "the outputs ['scoers'], which the model lacks"),
+        ("name: scores", "name: scoers", "the outputs ['scoers'], but the model has ['scores']"),
         ("version: 1.0.0", "version: one", "a semantic version"),
     ],
 )
@@ -93,8 +93,7 @@ def test_a_manifest_that_does_not_fit_is_refused(
     assert old in MANIFEST
     ended = evaluated(tmp_path, net, rows(3), MANIFEST.replace(old, new))
     assert ended.ended.code == 2
-    text = ended.ended.stderr + (ended.result.outcome.message if ended.result else "")
-    assert words in text or words.replace("which the model lacks", "but the model has") in text
+    assert words in ended.ended.stderr
 
 
 def _bomb(folder: Path) -> None:
@@ -121,9 +120,7 @@ def test_a_hostile_archive_is_refused(
     make(tmp_path)
     ended = evaluated(tmp_path, net, rows(1), dataset={"uri": "file:data.zip"})
     assert ended.ended.code == 2
-    assert ended.outcome == ("Refused", "TaskRefused")
-    assert ended.result is not None
-    assert words in ended.result.outcome.message
+    assert words in ended.ended.stderr
     assert not ended.temporary
 
 
@@ -132,7 +129,7 @@ def test_a_data_set_with_another_checksum_is_refused(tmp_path: Path, net: Digits
     dataset = {"uri": "file:data.jsonl", "sha256": "a" * 64}
     ended = evaluated(tmp_path, net, rows(1), dataset=dataset)
     assert ended.ended.code == 2
-    assert "it is another file" in ended.ended.stderr + str(ended.result)
+    assert "it is another file" in ended.ended.stderr
 
 
 PYTHON = """
@@ -153,8 +150,7 @@ def test_python_steps_run_only_by_permission(tmp_path: Path, net: DigitsNet) -> 
     manifest += MANIFEST[end:]
     refused = evaluated(tmp_path, net, rows(3), manifest)
     assert refused.ended.code == 2
-    assert refused.result is not None
-    assert "--allow-python-steps" in refused.result.outcome.message
+    assert "--allow-python-steps" in refused.ended.stderr
     write_onnx(net, tmp_path / "model.onnx")
     scenario = {"dataset": {"uri": "file:data.jsonl"}, "metrics": ["Top1"]}
     ran = done(tmp_path, {"accuracy": scenario}, words=("--allow-python-steps",), output="allowed")

@@ -1,4 +1,4 @@
-"""Files beside a manifest: read once, below its folder, with their checksums."""
+"""Files next to a manifest: read once, below its folder, with their checksums."""
 
 import hashlib
 from pathlib import Path

@@ -10,7 +10,7 @@ from inferometer_tasks.errors import TaskRefusedError
 from inferometer_tasks.pipeline import check_steps
 
 BESIDE_MODEL = "model.yaml"
-"""A manifest of this name beside a model file is that model's."""
+"""A manifest of this name next to a model file is that model's."""
 
 
 def is_manifest(path: Path) -> bool:

@@ -89,7 +89,7 @@ def test_a_jsonl_file_holds_texts_and_numbers(tmp_path: Path) -> None:
     assert (numbers.id, numbers.label) == ("7", 1)
     assert np.array_equal(np.asarray(numbers.content), [[1, 2], [3, 4]])
     assert isinstance(broken, UnreadableSample)
-    assert "no list of numbers" in broken.message
+    assert "not a list of numbers" in broken.message
 
 
 def test_the_digits_are_built_in(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_only_a_manifest_is_taken_for_one(tmp_path: Path) -> None:
 def test_a_constraint_that_nothing_satisfies_names_the_nearest(
     constraint: str, engine: str, words: str, tmp_path: Path
 ) -> None:
-    """What was asked, what there is, and what to do."""
+    """What was required, what there is, and what to do."""
     manifest = read_manifest(written(tmp_path, MANIFEST.replace(">=1.20 <2", constraint)))
     with pytest.raises(TaskRefusedError) as refused:
         check_engine(manifest, engine, INSTALLED)

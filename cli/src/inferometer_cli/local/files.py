@@ -100,7 +100,7 @@ def manifest_file(run: BenchmarkRun, base: Path) -> Path | None:
 
 
 def _manifest_path(run: BenchmarkRun, base: Path) -> Path | None:
-    """Return the manifest that the run names, or that lies beside its model."""
+    """Return the manifest that the run names, or that lies next to its model."""
     source, uri = run.spec.model.manifest, run.spec.model.uri or ""
     if source is not None:
         return _existing("Manifest", source.uri, base, source.sha256)
@@ -135,6 +135,8 @@ def request_shapes(
     """
     if model_inputs is None:
         return None
+    if all(each.accuracy is not None for each in run.spec.scenarios):
+        return None  # each sample has its own shape, and no request is made up
     tensors = [Tensor.model_validate(each) for each in model_inputs]
     _check_joinable(run, tensors)
     try:

@@ -16,7 +16,7 @@ class ManifestInfo(Document):
     sha256: str
     """Checksum of the manifest's file."""
     framework: str
-    """The engine that it asks for."""
+    """The engine that it needs."""
     framework_constraint: str
     """The versions that it takes."""
     resolved_engine: str = ""

@@ -94,8 +94,8 @@ endpoint, region, sessionToken, caCertificate. It must carry the label \
 inferometer.dev/allow-use=s3."""
 
     manifest: ManifestSource | None = None
-    """What the model is, what it needs, and the steps around it. Absent: model.yaml beside a \
-model from file:, if there is one."""
+    """What the model is, what it needs, and the steps around it. Absent: model.yaml next to \
+a model from file:, if there is one."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """Name of the model in an External server. Only with runtime External."""

@@ -109,9 +109,9 @@ def _content(row: Row, folder: Path) -> Content:
         parsed = json.loads(values) if isinstance(values, str) else values
         found = np.asarray(parsed)
     except ValueError as error:
-        raise SampleError(f"Its values are no list of numbers: {error}.") from error
+        raise SampleError(f"Its values are not a list of numbers: {error}.") from error
     if found.dtype.kind not in "biuf":
-        raise SampleError("Its values are no list of numbers, all of the same length.")
+        raise SampleError("Its values are not a list of numbers, all of the same length.")
     return found
 
 

@@ -91,7 +91,7 @@ def _numbers(label: Any) -> npt.NDArray[Any]:
     try:
         found = np.asarray(json.loads(label) if isinstance(label, str) else label)
     except ValueError as error:
-        raise SampleError(f"Its label is no list of numbers: {error}.") from error
+        raise SampleError(f"Its label is not a list of numbers: {error}.") from error
     if found.dtype.kind not in "biuf":
-        raise SampleError("Its label is no list of numbers.")
+        raise SampleError("Its label is not a list of numbers.")
     return found

@@ -52,7 +52,7 @@ class MeanAveragePrecision:
             kind, crowd = int(given["class"]), int(bool(given.get("crowd", False)))
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise SampleError(
-                "Its label is no list of objects with box (left, top, width, height) and class."
+                "Its label is not a list of objects with box (left, top, width, height) and class."
             ) from error
         return {
             "id": len(self._wanted) + 1,
@@ -97,5 +97,5 @@ def _objects(label: Any) -> list[Any]:
     except ValueError as error:
         raise SampleError(f"Its label is not JSON: {error}.") from error
     if not isinstance(found, list):
-        raise SampleError("Its label is no list of objects with box and class.")
+        raise SampleError("Its label is not a list of objects with box and class.")
     return found
