@@ -15,7 +15,12 @@ from inferometer_results.compare.comparison import (
     Word,
     step_name,
 )
-from inferometer_results.compare.differences import ABSENT, Difference, differences
+from inferometer_results.compare.differences import (
+    ABSENT,
+    Difference,
+    differences,
+    differences_over_rounds,
+)
 from inferometer_results.compare.gate import Gate
 from inferometer_results.compare.wording import change, explanations, figure_texts, unavailable
 from inferometer_results.headline import headline
@@ -34,6 +39,8 @@ _HEADINGS = ("", "A", "B", "change", "")
 _GAP = 2
 _LONGEST_VALUE, _CONTEXT = 70, 20
 """Longer values of a difference are cut to where they differ, with some text before and after."""
+_MOST_NOTES = 5
+"""More notes of single rounds are counted: a busy machine is described anew in each of them."""
 
 
 _DECISIONS = {
@@ -65,7 +72,7 @@ def print_rounds(
         _rounds_head(name, f"{source}/*-{name}", rounds)
         for name, rounds in (("A", before), ("B", after))
     ]
-    _print(heads, differences(before[0], after[0]), comparison, console)
+    _print(heads, differences_over_rounds(before, after), comparison, console)
 
 
 def _print(
@@ -86,15 +93,20 @@ _LARGEST_DETECTABLE = 1.0
 def print_gate(found: Gate, margin: float, console: Console) -> None:
     """Print the decision of a gate, with the smallest change that it can see."""
     sentence = f"{found.decision}: {_DECISIONS[found.decision].format(f'{margin * 100:g} %')}"
-    if found.detectable is not None and found.detectable <= _LARGEST_DETECTABLE:
-        sentence += (
-            f" So many runs find a change of {found.detectable:.1%}, if there is one, in 8 of 10 "
-            "cases."
-        )
-    elif found.detectable is not None:
-        sentence += " So few runs, or runs that scatter so much, find no change below 100 %."
+    sentence += f" {_detectable(found.detectable)}"
     console.print()
     print_sentences([Text(sentence, "bold")], console)
+
+
+def _detectable(change: float | None) -> str:
+    """Return the sentence on the smallest change that such runs show."""
+    if change is None:
+        return "Minimum detectable effect: unknown, since nothing is judged."
+    if change > _LARGEST_DETECTABLE:
+        return (
+            "Minimum detectable effect: more than 100 %; the runs are too few, or scatter too much."
+        )
+    return f"Minimum detectable effect: {change:.1%} (8 of 10 such changes are found)."
 
 
 def _head(name: str, source: str, document: ResultDocument) -> Text:
@@ -135,11 +147,19 @@ def _differing(found: Sequence[Difference]) -> Iterator[Text]:
         yield Text("The spec, the model, the machine and the software are the same.")
         return
     yield Text("Differences in spec and environment:", "bold")
-    for each in found:
-        yield Text.assemble(
-            (f"  {each.heading}  ", "dim"),
-            printable(f"{each.name}: {' -> '.join(shown_difference(each.before, each.after))}"),
-        )
+    notes = [each for each in found if each.heading == "Notes"]
+    others = [each for each in found if each.heading != "Notes"]
+    for each in (*others, *notes[:_MOST_NOTES]):
+        words = printable(f"{each.name}: {_both_values(each)}")
+        yield Text.assemble((f"  {each.heading}  ", "dim"), words)
+    if more := len(notes[_MOST_NOTES:]):
+        yield Text(f"  {more} more notes are in the results (environment.notes).", "dim")
+
+
+def _both_values(difference: Difference) -> str:
+    if difference.before == difference.after:
+        return f"{difference.before} of A and B"
+    return " -> ".join(shown_difference(difference.before, difference.after))
 
 
 def _print_pairs(comparison: Comparison, console: Console) -> None:

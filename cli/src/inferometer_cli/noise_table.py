@@ -8,7 +8,7 @@ from rich.text import Text
 
 from inferometer_api.judgement import DEFAULT_MARGIN
 from inferometer_api.results.result import ResultDocument, nanoseconds_at
-from inferometer_cli.text_table import print_sentences
+from inferometer_cli.text_table import print_columns, print_sentences
 from inferometer_results.compare.run_to_run import MOST_RUNS, NeededRuns, Noise, Spread
 from inferometer_results.quantity import DASH, Unit, duration, percent, significant, time_unit
 
@@ -30,12 +30,12 @@ def print_noise(model: str, found: Noise, invalid: str, console: Console) -> Non
     sentences = [f"{found.runs} runs of {model}, each with a server of its own."]
     print_sentences(map(Text, [*sentences, *([invalid] if invalid else [])]), console)
     console.print()
-    _print_columns([_SPREADS, *map(_spread_row, found.spreads)], console)
+    print_columns([_SPREADS, *map(_spread_row, found.spreads)], console)
     console.print()
     if found.needed:
         print_sentences([Text(_promise(found))], console)
         console.print()
-        _print_columns([_NEEDS, *map(_need_row, found.needed)], console)
+        print_columns([_NEEDS, *map(_need_row, found.needed)], console)
         console.print()
     print_sentences(map(Text, _explanations(found)), console)
 
@@ -110,12 +110,3 @@ def _need_row(need: NeededRuns) -> tuple[str, ...]:
 
 def _count(runs: int | None) -> str:
     return f"more than {MOST_RUNS}" if runs is None else str(runs)
-
-
-def _print_columns(rows: list[tuple[str, ...]], console: Console) -> None:
-    """Print rows: the first column left-aligned, the others right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *others in rows:
-        cells = [first.ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        console.out("  ".join(cells).rstrip(), highlight=False)

@@ -4,7 +4,7 @@ No table cuts a figure: in a terminal that is too narrow for its columns, each r
 lines instead.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -18,6 +18,8 @@ STYLES: dict[Tone, str] = {"good": "bold green", "bad": "bold red", "unfinished"
 _WORD_STYLES = {"VALID": STYLES["good"], "INVALID": STYLES["bad"]}
 NARROWEST_TABLE = 70
 """In a narrower terminal the rows are blocks of lines."""
+_GAP = 2
+"""Spaces between the columns of a list."""
 _LONGEST_NAME, _SHORTEST_NAME = 24, 12
 """Longer names are folded: to the first width if there is room, to the second at least."""
 
@@ -47,6 +49,44 @@ def print_rows(header: Sequence[str], rows: Sequence[Row], console: Console) -> 
         _print_blocks(header, rows, console)
     else:
         console.print(_table(header, rows, layout))
+
+
+def print_columns(
+    lines: Sequence[Sequence[str]], console: Console, *, text_columns: Collection[int] = (0,)
+) -> None:
+    """Print a list whose first line is its heading; figures are right-aligned, texts left.
+
+    In a terminal that is too narrow, each row is a block: its first cell, and below it as many
+    others a line as fit, each with its heading.
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    if console.is_terminal and sum(widths) + _GAP * (len(widths) - 1) > console.width:
+        heading, *rows = lines
+        for line in (line for row in rows for line in _packed(heading, row, console.width)):
+            console.out(line, highlight=False)
+        return
+    for line in lines:
+        cells = (
+            cell.ljust(width) if column in text_columns else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        console.out((" " * _GAP).join(cells).rstrip(), highlight=False)
+
+
+def _packed(heading: Sequence[str], row: Sequence[str], width: int) -> Iterator[str]:
+    """Yield the lines of a row's block; no cell is broken."""
+    yield row[0]
+    line = ""
+    for name, cell in zip(heading[1:], row[1:], strict=True):
+        if not cell:
+            continue
+        part = f"{' ' * _GAP}{name} {cell}"
+        if line and len(line) + len(part) > width:
+            yield line
+            line = ""
+        line += part
+    if line:
+        yield line
 
 
 def print_sentences(sentences: Iterable[Text], console: Console) -> None:

@@ -10,7 +10,7 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.local import measurement
 from support.command import Command
-from support.results import a_result
+from support.results import a_result, an_environment
 from support.steps import Load, a_step
 
 _RUN = """
@@ -32,6 +32,9 @@ class Machine:
         """The threads of the server in each measurement."""
         self.stops_at: int | None = None
         self.invalid: set[int] = set()
+        self.governors: dict[int, str] = {}
+        self.notes: dict[int, str] = {}
+        """The governor and a note of single measurements."""
 
     def measure(self, run: BenchmarkRun, *_: Any) -> ResultDocument:
         """Return the result of a run."""
@@ -49,7 +52,13 @@ class Machine:
         scenario = ScenarioResult(
             name="latency", kind="singleStream", seed=42, steps=[a_step(load)], verdict=verdict
         )
-        return a_result(run=run, scenarios=[scenario])
+        environment = an_environment()
+        node = environment.node.model_copy(
+            update={"cpu_governor": self.governors.get(number, "performance")}
+        )
+        notes = [self.notes[number]] if number in self.notes else []
+        found = environment.model_copy(update={"node": node, "notes": notes})
+        return a_result(run=run, scenarios=[scenario], environment=found)
 
 
 @pytest.fixture
@@ -104,12 +113,61 @@ def test_variants_without_a_common_scenario_are_refused_before_anything_is_measu
     assert machine.measured == []
 
 
+def test_scenarios_that_differ_are_refused_or_not_judged(
+    inferometer: Command, words: list[str], machine: Machine, tmp_path: Path
+) -> None:
+    """Figures of different loads say nothing about the server; what is the same is still judged."""
+    rate = "{name: traffic, server: {targetQps: 20}}"
+    file = tmp_path / "traffic.yaml"
+    file.write_text(_RUN.replace("{name: latency, singleStream: {}}", rate))
+    faster = ("--set-b", "spec.scenarios[traffic].server.targetQps=40")
+    refused = inferometer("ab", str(file), str(file), *faster)
+    assert refused.code == ExitCode.REFUSED
+    assert "traffic: no scenario is the same in A and B" in refused.stderr
+    assert machine.measured == []
+    both = _RUN.replace("scenarios: [", f"scenarios: [{rate}, ")
+    Path(words[1]).write_text(both)
+    ended = inferometer(*words, *faster)
+    assert "note: traffic differs between A and B, so it will not be judged." in ended.stderr
+    assert "scenarios[traffic].server.targetQps: 20 -> 40" in ended.stdout
+    assert len(machine.measured) == 2 * _ROUNDS
+
+
+def test_what_changed_on_the_way_is_listed_with_its_rounds(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """The first round alone does not describe a series of hours."""
+    machine.governors = {5: "powersave", 6: "powersave", 7: "powersave"}
+    machine.notes = {number: f"Busy at {number}." for number in range(1, 8)}
+    ended = inferometer(*words)
+    lines = [line.strip() for line in ended.stdout.splitlines()]
+    a, b = "performance (rounds 1-3), powersave (round 4)", "performance (rounds 1-2), powersave"
+    assert f"Machine  cpuGovernor: {a} -> {b} (rounds 3-4)" in lines
+    assert "Notes  Busy at 1.: none -> round 1" in lines
+    assert "Notes  Busy at 3.: round 2 -> none" in lines
+    assert "2 more notes are in the results (environment.notes)." in lines
+    assert not any(line.startswith("Spec") for line in lines)
+
+
+def test_an_unfinished_result_is_measured_again(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """Only whole runs count as measured."""
+    inferometer(*words)
+    file = Path(words[words.index("--output") + 1]) / "002-A" / "result.json"
+    document = ResultDocument.model_validate_json(file.read_text())
+    died = Outcome(state="Failed", reason="ServerDied", message="The server died.")
+    file.write_text(document.model_copy(update={"outcome": died}).model_dump_json(by_alias=True))
+    assert inferometer(*words).code == ExitCode.VALID
+    assert len(machine.measured) == 2 * _ROUNDS + 1
+
+
 def test_equal_variants_pass(inferometer: Command, words: list[str], machine: Machine) -> None:
     """They are equal within the margin, and the smallest visible change is printed."""
     ended = inferometer(*words)
     assert ended.code == ExitCode.VALID
     assert "PASS: B is no more than 3 % worse than A." in ended.stdout
-    assert "So many runs find a change of " in ended.stdout
+    assert "Minimum detectable effect: " in ended.stdout
     assert len(machine.measured) == 2 * _ROUNDS
 
 

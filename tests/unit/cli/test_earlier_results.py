@@ -9,6 +9,7 @@ from inferometer_api.results.result import Finding, ResultDocument, Verdict
 from inferometer_cli.local import measurement
 from inferometer_cli.local.earlier_results import with_run_to_run_spread
 from inferometer_cli.result_file import save_result
+from inferometer_cli.result_store import keep
 from support.command import Command
 from support.results import a_result, a_run
 from support.steps import Load, a_step
@@ -17,13 +18,19 @@ _SINGLE = [{"name": "latency", "singleStream": {}}]
 
 
 def a_single_run(milliseconds: float) -> ResultDocument:
-    """Return a run of one scenario, measured once."""
+    """Return a run of one scenario, measured once, whose ID is its latency."""
     caution = Finding(rule="SingleWindow", message="once", figure="1 repeat", limit="2 repeats")
-    document = a_result(run=a_run(_SINGLE))
+    document = a_result(run=a_run(_SINGLE), run_id=f"run-{milliseconds}")
     step = a_step(Load(service_milliseconds=milliseconds, seconds=4))
     verdict = Verdict(state="VALID", cautions=[caution])
     scenario = document.scenarios[0].model_copy(update={"steps": [step], "verdict": verdict})
     return document.model_copy(update={"scenarios": [scenario]})
+
+
+@pytest.fixture(autouse=True)
+def database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Use a database of the test's own."""
+    monkeypatch.setenv("INFEROMETER_DATABASE", str(tmp_path / "results.db"))
 
 
 def message(document: ResultDocument) -> str:
@@ -50,6 +57,26 @@ def test_renamed_results_in_the_same_directory_count(tmp_path: Path) -> None:
     assert "in 3 results" in message(with_run_to_run_spread(a_single_run(22), tmp_path / "out"))
 
 
+def test_results_in_the_database_count_too(tmp_path: Path) -> None:
+    """Wherever their files are; a result that is in both places counts once."""
+    for number, milliseconds in enumerate((20, 21)):
+        folder = tmp_path / ("here" if number else "elsewhere") / "run"
+        keep(save_result(a_single_run(milliseconds), folder)[0])
+    new, here = a_single_run(22), tmp_path / "here"
+    named = message(with_run_to_run_spread(new, here / "new"))
+    assert "in 3 results of this run on this machine" in named
+    assert f"in {here} and the database)" in named
+    assert "in 3 results" in message(with_run_to_run_spread(new, tmp_path / "other" / "new"))
+    assert with_run_to_run_spread(new, here / "new", is_stored=False) == new
+
+
+def test_a_damaged_database_names_no_spread(tmp_path: Path) -> None:
+    """The result is complete without it, and keeping it reports the fault."""
+    (tmp_path / "results.db").write_text("This is no database. " * 100)
+    new = a_single_run(22)
+    assert with_run_to_run_spread(new, tmp_path / "new") == new
+
+
 @pytest.mark.parametrize("what", ["spec", "machine", "model"])
 def test_other_runs_do_not_count(tmp_path: Path, what: str) -> None:
     """Another spec, another machine or another model file has another spread."""
@@ -65,7 +92,7 @@ def test_other_runs_do_not_count(tmp_path: Path, what: str) -> None:
     }
     for number in range(3):
         other = a_single_run(20 + number).model_copy(update=changed[what])
-        save_result(other, tmp_path / f"run-{number}")
+        keep(save_result(other, tmp_path / f"run-{number}")[0])
     assert with_run_to_run_spread(new, tmp_path / "new") == new
 
 

@@ -21,6 +21,7 @@ from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_cli.cluster.status_table import print_figures
 from inferometer_cli.comparison_table import print_comparison
 from inferometer_cli.result_table import print_table
+from inferometer_cli.text_table import print_columns
 from inferometer_results.compare.comparison import compare
 from inferometer_results.quantity import energy_unit
 from support.any_results import any_results
@@ -123,6 +124,31 @@ def test_no_figure_of_a_comparison_is_cut(width: int) -> None:
     assert not wanted - Counter(_NUMBER.findall(found))
     assert "…" not in found
     assert max(map(len, found.splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [30, 60, 90, 200])
+def test_a_list_that_does_not_fit_has_blocks(width: int) -> None:
+    """No cell is cut or broken, each has its heading, and empty ones are left out."""
+    lines = [
+        ("NAME", "PARAMETERS", "INPUT", "NOTE"),
+        ("classification/resnet50", "25.6 M", "FP32 batchx3x224x224", ""),
+        ("text/gpt2", "124 M", "INT64 1x64", "short"),
+    ]
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, no_color=True)
+    print_columns(lines, console, text_columns=(0, 2, 3))
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    printed = file.getvalue().splitlines()
+    assert max(map(len, printed)) <= width
+    if width >= 90:
+        assert printed[0] == f"{'NAME':23}  PARAMETERS  {'INPUT':20}  NOTE"
+        assert printed[2] == f"{'text/gpt2':23}  {'124 M':>10}  {'INT64 1x64':20}  short"
+        return
+    parts = {30: 2, 60: 1}[width]
+    first, cells = printed[0], "".join(printed[1 : 1 + parts])
+    assert first == "classification/resnet50"
+    assert cells == "  PARAMETERS 25.6 M  INPUT FP32 batchx3x224x224"
+    assert "NOTE short" in printed[-1]
 
 
 def test_reasons_are_printed_in_full() -> None:

@@ -13,7 +13,7 @@ from inferometer_cli.cluster.options import ClusterOptions
 from inferometer_cli.comparison_table import shown_difference
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.result_file import is_file
-from inferometer_results.compare.comparison import compare
+from inferometer_results.compare.comparison import compare, compare_rounds
 from inferometer_results.compare.differences import differences
 from inferometer_results.compare.figures import measured
 from inferometer_results.compare.gate import gate
@@ -321,7 +321,7 @@ def test_a_regression_exits_with_4(inferometer: Command, tmp_path: Path) -> None
     passed = inferometer("compare", after, before, "--fail-if-slower", "5%")
     assert passed.code == ExitCode.VALID
     assert "PASS: " in passed.stdout
-    assert "So many runs find a change of 5." in passed.stdout
+    assert "Minimum detectable effect: 5." in passed.stdout
     assert inferometer("compare", before, after, "--fail-if-slower", "60").code == ExitCode.VALID
 
 
@@ -336,6 +336,7 @@ def test_single_runs_exit_with_5_or_as_the_user_decides(
     gated = inferometer("compare", before, after, "--fail-if-slower", "5%")
     assert gated.code == ExitCode.INCONCLUSIVE
     assert "measured too few times: 1 in A and 1 in B" in gated.stderr
+    assert "Minimum detectable effect: unknown, since nothing is judged." in gated.stdout
     passed = inferometer(
         "compare", before, after, "--fail-if-slower", "5%", "--inconclusive", "pass"
     )
@@ -454,6 +455,17 @@ def test_a_different_specification_is_no_regression(inferometer: Command, tmp_pa
     assert words(before, after)["queries/s"] == "by schedule"
     slower = repeats_of(traffic("20", 20.0))
     assert ended(inferometer, tmp_path, repeats_of(traffic("20")), slower) == ExitCode.SLOWER
+
+
+def test_interleaved_runs_of_different_scenarios_are_not_judged() -> None:
+    """What holds for two results holds for rounds: another rate is another question."""
+
+    def judged(before: ResultDocument, after: ResultDocument) -> dict[str, str]:
+        (pair,) = compare_rounds([before] * 3, [after] * 3, is_gate=True).pairs
+        return {each.name: each.word for each in pair.figures}
+
+    assert judged(traffic("20"), traffic("40", 20.0))["p50"] == "not judged"
+    assert judged(traffic("20"), traffic("20", 20.0))["p50"] == "worse"
 
 
 def test_samples_are_compared_if_queries_have_several() -> None:

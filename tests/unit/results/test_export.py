@@ -9,7 +9,12 @@ import pytest
 from prometheus_client.core import Metric as Family
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from inferometer_api.results.result import ErrorExample, ResultDocument, nanoseconds_at
+from inferometer_api.results.result import (
+    ErrorExample,
+    ResultDocument,
+    ServerTime,
+    nanoseconds_at,
+)
 from inferometer_results.export import FORMATS
 from inferometer_results.store.transfer import as_csv
 from support.results import (
@@ -53,6 +58,31 @@ def test_csv_has_a_row_for_each_step_with_exact_figures() -> None:
         assert int(row["p999Nanoseconds"]) == nanoseconds_at(step.latency, 99.9)
         assert int(row["microjoulesPerInference"]) == step.energy.microjoules_per_inference
     assert (found[1]["verdict"], found[1]["reasons"]) == ("INVALID", "LatencyBound ErrorRate")
+
+
+def test_the_time_in_the_servers_is_exported() -> None:
+    """CSV and OpenMetrics have its four parts; the cells and series of other servers are empty."""
+    document = a_result()
+    first = document.scenarios[0]
+    spent = ServerTime(
+        requests=10,
+        executions=10,
+        queue_nanoseconds=1_000,
+        compute_input_nanoseconds=2_000,
+        compute_infer_nanoseconds=30_000,
+        compute_output_nanoseconds=4_000,
+    )
+    step = first.steps[0].model_copy(update={"server_time": spent})
+    scenarios = [first.model_copy(update={"steps": [step]}), document.scenarios[1]]
+    document = document.model_copy(update={"scenarios": scenarios})
+    parts = ("queue", "computeInput", "computeInfer", "computeOutput")
+    cells = [[row[f"{part}Nanoseconds"] for part in parts] for row in rows(document)]
+    assert cells == [["1000", "2000", "30000", "4000"], [""] * 4]
+    samples = families(document)["inferometer_run_server_seconds"].samples
+    assert {each.labels["part"]: each.value for each in samples} == pytest.approx(
+        {"queue": 1e-6, "compute_input": 2e-6, "compute_infer": 3e-5, "compute_output": 4e-6}
+    )
+    assert {each.labels["scenario"] for each in samples} == {"latency"}
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t"])

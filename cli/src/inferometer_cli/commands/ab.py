@@ -150,14 +150,28 @@ def _check_rounds(rounds: int) -> None:
 
 
 def _check_scenarios(series: InterleavedSeries) -> None:
-    """Raise RefusedError if the variants have no scenario in common."""
-    names = [{each.name for each in run.spec.scenarios} for run in series.runs.values()]
-    if names[0].isdisjoint(names[1]):
-        first, second = (", ".join(sorted(each)) for each in names)
+    """Raise RefusedError if the variants have no scenario in common; name those that differ."""
+    from inferometer_results.compare.comparison import same_scenarios
+
+    first, second = series.runs["A"], series.runs["B"]
+    names = [[each.name for each in run.spec.scenarios] for run in (first, second)]
+    shared = [name for name in names[0] if name in names[1]]
+    if not shared:
+        lists = "; ".join(", ".join(sorted(each)) for each in names)
         raise RefusedError(
-            f"A and B have no scenario in common ({first}; {second}), so there would be nothing to "
-            "compare. Give both variants scenarios of the same names."
+            f"A and B have no scenario in common ({lists}), so there would be nothing to compare. "
+            "Give both variants scenarios of the same names."
         )
+    same = same_scenarios(first, second)
+    if not same:
+        raise RefusedError(
+            f"{', '.join(shared)}: no scenario is the same in A and B, and figures of different "
+            "loads say nothing about the server. Give both variants the same scenarios; let model, "
+            "server or load differ."
+        )
+    for name in shared:
+        if name not in same:
+            print_message(f"note: {name} differs between A and B, so it will not be judged.")
 
 
 def plan_rounds(directory: Path, rounds: int) -> Iterator[_Measurement]:
@@ -213,17 +227,21 @@ def _announce_verdict(each: _Measurement, rounds: int, document: ResultDocument)
 
 
 def _has_result(series: InterleavedSeries, each: _Measurement) -> bool:
-    """Return whether a run was measured before. Raises RefusedError if it was another spec."""
+    """Return whether a run was measured before, as a whole.
+
+    Raises RefusedError if it was another specification.
+    """
     from inferometer_cli.result_file import RESULT_NAME
 
     if not (each.directory / RESULT_NAME).exists():
         return False
-    if _saved(each).run.spec != series.runs[each.variant].spec:
+    saved = _saved(each)
+    if saved.run.spec != series.runs[each.variant].spec:
         raise RefusedError(
             f"{each.directory / RESULT_NAME} is a result of another specification than "
             f"{each.variant}'s. Choose another directory with --output."
         )
-    return True
+    return saved.outcome.state == "Complete"
 
 
 def _saved(each: _Measurement) -> ResultDocument:
@@ -243,7 +261,7 @@ def _show(
     before, after = series.measured["A"], series.measured["B"]
     comparison = compare_rounds(before, after, margin=margin, is_gate=True)
     if not comparison.pairs:
-        raise RefusedError("A and B have no scenario in common, so there is nothing to compare.")
+        raise RefusedError("A and B have no step in common, so there is nothing to compare.")
     with flushed_output():
         print_rounds(str(directory), before, after, comparison, output_console())
     end_by_gate(gate(before[0], after[0], comparison), margin, inconclusive)

@@ -1,17 +1,15 @@
 """`inferometer models`: the built-in model zoo."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from inferometer_cli.terminal import print_output
+from inferometer_cli.terminal import flushed_output, output_console
 from inferometer_models import zoo
 from inferometer_results.quantity import significant, size
 
 _HEADER = ("NAME", "PARAMETERS", "MACS", "SIZE", "OPERATORS", "INPUT", "OUTPUT")
-_NUMBERS = range(1, 5)
-"""The columns that are aligned on the right."""
+_TEXT_COLUMNS = (0, 5, 6)
 _PREFIXES = ("", "k", "M", "G", "T")
 
 
@@ -31,17 +29,11 @@ def models(
     if not entries:
         tasks = ", ".join(sorted({entry.task for entry in zoo.entries()}))
         raise typer.BadParameter(f"unknown task {task}; the tasks are {tasks}")
-    rows = [_HEADER, *map(_row, entries)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    print_output("\n".join(_line(row, widths) for row in rows))
+    from inferometer_cli.text_table import print_columns
 
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = (
-        cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-    )
-    return "  ".join(cells).rstrip()
+    lines = [_HEADER, *map(_row, entries)]
+    with flushed_output():
+        print_columns(lines, output_console(), text_columns=_TEXT_COLUMNS)
 
 
 def _row(entry: zoo.ZooEntry) -> tuple[str, ...]:

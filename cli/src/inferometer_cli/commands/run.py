@@ -277,7 +277,7 @@ def _measure(
         document = measure(run, base, ending, options)
         if options.request_log is not None:
             finish_request_log(options.request_log)
-        document = with_run_to_run_spread(document, directory)
+        document = with_run_to_run_spread(document, directory, is_stored=showing.save)
         _keep_and_show(document, directory, showing)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
         print_error("Stopped after the last measurement; the result is complete.")

@@ -1,4 +1,4 @@
-"""Earlier results of the same run on this machine, from the folder of the results."""
+"""Earlier results of the same run on this machine: next to its result, and in the database."""
 
 import json
 from collections.abc import Iterator
@@ -7,30 +7,42 @@ from typing import Any
 
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
+from inferometer_cli.exits import FailedError
 from inferometer_cli.result_file import RESULT_NAME
+from inferometer_cli.result_store import opened
 from inferometer_results.compare.run_to_run import name_spread
 
 _MOST_READ = 30
-"""So many of the latest files are looked at: reading them takes less than a second."""
+"""So many of the latest results of each place are read: that takes less than a second."""
 
 
-def with_run_to_run_spread(document: ResultDocument, directory: Path) -> ResultDocument:
+def with_run_to_run_spread(
+    document: ResultDocument, directory: Path, *, is_stored: bool = True
+) -> ResultDocument:
     """Return a result that is about to be saved, with its spread over earlier results.
 
-    Those are next to the directory, and in it if an earlier result was renamed there. Results of
-    another run, of another machine or of another model file do not count.
+    Those are next to the directory, in it if an earlier result was renamed there, and in this
+    machine's database if `is_stored`. Results of another run, of another machine or of another
+    model file do not count.
     """
     is_single = document.run.spec.validity.repeats == 1
     if document.outcome.state != "Complete" or document.environment is None or not is_single:
         return document
-    earlier = list(_earlier(document, directory))
-    folder = directory.parent
-    where = "the current directory" if folder == Path() else str(folder)
-    return name_spread(document, earlier, f"in {where}") if earlier else document
-
-
-def _earlier(document: ResultDocument, directory: Path) -> Iterator[ResultDocument]:
     identity = _identity(json.loads(document.model_dump_json(exclude_none=True)))
+    found = {each.run_id: each for each in _in_folder(identity, directory)}
+    folder = "the current directory" if directory.parent == Path() else str(directory.parent)
+    places = [folder] if found else []
+    stored = {
+        each.run_id: each
+        for each in (_in_database(identity, document) if is_stored else ())
+        if each.run_id not in found
+    }
+    places += ["the database"] if stored else []
+    earlier = [*found.values(), *stored.values()]
+    return name_spread(document, earlier, f"in {' and '.join(places)}") if earlier else document
+
+
+def _in_folder(identity: Any, directory: Path) -> Iterator[ResultDocument]:
     stem, suffix = Path(RESULT_NAME).stem, Path(RESULT_NAME).suffix
     found = [
         *directory.parent.glob(f"*/{RESULT_NAME}"),
@@ -44,6 +56,23 @@ def _earlier(document: ResultDocument, directory: Path) -> Iterator[ResultDocume
         except (OSError, ValueError):
             # Another program's file, or one of a newer version: no earlier result.
             continue
+
+
+def _in_database(identity: Any, document: ResultDocument) -> Iterator[ResultDocument]:
+    # Slow to import.
+    from inferometer_results.store.comparability import spec_digest
+    from inferometer_results.store.query import Search
+
+    where = f"spec={spec_digest(document)} and outcome=Complete"
+    try:
+        with opened(None) as store:
+            for row in store.find(Search(where, limit=_MOST_READ)):
+                stored = store.read(row["id"])
+                if _identity(json.loads(stored.content)) == identity:
+                    yield read_result(stored.content, source=row["id"]).document
+    except (FailedError, OSError, ValueError):
+        # Whoever keeps the result next reports what is wrong with the database.
+        return
 
 
 def _identity(document: Any) -> Any:

@@ -16,7 +16,7 @@ from inferometer_api.judgement import (
     judge_pairs,
 )
 from inferometer_api.results.result import ResultDocument
-from inferometer_api.spec.scenario import Scenario
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_results.compare.figures import (
     Basis,
     Figure,
@@ -154,7 +154,7 @@ def compare(
     found = _Variants(
         _with_cost(before, prices),
         _with_cost(after, prices),
-        {each.name for each in after.run.spec.scenarios if _specs(before).get(each.name) == each},
+        same_scenarios(before.run, after.run),
     )
     return _compare(
         found, MarginRule(margin, GROUPED_FALSE_ALARMS), is_paired=False, is_gate=is_gate
@@ -181,16 +181,23 @@ def compare_rounds(
 ) -> Comparison:
     """Compare two variants by interleaved runs: each round has one of both, in the same place.
 
-    The specifications may differ: that is what is compared. A round in which a scenario is INVALID
-    in one of both does not count for it, unless too few are left.
+    Model, server and load may differ: that is what is compared. A scenario that differs itself is
+    not judged. A round in which a scenario is INVALID in one of both does not count for it, unless
+    too few are left.
     """
     valid = [_valid_scenarios(a) & _valid_scenarios(b) for a, b in zip(before, after, strict=True)]
     found = _Variants(
         measured_in_rounds([each.scenarios for each in before], valid),
         measured_in_rounds([each.scenarios for each in after], valid),
-        {each.name for document in after for each in document.scenarios},
+        same_scenarios(before[0].run, after[0].run),
     )
     return _compare(found, MarginRule(margin, PAIRED_FALSE_ALARMS), is_paired=True, is_gate=is_gate)
+
+
+def same_scenarios(before: BenchmarkRun, after: BenchmarkRun) -> set[str]:
+    """Return the names of the scenarios with the same specification in both runs."""
+    specs = {each.name: each for each in before.spec.scenarios}
+    return {each.name for each in after.spec.scenarios if specs.get(each.name) == each}
 
 
 def step_name(step: Measured) -> str:
@@ -245,10 +252,6 @@ def _pair(before: Measured, after: Measured, *, same_spec: bool) -> Pair:
 def _valid_scenarios(document: ResultDocument) -> set[str]:
     invalid = {each.name for each in document.scenarios if each.verdict.state == "INVALID"}
     return {each.name for each in document.scenarios} - invalid
-
-
-def _specs(document: ResultDocument) -> dict[str, Scenario]:
-    return {scenario.name: scenario for scenario in document.run.spec.scenarios}
 
 
 def _compared(before: Measured, after: Measured) -> list[Compared]:

@@ -1,8 +1,9 @@
-"""Differences between two results other than their figures: the spec and the environment."""
+"""Differences between two variants other than their figures: the spec and the environment."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from inferometer_api.document import Document
@@ -56,17 +57,69 @@ class Difference:
 
 def differences(before: ResultDocument, after: ResultDocument) -> list[Difference]:
     """Return every difference that could explain different figures, the most important first."""
-    first, second = _facts(before), _facts(after)
+    return differences_over_rounds([before], [after])
+
+
+def differences_over_rounds(
+    before: Sequence[ResultDocument], after: Sequence[ResultDocument]
+) -> list[Difference]:
+    """Return the same of interleaved runs, at least one of each variant.
+
+    A value that changed on the way is listed too, even if it did in both: each value has its
+    rounds.
+    """
+    first, second = _values(before), _values(after)
     found = []
     for part, heading in _HEADINGS.items():
         names = [name for name in (*first, *second) if _is_within(name, part)]
         for name in dict.fromkeys(names):
-            one, other = first.get(name, ABSENT), second.get(name, ABSENT)
-            if one != other:
-                is_note = part == "notes"
-                short = "note" if is_note else name.removeprefix("run.").removeprefix(f"{part}.")
-                found.append(Difference(heading, short, one, other))
+            one = first.get(name, [ABSENT] * len(before))
+            other = second.get(name, [ABSENT] * len(after))
+            if len({*one, *other}) > 1:
+                found.append(_difference(part, heading, name, (one, other)))
     return found
+
+
+def _values(rounds: Sequence[ResultDocument]) -> dict[str, list[str]]:
+    """Return the value of each fact in each round."""
+    facts = [_facts(document) for document in rounds]
+    names = dict.fromkeys(name for each in facts for name in each)
+    return {name: [each.get(name, ABSENT) for each in facts] for name in names}
+
+
+def _difference(
+    part: str, heading: str, name: str, values: tuple[Sequence[str], Sequence[str]]
+) -> Difference:
+    if part != "notes":
+        short = name.removeprefix("run.").removeprefix(f"{part}.")
+        return Difference(heading, short, *map(_over_rounds, values))
+    if all(len(set(each)) == 1 for each in values):
+        return Difference(heading, "note", values[0][0], values[1][0])
+    text = next(each for each in (*values[0], *values[1]) if each != ABSENT)
+    present = ([at for at, each in enumerate(of_one, 1) if each != ABSENT] for of_one in values)
+    return Difference(heading, text, *map(_round_names, present))
+
+
+def _over_rounds(values: Sequence[str]) -> str:
+    """Return the value, or each of several values with its rounds."""
+    found = dict.fromkeys(values)
+    if len(found) == 1:
+        return values[0]
+    rounds = {value: [at for at, each in enumerate(values, 1) if each == value] for value in found}
+    return ", ".join(f"{value} ({_round_names(which)})" for value, which in rounds.items())
+
+
+def _round_names(rounds: Sequence[int]) -> str:
+    """Return ascending rounds in short: "rounds 1-3, 5"."""
+    if not rounds:
+        return ABSENT
+    # Within a row of neighbours the distance to the place in the list stays the same.
+    rows = [
+        [number for _, number in row]
+        for _, row in groupby(enumerate(rounds), key=lambda placed: placed[1] - placed[0])
+    ]
+    names = (str(row[0]) if len(row) == 1 else f"{row[0]}-{row[-1]}" for row in rows)
+    return f"round{'s' if len(rounds) > 1 else ''} {', '.join(names)}"
 
 
 def _facts(document: ResultDocument) -> dict[str, str]:

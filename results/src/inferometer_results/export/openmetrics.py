@@ -15,6 +15,7 @@ from inferometer_api.metrics.definitions import (
     RUN_NET_JOULES,
     RUN_QPS,
     RUN_QUERIES,
+    RUN_SERVER_TIME,
     RUN_VALID,
     Metric,
     run_labels,
@@ -81,6 +82,19 @@ def _latencies(measured: _Measured) -> list[tuple[tuple[str, ...], float | None]
     ]
 
 
+def _server_seconds(measured: _Measured) -> list[tuple[tuple[str, ...], float | None]]:
+    spent = measured[0].server_time
+    if spent is None:
+        return []
+    parts = {
+        "queue": spent.queue_nanoseconds,
+        "compute_input": spent.compute_input_nanoseconds,
+        "compute_infer": spent.compute_infer_nanoseconds,
+        "compute_output": spent.compute_output_nanoseconds,
+    }
+    return [((part,), nanoseconds / _SECOND_NS) for part, nanoseconds in parts.items()]
+
+
 def _joules(
     measured: _Measured, microjoules: int | None
 ) -> list[tuple[tuple[str, ...], float | None]]:
@@ -94,6 +108,7 @@ _FIGURES: tuple[tuple[Metric, _Values], ...] = (
     (RUN_QUERIES, lambda each: [((), float(each[0].counts.queries))]),
     (RUN_ERRORS, lambda each: [((), float(each[0].counts.failed))]),
     (RUN_LATENCY, _latencies),
+    (RUN_SERVER_TIME, _server_seconds),
     (RUN_JOULES, lambda each: _joules(each, each[0].energy.microjoules_per_inference)),
     (RUN_NET_JOULES, lambda each: _joules(each, each[0].energy.net_microjoules_per_inference)),
 )

@@ -24,6 +24,12 @@ Value = str | int | float | None
 Row = dict[str, Value]
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """Spreadsheets take a cell that begins so for a formula."""
+_SERVER_TIME = (
+    "queueNanoseconds",
+    "computeInputNanoseconds",
+    "computeInferNanoseconds",
+    "computeOutputNanoseconds",
+)
 
 _NOTHING = ScenarioResult(name="", kind="", seed=0, steps=[], verdict=Verdict(state="INVALID"))
 """Gives a run that measured nothing the same header as any other."""
@@ -114,6 +120,9 @@ def _figures(step: Step | None) -> Row:
         figures[f"{name}LowNanoseconds"] = None if value is None else value.low_nanoseconds
         figures[f"{name}HighNanoseconds"] = None if value is None else value.high_nanoseconds
     figures["maxNanoseconds"] = None if latency is None else latency.max_nanoseconds
+    spent = None if step is None else step.server_time
+    parts = {} if spent is None else spent.model_dump(by_alias=True)
+    figures |= {name: parts.get(name) for name in _SERVER_TIME}
     energy = None if step is None else step.energy
     figures["microjoulesPerInference"] = (
         None if energy is None else energy.microjoules_per_inference

@@ -13,7 +13,12 @@ from inferometer_cli.cluster.options import (
 )
 from inferometer_cli.result_source import ClusterOption, opened_source
 from inferometer_cli.result_store import DatabaseOption, WhereOption
-from inferometer_cli.terminal import print_message, print_output
+from inferometer_cli.terminal import (
+    flushed_output,
+    output_console,
+    print_message,
+    print_output,
+)
 
 if TYPE_CHECKING:
     from inferometer_results.store.scenario_rows import ScenarioRow
@@ -22,7 +27,7 @@ _HEADER = (
     "ID", "STARTED", "RUN", "MODEL", "STACK", "NODE", "SCENARIO", "VERDICT", "QUERIES/S", "P50 MS",
     "P99 MS",
 )  # fmt: skip
-_TEXT_COLUMNS = 8
+_TEXT_COLUMNS = range(8)
 
 
 def list_results(  # noqa: PLR0913 - one argument for each option
@@ -64,7 +69,7 @@ def list_results(  # noqa: PLR0913 - one argument for each option
         print_output(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
         return
     if found:
-        print_output(_table([row for result in found for row in _rows(result)]))
+        _print_table([row for result in found for row in _rows(result)])
     shown = offset + len(found)
     if total > shown:
         print_message(f"\n{shown} of {total} results. --limit and --offset show more.")
@@ -109,13 +114,8 @@ def _figure(value: float | None, size: float = 1.0) -> str:
     return DASH if value is None else significant(value / size)
 
 
-def _table(rows: list[tuple[str, ...]]) -> str:
-    lines = [_HEADER, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADER))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column < _TEXT_COLUMNS else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+def _print_table(rows: list[tuple[str, ...]]) -> None:
+    from inferometer_cli.text_table import print_columns
+
+    with flushed_output():
+        print_columns([_HEADER, *rows], output_console(), text_columns=_TEXT_COLUMNS)
