@@ -1,8 +1,10 @@
 """The commands of `inferometer` and their short descriptions."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typing_extensions import override
 
 from inferometer_cli.commands import (
     ab,
@@ -32,8 +34,26 @@ from inferometer_cli.commands import (
 from inferometer_cli.program import is_plugin
 from inferometer_cli.result_file import WHICH_RESULT, WHICH_RESULTS
 
+_OF_A_LIBRARY = ("Value error, ", ", unable to parse string as an integer")
+
+
+class _Commands(TyperGroup):
+    """All commands; their errors about options are free of another library's words."""
+
+    @override
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. Raises BadParameter."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            for words in _OF_A_LIBRARY:
+                error.message = error.message.replace(words, "")
+            raise
+
+
 app = typer.Typer(
     name="inferometer",
+    cls=_Commands,
     help="Measure how well deep-learning models are served: start the server, drive the load, "
     "measure, judge whether the figures can be trusted, and write a report.",
     epilog="Exit codes: 0 VALID or success, 1 failed, 2 refused, 3 measured but INVALID, 4 slower "

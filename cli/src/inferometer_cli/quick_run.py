@@ -9,10 +9,11 @@ from urllib.parse import quote, unquote
 import yaml
 
 from inferometer_api.document import API_VERSION
-from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.run import BenchmarkRun, RunSpec
 from inferometer_cli.exits import RefusedError
 
 _MODEL_SUFFIX = ".onnx"
+_OF_SERVERS = ("http://", "grpc://", "grpcs://")
 _MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
 _LONGEST_NAME = 63
@@ -25,6 +26,7 @@ _OPTIONS = tuple(
         (r"(?:spec\.)?server\.external(?:\.url)?\b", "--url"),
         (r"(?:spec\.)?server\.readyDeadlineSeconds\b", "--wait"),
         (r"(?:spec\.)?model\.name\b", "--model"),
+        (r"(?:spec\.)?model\.uri\b", "the model"),
         (rf"{_SCENARIO}?(?:server\.)?targetQps\b", "--qps"),
         (rf"{_SCENARIO}?(?:(?:server|findPeak)\.)?latencyBoundMicroseconds\b", "--p99"),
         (rf"{_SCENARIO}?concurrency\.clients\b(?:\[\d+\])?", "--clients"),
@@ -33,7 +35,8 @@ _OPTIONS = tuple(
     )
 )
 """The fields that an option sets, as messages name them."""
-_FIELD = re.compile(r"(?<![\w.])(?:spec\.)?((?:load|model|server|telemetry|validity)(?:\.\w+)+)")
+_PARTS = ("load", "model", "server", "telemetry", "validity")
+_FIELD = re.compile(rf"(?<![\w./])(?:spec\.)?(({'|'.join(_PARTS)})\.(\w+)(?:\.\w+)*)")
 _LINE = re.compile(r"(?<=\n  )line \d+: ")
 """The line of a problem in YAML that the user never saw."""
 
@@ -68,18 +71,32 @@ def in_flags(text: str) -> str:
 
 def field_hint(text: str) -> str:
     """Return how to set a field that a message names and no option sets; empty if it names none."""
-    found = _FIELD.search(in_flags(text))
-    if found is None:
-        return ""
-    return (
-        f"To set a field such as {found[1]}, add --set spec.{found[1]}=VALUE, or write a run file "
-        "with --print-yaml."
-    )
+    for found in _FIELD.finditer(in_flags(text)):
+        # A path may look like one: model.onnx.
+        if found[3] in _members(found[2]):
+            return (
+                f"To set a field such as {found[1]}, add --set spec.{found[1]}=VALUE, or write a "
+                "run file with --print-yaml."
+            )
+    return ""
+
+
+def _members(part: str) -> set[str]:
+    """Return the names of the fields of a part of the spec."""
+    found: Any = RunSpec.model_fields[part].annotation
+    return {field.alias or name for name, field in found.model_fields.items()}
 
 
 def is_model(target: str) -> bool:
     """Return whether a target of `inferometer run` is a model instead of a run file."""
     return target.endswith(_MODEL_SUFFIX) or "://" in target
+
+
+def model_uri(model: str) -> str:
+    """Return the address of a model that may be a path."""
+    if "://" in model or model.startswith("file:"):
+        return model
+    return f"file:{quote(str(Path(model).absolute()))}"
 
 
 def compose_run(target: str | None, options: QuickOptions) -> str:
@@ -145,8 +162,12 @@ def _launched(target: str, options: QuickOptions) -> dict[str, Any]:
             f"--url and --model mean a server that already serves, but {target} is to be served. "
             "Give one of both."
         )
-    uri = target if "://" in target else f"file:{quote(str(Path(target).absolute()))}"
-    return {"model": {"uri": uri}}
+    if target.startswith(_OF_SERVERS):
+        raise RefusedError(
+            f"{target} is the address of a server. To measure it, write --url {target} --model "
+            "NAME. A model from the web comes by https://, with --set spec.model.sha256=CHECKSUM."
+        )
+    return {"model": {"uri": model_uri(target)}}
 
 
 def _scenario(options: QuickOptions) -> dict[str, Any]:

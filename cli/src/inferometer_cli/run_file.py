@@ -1,5 +1,6 @@
 """Run files: read, overridden with --set, checked against what this machine can run."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,8 @@ from inferometer_cli.exits import RefusedError
 from inferometer_cli.program import check_installed
 from inferometer_cli.terminal import print_message
 
+STANDARD_INPUT = Path("-")
+"""In place of a file: the run is read from standard input, and its paths start here."""
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -29,7 +32,12 @@ SetOption = Annotated[
 
 def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
     """Return the run in a file as `check_run` does."""
-    return check_run(parse_run_file(file, settings), source=str(file))
+    return check_run(parse_run_file(file, settings), source=source_name(file))
+
+
+def source_name(file: Path) -> str:
+    """Return how messages name a file."""
+    return "Standard input" if file == STANDARD_INPUT else str(file)
 
 
 def check_run(run: BenchmarkRun, *, source: str) -> BenchmarkRun:
@@ -64,17 +72,19 @@ def parse_run_file(file: Path, settings: Sequence[str] = ()) -> BenchmarkRun:
 
     Raises `RefusedError` with every problem, one a line.
     """
-    return parse_run_text(read_text(file), source=str(file), settings=settings)
+    return parse_run_text(read_text(file), source=source_name(file), settings=settings)
 
 
 def read_text(file: Path) -> str:
     """Return the text of a run file or a suite file. Raises RefusedError."""
     try:
-        return file.read_text(encoding="utf-8")
+        return sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8")
     except OSError as error:
-        raise RefusedError(f"Cannot read {file}: {error.strerror}.") from error
+        raise RefusedError(f"Cannot read {source_name(file)}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise RefusedError(f"{file} is not UTF-8 text. A BenchmarkRun is YAML or JSON.") from error
+        raise RefusedError(
+            f"{source_name(file)} is not UTF-8 text. A BenchmarkRun is YAML or JSON."
+        ) from error
 
 
 def parse_run_text(text: str, *, source: str, settings: Sequence[str] = ()) -> BenchmarkRun:

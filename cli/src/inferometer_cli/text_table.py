@@ -62,8 +62,9 @@ def print_columns(
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if console.is_terminal and sum(widths) + _GAP * (len(widths) - 1) > console.width:
         heading, *rows = lines
-        for line in (line for row in rows for line in _packed(heading, row, console.width)):
-            console.out(line, highlight=False)
+        for row in rows:
+            for text in _packed(heading, row, console.width):
+                console.out(text, highlight=False)
         return
     for line in lines:
         cells = (

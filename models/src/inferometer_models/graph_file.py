@@ -45,7 +45,7 @@ def read_graph(path: Path, *, max_bytes: int) -> GraphFile:
     files = {location: _external_file(path, location) for location in ends}
     for location, file in files.items():
         what = f"The external data '{location}' of the model {path}"
-        found_bytes = _size(file, what)
+        found_bytes = _size(file, what, "copy it to its place next to the model")
         _check_whole(file, what, found_bytes, ends[location])
         size_bytes += found_bytes
     _check_size(path, size_bytes, max_bytes)
@@ -76,11 +76,11 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _size(path: Path, what: str) -> int:
+def _size(path: Path, what: str, remedy: str = "check the path") -> int:
     try:
         found = path.stat()
     except FileNotFoundError as error:
-        raise ModelRefusedError(f"{what} is not there: check the path.") from error
+        raise ModelRefusedError(f"{what} is not there: {remedy}.") from error
     except OSError as error:
         raise ModelRefusedError(f"{what} cannot be read: {error.strerror or error}.") from error
     if not stat.S_ISREG(found.st_mode):

@@ -73,6 +73,30 @@ def test_every_help_is_alike(inferometer: Command, command: str) -> None:
     assert "  -h, --help" in completed.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "x.yaml", "--progress", "loud"), "'loud' is not one of 'auto', 'plain', 'json'."),
+        (("noise", "--seconds", "x"), "'--seconds': Input should be a valid integer\n"),
+    ],
+)
+def test_a_wrong_option_is_named_in_plain_words(
+    inferometer: Command, words: tuple[str, ...], sentence: str
+) -> None:
+    """No text of the library that parses options reaches the user."""
+    completed = inferometer(*words)
+    assert completed.code == 2
+    assert sentence in completed.stderr
+    assert "Value error" not in completed.stderr
+
+
+def test_serve_takes_the_path_of_a_model(inferometer: Command) -> None:
+    """As `run` does: no scheme is needed."""
+    completed = inferometer("serve", "nowhere.onnx", "--http-port", "0", "--grpc-port", "0")
+    assert completed.code == 2
+    assert "Model file not found: " in completed.stderr
+
+
 def test_serve_lists_the_options_of_the_server(inferometer: Command) -> None:
     """`serve --help` has every option with its default, as the other commands do."""
     completed = " ".join(inferometer("serve", "--help").stdout.split())
@@ -121,6 +145,24 @@ def test_shells_complete_commands(
         monkeypatch.setenv(name, value)
     assert "validate" in inferometer().stdout
     assert "serve" not in inferometer().stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("inferometer explain BusyM", ["BusyMachine"]),
+        ("inferometer examples 09", ["09-peak"]),
+        ("inferometer report --format ju", ["junit"]),
+    ],
+)
+def test_shells_complete_names(
+    inferometer: Command, monkeypatch: pytest.MonkeyPatch, typed: str, completed: list[str]
+) -> None:
+    """Rules, examples and the choices of an option are completed too."""
+    monkeypatch.setenv("_INFEROMETER_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    assert inferometer().stdout.split() == completed
 
 
 def test_help_imports_nothing_heavy() -> None:

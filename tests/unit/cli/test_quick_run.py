@@ -8,7 +8,13 @@ import pytest
 import yaml
 
 from inferometer_cli.exits import ExitCode, RefusedError
-from inferometer_cli.quick_run import QuickOptions, compose_run, field_hint, in_flags
+from inferometer_cli.quick_run import (
+    QuickOptions,
+    compose_run,
+    field_hint,
+    in_flags,
+    model_uri,
+)
 from inferometer_cli.run_file import parse_run_text
 from support.command import Command
 
@@ -97,6 +103,7 @@ def test_a_model_file_may_have_any_name(tmp_path: Path, monkeypatch: pytest.Monk
         (_ZOO, {"clients": "1", "qps": "5"}, "Give one of both"),
         (_ZOO, {"clients": "one"}, '--clients expects numbers such as 1,2,4, but "one"'),
         (_ZOO, {"p99": "50"}, "--p99 expects a time such as 50ms"),
+        ("http://h:8000", {}, "write --url http://h:8000 --model NAME"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(
@@ -121,6 +128,28 @@ def test_the_run_that_is_meant_can_be_printed_and_read_again(
     monkeypatch.setattr(sys, "stdin", io.StringIO(printed.stdout))
     assert inferometer("run", "-", "--print-yaml").stdout == printed.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_messages_about_standard_input_name_it(
+    inferometer: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`validate` reads it too; a dash would name nothing."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("[]"))
+    assert "Standard input is not a valid BenchmarkRun" in inferometer("validate", "-").stderr
+    monkeypatch.setattr(sys, "stdin", io.StringIO(compose_run(_ZOO, QuickOptions(qps="5"))))
+    refused = inferometer("run", "-", "--qps", "5")
+    assert refused.code == ExitCode.REFUSED
+    assert "Standard input is a run file, which --url," in refused.stderr
+
+
+def test_a_path_of_a_model_may_be_an_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`file:model.onnx` is the same file as `model.onnx`."""
+    monkeypatch.chdir(tmp_path)
+    assert model_uri("model.onnx") == f"file:{tmp_path}/model.onnx"
+    for address in ("file:model.onnx", "zoo://text/gpt2", "https://h/model.onnx"):
+        assert model_uri(address) == address
 
 
 def test_waiting_for_a_server_sets_its_deadline(inferometer: Command) -> None:
@@ -178,4 +207,7 @@ def test_messages_about_a_run_without_a_file_name_options() -> None:
     assert field_hint(other) == ""
     denied = "The server at h:1 denies access: 401. Set load.headersFile to headers."
     assert "such as load.headersFile, add --set spec.load.headersFile=VALUE" in field_hint(denied)
+    for path in ("/home/my/model.onnx", "model.onnx", "server.yaml"):
+        assert field_hint(f"The external data of {path} is not there.") == ""
+    assert "such as load.tls," in field_hint("model.onnx is there. Set load.tls.")
     assert field_hint("Set validity.repeats to 3 or more.").count("validity.repeats") == 2

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from pyarrow import parquet
 
-from inferometer_cli.local.request_log import csv_of, finish_request_log
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.local.request_log import check_request_log, csv_of, finish_request_log
 from inferometer_loadgen.record.request_log import HEADER
 
 
@@ -17,3 +19,9 @@ def test_columns_without_values_keep_their_types(tmp_path: Path) -> None:
     found = {field.name: str(field.type) for field in schema}
     assert found.pop("scenario") == found.pop("step") == found.pop("status") == "string"
     assert set(found.values()) == {"int64"}
+
+
+def test_a_log_in_a_missing_directory_is_refused(tmp_path: Path) -> None:
+    """Before anything is measured, with the directory that is missing."""
+    with pytest.raises(RefusedError, match=r"the directory .*nowhere does not exist"):
+        check_request_log(tmp_path / "nowhere" / "log.csv")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inferometer_api.results.result import ResultDocument, nanoseconds_at
-from inferometer_cli.commands.bound import engine_versions, machine, model_uri
+from inferometer_cli.commands.bound import engine_versions, machine
 from inferometer_cli.exits import FailedError, StopRequest, deferred_signals, exit_code_of
-from inferometer_cli.quick_run import QuickOptions, compose_run
+from inferometer_cli.quick_run import QuickOptions, compose_run, model_uri
 from inferometer_cli.result_store import DatabaseOption, opened
 from inferometer_cli.run_file import check_run, parse_run_text
 from inferometer_cli.terminal import print_error, print_message, print_output

@@ -3,13 +3,12 @@
 import os
 import platform
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import quote
 
 import typer
 
 from inferometer_api.timestamps import format_time
+from inferometer_cli.quick_run import model_uri
 from inferometer_cli.result_store import DatabaseOption, opened
 from inferometer_cli.terminal import print_message, print_output
 
@@ -79,11 +78,6 @@ def bound(  # noqa: PLR0913 - one argument for each option
         print_output(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
         return
     print_output("\n".join(found["sentences"]))
-
-
-def model_uri(model: str) -> str:
-    """Return the address of a model that may be a path."""
-    return model if "://" in model else f"file:{quote(str(Path(model).absolute()))}"
 
 
 def bound_document(uri: str, settings: Any, database: str | None, *, fill: bool) -> dict[str, Any]:

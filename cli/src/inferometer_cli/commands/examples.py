@@ -13,8 +13,17 @@ from inferometer_cli.terminal import print_output
 _FOLDER = resources.files("inferometer_cli") / "examples"
 
 
+def _names_from(begin: str) -> list[str]:
+    """Return the examples that a shell may complete."""
+    names = (file.name.removesuffix(".yaml") for file in _FOLDER.iterdir() if file.is_file())
+    return sorted(name for name in names if name.startswith(begin))
+
+
 def examples(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Print this example.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Print this example.", autocompletion=_names_from),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(

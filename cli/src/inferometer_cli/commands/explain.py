@@ -7,9 +7,21 @@ import typer
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.terminal import flushed_output, output_console, print_output
 
+
+def _rules_from(begin: str) -> list[str]:
+    """Return the rules that a shell may complete."""
+    from inferometer_results.rules import rule_pages
+
+    return [name for name in rule_pages() if name.startswith(begin)]
+
+
 _Rule = Annotated[
     str | None,
-    typer.Argument(metavar="RULE", help="Such as BusyMachine. Without it: list all rules."),
+    typer.Argument(
+        metavar="RULE",
+        help="Such as BusyMachine. Without it: list all rules.",
+        autocompletion=_rules_from,
+    ),
 ]
 
 

@@ -29,7 +29,13 @@ from inferometer_cli.quick_run import (
     run_yaml,
 )
 from inferometer_cli.result_store import SaveOption, try_to_keep
-from inferometer_cli.run_file import SetOption, check_run, parse_run_file, parse_run_text
+from inferometer_cli.run_file import (
+    SetOption,
+    check_run,
+    parse_run_file,
+    parse_run_text,
+    source_name,
+)
 from inferometer_cli.terminal import (
     ProgressFormat,
     flushed_output,
@@ -46,7 +52,7 @@ if TYPE_CHECKING:
     from inferometer_cli.local.run import RunOptions
 
 
-_COMMAND_LINE, _STANDARD_INPUT = "The command line", "Standard input"
+_COMMAND_LINE = "The command line"
 _Target = Annotated[
     str | None,
     typer.Argument(
@@ -314,18 +320,11 @@ def _parse(
         return parse_run_text(text, source=_COMMAND_LINE, settings=settings), _COMMAND_LINE, here
     if quick.is_given:
         raise RefusedError(
-            f"{target} is a run file, which --url, --model, --qps, --p99, --clients and --seconds "
-            "replace. Omit them, or change the file's fields with --set."
-        )
-    if target == "-":
-        text = sys.stdin.read()
-        return (
-            parse_run_text(text, source=_STANDARD_INPUT, settings=settings),
-            _STANDARD_INPUT,
-            here,
+            f"{source_name(Path(target))} is a run file, which --url, --model, --qps, --p99, "
+            "--clients and --seconds replace. Omit them, or change the file's fields with --set."
         )
     file = Path(target)
-    return parse_run_file(file, settings), target, file.parent.resolve()
+    return parse_run_file(file, settings), source_name(file), file.parent.resolve()
 
 
 def _has_file(target: str | None) -> TypeGuard[str]:

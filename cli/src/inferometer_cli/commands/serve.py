@@ -12,6 +12,7 @@ import typer
 from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import check_installed
+from inferometer_cli.quick_run import is_model, model_uri
 from inferometer_serving.options import OPTIONS, Option, ServeOptions, conflict, serve_options
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def serve(**values: Any) -> None:
 
     Ends on Ctrl-C or SIGTERM, after the requests in flight.
     """
-    uri, sha256 = values["model_uri"], values["sha256"]
+    target, sha256 = values["model_uri"], values["sha256"]
+    uri = model_uri(target) if is_model(target) else target
     options = {option.name: _read(option, values[option.name]) for option in OPTIONS}
     if problem := conflict(options):
         raise typer.BadParameter(problem)
@@ -42,8 +44,8 @@ def serve(**values: Any) -> None:
 def _parameters() -> Iterator[Parameter]:
     """Yield the parameters of the command: the model, and the server's own options."""
     uri = typer.Argument(
-        metavar="MODEL_URI",
-        help="zoo://NAME (listed by `inferometer models`), file:PATH, or https://... with "
+        metavar="MODEL",
+        help="model.onnx, zoo://NAME (listed by `inferometer models`), or https://... with "
         "--sha256.",
         show_default=False,
     )

@@ -17,7 +17,7 @@ from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.run_file import SetOption, read_run_file
+from inferometer_cli.run_file import STANDARD_INPUT, SetOption, read_run_file, source_name
 from inferometer_cli.suite_file import cell_runs, plan_file, read_suite
 from inferometer_cli.terminal import print_message, print_output
 from inferometer_results.quantity import long_duration
@@ -28,7 +28,8 @@ def validate(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A BenchmarkRun or a BenchmarkSuite in YAML or JSON.",
+            help="A BenchmarkRun or a BenchmarkSuite in YAML or JSON, - for a run on standard "
+            "input.",
             show_default=False,
         ),
     ],
@@ -41,14 +42,14 @@ def validate(
     long the run takes. Of a BenchmarkSuite every cell is checked, and each server is started once.
     For a cluster use `inferometer preflight`.
     """
-    suite = read_suite(file, set_ or [])
+    suite = None if file == STANDARD_INPUT else read_suite(file, set_ or [])
     if suite is not None:
         _validate_suite(suite, file)
         return
     run = read_run_file(file, set_ or [])
     _check_files(run, file.absolute().parent)
     names = ", ".join(f"{scenario.name} ({scenario.kind})" for scenario in run.spec.scenarios)
-    print_output(f"{file} is a valid BenchmarkRun: {run.name}, scenarios {names}")
+    print_output(f"{source_name(file)} is a valid BenchmarkRun: {run.name}, scenarios {names}")
     print_output("\n".join(_planned_lines(run)))
 
 

@@ -71,7 +71,7 @@ def _in_database(identity: Any, document: ResultDocument) -> Iterator[ResultDocu
                 if _identity(json.loads(stored.content)) == identity:
                     yield read_result(stored.content, source=row["id"]).document
     except (FailedError, OSError, ValueError):
-        # Whoever keeps the result next reports what is wrong with the database.
+        # The command reports what is wrong with the database when it keeps the result.
         return
 
 

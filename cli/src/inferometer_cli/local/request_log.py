@@ -18,6 +18,11 @@ def check_request_log(path: Path) -> None:
         raise RefusedError(f"--log-requests writes .csv or .parquet, but {path} is neither.")
     if path.exists():
         raise RefusedError(f"{path} exists. Choose another file with --log-requests.")
+    if not path.parent.is_dir():
+        raise RefusedError(
+            f"Cannot write {path}: the directory {path.parent} does not exist. Create it, or "
+            "choose another file with --log-requests."
+        )
     check_directory(path.parent)
     if path.suffix == _PARQUET:
         try:
