@@ -1,5 +1,8 @@
 """Differences are reported as seldom as promised where there are none, and found where they are."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +17,15 @@ from inferometer_api.judgement import (
     judge_groups,
     judge_pairs,
 )
-from support.noise_models import ALL_NOISE, Noise, autoregressive, independent, sticky_node
+from support.noise_models import (
+    ALL_NOISE,
+    Noise,
+    autoregressive,
+    independent,
+    processes,
+    sticky_node,
+    two_nodes,
+)
 
 _ROUNDS, _PAIRS = 12, 1000
 _PAIRED = MarginRule(DEFAULT_MARGIN, PAIRED_FALSE_ALARMS)
@@ -89,6 +100,36 @@ def test_repeats_of_equal_variants_show_no_difference(repeats: int, scatter: flo
         for _ in range(1000)
     ]
     assert count(found, "better", "worse") <= 10
+
+
+def judged_repeats(noise: Noise, repeats: int, change: float) -> list[Judgement]:
+    """Judge 1,000 pairs of results with so many repeats, the second measured after the first."""
+    chance = np.random.default_rng(20261124)
+    found = []
+    for _ in range(_PAIRS):
+        runs = noise(chance, 2 * repeats)
+        before, after = np.exp(runs[:repeats]), np.exp(runs[repeats:]) * (1 + change)
+        found.append(judge_groups(list(before), list(after), _GROUPED, more_is_better=False))
+    return found
+
+
+_TABLE = re.compile(r"^\| [^|]+ \| (\d+), (\d+), (\d+) \| (\d+), (\d+), (\d+) \|$", re.MULTILINE)
+
+
+def test_the_table_of_the_documentation_is_what_repeats_show() -> None:
+    """Each row has the alarms and the power for one kind of noise, drifting machines too."""
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "compare.md"
+    rows = [tuple(map(int, row)) for row in _TABLE.findall(page.read_text())]
+    assert rows == [
+        tuple(
+            count(judged_repeats(noise, repeats, change), "better", "worse")
+            for change in (0.0, 0.1)
+            for repeats in (3, 4, 5)
+        )
+        for noise in (independent, processes, two_nodes, autoregressive, sticky_node)
+    ]
+    # Where the machine does not drift, at most 1 %.
+    assert all(max(row[:3]) <= 10 for row in rows[:3])
 
 
 _FIGURES = st.lists(st.floats(min_value=1e-3, max_value=1e9), min_size=3, max_size=8)
