@@ -43,6 +43,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "stacks": ("tests/local/test_stacks_*.py",),
     "tasks": (
         "tests/local/test_tasks_models.py",
+        "tests/local/test_tasks_pitfalls.py",
         "tests/local/test_tasks_runs.py",
     ),
     "packaging": (

@@ -135,8 +135,6 @@ def request_shapes(
     """
     if model_inputs is None:
         return None
-    if all(each.accuracy is not None for each in run.spec.scenarios):
-        return None  # each sample has its own shape, and no request is made up
     tensors = [Tensor.model_validate(each) for each in model_inputs]
     _check_joinable(run, tensors)
     try:
