@@ -37,6 +37,7 @@ _WORDS = (
     "team-bob",
 )  # fmt: skip
 _METHODS = (*["GET"] * 18, "HEAD", "POST", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "brew")
+_WRITES = ("/api/v1/namespaces/{namespace}/results", "/api/v1/results/{id}/journal")
 _BODIES = (
     b"", b"{}", b"[]", b"null", b"\xff\xfe", b'{"action": "tag", "text": "x"}',
     b'{"action": "retract", "text": "busy"}', b'{"action": "restore"}', b'{"action": 1}',
@@ -65,9 +66,12 @@ class _Fuzzer:
         chance = self._chance
         method = chance.choice(_METHODS)
         path = chance.choice(self._paths)
+        if method == "POST" and chance.random() < 0.8:
+            path = chance.choice(_WRITES)
         while "{" in path:
             begin, end = path.index("{"), path.index("}") + 1
-            path = path[:begin] + quote(self._value("id"), safe="") + path[end:]
+            value = self._value(path[begin + 1 : end - 1])
+            path = path[:begin] + quote(value, safe="") + path[end:]
         if chance.random() < 0.05:
             path += chance.choice(("/", "//x", "/%00", "/..%2f..", "?"))
         query = urlencode(
@@ -95,7 +99,9 @@ class _Fuzzer:
             return "".join(chance.choices(_WORDS, k=chance.randrange(1, 4)))
         if name == "where":
             return self._condition(0)
-        if name in {"id", "after"}:
+        if name == "namespace":
+            return chance.choice("ab")
+        if name in {"id", "id_", "after"}:
             known = self._ids[chance.choice(TENANTS)]
             found = chance.choice([*known, "a", "b", "suite-ann", "f" * 32])
             return found[: chance.choice((3, 4, 12, 32))]
@@ -143,7 +149,7 @@ def _paths(address: str) -> list[str]:
     explorer = service_app._explorer(store, "1.2.3")
     store.engine.dispose()
     found = {route.path for route in _routes(explorer.routes)}
-    return sorted({*found, "/api/v1/namespaces/{name}/results", "/results/{id}/journal", "/x", ""})
+    return sorted({*found, *_WRITES, "/x", ""})
 
 
 def _routes(found: Any) -> Iterator[APIRoute]:
