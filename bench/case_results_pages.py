@@ -55,9 +55,9 @@ def _search(side: str, place: Place) -> Figures:
     with database(side, place.folder) as address:
         with Store(address) as store:
             load_seconds = bulk_load(store, _STORED)
-            ids = [row["id"] for row in store.find(Search("", "-started", 2))]
+            rows = store.find(Search("", "-started", 2))
         with results_service(address, place.folder) as (_, port):
-            found = response_seconds(port, [*list_paths(), *result_paths(ids)], _ROUNDS)
+            found = response_seconds(port, [*list_paths(), *result_paths(rows)], _ROUNDS)
     slowest = sorted(found, key=lambda path: percentile95(found[path]), reverse=True)
     for path in slowest[:5]:
         print(f"{side}: p95 {1000 * percentile95(found[path]):.0f} ms {path}")

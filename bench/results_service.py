@@ -3,10 +3,11 @@
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from bench.figures import Bound
@@ -48,17 +49,22 @@ def list_paths() -> list[str]:
     found += [
         f"/suites/{SUITE}",
         "/model?model=model-7&mixed=true",
-        f"/trend?spec={spec}&node=node-3",
         f"/node-figures?spec={spec}",
     ]
     deep = ["/?offset=10000", "/?sort=p99&offset=10000", "/?where=p99%3C50ms&offset=5000"]
     return [*found, *deep, "/?where=model%3Dmodel-7&offset=500"]
 
 
-def result_paths(ids: Sequence[str]) -> list[str]:
-    """Return the addresses of the pages about these results."""
-    first, second = ids[:2]
-    return [f"/results/{first}", f"/compare?id={first}&id={second}", f"/api/v1/results/{first}"]
+def result_paths(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the addresses of the pages about these results, and of the trend of the first."""
+    first, second = (row["id"] for row in rows[:2])
+    series = f"spec={rows[0]['spec_digest']}&node={rows[0]['node']}"
+    return [
+        f"/results/{first}",
+        f"/compare?id={first}&id={second}",
+        f"/api/v1/results/{first}",
+        f"/trend?{series}",
+    ]
 
 
 @contextmanager

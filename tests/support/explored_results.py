@@ -37,28 +37,43 @@ def fill_store(store: Store) -> list[str]:
     for number, node in enumerate([f"bench-{each}" for each in range(2, 7)] * 3, 25):
         factor = 1.3 if node == "bench-5" else 1.09
         store.add(_measured(number, node, factor, chance), origin, source="a result")
-    for number in range(3):
-        run = json.loads(json.dumps(CLUSTER["run"]))
-        run["metadata"]["labels"] = _cell(number)
-        started = f"2026-11-2{number}T00:00:00.000Z"
-        content = a_document(number, CLUSTER, startedAt=started, run=run)
+    for number in range(6):
+        content = _suite_result(number, chance)
         store.add(content, replace(origin, namespace="team-a"), source="a result")
     store.note(ids[20], Entry(_AT, "ann", "tag", "release-2"))
     store.note(ids[22], Entry(_AT, "ann", "retract", "a backup ran on the machine"))
     return ids
 
 
-def _cell(number: int) -> dict[str, str]:
-    """Return the labels of a run of a suite with one model over three sizes."""
-    return {
-        "inferometer.dev/suite": SUITE,
-        "inferometer.dev/suite-execution": "20261120",
-        "inferometer.dev/suite-cell": f"cell-{number}",
-        "inferometer.dev/suite-block": "1",
-        "inferometer.dev/suite-role": "cell",
-        "axis.inferometer.dev/model": "oracle",
-        "axis.inferometer.dev/size": ("small", "medium", "large")[number],
+_SIZES = ("small", "medium", "large")
+
+
+def _suite_result(number: int, chance: random.Random) -> bytes:
+    """Return the result of a cell of a suite: a model over three sizes and two protocols.
+
+    The last cell is INVALID.
+    """
+    started = f"2026-11-2{number}T00:00:00.000Z"
+    found: dict[str, Any] = json.loads(a_document(number, CLUSTER, startedAt=started))
+    size, protocol = _SIZES[number % 3], ("http", "grpc")[number // 3]
+    found["run"]["metadata"] |= {
+        "name": f"{SUITE}-{size}-{protocol}",
+        "labels": {
+            "inferometer.dev/suite": SUITE,
+            "inferometer.dev/suite-execution": "20261120",
+            "inferometer.dev/suite-cell": f"cell-{number}",
+            "inferometer.dev/suite-block": "1",
+            "inferometer.dev/suite-role": "cell",
+            "axis.inferometer.dev/size": size,
+            "axis.inferometer.dev/protocol": protocol,
+        },
     }
+    for scenario in found["scenarios"]:
+        if number < 5:
+            scenario["verdict"] |= {"state": "VALID", "reasons": []}
+        for step in scenario["steps"]:
+            _slow_down(step, (1 + number % 3) * chance.gauss(1.2 - number // 3 * 0.2, 0.03))
+    return json.dumps(found).encode()
 
 
 def _measured(number: int, node: str, factor: float, chance: random.Random) -> bytes:
