@@ -1,12 +1,17 @@
 """Timings of layers are documents of their own kind, which results do not see."""
 
+import json
 from pathlib import Path
 
 from inferometer_analysis.bound import Timing
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.layer_timings import TimingConditions, keep_timings, known_timings
+from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
+from inferometer_results.store.suite_outcomes import find_outcomes, keep_outcome
+from inferometer_results.store.transfer import archive_lines, archive_part, import_archive
 from support.results import a_result
+from support.suite_results import SUITE, a_suite_outcome
 
 HERE = TimingConditions("EPYC, 2 CPUs", 1, {"onnxruntime": "1.31", "openvino": "2026.4"})
 
@@ -36,3 +41,22 @@ def test_results_do_not_see_timings(tmp_path: Path) -> None:
         assert len(list(store.documents())) == 1
         assert list(store.reindex())[-1] == 1
         assert len(known_timings(store, HERE)) == 1
+
+
+def test_an_archive_carries_timings_and_outcomes_of_suites(tmp_path: Path) -> None:
+    """To another store, once; a line that is damaged is named, and the rest is kept."""
+    timing = Timing("a", "onnxruntime", "FP32", 10.0)
+    with Store(str(tmp_path / "r.db")) as store, Store(str(tmp_path / "other.db")) as other:
+        keep_timings(store, HERE, [timing], "2026-01-01")
+        keep_outcome(store, a_suite_outcome("first", "PASS"), Origin("operator", "2026-01-01"))
+        lines = list(archive_lines(store))
+        assert lines == list(archive_part(store, "", 1))
+        fields = json.loads(lines[0])
+        damaged = json.dumps(fields | {"other": fields["other"] | {"sha256": "0" * 64}})
+        first, *others = import_archive(other, [damaged, *lines], source="x")
+        assert first.fault == "x:1 is not a line of an archive."
+        assert [each.is_new for each in others] == [True, True]
+        assert not any(each.is_new for each in import_archive(other, lines, source="x"))
+        assert known_timings(other, HERE) == [timing]
+        assert find_outcomes(other, SUITE) == find_outcomes(store, SUITE)
+        assert other.count(Search()) == 0

@@ -67,8 +67,11 @@ class ResultsService:
         last = ""
         while lines := self._read_bytes("/archive", {"after": last}).decode().splitlines():
             yield from lines
-            documents = (json.loads(line).get("document") for line in lines)
-            last = [each for each in documents if each][-1]
+            found = [json.loads(line).get("document") for line in lines]
+            documents = [each for each in found if each]
+            if not documents:
+                return
+            last = documents[-1]
 
     def journal(self, where: str) -> list[dict[str, str]]:
         """Return the entries of the journal of the newest results that match a condition."""

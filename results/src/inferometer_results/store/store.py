@@ -173,6 +173,17 @@ class Store:
             rows = next_documents(connection, number, most)
         return list(map(stored_document, rows))
 
+    def other_documents(self) -> list[dict[str, Any]]:
+        """Return the rows of documents that are no results, without their numbers."""
+        columns = [each for each in DOCUMENT.columns if each.name != "number"]
+        query = select(*columns).where(DOCUMENT.c.kind != RESULT_KIND).order_by(DOCUMENT.c.number)
+        return self.select(query)
+
+    def restore_other(self, row: dict[str, Any]) -> bool:
+        """Keep the row of a document that is no result; return whether it is new."""
+        with self._writing() as connection:
+            return insert_document(connection, row) is not None
+
     def find_ids(self, search: Search) -> list[str]:
         """Return the IDs of the results of a search, in its order."""
         with self._reading() as connection:

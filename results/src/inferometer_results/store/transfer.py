@@ -7,19 +7,21 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.export.rows import without_formulas
 from inferometer_results.store.database import StoreError
-from inferometer_results.store.documents import StoredDocument
+from inferometer_results.store.documents import RESULT_KIND, StoredDocument
 from inferometer_results.store.index_rows import Entry, Origin
 from inferometer_results.store.scenario_rows import tags
 from inferometer_results.store.store import Store
-from inferometer_results.store.tables import MEASUREMENT, RESULT
+from inferometer_results.store.tables import DOCUMENT, MEASUREMENT, RESULT
 
 ARCHIVE_SUFFIX = ".jsonl"
+_OTHER_COLUMNS = {each.name for each in DOCUMENT.columns} - {"number", "content"}
 _OF_NO_CELL = frozenset({"measurements", "labels", "words"})
 """What a table of figures leaves out: lists, and the lines that searches look at."""
 
@@ -90,11 +92,17 @@ def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
 def archive_lines(store: Store) -> Iterator[str]:
     """Yield the truth of a store, line by line: its documents, then its journal."""
     yield from map(_document_line, store.documents())
+    yield from map(_other_line, store.other_documents())
     yield from _journal_lines(store.journal())
 
 
 def archive_part(store: Store, after: str, most: int) -> Iterator[str]:
-    """Yield the lines of the documents that were kept after a result, and of their journal."""
+    """Yield the lines of the documents that were kept after a result, and of their journal.
+
+    The first part also has those of the documents that are no results.
+    """
+    if not after:
+        yield from map(_other_line, store.other_documents())
     some = store.documents_after(after, most)
     yield from map(_document_line, some)
     yield from _journal_lines(store.journal([each.id for each in some]))
@@ -103,6 +111,21 @@ def archive_part(store: Store, after: str, most: int) -> Iterator[str]:
 def _document_line(stored: StoredDocument) -> str:
     content = base64.b64encode(zlib.compress(stored.content, 9)).decode()
     return json.dumps({"document": stored.id, **asdict(stored.origin), "content": content})
+
+
+def _other_line(row: dict[str, Any]) -> str:
+    content = base64.b64encode(row.pop("content")).decode()
+    return json.dumps({"other": row, "content": content})
+
+
+def _restore_other(store: Store, fields: dict[str, Any], where: str) -> Imported:
+    """Keep what `_other_line` wrote. Raises ValueError if it is damaged."""
+    row, content = fields["other"], base64.b64decode(fields["content"], validate=True)
+    if set(row) != _OTHER_COLUMNS or row["kind"] == RESULT_KIND:
+        raise ValueError(where)
+    if sha256(zlib.decompress(content)).hexdigest() != row["sha256"]:
+        raise ValueError(where)
+    return Imported(where, row["id"], store.restore_other(row | {"content": content}))
 
 
 def _journal_lines(entries: Iterable[tuple[str, Entry]]) -> Iterator[str]:
@@ -119,6 +142,9 @@ def import_archive(store: Store, lines: Iterable[str], *, source: str) -> Iterat
             fields = json.loads(line)
             if "journal" in fields:
                 entries.append((fields.pop("journal"), Entry(**fields)))
+                continue
+            if "other" in fields:
+                yield _restore_other(store, fields, where)
                 continue
             fields.pop("document")
             content = zlib.decompress(base64.b64decode(fields.pop("content"), validate=True))
