@@ -166,8 +166,11 @@ def test_a_schedule_fires_once_a_minute_whichever_operator_leads(stage: Stage) -
     stage.wait_for(lambda: suite_status(stage).get("nextScheduleTime"), "the next time")
     first = _next_execution(stage, "")
     created = (stage.api.found("BenchmarkSuite", stage.namespace, first) or {})["metadata"]
-    late = (parse_time(created["creationTimestamp"]) or datetime.now(UTC)).second
-    assert late <= 5, "the execution did not start at the full minute"
+    created_at = parse_time(created["creationTimestamp"]) or datetime.now(UTC)
+    # The operator knows the API server's clock to a second.
+    assert created_at.second <= 5 or created_at.second == 59, (
+        "the execution did not start at the full minute"
+    )
     # An operator that knows nothing of the first one takes over.
     stage.begin_operator()
     finished_suite(stage, first)
