@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inferometer_api.results.service_paths import EXPLORER
+from inferometer_api.results.service_paths import EXPLORER, suite_page
 from inferometer_results.service import app
 from inferometer_results.store.condition import FIELDS
 from inferometer_results.store.index_rows import Entry, Origin
@@ -114,7 +114,6 @@ def _paths(tenants: _Tenants) -> Iterator[str]:
         tenants.their_ids[0][:6],
         tenants.own_ids[0],
         f"model-{_SECRET}0",
-        f"{_SECRET}0",
     ]
     queries = [
         "",
@@ -139,6 +138,8 @@ def _paths(tenants: _Tenants) -> Iterator[str]:
             )
         ),
     ]
+    # A suite of the others, which has no result.
+    yield from (suite_page(f"{_SECRET}0", execution) for execution in ("", "b/night", "night"))
     for route in routes:
         names = list(route.param_convertors)
         for word in words if names else words[:1]:
