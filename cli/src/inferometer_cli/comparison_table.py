@@ -191,7 +191,8 @@ def _title(pair: Pair, comparison: Comparison) -> Text:
     verdicts = f"A {pair.before.verdict}, B {pair.after.verdict}"
     style = "" if "INVALID" not in verdicts else "red"
     if comparison.is_paired:
-        verdicts += f", {pair.before.runs} rounds count"
+        count = f"{pair.before.runs} rounds count"
+        verdicts += f", {count if pair.is_valid else 'too few rounds are VALID in both'}"
     return Text.assemble((printable(step_name(pair.before)), "bold"), "  ", (verdicts, style))
 
 

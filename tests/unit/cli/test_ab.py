@@ -143,8 +143,8 @@ def test_what_changed_on_the_way_is_listed_with_its_rounds(
     lines = [line.strip() for line in ended.stdout.splitlines()]
     a, b = "performance (rounds 1-3), powersave (round 4)", "performance (rounds 1-2), powersave"
     assert f"Machine  cpuGovernor: {a} -> {b} (rounds 3-4)" in lines
-    assert "Notes  Busy at 1.: none -> round 1" in lines
-    assert "Notes  Busy at 3.: round 2 -> none" in lines
+    assert "Notes  Busy at 1: none -> round 1" in lines
+    assert "Notes  Busy at 3: round 2 -> none" in lines
     assert "2 more notes are in the results (environment.notes)." in lines
     assert not any(line.startswith("Spec") for line in lines)
 
@@ -237,3 +237,4 @@ def test_a_round_with_an_invalid_run_does_not_count(
     ended = inferometer(*words)
     assert ended.code == ExitCode.INVALID
     assert "not shown: latency is INVALID in A." in ended.stderr
+    assert "latency  A INVALID, B INVALID, too few rounds are VALID in both" in ended.stdout

@@ -97,7 +97,7 @@ def _difference(
         return Difference(heading, "note", values[0][0], values[1][0])
     text = next(each for each in (*values[0], *values[1]) if each != ABSENT)
     present = ([at for at, each in enumerate(of_one, 1) if each != ABSENT] for of_one in values)
-    return Difference(heading, text, *map(_round_names, present))
+    return Difference(heading, text.removesuffix("."), *map(_round_names, present))
 
 
 def _over_rounds(values: Sequence[str]) -> str:
