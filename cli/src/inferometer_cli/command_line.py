@@ -17,6 +17,7 @@ from inferometer_cli.commands import (
     explain,
     manifest,
     models,
+    node,
     noise,
     preflight,
     profile,
@@ -91,6 +92,7 @@ app.command("advise", short_help="Say what would make a model faster here, and t
     advise.advise
 )
 app.command("noise", short_help="Measure how far figures differ from run to run here.")(noise.noise)
+app.command("node", short_help="Measure what this machine gives at best.")(node.node)
 app.add_typer(bricks.app)
 app.command("serve", short_help="Serve one ONNX model over HTTP and gRPC.")(serve.serve)
 app.command("models", short_help="List the built-in models.")(models.models)

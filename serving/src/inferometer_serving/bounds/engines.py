@@ -114,6 +114,7 @@ class OpenVinoLayer:
         self.precision = layer_precisions(layers).effective or (
             "FP32" if settings.precision is Precision.FP32 else ""
         )
+        self.kernels = [each.kernel for each in layers]
         self._request = compiled.create_infer_request()
         self._inputs: Mapping[str, Any] = inputs_of(model)
         self._sums: list[int] = [0]

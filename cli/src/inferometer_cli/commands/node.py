@@ -1,0 +1,140 @@
+"""`inferometer node`: measures what this machine gives at best."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.result_store import DatabaseOption, SaveOption, opened
+from inferometer_cli.terminal import output_console, print_message, print_output
+
+if TYPE_CHECKING:
+    from inferometer_api.nodes.characteristics import NodeCharacteristics
+    from inferometer_results.nodes.comm_scope import CommScopeFigure
+
+_FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder",
+        exists=True,
+        file_okay=False,
+        writable=True,
+        metavar="FOLDER",
+        help="Folder on the disk to measure, with 512 MiB free.",
+    ),
+]
+_OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="NAME",
+        help="Measure only primitives whose names begin so: timer, jitter, stream, latency, "
+        "memcpy, pageFault, storage, loopback, gemm. Can be repeated.",
+    ),
+]
+_FormatOption = Annotated[
+    Literal["table", "json", "comm-scope"],
+    typer.Option(
+        "--format",
+        help="json: the whole document. comm-scope: its copies as Comm|Scope writes them.",
+    ),
+]
+_CompareOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--compare",
+        exists=True,
+        dir_okay=False,
+        metavar="FILE",
+        help="A result of Comm|Scope in JSON, to print next to the same copies.",
+    ),
+]
+
+
+def node(
+    *,
+    folder: _FolderOption = None,
+    only: _OnlyOption = None,
+    format_: _FormatOption = "table",
+    compare: _CompareOption = None,
+    save: SaveOption = True,
+    database: DatabaseOption = None,
+) -> None:
+    """Measure what this machine gives at best: memory, disk, loopback, timers, matrix products.
+
+    Takes at most 3 minutes, and needs the machine alone. Each figure has its 95 % interval. What
+    cannot be measured here is listed with the reason.
+    """
+    from inferometer_cli.local.node_benchmark import measure_node
+
+    others = _read(compare)
+
+    def report(done: int, total: int, name: str) -> None:
+        print_message(f"[{done + 1}/{total}] {name}")
+
+    document = measure_node(folder, only or (), report)
+    if save:
+        with opened(database) as store:
+            from inferometer_results.store.node_characteristics import keep_characteristics
+
+            keep_characteristics(store, document)
+    _print(document, format_, others)
+
+
+def _read(file: Path | None) -> "list[CommScopeFigure]":
+    if file is None:
+        return []
+    from inferometer_results.nodes.comm_scope import NotCommScopeError, read_comm_scope
+
+    try:
+        return read_comm_scope(file.read_bytes())
+    except NotCommScopeError as error:
+        raise RefusedError(f"{file}: {error}") from error
+
+
+def _print(document: "NodeCharacteristics", format_: str, others: "list[CommScopeFigure]") -> None:
+    match format_:
+        case "json":
+            print_output(document.model_dump_json(indent=2, by_alias=True, exclude_none=True))
+        case "comm-scope":
+            import orjson
+
+            from inferometer_results.nodes.comm_scope import to_comm_scope
+
+            found = orjson.dumps(to_comm_scope(document), option=orjson.OPT_INDENT_2)
+            print_output(found.decode())
+        case _:
+            _print_table(document, others)
+
+
+def _print_table(document: "NodeCharacteristics", others: "list[CommScopeFigure]") -> None:
+    from inferometer_cli.text_table import Row, print_rows
+    from inferometer_results.nodes.comm_scope import counterparts
+    from inferometer_results.nodes.wording import (
+        HEADINGS,
+        figure_cells,
+        machine_sentence,
+        unavailable_sentences,
+        unit_sentences,
+        worded,
+    )
+
+    print_output(machine_sentence(document))
+    rows = [
+        Row(name, at, tuple(figures)) for name, at, *figures in map(figure_cells, document.figures)
+    ]
+    if rows:
+        print_rows(HEADINGS, rows, output_console())
+    for figure, other in counterparts(document, others):
+        theirs = other.bytes_per_second
+        print_output(
+            f"{figure.name} {figure.setting['bytes']} bytes: {worded(figure, figure.value)} here, "
+            f"{worded(figure, theirs)} in the file ({figure.value / theirs:.2f} times)."
+        )
+    for sentence in (
+        *unit_sentences(document.matrix_units),
+        *unavailable_sentences(document),
+        *document.cautions,
+    ):
+        print_output(sentence)

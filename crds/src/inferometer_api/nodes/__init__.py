@@ -1,0 +1,1 @@
+"""What a node gives at best, as documents."""

@@ -1,0 +1,1 @@
+"""What nodes give at best: wording, and the exchange with other tools."""

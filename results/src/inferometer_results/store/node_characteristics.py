@@ -1,0 +1,43 @@
+"""Characteristics of nodes in the store: documents of a kind of their own, next to results."""
+
+import hashlib
+import zlib
+
+from sqlalchemy import insert, select
+
+from inferometer_api.nodes.characteristics import KIND, NodeCharacteristics
+from inferometer_results.store.database import describing
+from inferometer_results.store.store import Store
+from inferometer_results.store.tables import DOCUMENT
+
+
+def keep_characteristics(store: Store, document: NodeCharacteristics) -> None:
+    """Keep the measurement of one node."""
+    content = document.model_dump_json(by_alias=True, exclude_none=True).encode()
+    row = {
+        "id": document.id,
+        "kind": KIND,
+        "cluster_uid": "",
+        "run_uid": document.id,
+        "namespace": "",
+        "name": document.machine.hostname[:200],
+        "source": "node",
+        "received_at": document.finished_at,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+        "content": zlib.compress(content, 9),
+    }
+    with describing(store.address), store.engine.begin() as connection:
+        connection.execute(insert(DOCUMENT).values(row))
+
+
+def known_characteristics(store: Store, hostname: str | None = None) -> list[NodeCharacteristics]:
+    """Return all measurements in the order in which they were kept, or those of one node."""
+    query = select(DOCUMENT.c.content).where(DOCUMENT.c.kind == KIND).order_by(DOCUMENT.c.number)
+    if hostname is not None:
+        query = query.where(DOCUMENT.c.name == hostname[:200])
+    with describing(store.address), store.engine.connect() as connection:
+        return [
+            NodeCharacteristics.read_json(zlib.decompress(content))
+            for content in connection.scalars(query)
+        ]

@@ -1,0 +1,129 @@
+"""Measures this node: `python -m inferometer_serving.node`.
+
+It reports in lines of JSON on standard output: `{"event": "progress", "done": 3, "total": 20,
+"name": "memcpy (0 to 0)"}` before each primitive, then the document itself.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from uuid import uuid4
+
+import orjson
+
+from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.timestamps import format_time
+from inferometer_serving.node.host_memory import memory_probes
+from inferometer_serving.node.loopback import loopback_probes
+from inferometer_serving.node.machine import CpuTimes, cpu_times, machine_identity
+from inferometer_serving.node.pointer_chase import latency_probes
+from inferometer_serving.node.punctuality import punctuality_probes
+from inferometer_serving.node.samples import Findings, Probe, figure
+from inferometer_serving.node.storage import storage_probes
+from inferometer_serving.node.stream import stream_probes
+
+_MOST_SECONDS = 180
+_MOST_STOLEN = 0.01
+_MOST_BUSY = 0.1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, and print progress and document; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m inferometer_serving.node")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path(tempfile.gettempdir()),
+        help="Folder on the disk to measure.",
+    )
+    parser.add_argument("--only", action="append", default=[], help="Begin of a primitive's name.")
+    parser.add_argument("--most-seconds", type=int, default=_MOST_SECONDS)
+    options = parser.parse_args(arguments)
+    document = measure(options.folder, tuple(options.only), options.most_seconds)
+    sys.stdout.write(document.model_dump_json(by_alias=True, exclude_none=True) + "\n")
+    return 0
+
+
+def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeCharacteristics:
+    """Measure all primitives, or those whose names begin so, for at most so long."""
+    began, started_at = time.monotonic(), _now()
+    idle = _idle_times()
+    kernels: dict[str, list[str]] = {}
+    probes = [each for each in _probes(folder, kernels) if each.name.startswith(only or "")]
+    findings = Findings()
+    before = cpu_times()
+    for done, probe in enumerate(probes):
+        if time.monotonic() - began > most_seconds:
+            findings.unavailable[probe.name] = f"the {most_seconds} s of the benchmark were over"
+            continue
+        _report({"event": "progress", "done": done, "total": len(probes), "name": probe.name})
+        findings.add(probe)
+    cautions = _cautions(idle, before, cpu_times(), findings)
+    from inferometer_serving.node.matrix import matrix_units  # noqa: PLC0415 - see _probes
+
+    return NodeCharacteristics(
+        id=uuid4().hex,
+        inferometer_version=version("inferometer"),
+        started_at=started_at,
+        finished_at=_now(),
+        machine=machine_identity(),
+        figures=findings.figures,
+        matrix_units=matrix_units(kernels),
+        unavailable=findings.unavailable,
+        cautions=cautions,
+    )
+
+
+def _probes(folder: Path, kernels: dict[str, list[str]]) -> Iterator[Probe]:
+    yield from punctuality_probes()
+    yield from stream_probes()
+    yield from latency_probes()
+    yield from memory_probes()
+    yield from storage_probes(folder)
+    yield from loopback_probes()
+    # Last, because the engines keep threads.
+    from inferometer_serving.node.matrix import matrix_probes  # noqa: PLC0415 - slow to import
+
+    yield from matrix_probes(kernels)
+
+
+def _idle_times() -> tuple[CpuTimes, CpuTimes]:
+    """Return the CPU times of the machine around a second in which nothing is measured."""
+    before = cpu_times()
+    time.sleep(1.0)
+    return before, cpu_times()
+
+
+def _cautions(
+    idle: tuple[CpuTimes, CpuTimes], before: CpuTimes, after: CpuTimes, findings: Findings
+) -> list[str]:
+    found = []
+    busy = (idle[1].busy - idle[0].busy) / max(1, idle[1].total - idle[0].total)
+    if busy > _MOST_BUSY:
+        found.append(
+            f"Before the measurement {busy:.0%} of the machine's CPU time was in use: the figures "
+            "are those of a busy machine."
+        )
+    stolen = (after.stolen - before.stolen) / max(1, after.total - before.total)
+    findings.figures.append(figure("steal", "share", [max(1e-9, stolen)]))
+    if stolen > _MOST_STOLEN:
+        found.append(f"The hypervisor gave {stolen:.1%} of the CPU time to other guests.")
+    return found
+
+
+def _report(event: dict[str, object]) -> None:
+    sys.stdout.write(orjson.dumps(event).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _now() -> str:
+    return format_time(datetime.now(UTC))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

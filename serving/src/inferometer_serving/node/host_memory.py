@@ -1,0 +1,87 @@
+"""Copies between NUMA nodes, and page faults."""
+
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from inferometer_api.nodes.characteristics import NodeFigure
+from inferometer_serving.node.machine import available_bytes, numa_cpus
+from inferometer_serving.node.samples import Probe, figure, seconds_of
+
+_LOG2_SIZES = (12, 16, 20, 24, 28)
+_LEAST_SECONDS = 0.01
+"""Copies of one sample take at least this long together."""
+_REPEATS = 5
+_FAULT_BYTES = 64 << 20
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def memory_probes() -> Iterator[Probe]:
+    """Yield a probe for each pair of NUMA nodes, and those of page faults."""
+    nodes = numa_cpus()
+    for source, cpus in nodes.items():
+        for target in nodes:
+            probe = partial(_copies, source, target, cpus, nodes[target])
+            yield Probe(f"memcpy ({source} to {target})", probe)
+    yield Probe("pageFault", _faults)
+
+
+@contextmanager
+def _on(cpus: frozenset[int]) -> Iterator[None]:
+    """Run on these CPUs: memory that is touched first is then that of their NUMA node."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _copies(
+    source: int, target: int, own: frozenset[int], others: frozenset[int]
+) -> list[NodeFigure]:
+    """Copy from memory of one NUMA node to that of another, on a CPU of the first."""
+    found = []
+    for log2_bytes in _LOG2_SIZES:
+        size = 1 << log2_bytes
+        if 4 * size > available_bytes():
+            break
+        with _on(frozenset({min(others)})):
+            destination: Bytes = np.full(size, 1, np.uint8)
+        with _on(frozenset({min(own)})):
+            origin: Bytes = np.full(size, 2, np.uint8)
+            samples = [_copy_rate(origin, destination) for _ in range(_REPEATS)]
+        setting = {"source": source, "destination": target, "bytes": size}
+        found.append(figure("memcpy", "bytes/s", samples, setting))
+    return found
+
+
+def _copy_rate(origin: Bytes, destination: Bytes) -> float:
+    copy = partial(np.copyto, destination, origin)
+    copy()
+    times = max(1, round(_LEAST_SECONDS / seconds_of(copy)))
+    return origin.nbytes * times / seconds_of(lambda: [copy() for _ in range(times)])
+
+
+def _faults() -> list[NodeFigure]:
+    """Touch one byte of each page of fresh memory, in small pages."""
+    samples = [_fault_ns() for _ in range(_REPEATS)]
+    return [figure("pageFault", "ns", samples, {"pageBytes": mmap.PAGESIZE})]
+
+
+def _fault_ns() -> float:
+    with mmap.mmap(-1, _FAULT_BYTES) as memory:
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+        return seconds_of(partial(_touch, memory)) * 1e9 / (_FAULT_BYTES // mmap.PAGESIZE)
+
+
+def _touch(memory: mmap.mmap) -> None:
+    """Write one byte of each page."""
+    np.frombuffer(memory, np.uint8)[:: mmap.PAGESIZE] = 1

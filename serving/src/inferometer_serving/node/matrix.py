@@ -1,0 +1,170 @@
+"""Peaks of matrix products by precision, through the engines' own kernels, and the units used."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from inferometer_api.nodes.characteristics import MatrixUnit, NodeFigure
+from inferometer_serving.bounds.engines import OnnxLayer, OpenVinoLayer
+from inferometer_serving.model.session import EngineSettings
+from inferometer_serving.node.samples import NotMeasurableError, Probe, figure, seconds_of
+from inferometer_serving.options import Precision
+
+_WIDTH = 1024
+_REPEATS = 7
+_LEAST_SECONDS = 0.02
+_UNITS: dict[str, tuple[str, ...]] = {
+    "amx_int8": ("amx",),
+    "amx_bf16": ("amx",),
+    "amx_fp16": ("amx_fp16",),
+    "avx512_vnni": ("avx512_core_vnni", "avx512_vnni"),
+    "avx512_bf16": ("avx512_core_bf16", "avx512_bf16"),
+    "avx512_fp16": ("avx512_core_fp16",),
+    "avx_vnni": ("avx2_vnni",),
+    "avx512f": ("avx512",),
+    "avx2": ("avx2",),
+}
+"""The kernel's names of units, and what OpenVINO's names of kernels that use them contain."""
+
+Layer = OnnxLayer | OpenVinoLayer
+
+
+def matrix_probes(names: dict[str, list[str]]) -> Iterator[Probe]:
+    """Yield a probe for each engine and precision; `names` gets the kernels of each engine."""
+    threads = len(os.sched_getaffinity(0))
+    openers: dict[tuple[str, str], Callable[[], Layer]] = {
+        ("onnxruntime", "FP32"): lambda: OnnxLayer(
+            product("FP32"), EngineSettings(threads=threads)
+        ),
+        ("onnxruntime", "INT8"): lambda: OnnxLayer(
+            product("INT8"), EngineSettings(threads=threads)
+        ),
+        **{
+            ("openvino", each.value): partial(_open_vino, each, threads, names)
+            for each in (Precision.FP32, Precision.BF16, Precision.INT8)
+        },
+    }
+    for (engine, precision), opened in openers.items():
+        yield Probe(
+            f"gemm ({engine}, {precision})", partial(_peak, engine, precision, threads, opened)
+        )
+
+
+def _peak(
+    engine: str, precision: str, threads: int, opened: Callable[[], Layer]
+) -> Sequence[NodeFigure]:
+    try:
+        layer = opened()
+    except ImportError as error:
+        raise NotMeasurableError(f"{engine} is not installed") from error
+    layer.run()
+    times = max(1, round(_LEAST_SECONDS / seconds_of(layer.run)))
+    work = 2.0 * _WIDTH**3 * times
+    samples = [
+        work / seconds_of(lambda: [layer.run() for _ in range(times)]) for _ in range(_REPEATS)
+    ]
+    setting = {"engine": engine, "precision": precision, "threads": threads, "width": _WIDTH}
+    return [figure("gemm", "flop/s", samples, setting)]
+
+
+def _open_vino(precision: Precision, threads: int, names: dict[str, list[str]]) -> OpenVinoLayer:
+    is_int8 = precision is Precision.INT8
+    # What is quantised is computed in INT8 whatever else is requested.
+    settings = EngineSettings(threads=threads, precision=Precision.FP32 if is_int8 else precision)
+    layer = OpenVinoLayer(quantised_product() if is_int8 else product("FP32"), settings)
+    names.setdefault("openvino", []).extend(layer.kernels)
+    if layer.precision != precision.value:
+        raise NotMeasurableError(
+            f"the engine computes in {layer.precision or 'an unknown precision'} on this CPU"
+        )
+    return layer
+
+
+def product(precision: str) -> ModelProto:
+    """Return a product of two square matrices."""
+    kind = TensorProto.FLOAT if precision == "FP32" else TensorProto.UINT8
+    out = TensorProto.FLOAT if precision == "FP32" else TensorProto.INT32
+    node = "MatMul" if precision == "FP32" else "MatMulInteger"
+    shape = [_WIDTH, _WIDTH]
+    values = np.zeros(shape, np.float32 if precision == "FP32" else np.int8)
+    return _model(
+        [helper.make_node(node, ["x", "w"], ["y"])],
+        helper.make_tensor_value_info("x", kind, shape),
+        helper.make_tensor_value_info("y", out, shape),
+        [numpy_helper.from_array(values + 1, "w")],
+    )
+
+
+def quantised_product() -> ModelProto:
+    """Return a product whose operands are quantised to 8 bits, as quantisers write it."""
+    shape = [_WIDTH, _WIDTH]
+    floats = helper.make_tensor_value_info
+    weights = np.random.default_rng(0).integers(-127, 127, shape, np.int8)
+    return _model(
+        [
+            helper.make_node("QuantizeLinear", ["x", "sx", "zx"], ["qx"]),
+            helper.make_node("DequantizeLinear", ["qx", "sx", "zx"], ["dx"]),
+            helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["dw"]),
+            helper.make_node("MatMul", ["dx", "dw"], ["y"]),
+        ],
+        floats("x", TensorProto.FLOAT, shape),
+        floats("y", TensorProto.FLOAT, shape),
+        [
+            numpy_helper.from_array(np.array(0.05, np.float32), "sx"),
+            numpy_helper.from_array(np.array(128, np.uint8), "zx"),
+            numpy_helper.from_array(np.array(0.01, np.float32), "sw"),
+            numpy_helper.from_array(np.array(0, np.int8), "zw"),
+            numpy_helper.from_array(weights, "w"),
+        ],
+    )
+
+
+def _model(nodes: Sequence[Any], x: Any, y: Any, constants: Sequence[Any]) -> ModelProto:
+    graph = helper.make_graph(list(nodes), "product", [x], [y], initializer=list(constants))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def matrix_units(
+    kernels: dict[str, list[str]], cpu_info: Path = Path("/proc/cpuinfo")
+) -> list[MatrixUnit]:
+    """Return the units that engines know, which of them the CPU has, and who used them."""
+    flags = _flags(cpu_info)
+    return [
+        MatrixUnit(
+            name=name,
+            offered=name in flags,
+            used_by={
+                engine: found
+                for engine, names in kernels.items()
+                if (found := sorted({each for each in names if _uses(each, marks, name)}))
+            },
+        )
+        for name, marks in _UNITS.items()
+    ]
+
+
+def _uses(kernel: str, marks: Sequence[str], unit: str) -> bool:
+    lower = kernel.lower()
+    if unit == "avx512f" and "amx" in lower:
+        return False  # its names contain those of the vector units below it
+    of_type = {"amx_int8": ("i8", "u8"), "amx_bf16": ("bf16",)}.get(unit)
+    return any(mark in lower for mark in marks) and (
+        of_type is None or any(each in lower for each in of_type)
+    )
+
+
+def _flags(cpu_info: Path) -> frozenset[str]:
+    try:
+        text = cpu_info.read_text()
+    except OSError:
+        return frozenset()
+    for line in text.splitlines():
+        name, _, words = line.partition(":")
+        if name.strip() in {"flags", "Features"}:
+            return frozenset(words.split())
+    return frozenset()

@@ -1,0 +1,69 @@
+"""How punctual this node is: late timers, and moments in which a running process stands still.
+
+They say whether it is fit to generate load.
+"""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from inferometer_api.nodes.characteristics import NodeFigure
+from inferometer_serving.node.samples import Probe, figure
+
+_SLEEP_SECONDS = 0.001
+_WAKE_UPS = 400
+_REPEATS = 5
+_SPIN_NS = 300_000_000
+_PAUSE_NS = 20_000
+"""A step of the loop that takes longer is a standstill; usually one takes a tenth of 1 us."""
+
+
+def punctuality_probes() -> Iterator[Probe]:
+    """Yield the probes of timers and standstills."""
+    yield Probe("timer", _wake_ups)
+    yield Probe("jitter", _standstills)
+
+
+def _wake_ups() -> list[NodeFigure]:
+    lags = [_lags_ns() for _ in range(_REPEATS)]
+    return [
+        figure(
+            "timer/wakeUpLag",
+            "ns",
+            [float(np.percentile(each, percentile)) for each in lags],
+            {"percentile": f"{percentile:g}", "sleepMicroseconds": round(_SLEEP_SECONDS * 1e6)},
+        )
+        for percentile in (50.0, 99.0)
+    ]
+
+
+def _lags_ns() -> list[int]:
+    found = []
+    for _ in range(_WAKE_UPS):
+        due = time.monotonic_ns() + round(_SLEEP_SECONDS * 1e9)
+        time.sleep(_SLEEP_SECONDS)
+        found.append(max(1, time.monotonic_ns() - due))
+    return found
+
+
+def _standstills() -> list[NodeFigure]:
+    found = [_pauses_ns() for _ in range(_REPEATS)]
+    return [
+        figure("jitter/share", "share", [max(1e-9, sum(each) / _SPIN_NS) for each in found]),
+        figure("jitter/longest", "ns", [float(max(each, default=1)) for each in found]),
+    ]
+
+
+def _pauses_ns() -> list[int]:
+    """Return the standstills of a loop that only reads the clock."""
+    pauses = []
+    clock = time.monotonic_ns
+    last = clock()
+    end = last + _SPIN_NS
+    while last < end:
+        now = clock()
+        if now - last > _PAUSE_NS:
+            pauses.append(now - last)
+        last = now
+    return pauses

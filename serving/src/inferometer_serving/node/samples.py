@@ -1,0 +1,63 @@
+"""Samples of one figure, and how they are summed up."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from inferometer_api.nodes.characteristics import NodeFigure, Unit
+from inferometer_api.statistics import geometric_mean
+
+_RATES = ("bytes/s", "flop/s")
+
+
+class NotMeasurableError(RuntimeError):
+    """A figure cannot be measured here; the message is a clause that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One primitive: measures one figure or several."""
+
+    name: str
+    measure: Callable[[], Sequence[NodeFigure]]
+    """Raises NotMeasurableError."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found so far."""
+
+    figures: list[NodeFigure] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+    def add(self, probe: Probe) -> None:
+        """Measure, and note why not if that cannot be."""
+        try:
+            self.figures += probe.measure()
+        except (NotMeasurableError, OSError, MemoryError) as error:
+            self.unavailable[probe.name] = str(error).rstrip(".") or type(error).__name__
+
+
+def figure(
+    name: str, unit: Unit, samples: Sequence[float], setting: Mapping[str, object] | None = None
+) -> NodeFigure:
+    """Return samples as a figure."""
+    value, low, high = geometric_mean(samples)
+    best = max(samples) if unit in _RATES else min(samples)
+    return NodeFigure(
+        name=name,
+        setting={key: str(each) for key, each in (setting or {}).items()},
+        unit=unit,
+        value=value,
+        low=low,
+        high=high,
+        best=best,
+        samples=list(samples),
+    )
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Return how long a call takes, at least a nanosecond."""
+    began = time.perf_counter_ns()
+    work()
+    return max(1, time.perf_counter_ns() - began) / 1e9

@@ -1,0 +1,165 @@
+"""STREAM (McCalpin): sustained memory bandwidth of four loops over arrays of 8-byte floats.
+
+Each thread is a process of its own, pinned to a CPU, with its own part of the arrays: Python's
+threads share one lock. The processes begin each loop at an agreed time. As in STREAM, every array
+is at least four times the last-level cache, and bytes are those that the loop names.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import numpy.typing as npt
+
+from inferometer_api.nodes.characteristics import NodeFigure
+from inferometer_serving.node.machine import available_bytes, last_level_cache_bytes
+from inferometer_serving.node.samples import NotMeasurableError, Probe, figure
+
+Doubles = npt.NDArray[np.float64]
+
+LOOPS: Mapping[str, int] = {"copy": 16, "scale": 16, "add": 24, "triad": 24}
+"""Bytes that a loop moves for each element."""
+_SCALAR = 3.0
+_REPEATS = 10
+_BLOCK = 16_384
+"""Elements of the triad at a time: its product stays in a cache, as in a register in C."""
+_LEAD_NS = 2_000_000
+"""How long before its begin a loop is ordered."""
+_CACHES = 4
+_MEMORY_SHARE = 4
+
+
+def stream_probes() -> Iterator[Probe]:
+    """Yield a probe for each number of threads: the powers of two, and all CPUs."""
+    cpus = sorted(os.sched_getaffinity(0))
+    numbers = {1 << power for power in range(len(cpus).bit_length()) if 1 << power <= len(cpus)}
+    for number in sorted(numbers | {len(cpus)}):
+        yield Probe(f"stream ({number} threads)", _measuring(cpus[:number]))
+
+
+def _measuring(cpus: Sequence[int]) -> Callable[[], Sequence[NodeFigure]]:
+    return lambda: measure_stream(cpus, array_bytes())
+
+
+def array_bytes() -> int:
+    """Return the size of each of the three arrays. Raises NotMeasurableError if they do not fit."""
+    wanted = _CACHES * last_level_cache_bytes()
+    if 3 * wanted > available_bytes() // _MEMORY_SHARE * 3:
+        raise NotMeasurableError(
+            f"three arrays of {wanted >> 20} MiB, {_CACHES} times the last-level cache, do not fit "
+            "in the free memory"
+        )
+    return wanted
+
+
+def measure_stream(
+    cpus: Sequence[int], size_bytes: int, repeats: int = _REPEATS
+) -> list[NodeFigure]:
+    """Return the bandwidth of each loop, with a process on each of `cpus`.
+
+    The first repeat is left out, as in STREAM.
+    """
+    elements = size_bytes // 8 // len(cpus)
+    with _workers(cpus, elements) as workers:
+        seconds: dict[str, list[float]] = {name: [] for name in LOOPS}
+        for _ in range(repeats + 1):
+            for name in LOOPS:
+                seconds[name].append(_run(workers, name))
+    moved = elements * len(cpus)
+    return [
+        figure(
+            f"stream/{name}",
+            "bytes/s",
+            [LOOPS[name] * moved / each for each in taken[1:]],
+            {"threads": len(cpus), "arrayBytes": elements * 8 * len(cpus)},
+        )
+        for name, taken in seconds.items()
+    ]
+
+
+@contextmanager
+def _workers(cpus: Sequence[int], elements: int) -> Iterator[list["subprocess.Popen[str]"]]:
+    with ExitStack() as stack:
+        found = []
+        for cpu in cpus:
+            command = [sys.executable, "-m", "inferometer_serving.node.stream", str(cpu)]
+            worker = subprocess.Popen(  # noqa: S603 - our own program
+                [*command, str(elements)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            stack.callback(_end, worker)
+            found.append(worker)
+        for worker in found:
+            _read(worker)  # its arrays are there
+        yield found
+
+
+def _end(worker: "subprocess.Popen[str]") -> None:
+    worker.kill()
+    worker.communicate()
+
+
+def _run(workers: Sequence["subprocess.Popen[str]"], name: str) -> float:
+    """Return how long a loop takes in all processes, from the first begin to the last end."""
+    begin = time.monotonic_ns() + _LEAD_NS
+    for worker in workers:
+        if worker.stdin is not None:
+            worker.stdin.write(f"{name} {begin}\n")
+            worker.stdin.flush()
+    spans = [_read(worker) for worker in workers]
+    return (max(end for _, end in spans) - min(start for start, _ in spans)) / 1e9
+
+
+def _read(worker: "subprocess.Popen[str]") -> tuple[int, int]:
+    line = "" if worker.stdout is None else worker.stdout.readline()
+    if not line:
+        raise NotMeasurableError("a process of the benchmark ended early, as without memory")
+    start, end = json.loads(line)
+    return start, end
+
+
+def loop(name: str, a: Doubles, b: Doubles, c: Doubles, product: Doubles) -> None:
+    """Run one loop of STREAM over three arrays; `product` is a block of the triad."""
+    match name:
+        case "copy":
+            np.copyto(c, a)
+        case "scale":
+            np.multiply(c, _SCALAR, out=b)
+        case "add":
+            np.add(a, b, out=c)
+        case "triad":
+            for start in range(0, len(a), _BLOCK):
+                part = slice(start, start + _BLOCK)
+                block = product[: len(c[part])]
+                np.multiply(c[part], _SCALAR, out=block)
+                np.add(b[part], block, out=a[part])
+        case _:
+            raise ValueError(name)
+
+
+def _work(cpu: int, elements: int) -> None:
+    """Run the loops that standard input orders, each at its time."""
+    os.sched_setaffinity(0, {cpu})
+    a, b, c = np.full(elements, 1.0), np.full(elements, 2.0), np.zeros(elements)
+    product = np.empty(_BLOCK)
+    sys.stdout.write("[0, 0]\n")
+    sys.stdout.flush()
+    for order in sys.stdin:
+        name, begin = order.split()
+        while time.monotonic_ns() < int(begin):
+            pass
+        start = time.monotonic_ns()
+        loop(name, a, b, c, product)
+        sys.stdout.write(f"[{start}, {time.monotonic_ns()}]\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _work(int(sys.argv[1]), int(sys.argv[2]))
