@@ -54,6 +54,7 @@ REFUSED: tuple[Members, ...] = (
         "load": {"protocol": "GRPC", "connections": 1, "streamsPerConnection": 8},
         "scenarios": [{"name": "a", "concurrency": {"clients": [16]}}],
     },
+    {"scenarios": [{"name": "a", "coldStart": {"state": "Nothing"}}]},
     {"suspend": True},
     {"cancel": True},
 )

@@ -60,7 +60,8 @@ def _documented_end(file: Path) -> tuple[str, str]:
     comment = " ".join(line.removeprefix("#").strip() for line in lines)
     text = comment.partition("In a cluster: ")[2]
     patterns = {
-        "Accepted": r"While no node has a free GPU, the run is Queued with the reason (\w+)",
+        "Accepted": r"(?:no node has a free GPU, the run is Queued|is not accepted,) "
+        r"with the reason (\w+)",
         "Valid": r"ends Complete with Valid=(True|False)",
         "Failed": r"Failed with reason (\w+)",
     }

@@ -20,6 +20,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # ships no typ
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.server_state import ServerState
+from inferometer_serving.start_up import StartUp
 from support import onnx_models
 from support.serving_process import ServerProcess, serving
 from support.waiting import DEADLINE_SECONDS, reply_of, until, within_deadline
@@ -156,7 +157,7 @@ def test_a_model_goes_once_what_is_being_read_for_it_is_put(tmp_path: Path) -> N
     async def loaded_while_reading() -> bool:
         loop = asyncio.get_running_loop()
         service = ServerState(ServeOptions(path, "copy"), loop, Interrupt())
-        await service.load()
+        await service.load(StartUp(0))
         before = service.router()
         is_read = threading.Event()
         retired: list[bool] = []
@@ -165,7 +166,7 @@ def test_a_model_goes_once_what_is_being_read_for_it_is_put(tmp_path: Path) -> N
             retired.append(before.pool.is_retired)
 
         service.reading.submit(lambda: is_read.wait(DEADLINE_SECONDS), put)
-        loading = asyncio.create_task(service.load())
+        loading = asyncio.create_task(service.load(StartUp(0)))
         await until(lambda: service.router() is not before, "a new router")
         is_read.set()
         async with within_deadline("the loaded model"):

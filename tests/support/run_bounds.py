@@ -63,6 +63,7 @@ _CARRIERS: dict[str, Run] = {
     "spec.scenarios[].accuracy": a_scenario(
         accuracy={"dataset": {"uri": "file:a"}, "metrics": ["Top1"]}
     ),
+    "spec.scenarios[].coldStart": a_scenario(coldStart={}),
     "spec.scenarios[].multiStream": a_scenario(multiStream={}),
     "spec.scenarios[].findPeak": a_scenario(
         findPeak={"latencyBoundMicroseconds": 1, "probe": {"maxSeconds": 86_400}}

@@ -200,6 +200,7 @@ VALID = (
         ),
     ),
     Row("a warm-up until it is steady", a_run(validity={"warmUp": "UntilSteady"})),
+    Row("a cold start", a_run(scenarios=[{"name": "a", "coldStart": {}}])),
     Row("repeats of the server", a_run(validity={"repeats": 2, "repeatScope": "Server"})),
     Row("repeats of the load", an_external_run(validity={"repeats": 2, "repeatScope": "Load"})),
     Row(
@@ -215,6 +216,16 @@ VALID = (
 )
 
 _NO_BATCH = {"batching": {"maxBatchSize": 8}}
+
+_NO_COLD_STARTS: dict[str, dict[str, Any]] = {
+    "of several replicas": {"server": {"replicas": 2}},
+    "by a fleet": {"load": {"workers": 2}},
+    "of a server that stays": {"validity": {"repeatScope": "Load"}},
+    "after other queries": {
+        "scenarios": [{"name": "b", "singleStream": {}}, {"name": "a", "coldStart": {}}]
+    },
+    "twice": {"scenarios": [{"name": "b", "coldStart": {}}, {"name": "a", "coldStart": {}}]},
+}
 
 BROKEN_RULES = (
     Row("neither uri nor name", a_run(model={}), "spec.model"),
@@ -275,6 +286,19 @@ BROKEN_RULES = (
         "a manifest from https without sha256",
         a_run(model={"uri": "file:m", "manifest": {"uri": "https://h/m.yaml"}}),
         "spec.model.manifest",
+    ),
+    *(
+        Row(
+            f"a cold start {name}",
+            a_run(**{"scenarios": [{"name": "a", "coldStart": {}}], **spec}),
+            "spec",
+        )
+        for name, spec in _NO_COLD_STARTS.items()
+    ),
+    Row(
+        "a cold start of an External server",
+        an_external_run(scenarios=[{"name": "a", "coldStart": {}}]),
+        "spec",
     ),
     Row("compressed HTTP", a_run(load={"compression": "Gzip"}), "spec.load"),
     Row("https without sha256", a_run(model={"uri": "https://h/m"}), "spec.model"),

@@ -23,6 +23,12 @@ from inferometer_cli.text_table import (
     print_sentences,
     printable,
 )
+from inferometer_results.cold_start import (
+    cold_start_sentences,
+    cold_starts,
+    phase_cells,
+    phase_rows,
+)
 from inferometer_results.findings import (
     LocatedFinding,
     RuleFindings,
@@ -62,6 +68,7 @@ def print_table(document: ResultDocument, console: Console) -> None:
         console.print()
         print_energy(list(_spent(document)), _energy_notes(document), console)
         _print_server_time(document, console)
+        _print_starts(document, console)
         _print_repeats(document.repeat_summaries, console)
     print_sentences(_sentences(document), console)
 
@@ -75,6 +82,20 @@ def _print_server_time(document: ResultDocument, console: Console) -> None:
         if step.server_time is not None
     }
     print_server_time(spent, console)
+
+
+def _print_starts(document: ResultDocument, console: Console) -> None:
+    """Print a row for each phase of cold starts, and what they amount to."""
+    for name in dict.fromkeys(each.name for each in document.scenarios):
+        starts = cold_starts(document, name)
+        if not starts:
+            continue
+        cells = (phase_cells(row) for row in phase_rows(starts))
+        rows = [Row("median", phase, tuple(figures)) for phase, *figures in cells]
+        print_rows(("start", "phase", "time", "share", "rate"), rows, console)
+        sentences = (f"{name}: {each}" for each in cold_start_sentences(starts))
+        print_sentences((Text(printable(each), style="dim") for each in sentences), console)
+        console.print()
 
 
 def _print_repeats(repeated: Sequence[RepeatSummary], console: Console) -> None:

@@ -18,12 +18,14 @@ import structlog
 import uvloop
 
 from inferometer_models.errors import ModelRefusedError
+from inferometer_serving import BEGAN_MICROSECONDS
 from inferometer_serving.errors import StartRefusedError
 from inferometer_serving.grpc.server import GrpcServer
 from inferometer_serving.http.server import HttpServer
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.server_state import ServerState
+from inferometer_serving.start_up import StartUp
 
 _EXIT_DONE = 0
 _EXIT_FAILED = 1
@@ -65,9 +67,11 @@ class _Process:
     def __init__(self, options: ServeOptions) -> None:
         self._options = options
         self._interrupt = Interrupt()
+        self._start_up = StartUp(BEGAN_MICROSECONDS)
 
     async def run(self) -> None:
         """Serve until a signal. Raises StartRefusedError if that is not possible."""
+        self._start_up.end("imported")
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         hurry = asyncio.Event()
@@ -94,6 +98,7 @@ class _Process:
         _print_event({"event": "listening", "httpPort": http_port, "grpcPort": grpc_port})
         log = structlog.get_logger()
         log.info("listening", host=options.host, http_port=http_port, grpc_port=grpc_port)
+        self._start_up.end("listening")
         try:
             if await self._make_ready(state, stop):
                 await stop.wait()
@@ -110,7 +115,7 @@ class _Process:
 
     async def _make_ready(self, state: ServerState, stop: asyncio.Event) -> bool:
         """Load and warm up outside the event loop; return False if that was stopped."""
-        loading = asyncio.ensure_future(state.load())
+        loading = asyncio.ensure_future(state.load(self._start_up))
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not loading.done():

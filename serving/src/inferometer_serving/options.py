@@ -64,6 +64,7 @@ class ServeOptions:
     drain_seconds: float = 30.0
     model_control_mode: ModelControlMode = ModelControlMode.NONE
     profiling: bool = False
+    start_up_report: bool = False
     run: str = ""
     """The run that the server was started for; empty where it was not."""
     run_namespace: str = ""
@@ -270,6 +271,14 @@ OPTIONS: tuple[Option, ...] = (
         _switch,
         False,
         "on lets clients profile the model: POST /v2/models/NAME/profile. off: they may not.",
+        "off|on",
+    ),
+    Option(
+        "start_up_report",
+        _switch,
+        False,
+        "on adds the phases of the server's start to the model's configuration. ONNX Runtime then "
+        "profiles how it opens the model, and writes that to a temporary file.",
         "off|on",
     ),
     Option("run", str, "", "The run that it serves: the label run of its metrics.", "NAME"),

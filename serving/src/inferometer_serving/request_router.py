@@ -20,6 +20,7 @@ from inferometer_serving.model.engine import Engine, Execution
 from inferometer_serving.model.loading import LoadedModel, WarmUp, load, warm_up
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
+from inferometer_serving.start_up import StartUp
 from inferometer_serving.statistics import Statistics
 from inferometer_serving.tracing import RequestTrace
 
@@ -43,10 +44,12 @@ class Counters:
     inference_stats: InferenceStats
 
 
-def load_and_warm(options: ServeOptions, interrupt: Interrupt) -> Loaded:
+def load_and_warm(options: ServeOptions, interrupt: Interrupt, start_up: StartUp) -> Loaded:
     """Return the model, ready to serve. Raises ModelRefusedError; takes a while."""
-    model = load(options, interrupt)
-    return Loaded(model, warm_up(model, options))
+    model = load(options, interrupt, start_up)
+    warm = warm_up(model, options)
+    start_up.end("warmUp")
+    return Loaded(model, warm)
 
 
 class RequestRouter:
@@ -78,6 +81,10 @@ class RequestRouter:
             joins, options.max_delay_microseconds * 1000
         )
         self.pool = InferencePool(loop, engines, batcher, self._on_executed)
+
+    def report_start_up(self, phases: str) -> None:
+        """Add the phases of the server's start, as JSON, to the configuration."""
+        self.config["parameters"]["inferometer.start_up"] = {"string_value": phases}
 
     def prepare(
         self,

@@ -4,7 +4,7 @@ import asyncio
 import gc
 from enum import Enum
 from importlib.metadata import version
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any
 
 import structlog
@@ -20,6 +20,7 @@ from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ModelControlMode, ServeOptions
 from inferometer_serving.profile.profiler import ProfileRequest, profile
 from inferometer_serving.request_router import Counters, Loaded, RequestRouter, load_and_warm
+from inferometer_serving.start_up import StartUp
 from inferometer_serving.statistics import Statistics
 from inferometer_serving.tracing import SpanLog
 
@@ -57,16 +58,22 @@ class ServerState:
         self._leaving: RequestRouter | None = None
         """The model before, while its last requests are answered."""
 
-    async def load(self) -> Loaded:
-        """Load the model and serve it. Raises ModelRefusedError, and then changes nothing."""
+    async def load(self, start_up: StartUp) -> Loaded:
+        """Load the model and serve it. Raises ModelRefusedError, and then changes nothing.
+
+        `start_up` gets the phases.
+        """
         options, interrupt = self.options, self._interrupt
         async with self._changes:
-            loaded = await self._loading.call(lambda: load_and_warm(options, interrupt))
+            loaded = await self._loading.call(lambda: load_and_warm(options, interrupt, start_up))
             self._become_ready(loaded)
             await self._let_go()
             gc.collect()
             gc.freeze()  # what is loaded stays: later collections need not look at it
             keep_freed_memory()
+            start_up.end("ready")
+            if options.start_up_report and self._router is not None:
+                self._router.report_start_up(start_up.to_json())
         return loaded
 
     async def load_again(self, name: str, parameters: dict[str, Any]) -> None:
@@ -83,7 +90,7 @@ class ServerState:
         if self.phase in (Phase.LOADING, Phase.DRAINING):
             raise self.unavailable()
         try:
-            await self.load()
+            await self.load(StartUp(time_ns() // 1000))
         except ModelRefusedError as error:
             raise invalid(str(error)) from error
         structlog.get_logger().info("loaded again", model=name)

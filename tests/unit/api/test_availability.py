@@ -117,6 +117,10 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
 """What neither a laptop nor a cluster can do yet."""
 
 UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
+    (
+        a_scenario(coldStart={"state": "Nothing"}),
+        "spec.scenarios[0].coldStart.state: a local run has no image to remove",
+    ),
     (_set("server", "replicas", to=2), "spec.server.replicas: a local run has one server, not 2"),
     (
         an_external_run(
@@ -149,6 +153,10 @@ UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
 )
 
 UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
+    (
+        a_scenario(coldStart={}),
+        "spec.scenarios[0].coldStart: coldStart runs locally only in this version",
+    ),
     (
         _set("model", to={"uri": "file:m.onnx"}),
         (
@@ -281,6 +289,7 @@ def test_every_choice_of_the_api_is_decided() -> None:
         "spec.scenarios[].server.arrivals",
         "spec.scenarios[].server.percentile",
         "spec.scenarios[].findPeak.percentile",
+        "spec.scenarios[].coldStart.state",
         "spec.telemetry.power",
         "spec.retention.cleanup",
     }

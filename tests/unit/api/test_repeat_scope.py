@@ -17,8 +17,9 @@ from support.runs import Run, a_run, an_external_run
         (a_run(), {"repeats": 2, "repeatScope": "Load"}, "Load", False),
         (a_run(), {"repeatScope": "Server"}, "Server", False),
         (an_external_run(), {"repeats": 2}, "Load", False),
+        (a_run(scenarios=[{"name": "a", "coldStart": {}}]), {}, "Server", True),
     ],
-    ids=["one repeat", "launched", "of the load", "one repeat of the server", "External"],
+    ids=["one repeat", "launched", "of the load", "one repeat of the server", "External", "cold"],
 )
 def test_launched_servers_are_restarted_by_default(
     run: Run, validity: dict[str, Any], scope: str | None, *, restarts: bool
@@ -29,3 +30,14 @@ def test_launched_servers_are_restarted_by_default(
     assert resolved.spec.validity.repeat_scope == scope
     assert restarts_server(resolved.spec) is restarts
     assert fill_defaults(resolved) == resolved
+
+
+def test_a_cold_start_sets_the_fewest_repeats() -> None:
+    """All scenarios of its run are repeated as often as it; more repeats stay."""
+    scenarios = [{"name": "a", "coldStart": {"repeats": 3}}, {"name": "b", "singleStream": {}}]
+
+    def repeats(**validity: int) -> int:
+        run = BenchmarkRun.model_validate(a_run(scenarios=scenarios, validity=validity))
+        return fill_defaults(run).spec.validity.repeats
+
+    assert (repeats(), repeats(repeats=2), repeats(repeats=4)) == (3, 3, 4)

@@ -35,6 +35,7 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "trace": {"uri": "file:a.csv"},
     "profile": {"batchSizes": [1, 4]},
     "accuracy": {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"], "samples": 9},
+    "coldStart": {"repeats": 2, "state": "ModelCached"},
 }
 KINDS = tuple(SCENARIOS)
 
@@ -144,10 +145,10 @@ def test_clients_are_those_of_the_steps() -> None:
     found = {
         kind: (fewest_clients(_scenario(kind)), most_clients(_scenario(kind))) for kind in KINDS
     }
-    ones = dict.fromkeys(("singleStream", "batch", "multiStream", "profile"), (1, 1))
     none = dict.fromkeys(
         ("server", "findPeak", "offline", "burst", "trace", "accuracy"), (None, None)
     )
+    ones = dict.fromkeys(("singleStream", "batch", "multiStream", "profile", "coldStart"), (1, 1))
     assert found == {**ones, **none, "concurrency": (2, 4)}
 
 

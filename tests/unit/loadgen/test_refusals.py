@@ -182,7 +182,7 @@ def test_the_first_line_of_an_answer_is_quoted(text: str, line: str) -> None:
 )
 def test_the_hint_on_inputs_follows_words_about_inputs(words: str, hint_count: int) -> None:
     """A server that fails for another reason gets no advice on inputs."""
-    refused = refusal_of(Failure(FailureKind.STATUS, words), "of 's'")
+    refused = refusal_of(Failure(FailureKind.STATUS, words), "of 's'", 3)
     assert isinstance(refused, FirstRequestsRefusedError)
     assert f": {words}." in str(refused)
     assert str(refused).count("spec.load.inputs") == hint_count

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from inferometer_api.results.cold_start import ColdStartRecord
 from inferometer_api.results.result import ClientHealth, Counts, Energy, Step
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.measurement import NotObtained
@@ -42,6 +43,21 @@ def test_a_step_without_fault_is_valid() -> None:
     judged = verdict()
     assert judged.state == "VALID"
     assert names(judged) == []
+
+
+def a_start(**changed: Any) -> ColdStartRecord:
+    """Return a start at all limits, with some figures changed."""
+    start = ColdStartRecord(
+        state="ModelCached",
+        total_nanoseconds=1000,
+        phases=[],
+        gap_nanoseconds=0,
+        client_delay_nanoseconds=0,
+        first_queries_nanoseconds=[],
+        model_bytes=1000,
+        resident_bytes=10,
+    )
+    return start.model_copy(update=changed)
 
 
 def with_sleeping_client(nanoseconds: int, **errors: int) -> Step:
@@ -157,6 +173,13 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"step": a_step(windows=rising(0.12))},
     ),
     ("Unsteady", {"warmed_up": True}, {"warmed_up": False}),
+    ("ColdStartState", {"cold_start": a_start()}, {"cold_start": a_start(resident_bytes=11)}),
+    (
+        "ColdStartGap",
+        {"cold_start": a_start(gap_nanoseconds=50)},
+        {"cold_start": a_start(gap_nanoseconds=51)},
+    ),
+    ("ColdStartUnproven", {"cold_start": a_start()}, {"cold_start": a_start(resident_bytes=None)}),
     ("SingleWindow", {"single_window": False}, {"single_window": True}),
     (
         "ServerStall",

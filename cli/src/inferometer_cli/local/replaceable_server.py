@@ -9,6 +9,7 @@ from inferometer_api.plan.load_plan import LoadPlan, PlannedServer, ServerTarget
 from inferometer_api.results.result import Outcome
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError
+from inferometer_cli.local.cold_start import ColdStarter
 from inferometer_cli.local.server import (
     FetchedModel,
     TargetServer,
@@ -32,7 +33,8 @@ class ReplaceableServer:
         self.current = current
         """The server now."""
         self._run = run
-        self._model: FetchedModel | None = None
+        self._start_next: Callable[[AsyncExitStack], Awaitable[TargetServer]] | None = None
+        """Starts a process that ends with the stack; None for an External server."""
         self._children = AsyncExitStack()
         """Ends the process now."""
         self._stopping: asyncio.Future[None] | None = None
@@ -61,8 +63,17 @@ class ReplaceableServer:
         model = await fetch_model(run, base, file, stack, watch)
         watch("starting the server")
         children = await stack.enter_async_context(AsyncExitStack())
-        server = cls(run, await start_server(run, model, children))
-        server._model = model
+
+        async def fetch_again(of_process: AsyncExitStack) -> FetchedModel:
+            return await fetch_model(run, base, file, of_process, watch)
+
+        async def start_again(of_process: AsyncExitStack) -> TargetServer:
+            return await start_server(run, model, of_process)
+
+        starts_cold = run.spec.starts_cold
+        start_next = ColdStarter(run, model, fetch_again).start if starts_cold else start_again
+        server = cls(run, await start_next(children))
+        server._start_next = start_next
         server._children = children.pop_all()
         stack.push_async_callback(server._close)
         return server
@@ -86,9 +97,9 @@ class ReplaceableServer:
             if fault is not None:
                 return fault
             await self._stop()
-            if self._model is None:
+            if self._start_next is None:
                 raise FailedError("An External server cannot be restarted between repeats.")
-            self.current = await start_server(self._run, self._model, self._children)
+            self.current = await self._start_next(self._children)
             await on_replaced(self._requested, self.current)
 
     async def _fault_or_request(self) -> Outcome | None:
@@ -132,7 +143,7 @@ async def hand_over(plan: LoadPlan, port: int, repeat: int, server: TargetServer
     process_ids = [] if server.process is None else [server.process.process_id]
     targets = ServerTargets(
         repeat=repeat,
-        servers=[PlannedServer(url=server.url)],
+        servers=[PlannedServer(url=server.url, start=server.start)],
         agents=[each.model_copy(update={"process_ids": process_ids}) for each in plan.agents],
         energy_unavailable_reason=plan.energy_unavailable_reason,
         server_process_ids=process_ids,

@@ -171,7 +171,7 @@ async def _run(work: _Work, stopped: End) -> Outcome:
             plan = load_plan(
                 run,
                 place="Local",
-                servers=[PlannedServer(url=current.url)],
+                servers=[PlannedServer(url=current.url, start=current.start)],
                 model_sha256=current.model_sha256,
                 inputs_file=None if file is None else str(file),
                 trace_files={name: str(path) for name, path in traces.items()},

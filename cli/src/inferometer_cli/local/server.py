@@ -6,6 +6,7 @@ import json
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 
 from inferometer_api.plan.cluster_objects import DEFAULT_PORTS
 from inferometer_api.plan.launch import fetch_command, server_containers
+from inferometer_api.plan.load_plan import StartEvidence
 from inferometer_api.results.result import Outcome
 from inferometer_api.runtimes.descriptor import LOOPBACK, Listen, ServerLaunch, ServerStart
 from inferometer_api.runtimes.table import launch_of
@@ -46,6 +48,12 @@ class TargetServer:
     model_sha256: str | None = None
     ready_by: float | None = None
     """When a child must report that it is ready, on the event loop's clock; None: it is ready."""
+    launched_microseconds: int | None = None
+    """When its process was started, in Unix time."""
+    ready_microseconds: int | None = None
+    """When it was seen to be ready, of servers that do not report that."""
+    start: StartEvidence | None = None
+    """For cold starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +129,18 @@ async def start_server(
     )
     server = server_containers(run, start)[0]
     ready_by = asyncio.get_running_loop().time() + run.spec.server.ready_deadline_seconds
+    launched = time.time_ns() // 1000
     process = await ChildProcess.start(
         "server", server.command, env=server.env, logs_to_output=not announces
     )
     stack.push_async_callback(process.stop, grace_seconds=_GRACE_SECONDS)
-    listen = start.listen
+    listen, ready = start.listen, None
     if announces:
         listen = await _announced_ports(process, run, ready_by)
     else:
         url = f"http://{listen.host}:{listen.http_port}{launch.ready_path}"
         await _poll_until_ready(process, url, run, ready_by)
+        ready = time.time_ns() // 1000
     is_http = run.spec.load.protocol == "HTTP"
     return TargetServer(
         url=f"http://{listen.host}:{listen.http_port}"
@@ -140,6 +150,8 @@ async def start_server(
         process=process,
         model_sha256=model.sha256,
         ready_by=ready_by if announces else None,
+        launched_microseconds=launched,
+        ready_microseconds=ready,
     )
 
 

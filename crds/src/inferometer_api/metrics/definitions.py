@@ -383,6 +383,12 @@ RUN_SERVER_TIME = Metric(
     "compute_output; absent if a server lacks the statistics extension.",
     (*_STEP, "part"),
 )
+RUN_COLD_START = Metric(
+    "inferometer_run_cold_start_seconds",
+    "gauge",
+    "From the creation of the server to its first answer, in the last repeat of a coldStart.",
+    _STEP,
+)
 RUN_JOULES = Metric(
     "inferometer_run_joules_per_inference",
     "gauge",
@@ -464,6 +470,7 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
         RUN_ERRORS,
         RUN_LATENCY,
         RUN_SERVER_TIME,
+        RUN_COLD_START,
         RUN_JOULES,
         RUN_NET_JOULES,
     ),

@@ -29,6 +29,7 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
     return (
         *_limits(spec, descriptor),
         *_scenario_kinds(spec),
+        *_cold_starts(spec, place),
         *at_place(spec, descriptor),
         *_load(spec, descriptor, place),
     )
@@ -70,6 +71,18 @@ def _unavailable_locally(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterat
 def _unavailable_in_cluster(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
     yield from _cluster_addresses(spec, descriptor)
     yield from _refused_by_runtime(spec, descriptor, "Cluster")
+
+
+def _cold_starts(spec: RunSpec, place: Place) -> Iterator[str]:
+    for index, scenario in enumerate(spec.scenarios):
+        cold = scenario.cold_start
+        if cold is not None and place == "Cluster":
+            yield f"spec.scenarios[{index}].coldStart: coldStart runs locally only in this version."
+        elif cold is not None and cold.state == "Nothing":
+            yield (
+                f"spec.scenarios[{index}].coldStart.state: a local run has no image to remove; "
+                "available here: ImagePresent, ModelCached, ModelInMemory."
+            )
 
 
 def _runs_locally(descriptor: RuntimeDescriptor) -> bool:

@@ -8,6 +8,40 @@ from inferometer_api.document import Count, Document, Integer, Timestamp
 from inferometer_api.spec.run import BenchmarkRun
 
 
+class ObservedPhase(Document):
+    """One phase of a server's start, in Unix time by the clock of the machine that observed it."""
+
+    name: str
+    """modelFetched, processStarted, imported, sessionCreated, ..."""
+    start_microseconds: Count
+    end_microseconds: Count
+    evidence: str = ""
+    """Where the times come from."""
+    resolution_microseconds: Count = 1
+    bytes: Count | None = None
+    """What was transferred or read, if that is what the phase does."""
+    parts: dict[str, Count] = Field(default_factory=dict)
+    """Microseconds of its parts that are known."""
+
+
+class StartEvidence(Document):
+    """What is known of a server's start from outside of its process."""
+
+    created_microseconds: Count
+    """When its creation began, in Unix time."""
+    launched_microseconds: Count | None = None
+    """When its process was started."""
+    ready_microseconds: Count | None = None
+    """When it was seen to be ready, if it does not report that itself."""
+    phases: list[ObservedPhase] = Field(default_factory=list)
+    model_bytes: Count | None = None
+    """Size of the model's files before the start; 0 if they were not there."""
+    resident_bytes: Count | None = None
+    """Bytes of these files that were in memory before the start."""
+    residency_unknown: str = ""
+    """Why `resident_bytes` is not known: a clause."""
+
+
 class PlannedServer(Document):
     """One server, and its pod if it has one."""
 
@@ -20,6 +54,8 @@ class PlannedServer(Document):
     """The name of the pod's node."""
     quality_of_service: str = ""
     """QoS class of the pod: Guaranteed, Burstable or BestEffort; empty if not known."""
+    start: StartEvidence | None = None
+    """For cold starts."""
 
 
 class PlannedAgent(Document):

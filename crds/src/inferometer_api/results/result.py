@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 
 from inferometer_api.document import Count, Document, Integer, Integral, Timestamp
 from inferometer_api.results.accuracy import Accuracy, ManifestInfo
+from inferometer_api.results.cold_start import ColdStartRecord
 from inferometer_api.results.search import Knee, Peak, RepeatSummary
 from inferometer_api.results.tracing import StepTracing
 from inferometer_api.spec.run import BenchmarkRun
@@ -611,6 +612,8 @@ class ScenarioResult(Document):
     """Measures of `accuracy`."""
     knee: Knee | None = None
     """Knee of `concurrency`; absent if no step was answered."""
+    cold_start: ColdStartRecord | None = None
+    """The start of the server, in `coldStart`."""
 
 
 class Outcome(Document):

@@ -28,6 +28,14 @@ def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
         reason_rules=[finding.rule[:64] for finding in result.verdict.reasons[:_MOST_MESSAGES]],
         cautions=_sentences([finding.message for finding in result.verdict.cautions]),
     )
+    if result.cold_start is not None:
+        first = result.cold_start.first_queries_nanoseconds[:1]
+        summary = summary.model_copy(
+            update={
+                "cold_start_microseconds": round(result.cold_start.total_nanoseconds / 1000),
+                "first_answer_microseconds": round(first[0] / 1000) if first else None,
+            }
+        )
     if len(result.steps) > 1:
         summary = summary.model_copy(
             update={

@@ -46,6 +46,7 @@ def own_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
         *("--warm-up-batch-sizes", batch_sizes),
         *_option("--warm-up-inputs", start.inputs_file),
         *(("--profiling", "on") if _is_profiled(run) else ()),
+        *(("--start-up-report", "on") if run.spec.starts_cold else ()),
         # For the labels of its metrics.
         *_option("--run", name),
         *_option("--run-namespace", namespace),

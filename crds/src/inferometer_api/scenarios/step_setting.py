@@ -7,6 +7,10 @@ SINGLE_QUERY_STEP, CLOSED_LOOP_STEP = "one at a time", "closed loop"
 """Labels of the steps of a search before its probes."""
 
 
+FIRST_QUERIES = 3
+"""Queries that show whether the server answers at all, before the warm-up."""
+
+
 def probe_label(number: int) -> str:
     """Return the label of a probe of a search, counted from 1."""
     return f"probe {number}"
@@ -91,6 +95,8 @@ class StepSetting:
     """Samples per request."""
     loop: Closed | Open = ONE_CLIENT
     judged: JudgedPercentile | None = None
+    first_queries: int = FIRST_QUERIES
+    """How many queries are sent before the warm-up, one by one."""
 
 
 @dataclass(frozen=True, slots=True)

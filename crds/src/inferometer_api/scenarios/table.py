@@ -38,6 +38,7 @@ from inferometer_api.spec.scenario import (
     Accuracy,
     Batch,
     Burst,
+    ColdStart,
     Concurrency,
     FindPeak,
     LoadProfile,
@@ -54,6 +55,8 @@ from inferometer_api.spec.scenario import (
 )
 
 _SECOND_NS = 1_000_000_000
+COLD_QUERIES = 20
+"""Queries of a cold start whose latencies are kept one by one."""
 _USUAL_PROBES = 18
 """How many probes a simulated search took on average, and a few more."""
 
@@ -72,6 +75,10 @@ def _window_seconds(_: LoadProfile, validity: Validity) -> float:
 
 def _one_query_at_a_time(_: SingleStream, __: StepInputs) -> tuple[StepSetting, ...]:
     return (StepSetting(),)
+
+
+def _first_queries(_: ColdStart, __: StepInputs) -> tuple[StepSetting, ...]:
+    return (StepSetting(first_queries=COLD_QUERIES),)
 
 
 def _server(load: ServerLoad, _: StepInputs) -> tuple[StepSetting, ...]:
@@ -140,6 +147,12 @@ def _search_goal(search: FindPeak) -> SearchGoal:
     )
 
 
+_STATES = {
+    "Nothing": "without image and model",
+    "ImagePresent": "without model",
+    "ModelCached": "model on disk",
+    "ModelInMemory": "model in memory",
+}
 _ARRIVALS = {"Poisson": "Poisson arrivals", "Constant": "constant gaps"}
 
 SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
@@ -330,6 +343,24 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             shares_connections="always",
             # It ends with its samples.
             least_seconds=lambda _, __: 0.0,
+            warnings=_no_warnings,
+        ),
+        "coldStart": ScenarioKind(
+            profile=ColdStart,
+            executor="coldStart",
+            loop="closed",
+            steps="one",
+            settings=_first_queries,
+            judged=_no_percentile,
+            mlperf=None,
+            headline="latency",
+            needs_percentiles=False,
+            wording=lambda start: (
+                f"a new server, from its creation ({_STATES.get(start.state, start.state)}) to its "
+                "first answer; then closed loop, one query of one sample at a time"
+            ),
+            shares_connections="never",
+            least_seconds=_window_seconds,
             warnings=_no_warnings,
         ),
     }

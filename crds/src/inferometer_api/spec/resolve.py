@@ -8,10 +8,11 @@ def fill_defaults(run: BenchmarkRun) -> BenchmarkRun:
     """Return the run with every computed default filled in; a resolved run stays as it is.
 
     Plain defaults stand in the models already. Computed are `threads` (whole CPUs of the limit
-    less one, from 1 to 1024), `gpu` (one nvidia.com/gpu with device GPU) and, of several repeats,
-    `repeatScope`. An External server has settings of its own, so that nothing is filled in there.
+    less one, from 1 to 1024), `gpu` (one nvidia.com/gpu with device GPU), `repeats` (at least those
+    of a cold start) and, of several repeats, `repeatScope`. An External server has settings of its
+    own, so that nothing is filled in there.
     """
-    run = _with_repeat_scope(run)
+    run = _with_repeat_scope(_with_cold_starts(run))
     server = run.spec.server
     if not is_launched(run.spec):
         return run
@@ -20,6 +21,16 @@ def fill_defaults(run: BenchmarkRun) -> BenchmarkRun:
     gpu = Gpu() if server.device == "GPU" and server.gpu is None else server.gpu
     filled = server.model_copy(update={"threads": threads, "gpu": gpu})
     return run.model_copy(update={"spec": run.spec.model_copy(update={"server": filled})})
+
+
+def _with_cold_starts(run: BenchmarkRun) -> BenchmarkRun:
+    spec = run.spec
+    starts = (each.cold_start.repeats for each in spec.scenarios if each.cold_start is not None)
+    repeats = max([spec.validity.repeats, *starts])
+    if repeats == spec.validity.repeats:
+        return run
+    validity = spec.validity.model_copy(update={"repeats": repeats})
+    return run.model_copy(update={"spec": spec.model_copy(update={"validity": validity})})
 
 
 def _with_repeat_scope(run: BenchmarkRun) -> BenchmarkRun:

@@ -230,6 +230,36 @@ cannot be resumed."""
             field="scenarios",
         ),
         Rule(
+            cel="!self.scenarios.exists(s, has(s.coldStart)) || "
+            "has(self.scenarios[0].coldStart) && "
+            "self.scenarios.exists_one(s, has(s.coldStart))",
+            message="a cold start is measured once, before anything else has queried the server: "
+            "make it the first scenario of the run, and the only coldStart",
+            holds=lambda spec: (
+                [each.cold_start is not None for each in spec.scenarios].count(True)
+                == (spec.scenarios[0].cold_start is not None)
+            ),
+            field="scenarios",
+        ),
+        Rule(
+            cel="!self.scenarios.exists(s, has(s.coldStart)) || "
+            "self.server.runtime != 'External' && self.server.replicas == 1 && "
+            "self.load.workers == 1 && "
+            "(!has(self.validity.repeatScope) || self.validity.repeatScope == 'Server')",
+            message="a cold start is that of one server which the run creates for each repeat, "
+            "and queries alone: take another runtime than External, set server.replicas and "
+            "load.workers to 1, and omit validity.repeatScope, or take Server",
+            holds=lambda spec: (
+                all(each.cold_start is None for each in spec.scenarios)
+                or (
+                    spec.server.external is None
+                    and (spec.server.replicas, spec.load.workers) == (1, 1)
+                    and spec.validity.repeat_scope in (None, "Server")
+                )
+            ),
+            field="scenarios",
+        ),
+        Rule(
             cel="self.server.runtime != 'External' || !has(self.validity.repeatScope) || "
             "self.validity.repeatScope != 'Server'",
             message="a run cannot restart a server of runtime External between its repeats: omit "
@@ -266,6 +296,11 @@ cannot be resumed."""
             field="cancel",
         ),
     )
+
+    @property
+    def starts_cold(self) -> bool:
+        """Whether the start of the server is measured."""
+        return any(each.cold_start is not None for each in self.scenarios)
 
     @property
     def request_batch_sizes(self) -> tuple[int, ...]:

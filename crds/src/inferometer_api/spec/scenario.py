@@ -19,6 +19,7 @@ UNKNOWN_KIND = "unknown"
 
 ProfileLevel = Literal["Model", "Layer", "Kernel"]
 AccuracyMetric = Literal["Top1", "Top5", "MAP", "MeanIoU", "ExactMatch", "F1", "WER", "CER", "MSE"]
+ColdStartState = Literal["Nothing", "ImagePresent", "ModelCached", "ModelInMemory"]
 Percentile = Literal["P50", "P90", "P95", "P97", "P99", "P99.9"]
 _LatencyBound = Annotated[int, Field(ge=1, le=3_600_000_000), Integral]
 _PROBE_QUERIES, _PROBE_SECONDS = 1024, 60
@@ -357,6 +358,25 @@ counts as failed. Stop: the scenario ends with it, INVALID."""
         return self.dataset.sha256
 
 
+class ColdStart(LoadProfile):
+    """How long a new server takes to its first answer, phase by phase, and to its steady latency.
+
+    The server is created anew for each repeat. Then one query of one sample at a time is sent, the
+    next as soon as the last is answered.
+    """
+
+    repeats: Annotated[int, Field(ge=1, le=100), Integral] = 5
+    """How often the server is created. If it is more than `validity.repeats`, it takes its place: \
+all scenarios of the run are measured so often."""
+
+    state: ColdStartState = "ImagePresent"
+    """What the node holds before each start. Nothing: neither image nor model. ImagePresent: the \
+image; the model is fetched as part of the start. ModelCached: also the model, on disk and not in \
+memory. ModelInMemory: also the model's files in memory (page cache). The share of the files that \
+is in memory is measured before each start; a state that does not hold makes the scenario \
+INVALID."""
+
+
 class Scenario(Document):
     """A named load profile. Set the name and exactly one other member."""
 
@@ -395,6 +415,10 @@ class Scenario(Document):
 
     accuracy: Accuracy | None = None
     """Each sample of a data set once: how often the model is right."""
+
+    cold_start: ColdStart | None = None
+    """From creating the server to its first answer, and to its steady latency. The first scenario \
+of its run."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         exactly_one(tuple(to_camel(each) for each in __annotations__ if each != "name")),

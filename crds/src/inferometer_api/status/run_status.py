@@ -154,6 +154,12 @@ there is one step, or if no step stands for the scenario."""
     """Where the servers spent the time of the step's requests. Absent if a server lacks the \
 statistics extension."""
 
+    cold_start_microseconds: Count | None = None
+    """From the creation of the server to its first answer, in us; only in coldStart."""
+
+    first_answer_microseconds: Count | None = None
+    """Latency of the first query of a new server, in us; only in coldStart."""
+
     microjoules_per_inference: Count | None = None
     """Energy per inference (sample) in uJ, including idle power."""
 

@@ -6,9 +6,11 @@ measurement made of errors. The replies also show which outputs carry the batch.
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from inferometer_api.scenarios.step_setting import FIRST_QUERIES
 from inferometer_api.spec.problems import as_sentence
 from inferometer_loadgen.drive import OpenConnection
 from inferometer_loadgen.wire import (
@@ -19,8 +21,6 @@ from inferometer_loadgen.wire import (
     ReplyBody,
     no_answer_message,
 )
-
-REQUESTS = 3
 
 
 class FirstRequestsRefusedError(ValueError):
@@ -37,6 +37,8 @@ class FirstReplies:
 
     replies: list[ReplyBody]
     sent: int
+    latencies_ns: list[int] = field(default_factory=list)
+    """From each send to its reply; that of the first answer counts from the first send."""
 
 
 _Answer = tuple[Failure | None, ReplyBody | None]
@@ -48,6 +50,7 @@ async def send_first_requests(
     timeout_seconds: float,
     what: str,
     sending: Callable[[], None],
+    count: int = FIRST_QUERIES,
 ) -> FirstReplies:
     """Send the first requests one by one; `what` names them in the message of a failure.
 
@@ -62,12 +65,14 @@ async def send_first_requests(
             pending[token].set_result((failure, reply))
 
     replies: list[ReplyBody] = []
+    latencies_ns: list[int] = []
     last: Failure | None = None
     has_capacity = asyncio.Event()
     connection = await open_one(on_reply, lambda _: has_capacity.set())
     sending()
+    sent_ns = time.monotonic_ns()
     try:
-        for token in range(REQUESTS):
+        for token in range(count):
             pending[token] = asyncio.get_running_loop().create_future()
             failure, reply = await _send(
                 connection,
@@ -79,12 +84,15 @@ async def send_first_requests(
             )
             if failure is None and reply is not None:
                 replies.append(reply)
+                latencies_ns.append(time.monotonic_ns() - sent_ns)
+            if replies:
+                sent_ns = time.monotonic_ns()
             last = failure or last
     finally:
         await connection.close()
     if not replies and last is not None:
-        raise refusal_of(last, what)
-    return FirstReplies(replies, REQUESTS)
+        raise refusal_of(last, what, count)
+    return FirstReplies(replies, count, latencies_ns)
 
 
 async def _send(
@@ -126,15 +134,15 @@ _ABOUT_INPUTS = re.compile(
 """Words of a server that refuses what it was sent."""
 
 
-def refusal_of(failure: Failure, what: str) -> Exception:
-    """Return the error of a scenario whose first requests all failed, the last of them thus."""
+def refusal_of(failure: Failure, what: str, count: int) -> Exception:
+    """Return the error of a scenario whose first `count` requests failed, the last of them thus."""
     message = as_sentence(failure.message)
     if failure.kind is FailureKind.STATUS:
         advice = " Change spec.load.inputs if it does not fit the model."
         return FirstRequestsRefusedError(
-            f"The server refused the first {REQUESTS} requests {what}: {message}"
+            f"The server refused the first {count} requests {what}: {message}"
             f"{advice if _ABOUT_INPUTS.search(message) else ''}"
         )
     return NoAnswerError(
-        f"The server answered none of the first {REQUESTS} requests {what}: {message}"
+        f"The server answered none of the first {count} requests {what}: {message}"
     )

@@ -31,7 +31,6 @@ from inferometer_loadgen.drive import (
     Schedules,
 )
 from inferometer_loadgen.drive.first_requests import (
-    REQUESTS,
     FirstReplies,
     FirstRequestsRefusedError,
     send_first_requests,
@@ -99,6 +98,7 @@ class LocalDriverFactory:
         first = await self._send_first(scenario, plan, pools)
         recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)
         recorder.statistics.warm_up_queries = first.sent
+        recorder.statistics.first_latencies_ns = first.latencies_ns
         if self.load.protocol == "HTTP" and self.encoder.binary:
             in_json = [reply for reply in first.replies if reply.json_length is None]
             recorder.statistics.json_replies = len(in_json)
@@ -124,21 +124,24 @@ class LocalDriverFactory:
         what = f"of {scenario!r}" + (f" ({plan.label})" if plan.label else "")
         timeout_seconds = self.load.request_timeout_milliseconds / 1000
         replies: list[ReplyBody] = []
+        latencies_ns: list[int] = []
+        count = plan.first_queries
         sent = 0
         for target, pool in zip(self.targets, pools, strict=True):
             try:
                 trial = await send_first_requests(
-                    _opener(target, 1), pool, timeout_seconds, what, self.on_first_query
+                    _opener(target, 1), pool, timeout_seconds, what, self.on_first_query, count
                 )
             except FirstRequestsRefusedError:
                 if plan.batch_size not in self._answered:
                     raise
-                trial = FirstReplies([], REQUESTS)
+                trial = FirstReplies([], count)
             replies += trial.replies
+            latencies_ns += trial.latencies_ns
             sent += trial.sent
         if replies:
             self._answered[plan.batch_size] = replies
-        return FirstReplies(self._answered[plan.batch_size], sent)
+        return FirstReplies(self._answered[plan.batch_size], sent, latencies_ns)
 
     def _expectation(
         self, plan: StepPlan, trial: FirstReplies, deviations: dict[str, str]

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from inferometer_api.plan.reports import ListeningReport
-from inferometer_api.results.result import ScenarioResult
+from inferometer_api.results.cold_start import ColdStartRecord
+from inferometer_api.results.result import ScenarioResult, Step
 from inferometer_api.scenarios.table import recorded_arrivals
 from inferometer_loadgen.client.node import node_name
 from inferometer_loadgen.drive.prepare import DriverFactory, local_driver_factory
@@ -202,6 +203,8 @@ class LoadRepeat:
             else PeakSearch(goal(repeat.scenario.load_profile), repeat.validity, repeat.seed)
         )
         self._measurements: list[Measurement] = []
+        self.first_latencies_ns: Sequence[int] = ()
+        """Of the queries before the warm-up of the last step."""
 
     def next_step(self) -> StepPlan | None:
         """Return the next planned step, or the one that the search chooses."""
@@ -217,6 +220,7 @@ class LoadRepeat:
         finally:
             if self._request_log is not None:
                 self._request_log.write(name, self._repeat.repeat, step.label)
+        self.first_latencies_ns = outcome.first_latencies_ns
         if outcome.measurement is not None:
             self._measurements.append(outcome.measurement)
             if self._search is not None and outcome.end not in CUTS_SHORT:
@@ -224,15 +228,30 @@ class LoadRepeat:
         is_lost = outcome.end is End.WORKER_LOST
         return StepEnd(outcome.end, self._lost_worker() if is_lost else outcome.last_error)
 
-    def judge(self, cut_short: End | None, *, server_restarted: bool) -> ScenarioResult | None:
+    @property
+    def steps_so_far(self) -> Sequence[Step]:
+        """The steps that were measured."""
+        return [measurement.step for measurement in self._measurements]
+
+    def judge(
+        self,
+        cut_short: End | None,
+        *,
+        server_restarted: bool,
+        cold_start: ColdStartRecord | None = None,
+    ) -> ScenarioResult | None:
         """Return the figures and the verdict; None if nothing was measured."""
         if not self._measurements:
             return None
         repeat = self._repeat
-        steps = [measurement.step for measurement in self._measurements]
+        steps = list(self.steps_so_far)
         peak = None if self._search is None else self._search.peak()
         conditions = replace(
-            self._conditions, cut_short=cut_short, server_restarted=server_restarted, peak=peak
+            self._conditions,
+            cut_short=cut_short,
+            server_restarted=server_restarted,
+            peak=peak,
+            cold_start=cold_start,
         )
         return ScenarioResult(
             name=repeat.scenario.name,
@@ -243,4 +262,5 @@ class LoadRepeat:
             verdict=judge(self._measurements, conditions),
             peak=peak,
             knee=find_knee(steps) if repeat.kind.finds_knee else None,
+            cold_start=cold_start,
         )

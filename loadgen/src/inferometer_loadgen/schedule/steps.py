@@ -6,6 +6,7 @@ from typing import Any
 
 from inferometer_api.scenarios.scenario_kind import ScenarioKind
 from inferometer_api.scenarios.step_setting import (
+    FIRST_QUERIES,
     ONE_CLIENT,
     Bursts,
     Closed,
@@ -71,6 +72,8 @@ class StepPlan:
     """For a probe: whether it runs to its last query, even if it is decided before."""
     ends_with_fleet: bool = False
     """For a worker's part of a closed loop: whether its window ends by order of the fleet."""
+    first_queries: int = FIRST_QUERIES
+    """Queries before the warm-up, one by one."""
 
 
 def plan_steps(
@@ -126,6 +129,7 @@ def _step(
         loop=setting.loop,
         until_steady=validity.warm_up == "UntilSteady",
         judged=setting.judged,
+        first_queries=setting.first_queries,
     )
 
 

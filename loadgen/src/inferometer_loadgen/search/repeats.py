@@ -58,6 +58,7 @@ def summarize_repeats(
     repeated as a whole: only its peak is compared, since its probes have other rates each time.
     """
     figures = _peaks(results) if results[0].peak is not None else _of_steps(results)
+    figures += _cold_starts(results)
     by_schedule = any(step.scheduled_qps is not None for step in results[0].steps)
     return RepeatSummary(
         name=results[0].name,
@@ -121,6 +122,14 @@ def _peaks(results: Sequence[ScenarioResult]) -> list[RepeatFigure]:
     peaks = [result.peak.qps for result in results if result.peak is not None]
     known = [qps for qps in peaks if qps is not None]
     return [repeat_figure("peakQps", "", known)] if len(known) == len(results) else []
+
+
+def _cold_starts(results: Sequence[ScenarioResult]) -> list[RepeatFigure]:
+    found = [each.cold_start for each in results if each.cold_start is not None]
+    if not found or len(found) < len(results):
+        return []
+    totals = [float(each.total_nanoseconds) for each in found]
+    return [repeat_figure("coldStartNanoseconds", "", totals)]
 
 
 def _left_out(cut_short: int) -> str:

@@ -55,6 +55,8 @@ class ServerDescription:
     settings: dict[str, str] = field(default_factory=dict)
     """The parameters in the model's configuration, Inferometer's own without their prefix, and its
     largest batch."""
+    start_up: str = ""
+    """The phases of its start, as JSON; empty if it does not report them."""
     optional_inputs: tuple[str, ...] = ()
     """The inputs that a request may leave out, according to the model's configuration."""
     unready_server: str = ""
@@ -117,6 +119,8 @@ class ControlPlane:
         except AnswerError as error:
             raise self._undescribed(error) from error
         config = await self._config()
+        settings = settings_of(config)
+        start_up = settings.pop("start_up", "")
         return ServerDescription(
             server_name=server.name,
             server_version=server.version,
@@ -124,7 +128,8 @@ class ControlPlane:
             versions=model.versions,
             inputs=model.inputs,
             outputs=model.outputs,
-            settings=settings_of(config),
+            settings=settings,
+            start_up=start_up,
             optional_inputs=optional_inputs_of(config),
             unready_server=self._readiness.unready_server,
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from inferometer_api.results.cold_start import ColdStartRecord
 from inferometer_api.results.result import Step
 from inferometer_api.results.search import Peak
 from inferometer_api.scenarios.step_setting import Closed, JudgedPercentile
@@ -46,6 +47,8 @@ class ScenarioConditions:
     """What ended the scenario before its own limits did."""
     peak: Peak | None = None
     """Result of `findPeak`."""
+    cold_start: ColdStartRecord | None = None
+    """The start of the server, in `coldStart`."""
     single_window: bool = False
     """Whether the scenario is measured only once."""
     spins: bool = False

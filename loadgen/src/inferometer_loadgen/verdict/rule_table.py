@@ -10,6 +10,7 @@ from typing import Literal
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions, Violations
 from inferometer_loadgen.verdict.rules import (
     client,
+    cold_start,
     counts,
     environment,
     fleet,
@@ -285,6 +286,28 @@ RULES: tuple[VerdictRule, ...] = (
         once=environment.engine_setting,
     ),
     VerdictRule(
+        name="ColdStartState",
+        effect="reason",
+        limit="in coldStart, at most 1 % of the model's files are in memory before the start; in "
+        "the state ModelInMemory at least 99 %",
+        source="by definition: the state; chosen: 1 %, room for pages that the kernel reads "
+        "ahead; the kernel reports the figure (mincore)",
+        why="A start from memory is not a start from disk.",
+        remedy="Take the state that holds, or keep the model on a disk file system whose pages "
+        "can be evicted: not on tmpfs, and not mapped by another process.",
+        once=cold_start.cold_state,
+    ),
+    VerdictRule(
+        name="ColdStartGap",
+        effect="reason",
+        limit="in coldStart, the phases cover at least 95 % of the start",
+        source="chosen: 5 %, so that a delay is found in the phase that it belongs to",
+        why="The phases do not say where the time went.",
+        remedy="Look at the phases before and after the gap, and at the server's log; on a busy "
+        "machine measure again.",
+        once=cold_start.unexplained_start,
+    ),
+    VerdictRule(
         name="QueriesResent",
         effect="caution",
         limit="no query is sent a second time",
@@ -432,6 +455,15 @@ RULES: tuple[VerdictRule, ...] = (
         remedy="Set validity.repeats to 3 or more. inferometer noise shows how far the figures of "
         "this machine wander.",
         once=environment.single_window,
+    ),
+    VerdictRule(
+        name="ColdStartUnproven",
+        effect="caution",
+        limit="in coldStart, the share of the model's files in memory before the start is known",
+        source="by definition: a state that is not measured is not proven",
+        why="A start from memory may have been taken for a start from disk.",
+        remedy="Do what the message says.",
+        once=cold_start.state_not_proven,
     ),
     VerdictRule(
         name="ServerColocated",

@@ -40,6 +40,7 @@ class ScenarioFacts:
     """By percentile: "50", "90", "99", "99.9"."""
     server_seconds: tuple[tuple[str, float], ...]
     """By part of a request: "queue", "compute_input", "compute_infer", "compute_output"."""
+    cold_start_seconds: float | None
     joules: float | None
     net_joules: float | None
     attribution: str
@@ -169,6 +170,7 @@ def _scenario(summary: ScenarioSummary) -> ScenarioFacts:
         queries_per_second=_of(summary.achieved_milli_qps, 1e3),
         latency_seconds=tuple((name, us / 1e6) for name, us in latencies if us is not None),
         server_seconds=_server_seconds(summary.server_time),
+        cold_start_seconds=_of(summary.cold_start_microseconds, 1e6),
         joules=_of(summary.microjoules_per_inference, 1e6),
         net_joules=_of(summary.net_microjoules_per_inference, 1e6),
         attribution=summary.energy_attribution or "",

@@ -11,6 +11,7 @@ from heapq import nlargest
 from prometheus_client.utils import floatToGoString
 
 from inferometer_api.metrics.definitions import (
+    RUN_COLD_START,
     RUN_ERRORS,
     RUN_FINISHED,
     RUN_INFO,
@@ -65,6 +66,7 @@ _OF_SCENARIOS: tuple[tuple[Metric, Callable[[ScenarioFacts], list[_Sample]]], ..
     (RUN_ERRORS, lambda each: [((), each.errors)]),
     (RUN_LATENCY, lambda each: [((name,), seconds) for name, seconds in each.latency_seconds]),
     (RUN_SERVER_TIME, lambda each: [((part,), seconds) for part, seconds in each.server_seconds]),
+    (RUN_COLD_START, lambda each: [((), each.cold_start_seconds)]),
     (RUN_JOULES, lambda each: [((each.attribution,), each.joules)]),
     (RUN_NET_JOULES, lambda each: [((each.attribution,), each.net_joules)]),
 )

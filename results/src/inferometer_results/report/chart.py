@@ -82,6 +82,10 @@ class Bars:
     series: int
     values: tuple[str, ...]
     written: bool = True
+    base: Floats | None = None
+    """Where each bar begins, in a stack; None: at the axis."""
+    name: str = ""
+    """Written above the plot, once for all bars with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from markupsafe import Markup
 
-from inferometer_results.report.chart import Area, Line, Note, ReferenceLine
+from inferometer_results.report.chart import Area, Bars, Line, Note, ReferenceLine
 from inferometer_results.report.elements import written
 from inferometer_results.report.frame import (
     CHARACTER,
@@ -39,16 +39,24 @@ def guide_labels(frame: Frame) -> Iterator[Markup]:
 
 
 def legend(frame: Frame) -> Iterator[Markup]:
-    """Write the names of lines that have no place at their end, right above the plot."""
+    """Write the names of bars, and of lines without a place at their end, above the plot."""
     x = frame.right
-    for mark in reversed(frame.chart.marks):
-        if isinstance(mark, Line) and mark.in_legend and mark.name:
-            yield written(f"name s{mark.series} end", x, _LEGEND_Y, mark.name)
-            x -= len(mark.name) * NAME_CHARACTER + 8
-            yield Markup('<circle class="dot s{}" cx="{:.1f}" cy="{}" r="4"/>').format(
-                mark.series, x, _LEGEND_Y - 4
-            )
-            x -= 16
+    named = {
+        mark.name: mark.series
+        for mark in frame.chart.marks
+        if isinstance(mark, Line | Bars) and mark.name and _has_legend(mark)
+    }
+    for name, series in reversed(named.items()):
+        yield written(f"name s{series} end", x, _LEGEND_Y, name)
+        x -= len(name) * NAME_CHARACTER + 8
+        yield Markup('<circle class="dot s{}" cx="{:.1f}" cy="{}" r="4"/>').format(
+            series, x, _LEGEND_Y - 4
+        )
+        x -= 16
+
+
+def _has_legend(mark: Line | Bars) -> bool:
+    return isinstance(mark, Bars) or mark.in_legend
 
 
 def line_labels(frame: Frame) -> Iterator[Markup]:

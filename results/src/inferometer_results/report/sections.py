@@ -5,10 +5,13 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from inferometer_api.results.cold_start import ColdStartRecord
 from inferometer_api.results.result import NodeSample, ResultDocument, ScenarioResult
 from inferometer_api.results.search import RepeatSummary
+from inferometer_results.cold_start import cold_start_sentences, cold_starts
 from inferometer_results.findings import entry_name
 from inferometer_results.report.chart import Chart
+from inferometer_results.report.cold_start_chart import cold_start_chart, cold_start_table
 from inferometer_results.report.energy_facts import StepCounters, energy_of_steps, left_out
 from inferometer_results.report.facts import (
     Table,
@@ -124,6 +127,8 @@ class Section:
     """Layers and kernels of the profiled steps."""
     traces: tuple[TracedCharts, ...]
     """Where the time of slow queries went, in traced steps."""
+    starts: Table
+    """Phases of all cold starts, in the section of the first repeat; no rows elsewhere."""
     energy: tuple[StepCounters, ...]
     left_out: tuple[str, ...]
     """What the energy figures do not cover: sentences without a period."""
@@ -158,6 +163,7 @@ def section_of(document: ResultDocument, index: int) -> Section:
         workers=worker_table(result),
         profiles=tuple(profile_tables(result)),
         traces=tuple(traced_charts(result, key)) if drawn else (),
+        starts=cold_start_table(_starts(document, result)),
         energy=tuple(energy_of_steps(shown)),
         left_out=tuple(left_out(shown)),
         steps=step_table(result),
@@ -168,7 +174,12 @@ def section_of(document: ResultDocument, index: int) -> Section:
 
 def _charts(document: ResultDocument, result: ScenarioResult) -> Iterator[Chart]:
     repeats = _repeats(document, result)
-    found = (search_chart(result), curve_chart(result), repeats_chart(repeats))
+    found = (
+        cold_start_chart(_starts(document, result)),
+        search_chart(result),
+        curve_chart(result),
+        repeats_chart(repeats),
+    )
     result = _shown(result)
     candidates = (
         *found,
@@ -180,6 +191,10 @@ def _charts(document: ResultDocument, result: ScenarioResult) -> Iterator[Chart]
         lag_chart(result),
     )
     yield from (chart for chart in candidates if chart is not None)
+
+
+def _starts(document: ResultDocument, result: ScenarioResult) -> list[ColdStartRecord]:
+    return cold_starts(document, result.name) if result.repeat == 1 else []
 
 
 def _repeats(document: ResultDocument, result: ScenarioResult) -> RepeatSummary | None:
@@ -243,6 +258,9 @@ def _drawn(charts: Iterable[Chart], key: str, margins: Margins | None = None) ->
 
 def _found(document: ResultDocument, result: ScenarioResult) -> Iterator[str]:
     yield from found_by(result)
+    starts = _starts(document, result)
+    if starts:
+        yield from cold_start_sentences(starts)
     repeats = _repeats(document, result)
     if repeats is not None:
         yield repeat_coverage(repeats)

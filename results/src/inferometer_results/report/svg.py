@@ -181,9 +181,13 @@ def _runs(present: Truths) -> Iterator[slice]:
 
 def _bars(frame: Frame, bars: Bars) -> Iterator[Markup]:
     width = min(56.0, 0.62 * float(frame.x(1.0) - frame.x(0.0)))
-    base = frame.bottom
-    for index, (height, value) in enumerate(zip(bars.heights, bars.values, strict=True)):
-        x, y = float(frame.x(float(index))), float(frame.y(height))
+    bases = np.zeros(len(bars.heights)) if bars.base is None else bars.base
+    drawn = zip(bases, bars.heights, bars.values, strict=True)
+    for index, (start, height, value) in enumerate(drawn):
+        if not np.isfinite(height):
+            continue
+        x, y = float(frame.x(float(index))), float(frame.y(start + height))
+        base = frame.bottom if bars.base is None else float(frame.y(start))
         yield Markup(
             '<rect class="bar s{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
             "<title>{}</title></rect>"

@@ -18,8 +18,15 @@ _NAMES = {
     "p999Nanoseconds": "p99.9",
     "microjoulesPerInference": "energy/inference",
     "peakQps": "peak queries/s",
+    "coldStartNanoseconds": "cold start",
 }
-_FIGURES_SHOWN = ("peakQps", "achievedQps", "p50Nanoseconds", "p99Nanoseconds")
+_FIGURES_SHOWN = (
+    "coldStartNanoseconds",
+    "peakQps",
+    "achievedQps",
+    "p50Nanoseconds",
+    "p99Nanoseconds",
+)
 
 
 def judged_step(result: ScenarioResult) -> Step | None:

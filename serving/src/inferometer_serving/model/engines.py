@@ -24,6 +24,11 @@ def open_session(
     engine: EngineName, graph: GraphFile, settings: EngineSettings, interrupt: Interrupt
 ) -> Session:
     """Load a model by an engine. Raises ModelRefusedError, also if the engine is not installed."""
+    return import_engine(engine)(graph, settings, interrupt)
+
+
+def import_engine(engine: EngineName) -> Load:
+    """Return how an engine loads a model. Raises ModelRefusedError if it is not installed."""
     module, extra = _MODULES[engine]
     # OpenVINO reports its import to its makers by this package; without it, it does not.
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
@@ -35,4 +40,4 @@ def open_session(
             f"The engine {engine} was requested, but it cannot be imported: {error}. Install "
             f"inferometer[{extra}]."
         ) from error
-    return cast("Load", found.load)(graph, settings, interrupt)
+    return cast("Load", found.load)

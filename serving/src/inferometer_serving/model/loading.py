@@ -9,11 +9,12 @@ from inferometer_models.graph_file import read_graph
 from inferometer_serving.batching.joining import check_joinable
 from inferometer_serving.infer.signature import Shape, Signature
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.model.engines import open_session
+from inferometer_serving.model.engines import import_engine, open_session
 from inferometer_serving.model.samples import array_shapes, sample_shapes
 from inferometer_serving.model.session import EngineSettings, Interrupt, Session, reason_of
 from inferometer_serving.model.warm_up import warm_up_inputs
 from inferometer_serving.options import ServeOptions
+from inferometer_serving.start_up import StartUp
 
 _TINY_SECONDS = 0.0003
 """A hop to a thread and back costs some 0.1 ms; an inference this short is run in the loop."""
@@ -53,14 +54,20 @@ class WarmUp:
     """Requests up to this size are computed in the event loop; 0 where all go to a thread."""
 
 
-def load(options: ServeOptions, interrupt: Interrupt) -> LoadedModel:
+def load(options: ServeOptions, interrupt: Interrupt, start_up: StartUp) -> LoadedModel:
     """Check and open the model. Raises ModelRefusedError."""
     started = perf_counter()
     graph = read_graph(options.model, max_bytes=options.max_model_bytes)
-    settings = EngineSettings(options.device, options.threads, options.precision)
+    start_up.end("modelRead", size_bytes=graph.size_bytes)
+    import_engine(options.engine)
+    start_up.end("engineImported")
+    settings = EngineSettings(
+        options.device, options.threads, options.precision, options.start_up_report
+    )
     sessions = tuple(
         open_session(options.engine, graph, settings, interrupt) for _ in range(options.instances)
     )
+    start_up.end("sessionCreated", parts=sessions[0].opening_microseconds)
     if options.max_batch_size:
         check_joinable(sessions[0].signature)
     return LoadedModel(sessions, graph.sha256, graph.external_sha256, perf_counter() - started)

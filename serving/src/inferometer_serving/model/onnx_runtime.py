@@ -2,9 +2,12 @@
 
 import contextlib
 import ctypes
+import json
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,8 @@ from inferometer_serving.model.precision import precisions_of
 from inferometer_serving.model.session import EngineSettings, Interrupt, Runner, Session
 from inferometer_serving.options import Device
 
+_OPENING_PARTS = {"model_loading_uri": "parse", "session_initialization": "initialise"}
+"""Events of the profiler. Initialisation optimises the graph and prepacks the weights."""
 _LOG_FATAL_ONLY = 4  # every error reaches us as an exception, whose sentence is enough
 _CPU = "CPUExecutionProvider"
 _CUDA = "CUDAExecutionProvider"
@@ -49,11 +54,8 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
         run_options.terminate = True
 
     interrupt.add(interrupt_calls)
-    providers = [wanted] if wanted == _CPU else [wanted, _CPU]
     try:
-        session = onnxruntime.InferenceSession(
-            str(graph.path), options, providers=providers, enable_fallback=0
-        )
+        session, parts = _open(graph, options, wanted, is_timed=settings.times_opening)
     except Exception as error:
         raise _refusal(graph, settings.device, error) from error
     _check_provider(session, wanted)
@@ -68,7 +70,36 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
         threads=settings.threads,
         precisions=precisions_of(graph.model),
         unload=lambda: interrupt.remove(interrupt_calls),
+        opening_microseconds=parts,
     )
+
+
+def _open(
+    graph: GraphFile, options: Any, wanted: str, *, is_timed: bool
+) -> tuple[Any, dict[str, int]]:
+    """Return a session, and the microseconds of its parts if these are timed.
+
+    The profiler times them. It ends before the first inference.
+    """
+    providers = [wanted] if wanted == _CPU else [wanted, _CPU]
+
+    def opened() -> Any:
+        return onnxruntime.InferenceSession(
+            str(graph.path), options, providers=providers, enable_fallback=0
+        )
+
+    if not is_timed:
+        return opened(), {}
+    with tempfile.TemporaryDirectory(prefix="inferometer-opening-") as folder:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(Path(folder) / "opening")
+        session = opened()
+        events = json.loads(Path(session.end_profiling()).read_bytes())
+    return session, {
+        _OPENING_PARTS[event["name"]]: int(event["dur"])
+        for event in events
+        if event.get("name") in _OPENING_PARTS
+    }
 
 
 def session_options(settings: EngineSettings) -> Any:

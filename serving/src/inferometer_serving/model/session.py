@@ -1,7 +1,7 @@
 """What an engine makes of a model: a session that predicts until it is unloaded."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from inferometer_serving.infer.signature import Signature
@@ -25,6 +25,8 @@ class EngineSettings:
     device: Device = Device.CPU
     threads: int = 1
     precision: Precision = Precision.DEFAULT
+    times_opening: bool = False
+    """Whether to measure the parts of opening a model, if the engine can."""
 
 
 def _nothing() -> None:
@@ -46,6 +48,8 @@ class Session:
     """The threads that the engine has, which may be fewer than requested."""
     precisions: LayerPrecisions = NO_LAYERS
     """What the layers compute in, read back from the engine."""
+    opening_microseconds: Mapping[str, int] = field(default_factory=dict)
+    """Parts of opening the model, by name: parse and initialise."""
     unload: Callable[[], None] = _nothing
 
 

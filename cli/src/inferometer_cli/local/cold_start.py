@@ -1,0 +1,87 @@
+"""Cold starts of a local server: the machine is put into the state, and the start is observed."""
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.local.server import FetchedModel, TargetServer, start_server
+from inferometer_models.page_cache import evict, read_whole, resident_bytes
+
+
+class ColdStarter:
+    """Starts the server of a run with cold starts, each time from the state that it asks for."""
+
+    def __init__(
+        self,
+        run: BenchmarkRun,
+        model: FetchedModel,
+        fetch: Callable[[AsyncExitStack], Awaitable[FetchedModel]],
+    ) -> None:
+        """`fetch` fetches the model anew, into a folder that goes with the stack."""
+        self._run = run
+        self._model = model
+        self._fetch = fetch
+        self._files = _files(model)
+        self._size_bytes = sum(each.stat().st_size for each in self._files)
+        self._state = next(
+            each.cold_start.state for each in run.spec.scenarios if each.cold_start is not None
+        )
+
+    async def start(self, children: AsyncExitStack) -> TargetServer:
+        """Start a server that ends with the stack. Raises what `fetch` and `start_server` raise."""
+        evidence, model = self._prepare(), self._model
+        if self._state == "ImagePresent":
+            model = await self._fetch(children)
+            evidence.phases.append(
+                ObservedPhase(
+                    name="modelFetched",
+                    start_microseconds=evidence.created_microseconds,
+                    end_microseconds=time.time_ns() // 1000,
+                    evidence="the fetcher's process",
+                    bytes=self._size_bytes,
+                )
+            )
+        server = await start_server(self._run, model, children)
+        evidence = evidence.model_copy(
+            update={
+                "launched_microseconds": server.launched_microseconds,
+                "ready_microseconds": server.ready_microseconds,
+            }
+        )
+        return replace(server, start=evidence)
+
+    def _prepare(self) -> StartEvidence:
+        """Put the model's files into the state; return what is known before the start."""
+        files = [each for each in self._files if each.exists()]
+        if self._state == "ModelInMemory":
+            read_whole(files)
+        else:
+            evict(files)
+        if self._state == "ImagePresent":
+            for each in files:
+                if each.is_relative_to(self._model.folder):  # the fetcher makes another copy
+                    each.unlink()
+            files = [each for each in files if each.exists()]
+        resident, unknown = None, ""
+        try:
+            resident = sum(map(resident_bytes, files))
+        except OSError as error:
+            unknown = error.strerror or str(error)
+        return StartEvidence(
+            model_bytes=sum(each.stat().st_size for each in files),
+            resident_bytes=resident,
+            residency_unknown=unknown,
+            created_microseconds=time.time_ns() // 1000,
+        )
+
+
+def _files(model: FetchedModel) -> list[Path]:
+    # Slow to import, and only needed for cold starts.
+    from inferometer_models.graph_file import external_files
+
+    path = Path(model.path)
+    return [path, *external_files(path)]

@@ -1,0 +1,115 @@
+"""Composition of a cold start's record from the evidence of all who saw a part of it. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter, ValidationError
+
+from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
+from inferometer_api.results.cold_start import ColdStartRecord, StartPhase
+from inferometer_api.spec.scenario import ColdStartState
+
+_CLIENT = "the load generator"
+_NO_PHASES = "the server does not report the phases of its start"
+_PHASES = TypeAdapter(list[ObservedPhase])
+
+
+@dataclass(frozen=True, slots=True)
+class FirstQueries:
+    """What the load generator saw of a new server."""
+
+    sent_microseconds: int
+    """When the first query was sent, in Unix time."""
+    latencies_ns: Sequence[int]
+    """In their order; that of the first answer counts from the first send."""
+    steady_median_ns: int | None
+
+
+def read_phases(text: str) -> list[ObservedPhase]:
+    """Return the phases that a server reports of its start; none if it reports none."""
+    try:
+        return _PHASES.validate_json(text) if text else []
+    except ValidationError:
+        return []
+
+
+def compose_record(
+    state: ColdStartState,
+    evidence: StartEvidence,
+    reported: Sequence[ObservedPhase],
+    queries: FirstQueries,
+) -> ColdStartRecord:
+    """Return the record of a start; `reported` are the server's own phases."""
+    unavailable: dict[str, str] = {}
+    phases = [*evidence.phases, *_of_process(evidence, reported, queries)]
+    if not reported:
+        unavailable["phases of the server"] = _NO_PHASES
+    elif not any(each.name == "sessionCreated" and each.parts for each in reported):
+        unavailable["parts of sessionCreated"] = "the engine does not report them"
+    if evidence.residency_unknown:
+        unavailable["residency"] = evidence.residency_unknown
+    created = evidence.created_microseconds
+    ready = max((each.end_microseconds for each in phases), default=created)
+    first_ns = queries.latencies_ns[0] if queries.latencies_ns else 0
+    answer = StartPhase(
+        name="firstAnswer",
+        start_nanoseconds=(ready - created) * 1000,
+        duration_nanoseconds=first_ns,
+        evidence=_CLIENT,
+    )
+    return ColdStartRecord(
+        state=state,
+        total_nanoseconds=(ready - created) * 1000 + first_ns,
+        phases=[*(_relative(each, created) for each in phases), answer],
+        gap_nanoseconds=1000 * _uncovered(phases, created, ready),
+        client_delay_nanoseconds=1000 * max(0, queries.sent_microseconds - ready),
+        first_queries_nanoseconds=list(queries.latencies_ns),
+        steady_median_nanoseconds=queries.steady_median_ns,
+        model_bytes=evidence.model_bytes,
+        resident_bytes=evidence.resident_bytes,
+        unavailable=unavailable,
+    )
+
+
+def _of_process(
+    evidence: StartEvidence, reported: Sequence[ObservedPhase], queries: FirstQueries
+) -> list[ObservedPhase]:
+    launched = evidence.launched_microseconds
+    if launched is None:
+        return list(reported)
+    name, end, by = "processStarted", 0, "the server"
+    if reported:
+        end = reported[0].start_microseconds
+    else:
+        seen = evidence.ready_microseconds
+        name, end = "serverStarted", queries.sent_microseconds if seen is None else seen
+        by = _CLIENT if seen is None else "its readiness, polled"
+    first = ObservedPhase(
+        name=name,
+        start_microseconds=launched,
+        end_microseconds=max(launched, end),
+        evidence=by,
+        resolution_microseconds=1 if reported else 100_000,
+    )
+    return [first, *reported]
+
+
+def _relative(phase: ObservedPhase, created: int) -> StartPhase:
+    return StartPhase(
+        name=phase.name,
+        start_nanoseconds=1000 * max(0, phase.start_microseconds - created),
+        duration_nanoseconds=1000 * max(0, phase.end_microseconds - phase.start_microseconds),
+        evidence=phase.evidence,
+        resolution_nanoseconds=1000 * phase.resolution_microseconds,
+        bytes=phase.bytes,
+        parts={name: 1000 * each for name, each in phase.parts.items()},
+    )
+
+
+def _uncovered(phases: Sequence[ObservedPhase], begin: int, end: int) -> int:
+    """Return how much of an interval no phase covers."""
+    gap, reached = 0, begin
+    for phase in sorted(phases, key=lambda each: each.start_microseconds):
+        gap += max(0, phase.start_microseconds - reached)
+        reached = max(reached, phase.end_microseconds)
+    return gap + max(0, end - reached)

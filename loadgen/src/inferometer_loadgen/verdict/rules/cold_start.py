@@ -1,0 +1,59 @@
+"""Rules about cold starts: what the phases explain, and whether the node was in its state."""
+
+from inferometer_loadgen.verdict.measurement import (
+    ScenarioConditions,
+    Violation,
+    Violations,
+    format_milliseconds,
+)
+
+GAP_SHARE_LIMIT = 0.05
+RESIDENT_SHARE_LIMIT = 0.01
+
+
+def unexplained_start(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if the phases leave too much of the start unexplained."""
+    start = conditions.cold_start
+    if start is None or start.gap_share <= GAP_SHARE_LIMIT:
+        return
+    yield Violation(
+        f"No phase covers {format_milliseconds(start.gap_nanoseconds)} of the "
+        f"{format_milliseconds(start.total_nanoseconds)} of the start "
+        f"({100 * start.gap_share:.1f} %).",
+        f"{100 * start.gap_share:.1f} %",
+        f"{100 * GAP_SHARE_LIMIT:g} %",
+        excess=start.gap_share / GAP_SHARE_LIMIT,
+    )
+
+
+def cold_state(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if more or less of the model was in memory than its state says."""
+    start = conditions.cold_start
+    share = None if start is None else start.resident_share
+    if start is None or share is None:
+        return
+    is_warm = start.state == "ModelInMemory"
+    model, resident = start.model_bytes or 1, start.resident_bytes or 0
+    outside = (model - resident) / model if is_warm else share
+    if outside <= RESIDENT_SHARE_LIMIT:
+        return
+    limit = 100 * (1 - RESIDENT_SHARE_LIMIT) if is_warm else 100 * RESIDENT_SHARE_LIMIT
+    yield Violation(
+        f"Before the start {100 * share:.1f} % of the model's files were in memory; the state "
+        f"{start.state} has {'at least' if is_warm else 'at most'} {limit:g} %.",
+        f"{100 * share:.1f} %",
+        f"{limit:g} %",
+        excess=outside / RESIDENT_SHARE_LIMIT,
+    )
+
+
+def state_not_proven(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if it is not known how much of the model was in memory."""
+    start = conditions.cold_start
+    if start is not None and start.resident_share is None:
+        why = start.unavailable.get("residency", "the share in memory was not measured")
+        yield Violation(
+            f"It is not known whether the model was in memory before the start: {why}.",
+            "unknown",
+            "known",
+        )

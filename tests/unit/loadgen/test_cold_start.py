@@ -1,0 +1,152 @@
+"""A cold start's record: phases from several witnesses, the gap, and the verdict about them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
+from inferometer_api.results.cold_start import ColdStartRecord
+from inferometer_loadgen.run.cold_start import FirstQueries, compose_record, read_phases
+from inferometer_loadgen.verdict.judge import judge
+from inferometer_loadgen.verdict.measurement import ScenarioConditions
+
+T0 = 1_700_000_000_000_000
+QUERIES = FirstQueries(T0 + 1_500_000, [9_000_000, 3_000_000], 2_000_000)
+
+
+def _phase(name: str, start: int, end: int, **more: object) -> ObservedPhase:
+    return ObservedPhase(
+        name=name,
+        start_microseconds=T0 + start,
+        end_microseconds=T0 + end,
+        evidence="a test",
+        **more,  # type: ignore[arg-type]
+    )
+
+
+FETCH = _phase("modelFetched", 0, 400_000, bytes=40_000_000)
+OWN = [
+    _phase("imported", 600_000, 900_000),
+    _phase("sessionCreated", 900_000, 1_000_000, parts={"parse": 30_000}),
+    _phase("ready", 1_000_000, 1_001_000),
+]
+
+
+def _record(
+    *own: ObservedPhase, launched: int | None = 410_000, **evidence: object
+) -> ColdStartRecord:
+    found = StartEvidence(
+        created_microseconds=T0,
+        launched_microseconds=None if launched is None else T0 + launched,
+        phases=[FETCH],
+        **evidence,  # type: ignore[arg-type]
+    )
+    return compose_record("ImagePresent", found, own, QUERIES)
+
+
+def test_phases_of_all_witnesses_are_one_start() -> None:
+    """The fetch, the process until its first line, the server's own phases and the first answer.
+
+    The total has no time of the load generator; the gap is what lies between two witnesses.
+    """
+    found = _record(*OWN)
+    assert [
+        (each.name, each.start_nanoseconds, each.duration_nanoseconds) for each in found.phases
+    ] == [
+        ("modelFetched", 0, 400_000_000),
+        ("processStarted", 410_000_000, 190_000_000),
+        ("imported", 600_000_000, 300_000_000),
+        ("sessionCreated", 900_000_000, 100_000_000),
+        ("ready", 1_000_000_000, 1_000_000),
+        ("firstAnswer", 1_001_000_000, 9_000_000),
+    ]
+    assert found.total_nanoseconds == 1_010_000_000
+    assert found.gap_nanoseconds == 10_000_000
+    assert found.client_delay_nanoseconds == 499_000_000
+    assert found.phases[0].bytes_per_second == 100_000_000
+    assert found.phases[3].parts == {"parse": 30_000_000}
+    assert found.first_queries_nanoseconds == [9_000_000, 3_000_000]
+    assert found.unavailable == {}
+
+
+@given(st.lists(st.integers(0, 50_000), min_size=6, max_size=6), st.integers(0, 5))
+def test_phases_and_gap_are_the_total(lengths: list[int], delayed: int) -> None:
+    """Whatever the phases last, they and the gap make the total; a delay is in its own phase."""
+    lengths[delayed] += 2_000_000
+    times = [sum(lengths[:at]) for at in range(len(lengths) + 1)]
+    # The third is time that no one saw.
+    own = [_phase(f"p{at}", times[at], times[at + 1]) for at in (3, 4, 5)]
+    evidence = StartEvidence(
+        created_microseconds=T0,
+        phases=[_phase(f"p{at}", times[at], times[at + 1]) for at in (0, 1)],
+    )
+    found = compose_record("ModelCached", evidence, own, QUERIES)
+    covered = sum(each.duration_nanoseconds for each in found.phases)
+    assert covered + found.gap_nanoseconds == found.total_nanoseconds
+    by_name = {each.name: each.duration_nanoseconds for each in found.phases}
+    by_name["p2"] = found.gap_nanoseconds
+    assert by_name[f"p{delayed}"] >= 2_000_000_000
+
+
+def test_a_server_without_phases_has_one() -> None:
+    """From its process's start until it is seen ready, at the resolution of the polls."""
+    found = _record(ready_microseconds=T0 + 1_000_000)
+    last = found.phases[-2]
+    assert (last.name, last.duration_nanoseconds) == ("serverStarted", 590_000_000)
+    assert last.resolution_nanoseconds == 100_000_000
+    assert "phases of the server" in found.unavailable
+    unseen = _record()
+    assert unseen.phases[-2].duration_nanoseconds == 1_090_000_000  # until the first query
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", json.dumps([{"name": "x"}])])
+def test_phases_that_cannot_be_read_are_none(text: str) -> None:
+    """A server that reports something else reports nothing."""
+    assert read_phases(text) == []
+
+
+def _rules(record: ColdStartRecord) -> tuple[list[str], list[str]]:
+    verdict = judge([], ScenarioConditions(kind="coldStart", cold_start=record))
+    return [each.rule for each in verdict.reasons], [each.rule for each in verdict.cautions]
+
+
+@pytest.mark.parametrize(
+    ("state", "resident", "reasons"),
+    [
+        ("ImagePresent", 10, []),
+        ("ImagePresent", 11, ["ColdStartState"]),
+        ("ModelCached", 11, ["ColdStartState"]),
+        ("ModelInMemory", 989, ["ColdStartState"]),
+        ("ModelInMemory", 990, []),
+    ],
+)
+def test_a_state_that_does_not_hold_is_invalid(
+    state: str, resident: int, reasons: list[str]
+) -> None:
+    """More than 1 % in memory is not cold, and less than 99 % is not warm."""
+    found = _record(*OWN, launched=400_000, model_bytes=1000, resident_bytes=resident)
+    assert _rules(found.model_copy(update={"state": state})) == (reasons, [])
+
+
+def test_files_that_were_not_there_are_cold() -> None:
+    """A model that the start itself fetches was nowhere before."""
+    found = _record(*OWN, launched=400_000, model_bytes=0, resident_bytes=0)
+    assert _rules(found) == ([], [])
+
+
+def test_a_gap_of_more_than_a_twentieth_is_invalid() -> None:
+    """The message has the gap, the total and the share."""
+    known = {"model_bytes": 0, "resident_bytes": 0}
+    assert _rules(_record(*OWN, launched=450_000, **known)) == ([], [])  # 50 of 1,010 ms
+    assert _rules(_record(*OWN, launched=460_000, **known)) == (["ColdStartGap"], [])
+
+
+def test_an_unknown_state_is_a_caution() -> None:
+    """The reason is in the message."""
+    found = _record(*OWN, launched=400_000, residency_unknown="it belongs to another user")
+    verdict = judge([], ScenarioConditions(kind="coldStart", cold_start=found))
+    (caution,) = verdict.cautions
+    assert caution.rule == "ColdStartUnproven"
+    assert "it belongs to another user" in caution.message
