@@ -73,9 +73,12 @@ STORED_URL = "http://127.0.0.1:8091/results/0e9b"
 
 
 def a_stored_run() -> Object:
-    """Return a finished run whose result the results service keeps."""
+    """Return a finished cold start whose result the results service keeps."""
+    scenario = {"name": "latency", **MEASURED, "coldStartMicroseconds": 1_160_000}
     stored = {"id": "0e9b", "url": STORED_URL}
-    return a_finished_run(result={"bytes": 1, "sha256": "0" * 64, "stored": stored})
+    return a_finished_run(
+        result={"bytes": 1, "sha256": "0" * 64, "stored": stored}, scenarios=[scenario]
+    )
 
 
 def operator_stats(*runs: Object) -> OperatorStats:

@@ -67,7 +67,7 @@ def phase_cells(row: PhaseRow) -> tuple[str, str, str, str]:
 
 
 def cold_start_sentences(starts: Sequence[ColdStartRecord]) -> Iterator[str]:
-    """Yield what the starts amount to: the total, the first queries, and what is not known."""
+    """Yield what the starts amount to: the total, the first queries, and what is unknown."""
     totals = [each.total_nanoseconds for each in starts]
     yield (
         f"From its creation to its first answer the server takes {duration(median(totals))} "

@@ -117,6 +117,13 @@ def test_figures_are_exported_in_base_units() -> None:
     assert (labels[:-1], one) == (facts, 1.0)
 
 
+def test_a_cold_start_has_its_seconds() -> None:
+    """Other scenarios have no such series."""
+    name = "inferometer_run_cold_start_seconds"
+    assert values(operator_stats(a_stored_run()), name) == {STEP: 1.16}
+    assert values(operator_stats(a_finished_run()), name) == {}
+
+
 def test_a_stored_result_has_its_permanent_address() -> None:
     """Without the results service there is no series."""
     stats = operator_stats(a_stored_run())

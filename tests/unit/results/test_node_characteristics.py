@@ -114,7 +114,7 @@ def test_the_same_copies_are_compared() -> None:
 
 
 def test_figures_have_units_and_intervals() -> None:
-    """Rates in decimal GB/s; what is not known is a dash."""
+    """Rates in decimal GB/s; unknown ends are a dash."""
     assert figure_cells(_figure(low=None)) == (
         "memcpy",
         "1.00 MiB node 0 to 1",

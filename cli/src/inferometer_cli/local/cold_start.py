@@ -13,7 +13,7 @@ from inferometer_models.page_cache import evict, read_whole, resident_bytes
 
 
 class ColdStarter:
-    """Starts the server of a run with cold starts, each time from the state that it asks for."""
+    """Starts the server of a run with cold starts, each time from the state that it sets."""
 
     def __init__(
         self,

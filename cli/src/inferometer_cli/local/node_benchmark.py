@@ -17,7 +17,9 @@ _GRACE_SECONDS = 1.0
 def measure_node(
     folder: Path | None, only: Sequence[str], report: Callable[[int, int, str], None]
 ) -> NodeCharacteristics:
-    """Return what this machine gives; `report` gets what is done, of how many, and what is next.
+    """Return what this machine gives.
+
+    `report` gets the number of finished primitives, the number of all, and the next one's name.
 
     Raises FailedError if the benchmark ends early.
     """

@@ -56,7 +56,7 @@ class ColdStartRecord(Document):
     resident_bytes: Count | None = None
     """Bytes of these files that were in memory (page cache) before the start."""
     unavailable: dict[str, str] = Field(default_factory=dict)
-    """What is not known, and why: a sentence without its period for each phase or figure."""
+    """Unknown phases and figures, each with its reason: a sentence without its period."""
 
     @property
     def resident_share(self) -> float | None:
