@@ -213,8 +213,8 @@ def _cardinality() -> list[str]:
     operating = (
         f"The operator has {run} series per finished run and {scenario} per scenario, for the "
         f"newest {_FINISHED_RUNS} finished runs: {one:,} if each has one scenario, {three:,} if "
-        f"each has three, {most:,} at most, with {_MOST_SCENARIOS} each; a run with a cold start has "
-        "one more. Each of up to "
+        f"each has three, {most:,} at most, with {_MOST_SCENARIOS} each; a run with a cold start "
+        "has one more. Each of up to "
         f"{_FINISHED_RUNS} unfinished runs has {going}. If there are more, runs that have started "
         "come first, and among them the longest in their phase."
     )
