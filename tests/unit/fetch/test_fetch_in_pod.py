@@ -125,6 +125,24 @@ def test_traces_are_fetched_by_name(sources: Path, capsys: pytest.CaptureFixture
     assert "trace configmap://samples/t.csv" in capsys.readouterr().err
 
 
+def test_data_are_fetched_by_file(sources: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Manifests and data sets become files of the given names, with their checksums."""
+    content = "kind: ModelManifest\n"
+    (sources / "configmaps" / "samples" / "m.yaml").write_text(content)
+    sha256 = hashlib.sha256(content.encode()).hexdigest()
+    arguments = [
+        *("--sources", str(sources), "--destination", str(sources)),
+        "--data=manifest.yaml=configmap://samples/m.yaml",
+    ]
+    assert fetcher.main([*arguments, f"--data-sha256=manifest.yaml={sha256}"]) == 0
+    path = sources / "manifest.yaml"
+    assert json.loads(capsys.readouterr().out) == {"dataPaths": {"manifest.yaml": str(path)}}
+    assert path.read_text() == content
+    assert fetcher.main([*arguments, f"--data-sha256=manifest.yaml={'a' * 64}"]) == 2
+    assert "another file" in capsys.readouterr().err
+    assert not path.exists()
+
+
 def test_inputs_come_from_a_config_map(sources: Path) -> None:
     """The kubelet's own links within a ConfigMap are followed, and the file is copied."""
     found = _inputs("configmap://samples/x.npz", sources)

@@ -2,7 +2,7 @@
 
 import json
 
-from inferometer_operator.manifests.load_job import inputs_path, trace_paths
+from inferometer_operator.manifests.load_job import inputs_path, manifest_path, trace_paths
 from support.manifests import FULL, IMAGES, after, load_pod, mounts, read, server_pod
 from support.runs import a_run
 
@@ -91,6 +91,32 @@ def test_traces_are_fetched_together_with_inputs() -> None:
         "replay": "/inputs/trace-replay.csv",
         "again": "/inputs/trace-again.csv",
     }
+
+
+def test_manifest_and_data_set_are_fetched_for_the_load() -> None:
+    """Both come into the load pod alone; a built-in data set needs no file."""
+    scenarios = [
+        {"name": "own", "accuracy": {"dataset": {"uri": "pvc://data/a.zip"}, "metrics": ["Top1"]}},
+        {"name": "digits", "accuracy": {"dataset": {"uri": "builtin://digits"}, "metrics": ["F1"]}},
+    ]
+    model = {"uri": "zoo://a/b", "manifest": {"uri": "configmap://m/k.yaml", "sha256": "a" * 64}}
+    run = {**a_run(), "spec": {**a_run()["spec"], "model": model, "scenarios": scenarios}}
+    pod = load_pod(run)
+    (fetch,), (loader,) = pod["initContainers"], pod["containers"]
+    assert mounts(fetch) == {
+        "/sources/claims/data": True,
+        "/sources/configmaps/m": True,
+        "/inputs": False,
+    }
+    assert [each for each in fetch["command"] if each.startswith("--data")] == [
+        "--data=manifest.yaml=configmap://m/k.yaml",
+        f"--data-sha256=manifest.yaml={'a' * 64}",
+        "--data=dataset-own=pvc://data/a.zip",
+    ]
+    assert mounts(loader) == {"/etc/inferometer": True, "/inputs": True}
+    assert manifest_path(read(run)) == "/inputs/manifest.yaml"
+    assert trace_paths(read(run)) == {"own": "/inputs/dataset-own"}
+    assert manifest_path(read(a_run())) is None
 
 
 def test_only_the_fetcher_is_given_keys() -> None:
