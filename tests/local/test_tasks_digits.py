@@ -1,6 +1,8 @@
 """A model with known accuracy is evaluated: the figures equal the known ones to the sample."""
 
+import hashlib
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,7 @@ def test_accuracy_equals_the_known_one_to_the_sample(tmp_path: Path, net: Digits
     with together(runs, 2) as futures:
         for future in futures.values():
             accuracy = accuracy_of(future.result())
+            check_manifest(future.result(), tmp_path / "HTTP/model.yaml")
             assert {each.metric: (each.correct, each.samples) for each in accuracy.figures} == {
                 "Top1": (top1, HELD_OUT),
                 "Top5": (top5, HELD_OUT),
@@ -73,3 +76,14 @@ def accuracy_of(ended: Done) -> Accuracy:
     assert scenario.verdict.state == "VALID", scenario.verdict
     assert scenario.accuracy is not None
     return scenario.accuracy
+
+
+def check_manifest(ended: Done, manifest: Path) -> None:
+    """Check that the result names the manifest and the engine that its constraint became."""
+    assert ended.result is not None
+    assert ended.result.environment is not None
+    info = ended.result.environment.model.manifest
+    assert info is not None
+    assert (info.name, info.version) == ("digits-net", "1.0.0")
+    assert info.sha256 == hashlib.sha256(manifest.read_bytes()).hexdigest()
+    assert (info.resolved_engine, info.resolved_version) == ("onnxruntime", version("onnxruntime"))

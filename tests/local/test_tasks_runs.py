@@ -6,8 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from inferometer_loadgen.task.evaluation import Evaluation
+from inferometer_tasks.datasets.dataset import open_dataset
+from inferometer_tasks.sample import Sample
 from support.digits import MANIFEST, DigitsNet, trained_net, write_onnx
 from support.local_runs import Done, done
 
@@ -159,3 +163,24 @@ def test_python_steps_run_only_by_permission(tmp_path: Path, net: DigitsNet) -> 
     assert accuracy is not None
     assert accuracy.processed == 3
     assert [each.step for each in accuracy.steps] == ["preprocess", "postprocess"]
+
+
+def test_a_million_samples_need_no_more_memory(tmp_path: Path) -> None:
+    """Reading and counting 1,000,000 samples, 1 in 3 wrong, keeps less than 32 MiB more."""
+    path = tmp_path / "samples.csv"
+    count = 1_000_000
+    with path.open("w") as file:
+        file.write("text,label\n")
+        for _ in range(count // 10):
+            file.write("a,a\nb,a\na,a\n" * 3 + "a,a\n")
+    evaluation = Evaluation(["ExactMatch", "F1"], {})
+    before = psutil.Process().memory_info().rss
+    dataset = open_dataset("file:samples.csv", path, tmp_path)
+    for index, sample in enumerate(dataset.read()):
+        assert isinstance(sample, Sample)
+        evaluation.add(index, sample, str(sample.content))
+    grown = psutil.Process().memory_info().rss - before
+    figure = evaluation.figures()[0]
+    assert (evaluation.processed, figure.correct) == (count, 7 * count // 10)
+    assert len(evaluation.wrong) == 20
+    assert grown < 32 << 20

@@ -15,6 +15,7 @@ from inferometer_api.spec.server import Server
 from inferometer_loadgen.client.node import node, packages
 from inferometer_loadgen.requests.encode import uses_binary
 from inferometer_loadgen.server.control_plane import ServerDescription
+from inferometer_loadgen.task.model_task import manifest_info
 from inferometer_loadgen.verdict.measurement import NotObtained
 
 
@@ -23,7 +24,8 @@ def environment_of(
 ) -> Environment:
     """Return the environment as plan, servers and machine report it.
 
-    What none of them reports is absent. `found` has the servers' descriptions in the plan's order.
+    What none of them reports is absent. Raises TaskRefusedError if the engine does not satisfy the
+    model's manifest. `found` has the servers' descriptions in the plan's order.
     """
     return Environment(
         place=plan.place,
@@ -135,4 +137,5 @@ def _model(plan: LoadPlan, description: ServerDescription) -> ModelInfo:
         sha256=plan.model_sha256 or description.settings.get("model_sha256") or None,
         inputs=description.inputs,
         outputs=description.outputs,
+        manifest=manifest_info(plan.manifest_file, description),
     )

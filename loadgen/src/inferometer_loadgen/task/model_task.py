@@ -21,11 +21,10 @@ from inferometer_tasks.python_steps import PythonSteps
 
 @dataclass(frozen=True, slots=True)
 class ModelTask:
-    """A manifest, its steps, and what its constraint was resolved to."""
+    """A manifest and its steps."""
 
     manifest: Manifest
     pipeline: TaskPipeline
-    info: ManifestInfo | None = None
 
 
 def load_task(
@@ -45,7 +44,7 @@ def load_task(
     check_packages(manifest, metrics)
     assets = Assets(manifest, path.parent)
     assets.check()
-    info = resolved(manifest, path, description)
+    _resolved(manifest, path, description)
     _check_tensors(manifest, description)
     pipeline = TaskPipeline(manifest, assets)
     if manifest.has_python:
@@ -56,7 +55,18 @@ def load_task(
             )
         pipeline = PythonSteps(manifest, assets)
     _check_labels(manifest, pipeline, description)
-    return ModelTask(manifest, pipeline, info)
+    return ModelTask(manifest, pipeline)
+
+
+def manifest_info(manifest_file: str | None, description: ServerDescription) -> ManifestInfo | None:
+    """Return the manifest of a run with its resolved engine; None if there is none.
+
+    Raises TaskRefusedError if the server's engine does not satisfy its constraint.
+    """
+    if manifest_file is None:
+        return None
+    path = Path(manifest_file)
+    return _resolved(read_manifest(path), path, description)
 
 
 def plain_manifest(description: ServerDescription, metrics: Sequence[str]) -> Manifest:
@@ -75,7 +85,7 @@ def plain_manifest(description: ServerDescription, metrics: Sequence[str]) -> Ma
     )
 
 
-def resolved(manifest: Manifest, path: Path, description: ServerDescription) -> ManifestInfo:
+def _resolved(manifest: Manifest, path: Path, description: ServerDescription) -> ManifestInfo:
     """Return the resolved engine of a manifest; raises TaskRefusedError if it does not fit."""
     engine = description.settings.get("runtime", "")
     version = description.settings.get("runtime_version", "")
