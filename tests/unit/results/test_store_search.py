@@ -40,6 +40,8 @@ FOUND: list[tuple[str, set[str]]] = [
     ("not (model=oracle or run=every-part)", set()),
     ("p99<50ms and scenario=s0", {"test"}),
     ("p99<1us", set()),
+    ("model=oracle and p99<1us", set()),
+    ("model=oracle and p99<50ms", {"test"}),
     ("p99<50000us", {"every-part", "test"}),
     ("scenario=s1 and scenario.verdict=VALID", set()),
     ("scenario=s1 and scenario.verdict=INVALID", {"test"}),
