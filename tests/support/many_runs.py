@@ -116,7 +116,7 @@ def wrong_positions(runs: list[Object]) -> dict[str, str]:
 
 
 def _position(place: int) -> str:
-    ends = (10, 30, 100, 1000, 10_000)
+    ends = (10, 100, 1000, 10_000)
     if place <= ends[0]:
         return f"Position {place} in the queue"
     last = next(end for end in ends if place <= end)

@@ -1,6 +1,5 @@
 """The queue of runs: benchmarks on one node disturb each other, so few run at a time."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,9 +12,8 @@ from inferometer_operator.reconcile.observed import Json, QueuePosition
 ADMISSION_WAITS = frozenset({"AdmissionPending", "Inadmissible"})
 """Reasons of the condition Accepted with which a run waits for Kueue. It has no position here."""
 _EXACT = 10
-_ENDS = (30,)
-"""Positions after the tenth are reported in bands that end at these and at powers of ten. Each band
-costs a write for every run that begins, so that hundreds of runs have few."""
+"""Positions after the tenth are reported in bands that end at powers of ten. Each band costs a
+write for every run that begins, so that hundreds of runs have few."""
 
 
 QueueState = Literal["waiting", "backing-off", "admitted", "collecting", "inactive"]
@@ -72,14 +70,12 @@ def queue_order(waiting: Iterable[QueuedRun], served: Mapping[str, str]) -> list
 def band(position: int) -> tuple[int, int]:
     """Return the first and the last position of a band: 1 to 10 exactly, then coarser.
 
-    The bands end at 30, 100, 1,000, 10,000 and so on.
+    The bands end at 100, 1,000, 10,000 and so on.
     """
     if position <= _EXACT:
         return position, position
-    power = 10 ** len(str(position - 1))
-    ends = sorted({power // 10, *_ENDS, power})
-    at = bisect_left(ends, position)
-    return ends[at - 1] + 1, ends[at]
+    power: int = 10 ** len(str(position - 1))
+    return power // 10 + 1, power
 
 
 def describe_position(queued: QueuePosition) -> str:
