@@ -11,9 +11,10 @@ from support.stage import Stage
 _KEPT, _QUEUED = 500, 50
 _FEW = 10
 _MOST_READS, _MOST_WRITES = 25, 22
-_CHANCE_READS = frozenset({"events", "pods"})
-"""Read if a machine without CPU for seconds makes pods hang, or a watch late: they count towards
-the most, and not in the comparison."""
+_BY_CHANCE = frozenset({"events", "pods", "benchmarkruns/status"})
+"""They count towards the most, and not in the comparison: events and pods are read if a machine
+without CPU for seconds makes pods hang, or a watch late, and two changes that come close together
+are one write of the status, or two."""
 _LEASE = ("--lease-seconds", "60")
 """A machine without CPU for seconds must not cost the Lease; it is renewed every 12 s."""
 
@@ -74,7 +75,7 @@ def test_what_a_run_costs_does_not_depend_on_the_queue(stage: Stage) -> None:
         reads, writes = _counted(own)
         assert reads <= _MOST_READS, own
         assert writes <= _MOST_WRITES, own
-        costs.append(_counted(each for each in own if each.resource not in _CHANCE_READS))
+        costs.append(_counted(each for each in own if each.resource not in _BY_CHANCE))
         delete_runs(stage.api, stage.namespace, names)
         stage.wait_for(lambda: not runs_of(stage.api, stage.namespace, "behind-"), "their end")
     (few_reads, few_writes), (reads, writes) = costs
