@@ -1,12 +1,19 @@
 """The server's command line: `python -m inferometer_serving --model model.onnx`."""
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import cast
 
-from inferometer_serving.main import serve
-from inferometer_serving.options import add_options, parse, serve_options
+gc.disable()  # until the model is loaded: what is imported stays
+# structlog imports rich for a console that this process does not have.
+sys.modules.setdefault("rich", cast("ModuleType", None))
+
+from inferometer_serving.main import serve  # noqa: E402 - slower before
+from inferometer_serving.options import add_options, parse, serve_options  # noqa: E402 - the same
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -70,6 +70,7 @@ class ServerState:
             await self._let_go()
             gc.collect()
             gc.freeze()  # what is loaded stays: later collections need not look at it
+            gc.enable()
             keep_freed_memory()
             start_up.end("ready")
             if options.start_up_report and self._router is not None:
