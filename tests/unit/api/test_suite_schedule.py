@@ -101,6 +101,7 @@ def test_a_missed_time_is_made_up_for_within_its_deadline() -> None:
             {"cron": "0 3 * * *", "timeZone": "Europe/Zuerich"},
             "there is no time zone Europe/Zuerich",
         ),
+        ({"cron": "0 3 * * *", "timeZone": "localtime"}, "there is no time zone localtime"),
     ],
 )
 def test_a_schedule_without_times_is_refused(fields: dict[str, str], expected: str) -> None:

@@ -8,6 +8,9 @@ from cronsim import CronSim, CronSimError
 
 from inferometer_api.suite.spec import Schedule
 
+_NO_PLACES = frozenset({"Factory", "localtime", "posixrules"})
+"""Names that the time zone database has, and that mean another zone on another machine, or none."""
+
 
 class ScheduleError(ValueError):
     """A schedule has no times; the message names the field and what is wrong."""
@@ -51,7 +54,7 @@ def ticks(schedule: Schedule, since: datetime, now: datetime) -> Ticks:
 
 def _times(schedule: Schedule, start: datetime, *, backwards: bool = False) -> CronSim:
     try:
-        zone = ZoneInfo(schedule.time_zone)
+        zone = ZoneInfo("" if schedule.time_zone in _NO_PLACES else schedule.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ScheduleError(
             f"spec.schedule.timeZone: there is no time zone {schedule.time_zone}; write it as "
