@@ -36,6 +36,10 @@ _CLIENT_FILES = {"clientCertificateFile": "c.crt", "clientKeyFile": "c.key"}
 REFUSED: tuple[Members, ...] = (
     *({"server": {"runtime": runtime}} for runtime in get_args(Runtime) if runtime not in RUNTIMES),
     {"server": {"device": "GPU", "gpu": {"count": 2}}},
+    {"server": {"runtime": "Custom", "custom": {"name": "a"}}},
+    {"server": {"runtime": "MLServer", "batching": {"maxBatchSize": 8}, "precision": "BF16"}},
+    {"server": {"runtime": "MLServer", "device": "GPU"}},
+    {"server": {"runtime": "Triton", "tritonBackend": "Python", "device": "GPU"}},
     {"server": {"device": "GPU", "gpu": {"resource": "cpu"}}},
     {"server": {"replicas": 2}},
     _external(service={"name": "a", "port": 80}),

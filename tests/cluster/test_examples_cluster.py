@@ -21,9 +21,9 @@ from support.operator_installed import operator_installed
 from support.waiting import wait_until
 
 FOLDER = Path(__file__).parents[2] / "examples"
-SUITE = "14-suite"
-"""tests/cluster/test_suites.py has one like it."""
-FILES = sorted(path for path in FOLDER.glob("*.yaml") if path.stem != SUITE)
+SUITES = ("14-suite", "16-servers")
+"""tests/cluster/test_suites.py has one like them."""
+FILES = sorted(path for path in FOLDER.glob("*.yaml") if path.stem not in SUITES)
 PROTOCOLS = ("HTTP", "GRPC")
 ITS_OWN = {
     "05-overloaded": "HTTP",

@@ -69,6 +69,7 @@ MATRIX: dict[str, Json] = {
         "maxConcurrentRuns": 1000,
         "ceilings": CEILINGS,
         "externalAllowList": ["models.example.com:8001", "*.example.org"],
+        "allowedServers": {"ovms": {"image": f"mirror/ovms@{DIGEST}", "arguments": ["--port"]}},
         "modelStorage": "1Ti",
         "runPriorityClass": "measured",
         "load": {
@@ -224,6 +225,7 @@ def test_every_value_reaches_the_settings() -> None:
         },
         "priorityClass": "measured",
         "externalAllowList": ["models.example.com:8001", "*.example.org"],
+        "allowedServers": {"ovms": {"image": f"mirror/ovms@{DIGEST}", "arguments": ["--port"]}},
         "modelStorage": "1Ti",
         "agent": {"namespace": "agents", "service": "watchers"},
         "metrics": {

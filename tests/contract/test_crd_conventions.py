@@ -32,6 +32,7 @@ _UNITLESS = {
         "seed",
         "streamsPerConnection",
         "threads",
+        "interOpThreads",
         "ttlSecondsAfterFinished",
     ),
     *("workers", "batchSize", "maxBatchSize"),

@@ -26,9 +26,12 @@ IMAGES = {
     "image-serving-cpu": "serving",
     "image-serving-gpu": "serving",
 }
+_OF_SERVERS = frozenset({"mlserver", "triton_python_backend_utils"})
+"""What programs import that other projects' servers run."""
 ABSENT = {
     "image-results": frozenset({"pyarrow"}),
-    "image-serving-gpu": frozenset({"openvino"}),
+    "image-serving-cpu": _OF_SERVERS,
+    "image-serving-gpu": _OF_SERVERS | {"openvino"},
 }
 """What an image does without, although a module for another image or a command imports it."""
 PROGRAMS = {"serving": ("serving", "fetch")}

@@ -15,9 +15,9 @@ from support.inferometer_process import started
 from support.local_runs import Done, done, together
 
 FOLDER = Path(__file__).parents[2] / "examples"
-SUITE = "14-suite"
-"""It takes as long as eight runs: tests/local/test_suites_run.py has one like it."""
-NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem != SUITE)
+SUITES = ("14-suite", "16-servers")
+"""They take as long as eight runs: tests/local/test_suites_run.py has one like them."""
+NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in SUITES)
 NEEDS_MORE = {
     "06-external-service": "spec.server.external.service: a local run has no Services",
     "07-own-model-on-cluster": "spec.model.uri: pvc:// needs a cluster",

@@ -233,7 +233,7 @@ _UNFINISHED: Place = ("Finished", "False")
 _LOST_REASONS: tuple[ReasonName, ...] = ("ResultIncomplete", "ResultTooLarge", "ResultLost")
 
 _INVALID = {"scenarios": [{"name": "none"}]}
-_UNAVAILABLE = {"server": {"runtime": "Triton"}}
+_UNAVAILABLE = {"server": {"runtime": "KServe"}}
 
 
 def _both(reason: ReasonName, course: Course, *says: str) -> list[Row]:

@@ -1,5 +1,6 @@
 """Finds the pods that a run is made of."""
 
+from inferometer_api.runtimes.custom import AllowedServer
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Toleration
@@ -11,8 +12,10 @@ from support.runs import Run
 
 OWNER = Owner(name="a-run", namespace="team", uid="0c9e8f3a-1111-4222-8333-444455556666")
 IMAGES = Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
-PLAIN = Settings(images=IMAGES)
+ALLOWED = {"a": AllowedServer(image=f"r/custom@sha256:{'0' * 64}")}
+PLAIN = Settings(images=IMAGES, allowed_servers=ALLOWED)
 FULL = Settings(
+    allowed_servers=ALLOWED,
     images=Images(
         serving="r/serving:1",
         serving_gpu="r/serving-gpu:1",

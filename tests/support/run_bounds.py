@@ -46,6 +46,11 @@ _CARRIERS: dict[str, Run] = {
     "spec.server.placement.tolerations[].effect": a_run(
         server={"placement": {"tolerations": [_BARE_TOLERATION]}}
     ),
+    "spec.server.tritonBackend": a_run(server={"runtime": "Triton"}),
+    "spec.server.custom": a_run(server={"runtime": "Custom", "custom": {"name": "a"}}),
+    "spec.server.onnxRuntime.interOpThreads": a_run(
+        server={"onnxRuntime": {"executionMode": "Parallel"}}
+    ),
     "spec.server.external": an_external_run(),
     "spec.server.external.service": an_external_run(server=_SERVICE),
     "spec.model.manifest": a_run(model={"uri": "file:m", "manifest": {"uri": "file:a"}}),
@@ -81,7 +86,12 @@ _CARRIERS: dict[str, Run] = {
 
 _PREFIXES = {SERVER_URL: "http://h/", EXPORT_URI: "s3://"}
 """Starts of the texts that a pattern takes."""
-_NEEDS_OTHER_FIELD = (("spec.server.runtime", "External"),)
+_NEEDS_OTHER_FIELD = (
+    ("spec.server.runtime", "External"),
+    ("spec.server.runtime", "Custom"),
+    ("spec.server.onnxRuntime.provider", "CUDA"),
+    ("spec.server.onnxRuntime.provider", "TensorRT"),
+)
 """Values that are valid only with another field; they have rows of their own."""
 
 

@@ -181,6 +181,15 @@ VALID = (
     Row("CPU with an integral fraction", a_run(server={"resources": {"cpu": 2.0}})),
     Row("CPU with decimals", a_run(server={"resources": {"cpu": "0.5"}})),
     Row("an empty server", a_run(server={})),
+    Row("Triton's back end", a_run(server={"runtime": "Triton", "tritonBackend": "Python"})),
+    Row("a server of the admin's", a_run(server={"runtime": "Custom", "custom": {"name": "a"}})),
+    *(
+        Row(
+            f"the provider {provider}",
+            a_run(server={"device": "GPU", "onnxRuntime": {"provider": provider}}),
+        )
+        for provider in ("CUDA", "TensorRT")
+    ),
     *(
         Row(f"the certificate of {name}", a_run(load={"tls": {"serverName": name}}))
         for name in ("Models.example.com", "triton_0.models", "10.0.0.7", "fd00::7")
@@ -338,6 +347,29 @@ BROKEN_RULES = (
     Row("External without a place", an_external_run(server={"runtime": "External"}), "spec.server"),
     Row("a place without External", a_run(server={"external": {"url": "http://h"}}), "spec.server"),
     Row("gpu on a CPU", a_run(server={"gpu": {}}), "spec.server"),
+    Row("Custom without a name", a_run(server={"runtime": "Custom"}), "spec.server"),
+    Row("a name without Custom", a_run(server={"custom": {"name": "a"}}), "spec.server"),
+    Row("Triton's back end elsewhere", a_run(server={"tritonBackend": "Python"}), "spec.server"),
+    Row(
+        "ONNX Runtime's choices elsewhere",
+        a_run(server={"runtime": "OpenVino", "onnxRuntime": {}}),
+        "spec.server",
+    ),
+    Row(
+        "a provider of GPUs on a CPU",
+        a_run(server={"onnxRuntime": {"provider": "CUDA"}}),
+        "spec.server",
+    ),
+    Row(
+        "a provider of CPUs on a GPU",
+        a_run(server={"device": "GPU", "onnxRuntime": {"provider": "XNNPACK"}}),
+        "spec.server",
+    ),
+    Row(
+        "inter-op threads in sequence",
+        a_run(server={"onnxRuntime": {"interOpThreads": 2}}),
+        "spec.server.onnxRuntime",
+    ),
     *(
         Row(
             f"External with {name}",

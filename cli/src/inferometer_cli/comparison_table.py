@@ -22,6 +22,12 @@ from inferometer_results.compare.differences import (
     differences_over_rounds,
 )
 from inferometer_results.compare.gate import Gate
+from inferometer_results.compare.outputs import (
+    NOT_COMPARED,
+    agreement_sentence,
+    computes_otherwise,
+    output_agreement,
+)
 from inferometer_results.compare.wording import change, explanations, figure_texts, unavailable
 from inferometer_results.headline import headline
 
@@ -57,7 +63,8 @@ _StyledRow = tuple[tuple[str, ...], Word]
 def print_comparison(before: Named, after: Named, comparison: Comparison, console: Console) -> None:
     """Print which results these are, what differs in the spec and environment, then the figures."""
     heads = [_head("A", *before), _head("B", *after)]
-    _print(heads, differences(before[1], after[1]), comparison, console)
+    both = (before[1], after[1])
+    _print(heads, differences(*both), both, comparison, console)
 
 
 def print_rounds(
@@ -72,15 +79,24 @@ def print_rounds(
         _rounds_head(name, f"{source}/*-{name}", rounds)
         for name, rounds in (("A", before), ("B", after))
     ]
-    _print(heads, differences_over_rounds(before, after), comparison, console)
+    differing = differences_over_rounds(before, after)
+    _print(heads, differing, (before[0], after[0]), comparison, console)
 
 
 def _print(
-    heads: Sequence[Text], differing: Sequence[Difference], comparison: Comparison, console: Console
+    heads: Sequence[Text],
+    differing: Sequence[Difference],
+    both: tuple[ResultDocument, ResultDocument],
+    comparison: Comparison,
+    console: Console,
 ) -> None:
     print_sentences(heads, console)
     console.print()
     print_sentences(_differing(differing), console)
+    if computes_otherwise(*both):
+        agreement = output_agreement(*both)
+        words = NOT_COMPARED if agreement is None else agreement_sentence(agreement)
+        print_sentences([Text(words)], console)
     _print_pairs(comparison, console)
     console.print()
     print_sentences([Text(each) for each in explanations(comparison)], console)

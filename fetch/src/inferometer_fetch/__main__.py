@@ -15,9 +15,12 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+from inferometer_api.runtimes.descriptor import INSTANCE_ID
 from inferometer_api.spec.address import INPUTS_FILE, trace_file
 from inferometer_fetch.built_in import zoo_cache
 from inferometer_fetch.errors import FetchFailedError
@@ -72,22 +75,26 @@ def _fetch(options: argparse.Namespace) -> dict[str, Any]:
         }
         written = model.path.is_relative_to(options.destination)
         room -= model.size_bytes if written else 0
-    for name, text in options.write:
+    instance_id = uuid4().hex
+    texts = [(path, text.replace(INSTANCE_ID, instance_id)) for path, text in options.write]
+    programs = files("inferometer_fetch.programs")
+    texts += [(path, programs.joinpath(f"{name}.py").read_text()) for path, name in options.program]
+    for path, text in texts:
         content = text.encode()
-        write_atomically(path_below(options.destination, name), (content,))
+        write_atomically(path_below(options.destination, path), (content,))
         room -= len(content)
     if options.inputs_uri is not None:
-        path = _fetch_inputs(options, model, room)
-        report["inputsPath"] = str(path)
-        room -= path.stat().st_size
+        inputs = _fetch_inputs(options, model, room)
+        report["inputsPath"] = str(inputs)
+        room -= inputs.stat().st_size
     for name, uri in options.trace:
-        path = _fetch_trace(options, name, uri, room)
-        report.setdefault("tracePaths", {})[name] = str(path)
-        room -= path.stat().st_size
+        trace = _fetch_trace(options, name, uri, room)
+        report.setdefault("tracePaths", {})[name] = str(trace)
+        room -= trace.stat().st_size
     for name, uri in options.data:
-        path = _fetch_data(options, name, uri, room)
-        report.setdefault("dataPaths", {})[name] = str(path)
-        room -= path.stat().st_size
+        data = _fetch_data(options, name, uri, room)
+        report.setdefault("dataPaths", {})[name] = str(data)
+        room -= data.stat().st_size
     return report
 
 
@@ -216,7 +223,16 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH=TEXT",
         type=_named,
         help="Further file that the server reads, such as its configuration; PATH is relative to "
-        "--destination and stays below it.",
+        f"--destination and stays below it. {INSTANCE_ID} becomes another word at each call.",
+    )
+    parser.add_argument(
+        "--program",
+        action="append",
+        default=[],
+        metavar="PATH=NAME",
+        type=_named,
+        help="Program of Inferometer's that the server loads, such as triton_model; PATH is as for "
+        "--write.",
     )
     parser.add_argument(
         "--destination",

@@ -34,6 +34,7 @@ priorityClass: {{ . | quote }}
 {{- end }}
 fixedUser: {{ ne (toString .Values.fixedUser) "false" }}
 externalAllowList: {{ toJson .Values.externalAllowList }}
+allowedServers: {{ toJson (.Values.allowedServers | default dict) }}
 allowSecrets: {{ .Values.allowSecrets }}
 readNodes: {{ .Values.readNodes | default false }}
 kueue: {enabled: {{ (.Values.kueue).enabled | default false }}}

@@ -8,7 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inferometer_api.document import CpuQuantity, Document, Integral, MemoryQuantity
+from inferometer_api.document import CpuQuantity, DnsLabel, Document, Integral, MemoryQuantity
+from inferometer_api.runtimes.custom import AllowedServer, custom_launch
+from inferometer_api.runtimes.descriptor import ServerLaunch
+from inferometer_api.runtimes.table import launch_of
+from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.server import Resources, Toleration
 
 
@@ -116,6 +120,10 @@ class Kueue(Document):
     """Whether runs with the label kueue.x-k8s.io/queue-name wait for Kueue to admit them."""
 
 
+class ServerNotAllowedError(ValueError):
+    """A run names a server that the settings do not allow; the message is a sentence."""
+
+
 class Settings(Document):
     """The settings of the cluster's admin."""
 
@@ -135,6 +143,8 @@ class Settings(Document):
     external_allow_list: list[str] = Field(default_factory=list)
     """Hosts of External servers in addition to Services of the run's namespace: "HOST:PORT", "HOST"
     for every port, "*.SUFFIX" for every name below it."""
+    allowed_servers: dict[DnsLabel, AllowedServer] = Field(default_factory=dict)
+    """Servers that runs of runtime Custom may name."""
     agent: Agents | None = None
     """The node agents; absent: there are none, and energy is unavailable."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
@@ -147,3 +157,19 @@ class Settings(Document):
     """Keeps each result for good; absent: results live in ConfigMaps as long as their runs."""
     model_storage: MemoryQuantity = "10Gi"
     """The most disk that a model may take on a node."""
+
+    def launch_of(self, spec: RunSpec) -> ServerLaunch:
+        """Return how the server of an accepted run is started.
+
+        Raises ValueError if it is External, and ServerNotAllowedError if the settings lack it.
+        """
+        custom = spec.server.custom
+        if custom is None:
+            return launch_of(spec)
+        if custom.name not in self.allowed_servers:
+            listed = ", ".join(self.allowed_servers) or "nothing"
+            raise ServerNotAllowedError(
+                f"spec.server.custom.name: {custom.name} is not among the servers that the "
+                f"operator allows (its setting allowedServers: {listed})."
+            )
+        return custom_launch(self.allowed_servers[custom.name])

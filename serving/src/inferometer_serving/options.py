@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,45 @@ class Precision(StrEnum):
     INT8 = "INT8"
 
 
+class Provider(StrEnum):
+    """ONNX Runtime's execution providers; DEFAULT is the one of the device."""
+
+    DEFAULT = "Default"
+    CPU = "CPU"
+    XNNPACK = "XNNPACK"
+    CUDA = "CUDA"
+    TENSORRT = "TensorRT"
+    OPENVINO = "OpenVINO"
+
+
+class GraphOptimization(StrEnum):
+    """How far ONNX Runtime rewrites a graph."""
+
+    DISABLED = "Disabled"
+    BASIC = "Basic"
+    EXTENDED = "Extended"
+    ALL = "All"
+
+
+class ExecutionMode(StrEnum):
+    """Whether independent operators run at the same time."""
+
+    SEQUENTIAL = "Sequential"
+    PARALLEL = "Parallel"
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxRuntimeChoices:
+    """ONNX Runtime's own choices."""
+
+    provider: Provider = Provider.DEFAULT
+    graph_optimization: GraphOptimization = GraphOptimization.ALL
+    execution_mode: ExecutionMode = ExecutionMode.SEQUENTIAL
+    inter_op_threads: int = 1
+    arena: bool = True
+    spinning: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
     """All that a server process needs to know."""
@@ -65,9 +104,21 @@ class ServeOptions:
     model_control_mode: ModelControlMode = ModelControlMode.NONE
     profiling: bool = False
     start_up_report: bool = False
+    provider: Provider = Provider.DEFAULT
+    graph_optimization: GraphOptimization = GraphOptimization.ALL
+    execution_mode: ExecutionMode = ExecutionMode.SEQUENTIAL
+    inter_op_threads: int = 1
+    arena: bool = True
+    spinning: bool = True
     run: str = ""
     """The run that the server was started for; empty where it was not."""
     run_namespace: str = ""
+
+    @property
+    def onnx_runtime(self) -> OnnxRuntimeChoices:
+        """The options that ONNX Runtime alone has."""
+        names = (each.name for each in fields(OnnxRuntimeChoices))
+        return OnnxRuntimeChoices(**{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +186,14 @@ def _engine(text: str) -> EngineName:
         raise argparse.ArgumentTypeError(f"{text!r} is no engine: {known}") from error
 
 
-def _precision(text: str) -> Precision:
-    for precision in Precision:
-        if text.upper() == precision.upper():
-            return precision
-    raise argparse.ArgumentTypeError(f"{text!r} is no precision: {', '.join(Precision)}")
+def _one_of(choices: type[StrEnum], what: str) -> Callable[[str], StrEnum]:
+    def read(text: str) -> StrEnum:
+        for choice in choices:
+            if text.upper() == choice.upper():
+                return choice
+        raise argparse.ArgumentTypeError(f"{text!r} is no {what}: {', '.join(choices)}")
+
+    return read
 
 
 def _switch(text: str) -> bool:
@@ -190,7 +244,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "precision",
-        _precision,
+        _one_of(Precision, "precision"),
         Precision.DEFAULT,
         "Default, FP32, BF16, FP16 or INT8. ONNX Runtime computes in the types of the model, "
         "OpenVINO by default in BF16 if the CPU can.",
@@ -280,6 +334,39 @@ OPTIONS: tuple[Option, ...] = (
         "on adds the phases of the server's start to the model's configuration. ONNX Runtime then "
         "profiles how it opens the model, and writes that to a temporary file.",
         "off|on",
+    ),
+    Option(
+        "provider",
+        _one_of(Provider, "provider"),
+        Provider.DEFAULT,
+        "ONNX Runtime's execution provider: CPU, XNNPACK, CUDA, TensorRT or OpenVINO; Default is "
+        "that of the device.",
+        "PROVIDER",
+    ),
+    Option(
+        "graph_optimization",
+        _one_of(GraphOptimization, "graph optimisation"),
+        GraphOptimization.ALL,
+        "How far ONNX Runtime rewrites the graph: Disabled, Basic, Extended or All.",
+        "LEVEL",
+    ),
+    Option(
+        "execution_mode",
+        _one_of(ExecutionMode, "execution mode"),
+        ExecutionMode.SEQUENTIAL,
+        "Parallel lets ONNX Runtime run independent operators at the same time; Sequential.",
+        "MODE",
+    ),
+    Option(
+        "inter_op_threads",
+        _whole(1, 1024),
+        1,
+        "Threads that run operators at the same time, with --execution-mode Parallel.",
+        "N",
+    ),
+    Option("arena", _switch, True, "Whether ONNX Runtime takes memory from an arena.", "off|on"),
+    Option(
+        "spinning", _switch, True, "Whether ONNX Runtime's threads spin while they wait.", "off|on"
     ),
     Option("run", str, "", "The run that it serves: the label run of its metrics.", "NAME"),
     Option("run_namespace", str, "", "That run's namespace: the label run_namespace.", "NAME"),

@@ -94,12 +94,21 @@ AVAILABLE_IN_A_CLUSTER: dict[str, Run] = {
 _NO = "is not available in this version"
 
 UNAVAILABLE: tuple[tuple[Run, str], ...] = (
-    *(
-        (
-            _set("server", "runtime", to=runtime),
-            f"spec.server.runtime: {runtime} {_NO}; available: OnnxRuntime, OpenVino, External.",
-        )
-        for runtime in ("Triton", "MLServer", "KServe")
+    (
+        _set("server", "runtime", to="KServe"),
+        f"spec.server.runtime: KServe {_NO}; available: OnnxRuntime, OpenVino, Triton, ",
+    ),
+    (
+        _set("server", to={"runtime": "MLServer", "batching": {"maxBatchSize": 8}}),
+        "spec.server.batching.maxDelayMicroseconds: MLServer joins only requests that may wait",
+    ),
+    (
+        _set("server", to={"runtime": "MLServer", "precision": "BF16"}),
+        f"spec.server.precision: BF16 {_NO}; available: Default.",
+    ),
+    (
+        _set("server", to={"runtime": "Triton", "tritonBackend": "Python", "device": "GPU"}),
+        "spec.server.tritonBackend: Python runs on CPUs only here; use OnnxRuntime",
     ),
     (
         _set("server", to={"device": "GPU", "gpu": {"count": 2}}),
@@ -261,7 +270,7 @@ def test_each_refusal_is_one_sentence_with_its_path(run: Run, expected: str, pla
 
 def test_all_refusals_come_at_once() -> None:
     """A run with several unsupported settings gets a sentence for each."""
-    run = _set("server", to={"runtime": "Triton", "replicas": 2})
+    run = _set("server", to={"runtime": "KServe", "replicas": 2})
     run = with_value(run, ("spec", "model", "uri"), "pvc://a/b")
     assert len(refusals(run)) == 3
 
@@ -274,6 +283,9 @@ def test_every_choice_of_the_api_is_decided() -> None:
         "spec.model.outputs[].datatype",
         "spec.server.device",
         "spec.server.precision",
+        "spec.server.onnxRuntime.provider",
+        "spec.server.onnxRuntime.graphOptimization",
+        "spec.server.onnxRuntime.executionMode",
         "spec.scenarios[].profile.levels[]",
         "spec.scenarios[].accuracy.metrics[]",
         "spec.scenarios[].accuracy.onSampleError",

@@ -19,6 +19,7 @@ from inferometer_api.plan.launch import (
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from inferometer_api.plan.spec_warnings import local_notes
 from inferometer_api.runtimes.descriptor import FetchedLayout, Listen, ServerStart
+from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.resolve import fill_defaults, whole_cpus
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_serving.options import add_options
@@ -43,7 +44,7 @@ def options(command: tuple[str, ...]) -> dict[str, str]:
 
 def server_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
     """Return the command line of a run's server."""
-    return server_containers(run, start)[0].command
+    return server_containers(run, launch_of(run.spec), start)[0].command
 
 
 @pytest.mark.parametrize(
@@ -251,7 +252,7 @@ def test_the_model_path_in_a_pod_follows_its_uri(uri: str, path: str) -> None:
     """A model on a claim is served where it lies, every other one from the folder of the pod."""
     model = {"uri": uri, "sha256": "0" * 64} if uri.startswith("https") else {"uri": uri}
     run = read(a_run(model=model))
-    layout = pod_layout(run, destination="/model", sources="/sources")
+    layout = pod_layout(run, launch_of(run.spec), destination="/model", sources="/sources")
     assert (layout.root, layout.model_path) == ("/model", path)
 
 
@@ -260,7 +261,9 @@ def test_a_pod_fetches_model_and_inputs_at_once() -> None:
     pod = FetchingPod("/sources", max_model_bytes=5, max_written_bytes=7)
     file = {"inputs": {"file": {"uri": "configmap://a/b.npz"}}}
     run = read(a_run(load=file))
-    assert options(fetch_command(run, destination="/model", python="py", pod=pod)) == {
+    assert options(
+        fetch_command(run, launch_of(run.spec), destination="/model", python="py", pod=pod)
+    ) == {
         "--uri": "zoo://classification/resnet50",
         "--destination": "/model",
         "--file-name": "model.onnx",
@@ -285,14 +288,16 @@ def test_only_a_launched_server_has_a_command() -> None:
     with pytest.raises(ValueError, match="starts no server with the runtime External"):
         server_command(run, ServerStart(layout=FetchedLayout(model_file="m"), python="py"))
     with pytest.raises(ValueError, match="nothing is fetched"):
-        fetch_command(run, base=".", destination=".", python="py")
+        fetch_command(run, launch_of(read(a_run()).spec), base=".", destination=".", python="py")
 
 
 def test_the_model_is_fetched_with_its_checksum() -> None:
     """The fetcher is given the address, the folder that it begins in, and the checksum."""
     model = {"uri": "https://h/m.onnx", "sha256": "0" * 64}
     run = read(a_run(model=model))
-    command = fetch_command(run, base="/here", destination="/there", python="py")
+    command = fetch_command(
+        run, launch_of(run.spec), base="/here", destination="/there", python="py"
+    )
     assert command[:3] == ("py", "-m", "inferometer_fetch")
     assert command[-1] == "--zoo-cache"
     assert options(command[:-1]) == {
@@ -302,7 +307,8 @@ def test_the_model_is_fetched_with_its_checksum() -> None:
         "--destination": "/there",
         "--file-name": "model.onnx",
     }
-    unchecked = fetch_command(read(a_run()), base="/h", destination="/t", python="py")
+    run, launch = read(a_run()), launch_of(run.spec)
+    unchecked = fetch_command(run, launch, base="/h", destination="/t", python="py")
     assert "--sha256" not in unchecked
 
 

@@ -22,6 +22,7 @@ from support.toy_runtime import NAME, TOY
 
 @pytest.fixture(autouse=True)
 def _row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(table._ROWS, "Triton", table._ROWS["Triton"])
     monkeypatch.setitem(table._ROWS, NAME, TOY)
 
 
@@ -38,8 +39,9 @@ def test_its_row_makes_it_available(place: Place) -> None:
         "spec.server.device: GPU is not available in this version; available: CPU.",
         "spec.server.instances: the toy has one instance; leave it out.",
     )
-    others = unavailable(read(a_run(server={"runtime": "MLServer"})), place=place)
-    assert f"available: OnnxRuntime, OpenVino, External, {NAME}." in others[0]
+    table._ROWS.pop("Triton")
+    others = unavailable(read(a_run(server={"runtime": "Triton"})), place=place)
+    assert f"available: OnnxRuntime, OpenVino, MLServer, Custom, External, {NAME}." in others[0]
 
 
 def test_its_pod_follows_from_the_descriptor() -> None:
@@ -98,12 +100,13 @@ def test_a_model_on_a_claim_is_copied_into_its_layout() -> None:
 def test_its_local_command_follows_from_the_descriptor() -> None:
     """A local run uses the same layout and the same command with paths and ports of its own."""
     run = read(toy_run("file:net.onnx"))
-    fetch = fetch_command(run, base="/b", destination="/t", python="py")
+    fetch = fetch_command(run, launch_of(run.spec), base="/b", destination="/t", python="py")
     assert "--copy-model" in fetch
     assert after("--file-name", list(fetch)) == "repository/net/1/model.onnx"
     layout = launch_of(run.spec).layout(run).located("/t", "/t/repository/net/1/model.onnx")
     assert layout.model_path == "/t/repository/net/1/model.onnx"
-    (server,) = server_containers(run, ServerStart(layout=layout, python="py", listen=LOOPBACK))
+    start = ServerStart(layout=layout, python="py", listen=LOOPBACK)
+    (server,) = server_containers(run, launch_of(run.spec), start)
     assert after("--repository", list(server.command)) == "/t/repository"
     assert after("--address", list(server.command)) == "127.0.0.1"
     assert local_notes(run) == ()

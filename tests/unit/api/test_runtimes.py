@@ -38,7 +38,9 @@ def _with(
 
 
 def _run(runtime: str) -> BenchmarkRun:
-    run = an_external_run() if runtime == "External" else a_run(server={"runtime": runtime})
+    custom = {"custom": {"name": "a"}} if runtime == "Custom" else {}
+    server = {"runtime": runtime, **custom}
+    run = an_external_run() if runtime == "External" else a_run(server=server)
     return BenchmarkRun.model_validate(run)
 
 
@@ -52,7 +54,12 @@ def test_every_runtime_has_a_descriptor_or_a_refusal(runtime: str) -> None:
             for sentence in unavailable(_run(runtime), place=place)
             if sentence.startswith("spec.server.runtime: ")
         ]
-        if runtime in RUNTIMES:
+        row = RUNTIMES.get(_run(runtime).spec.server.runtime)
+        if row is not None and row.launch is not None and row.launch.local is None:
+            assert [" runs in clusters only; " in each for each in refusals] == (
+                [True] if place == "Local" else []
+            )
+        elif row is not None:
             assert not refusals
         else:
             (refusal,) = refusals
@@ -115,7 +122,7 @@ def test_a_row_states_whether_inferometer_starts_the_server(runtime: str) -> Non
         return
     assert launch_of(run.spec) is launch
     containers = launch.containers(run, START)
-    assert server_containers(run, START) == containers
+    assert server_containers(run, launch, START) == containers
     assert containers[0].name == "server"
     assert all(isinstance(word, str) for each in containers for word in each.command)
     assert not launch.layout(run).model_path.startswith(("/", "."))

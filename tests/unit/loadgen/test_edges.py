@@ -178,8 +178,17 @@ def test_exit_codes(state: Any, code: int) -> None:
             [("threads", "4", "2", "")],
         ),
         ({"precision": "FP32"}, {"precision": "BF16"}, []),
+        (
+            {"onnxRuntime": {"provider": "XNNPACK", "arena": False, "graphOptimization": "Basic"}},
+            {"provider": "CPU", "arena": "off", "graph_optimization": "Basic"},
+            [("provider", "XNNPACK", "CPU", "")],
+        ),
+        ({"onnxRuntime": {"spinning": True}}, {}, [("spinning", "on", "", "")]),
     ],
-    ids=["default", "obtained", "precision", "threads", "another server"],
+    ids=[
+        *("default", "obtained", "precision", "threads", "another server"),
+        *("a choice", "an unknown choice"),
+    ],
 )
 def test_settings_that_the_engine_did_not_take(
     requested: dict[str, Any], settings: dict[str, str], found: list[tuple[str, ...]]

@@ -141,6 +141,10 @@ class _ToyRepeat:
         )
 
 
+async def _no_samples(*_: object) -> None:
+    """Stand for the sampling of outputs: the servers here have no sockets."""
+
+
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     """Replace executor and servers of the load generator."""
@@ -149,6 +153,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     for module in ("executor", "session"):
         monkeypatch.setattr(f"inferometer_loadgen.run.{module}.SCENARIOS", rows)
     monkeypatch.setattr("inferometer_loadgen.run.session.Servers", found.servers)
+    monkeypatch.setattr("inferometer_loadgen.run.session.sample_outputs", _no_samples)
     return found
 
 

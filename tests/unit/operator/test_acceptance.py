@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from inferometer_api.runtimes.custom import AllowedServer
 from inferometer_operator.reconcile.acceptance import Rejection, is_allowed_url, parse_run
 from inferometer_operator.reconcile.observed import EndpointList, ObjectReference, QueuePosition
 from inferometer_operator.reconcile.references import raw_references
@@ -318,3 +319,21 @@ def test_an_address_that_is_not_listed_is_refused_with_the_list() -> None:
     listed = SETTINGS.model_copy(update={"external_allow_list": ["127.0.0.1"]})
     taken = PretendCluster(run=stored(an_external_run()), settings=listed).settle()
     assert taken.says("Accepted") == ("True", "Accepted")
+
+
+def test_a_custom_server_that_is_not_allowed_is_refused_with_those_that_are() -> None:
+    """Authors name an entry of the admin's; image and arguments come from there."""
+    image = f"mirror/ovms@sha256:{'0' * 64}"
+    entry = AllowedServer(image=image, arguments=["--port={grpcPort}"], grpc_port=9000)
+    settings: Settings = SETTINGS.model_copy(update={"allowed_servers": {"ovms": entry}})
+    run = stored(a_run(server={"runtime": "Custom", "custom": {"name": "other"}}))
+    refused = PretendCluster(run=run, settings=settings).settle()
+    assert refused.says("Accepted") == ("False", "NotAllowed")
+    assert "allowedServers: ovms" in refused.message("Accepted")
+    run = stored(a_run(server={"runtime": "Custom", "custom": {"name": "ovms"}}))
+    taken = PretendCluster(run=run, settings=settings).settle()
+    assert taken.says("Accepted") == ("True", "Accepted")
+    (job,) = (each for name, each in taken.children.items() if name.endswith("-server"))
+    (server,) = job["spec"]["template"]["spec"]["containers"]
+    assert (server["image"], server["args"]) == (image, ["--port=9000"])
+    assert "command" not in server

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import re
 import signal
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,6 +15,9 @@ _PR_SET_PDEATHSIG = 1
 _LINE_LIMIT = 2**30
 """The longest line read from a child: a whole result document."""
 _TAIL_LINES = 12
+_ERROR_LINES = 4
+_ERROR = re.compile(r"\berror\b|Error\b|Exception\b|^E\d{4} ", re.IGNORECASE)
+"""Lines of a log that explain an end better than what a server prints while it ends."""
 _LAST_OUTPUT_SECONDS = 0.5
 _SECOND_GRACE_SECONDS = 0.2
 
@@ -41,6 +45,8 @@ class ChildProcess:
         self.name = name
         self._process = process
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._errors: deque[str] = deque(maxlen=_ERROR_LINES)
+        """Errors that are no longer in the tail."""
         self._reading = asyncio.gather(*map(self._read_log, logs))
         self._stop_requested = False
 
@@ -96,8 +102,8 @@ class ChildProcess:
         return code
 
     def last_lines(self) -> str:
-        """Return the last lines of the log."""
-        return "\n".join(self._tail)
+        """Return the last lines of the log, and before them the last errors."""
+        return "\n".join([*self._errors, *self._tail])
 
     def last_line(self) -> str:
         """Return the last line of the log that is not empty."""
@@ -132,6 +138,8 @@ class ChildProcess:
                 continue
             if not line:
                 return
+            if len(self._tail) == _TAIL_LINES and _ERROR.search(self._tail[0]):
+                self._errors.append(self._tail[0])
             self._tail.append(line.decode(errors="replace").rstrip())
 
 

@@ -105,7 +105,9 @@ async def fetch_model(
         tempfile.TemporaryDirectory(prefix="inferometer-", ignore_cleanup_errors=True)
     )
     watch(f"fetching {run.spec.model.uri}")
-    command = fetch_command(run, base=str(base), destination=folder, python=sys.executable)
+    command = fetch_command(
+        run, launch_of(run.spec), base=str(base), destination=folder, python=sys.executable
+    )
     model = json.loads(await _first_line(await start_child("model fetcher", command, stack)))
     shapes = request_shapes(run, file, model["inputs"])
     return FetchedModel(folder, model["path"], model["sha256"], shapes)
@@ -127,18 +129,20 @@ async def start_server(
         listen=LOOPBACK if announces else _free_ports(launch),
         shapes=model.shapes,
     )
-    server = server_containers(run, start)[0]
+    server = server_containers(run, launch, start)[0]
     ready_by = asyncio.get_running_loop().time() + run.spec.server.ready_deadline_seconds
     launched = time.time_ns() // 1000
     process = await ChildProcess.start(
         "server", server.command, env=server.env, logs_to_output=not announces
     )
-    stack.push_async_callback(process.stop, grace_seconds=_GRACE_SECONDS)
+    # Others free shared memory and end their own children first.
+    grace = _GRACE_SECONDS if announces else launch.stop_seconds
+    stack.push_async_callback(process.stop, grace_seconds=grace)
     listen, ready = start.listen, None
     if announces:
         listen = await _announced_ports(process, run, ready_by)
     else:
-        url = f"http://{listen.host}:{listen.http_port}{launch.ready_path}"
+        url = f"http://{listen.host}:{listen.http_port}{launch.ready_path_of(run)}"
         await _poll_until_ready(process, url, run, ready_by)
         ready = time.time_ns() // 1000
     is_http = run.spec.load.protocol == "HTTP"

@@ -42,7 +42,7 @@ from inferometer_cli.preflight.survey import (
     read_service,
     survey,
 )
-from inferometer_operator.settings import Settings
+from inferometer_operator.settings import ServerNotAllowedError, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _of_run(cluster: Cluster, found: Survey, run: BenchmarkRun | None) -> Iterat
     meant = default_run(cluster.namespace) if run is None else fill_defaults(run)
     try:
         pods = pods_of(meant, settings or ASSUMED)
-    except AddressError as error:
+    except (AddressError, ServerNotAllowedError) as error:
         yield blocked("spec", str(error).rstrip("."))
         return
     requested = RequestedRun(

@@ -13,8 +13,12 @@ from typing import Literal
 from inferometer_api.plan.credentials import NO_CREDENTIALS, Credentials
 from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedFleet, PlannedServer
 from inferometer_api.plan.spec_warnings import spec_warnings
-from inferometer_api.runtimes.descriptor import FetchedLayout, ServerContainer, ServerStart
-from inferometer_api.runtimes.table import launch_of
+from inferometer_api.runtimes.descriptor import (
+    FetchedLayout,
+    ServerContainer,
+    ServerLaunch,
+    ServerStart,
+)
 from inferometer_api.spec.address import MANIFEST_FILE, address, dataset_file
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
@@ -22,13 +26,15 @@ from inferometer_api.spec.run import BenchmarkRun
 _FETCHER = "inferometer_fetch"
 
 
-def pod_layout(run: BenchmarkRun, *, destination: str, sources: str) -> FetchedLayout:
+def pod_layout(
+    run: BenchmarkRun, launch: ServerLaunch, *, destination: str, sources: str
+) -> FetchedLayout:
     """Return where the files of a launched server's model are in its pod, before they are fetched.
 
     A model on a claim stays there, below the folder `sources`, if the server takes any path; every
     other one is written into the folder `destination`. Raises AddressError.
     """
-    layout = launch_of(run.spec).layout(run)
+    layout = launch.layout(run)
     found = address(run.spec.model.uri or "")
     file = None if found is None else found.file
     on_claim = f"{sources}/{file}" if file is not None and layout.takes_any_path else None
@@ -47,6 +53,7 @@ class FetchingPod:
 
 def fetch_command(
     run: BenchmarkRun,
+    launch: ServerLaunch,
     *,
     destination: str,
     python: str,
@@ -63,7 +70,7 @@ def fetch_command(
     model, file = run.spec.model, run.spec.load.inputs.file
     if model.uri is None:
         raise ValueError("An External server already has its model: nothing is fetched for it.")
-    layout = launch_of(run.spec).layout(run)
+    layout = launch.layout(run)
     by_place: tuple[str, ...] = ("--zoo-cache",)
     if pod is not None:
         by_place = (
@@ -81,7 +88,8 @@ def fetch_command(
         *_option("--sha256", model.sha256),
         *("--file-name", layout.model_path),
         *(() if layout.takes_any_path else ("--copy-model",)),
-        *(f"--write={join(layout.root, name)}={text}" for name, text in layout.files.items()),
+        *(f"--write={join(layout.root, path)}={text}" for path, text in layout.files.items()),
+        *(f"--program={join(layout.root, path)}={name}" for path, name in layout.programs.items()),
         *by_place,
     )
 
@@ -134,12 +142,13 @@ def _sources(pod: FetchingPod) -> tuple[str, ...]:
     return ("--sources", pod.sources, "--max-written-bytes", str(pod.max_written_bytes))
 
 
-def server_containers(run: BenchmarkRun, start: ServerStart) -> tuple[ServerContainer, ...]:
+def server_containers(
+    run: BenchmarkRun, launch: ServerLaunch, start: ServerStart
+) -> tuple[ServerContainer, ...]:
     """Return the containers of a pod of a resolved run's server; the first one is the server.
 
-    Raises ValueError if the run is not resolved or its server is External.
+    Raises ValueError if the run is not resolved.
     """
-    launch = launch_of(run.spec)
     if run.spec.server.threads is None:
         raise ValueError("Only a resolved run has a server to start.")
     return launch.containers(run, start)

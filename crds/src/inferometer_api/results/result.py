@@ -113,6 +113,28 @@ class ModelInfo(Document):
     """Its manifest, if it has one."""
 
 
+class SampledOutput(Document):
+    """One output of the model, for each of the sampled inputs."""
+
+    name: str
+    shape: list[Integer]
+    """Its shape in one reply."""
+    values_per_sample: Count
+    """Numbers kept of each reply, evenly spread over it; all of them if there are few."""
+    values: str
+    """The numbers of all replies, in order: 32-bit floats, little-endian, base64."""
+    largest: list[Count] = Field(default_factory=list)
+    """Position of the largest number in each reply, if the output has a score for each class."""
+
+
+class OutputSamples(Document):
+    """What the server computes for a few inputs, which are the same in every run of a model."""
+
+    inputs: list[str]
+    """The input of each reply: the first 16 digits of its SHA-256."""
+    outputs: list[SampledOutput]
+
+
 class Environment(Document):
     """Conditions of the measurement."""
 
@@ -129,6 +151,9 @@ class Environment(Document):
 repeat."""
     notes: list[str] = Field(default_factory=list)
     """Settings that do not apply here, and warnings about the spec, one sentence each."""
+    output_samples: OutputSamples | None = None
+    """Outputs for seeded inputs, by which results of different engines and precisions are \
+compared. Absent if the server was not launched by the run, or if it has no outputs of numbers."""
 
 
 class PercentileValue(Document):

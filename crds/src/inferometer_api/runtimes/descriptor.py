@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from posixpath import join, normpath
 from typing import Literal
+from urllib.parse import quote
 
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Resources, Server
@@ -13,6 +14,9 @@ HTTP_PORT, GRPC_PORT = 8000, 8001
 
 Place = Literal["Local", "Cluster"]
 """Where a run's processes run."""
+
+INSTANCE_ID = "{instanceId}"
+"""What the fetcher replaces by another word for each pod, in the texts of a layout."""
 
 ImageName = str
 """The name of an image in the operator's settings, which the descriptor chooses."""
@@ -44,6 +48,9 @@ class FetchedLayout:
     """Whether a model from file: or pvc:// stays where it is. Otherwise the fetcher copies it."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Texts of further files that the fetcher writes, by their path relative to `root`."""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """Names of programs in `inferometer_fetch.programs` that the fetcher copies, by their path
+    relative to `root`."""
 
     @property
     def model_path(self) -> str:
@@ -77,6 +84,9 @@ class ServerContainer:
 
     image: ImageName
     command: tuple[str, ...]
+    """Empty: the image's own, in a pod."""
+    arguments: tuple[str, ...] = ()
+    """What follows the image's own command, in a pod."""
     name: str = "server"
     env: Mapping[str, str] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
@@ -175,11 +185,15 @@ class ServerLaunch:
     metrics_port: int | None = None
     """The port that serves /metrics in Prometheus' text format; None: the HTTP port."""
     ready_path: str
-    """HTTP path that answers 200 once the model is ready."""
+    """HTTP path that answers 200 once the model is ready; {modelName} stands for its name."""
     stop_seconds: int
     """How long the server may take to end."""
     local: LocalSupport | None
     """None: the server runs in clusters only."""
+
+    def ready_path_of(self, run: BenchmarkRun) -> str:
+        """Return the path for a run's model."""
+        return self.ready_path.replace("{modelName}", quote(run.spec.model.served_name, safe=""))
 
     def port(self, protocol: Literal["HTTP", "GRPC"]) -> int:
         """Return the port of a protocol in a pod."""

@@ -13,7 +13,7 @@ from inferometer_api.runtimes.descriptor import (
 )
 from inferometer_api.runtimes.launched import LAUNCHED_REFUSALS, starts_without_tls
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.spec.server import Batching, Placement, Server
+from inferometer_api.spec.server import Batching, OnnxRuntimeOptions, Placement, Server
 
 
 def _image(server: Server) -> ImageName:
@@ -40,6 +40,7 @@ def own_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
         *("--threads", str(server.threads)),
         *("--instances", str(server.instances)),
         *_batching(server.batching),
+        *_choices(server.onnx_runtime),
         *("--host", listen.host),
         *("--http-port", str(listen.http_port)),
         *("--grpc-port", str(listen.grpc_port)),
@@ -65,6 +66,22 @@ def _batching(batching: Batching | None) -> tuple[str, ...]:
     return (
         *("--max-batch-size", str(batching.max_batch_size)),
         *("--max-delay-microseconds", str(batching.max_delay_microseconds)),
+    )
+
+
+def _choices(options: OnnxRuntimeOptions | None) -> tuple[str, ...]:
+    """Return the options for the choices that are made; the server has defaults of its own."""
+    if options is None:
+        return ()
+    made = options.model_dump(exclude_none=True, by_alias=False)
+    words = {True: "on", False: "off"}
+    return tuple(
+        word
+        for name, value in made.items()
+        for word in (
+            f"--{name.replace('_', '-')}",
+            words[value] if isinstance(value, bool) else str(value),
+        )
     )
 
 

@@ -7,16 +7,22 @@ no row is not available in this version.
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from inferometer_api.runtimes.custom import CUSTOM
 from inferometer_api.runtimes.descriptor import RuntimeDescriptor, ServerLaunch
 from inferometer_api.runtimes.external import EXTERNAL
+from inferometer_api.runtimes.mlserver import MLSERVER
 from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME
 from inferometer_api.runtimes.openvino import OPENVINO
+from inferometer_api.runtimes.triton import TRITON
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.server import Runtime
 
 _ROWS: dict[Runtime, RuntimeDescriptor] = {
     "OnnxRuntime": ONNX_RUNTIME,
     "OpenVino": OPENVINO,
+    "Triton": TRITON,
+    "MLServer": MLSERVER,
+    "Custom": CUSTOM,
     "External": EXTERNAL,
 }
 RUNTIMES: Mapping[Runtime, RuntimeDescriptor] = MappingProxyType(_ROWS)

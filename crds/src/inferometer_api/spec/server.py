@@ -16,9 +16,14 @@ from inferometer_api.document import (
 from inferometer_api.rules import Rule, exactly_one
 from inferometer_api.spec.server_url import URL_RULES
 
-Runtime = Literal["OnnxRuntime", "OpenVino", "Triton", "MLServer", "KServe", "External"]
+Runtime = Literal["OnnxRuntime", "OpenVino", "Triton", "MLServer", "KServe", "Custom", "External"]
+TritonBackend = Literal["OnnxRuntime", "OpenVino", "Python"]
 Device = Literal["CPU", "GPU"]
 Precision = Literal["Default", "FP32", "BF16", "FP16", "INT8"]
+Provider = Literal["CPU", "XNNPACK", "CUDA", "TensorRT", "OpenVINO"]
+GraphOptimization = Literal["Disabled", "Basic", "Extended", "All"]
+ExecutionMode = Literal["Sequential", "Parallel"]
+GPU_PROVIDERS = ("CUDA", "TensorRT")
 
 MAXIMUM_THREADS = 1024
 
@@ -55,6 +60,43 @@ class Batching(Document):
 
     max_delay_microseconds: Annotated[int, Field(ge=0, le=60_000_000), Integral] = 0
     """Microseconds that a request waits for others to join it."""
+
+
+class OnnxRuntimeOptions(Document):
+    """ONNX Runtime's own choices; a scenario is INVALID if its session has others."""
+
+    provider: Provider | None = None
+    """Execution provider: CPU, XNNPACK and OpenVINO with device CPU, CUDA and TensorRT with \
+device GPU. Refused if the installed build does not have it. Absent: CPU, or CUDA with device \
+GPU."""
+
+    graph_optimization: GraphOptimization | None = None
+    """How far the graph is rewritten before it runs. Absent: All."""
+
+    execution_mode: ExecutionMode | None = None
+    """Whether operators that do not depend on each other run at the same time. Absent: \
+Sequential."""
+
+    inter_op_threads: Annotated[int, Field(ge=1, le=MAXIMUM_THREADS), Integral] | None = None
+    """Threads that run operators at the same time, with executionMode Parallel. Absent: 1."""
+
+    arena: bool | None = None
+    """Whether memory on the CPU comes from an arena, which is faster and keeps it. Absent: true."""
+
+    spinning: bool | None = None
+    """Whether threads spin while they wait for work: less latency, more CPU. Absent: true."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.interOpThreads) || self.interOpThreads == 1 || "
+            "has(self.executionMode) && self.executionMode == 'Parallel'",
+            message="interOpThreads above 1 needs executionMode Parallel",
+            holds=lambda options: (
+                options.inter_op_threads in {None, 1} or options.execution_mode == "Parallel"
+            ),
+            field="interOpThreads",
+        ),
+    )
 
 
 class Resources(Document):
@@ -150,6 +192,13 @@ allow-list."""
     constraints: ClassVar[tuple[Rule, ...]] = (exactly_one(("service", "url")), *URL_RULES)
 
 
+class Custom(Document):
+    """A server that the cluster's admin allows."""
+
+    name: DnsLabel
+    """Name of an entry of the operator's allowedServers, which holds image and arguments."""
+
+
 class Server(Document):
     """The inference server under test."""
 
@@ -160,7 +209,8 @@ class Server(Document):
 
     runtime: Runtime = "OnnxRuntime"
     """Program that serves the model: OnnxRuntime or OpenVino (built in: one server, two engines), \
-Triton, MLServer, KServe, or External for an existing server."""
+Triton, MLServer, KServe, Custom for a server of the cluster's admin, or External for an existing \
+server."""
 
     device: Device = "CPU"
     """CPU or GPU. With GPU, the run fails if no part of the graph can run on the GPU."""
@@ -174,6 +224,11 @@ one that it uses; a scenario is INVALID if it is another one. Default: the engin
 OnnxRuntime computes in the types of the model; OpenVino in BF16 if the CPU can, unless FP32 is \
 set."""
 
+    triton_backend: TritonBackend | None = None
+    """Triton's back end, with runtime Triton: OnnxRuntime, OpenVino, or Python, where a program \
+of Inferometer's runs the model with ONNX Runtime (for builds of Triton that have no other back \
+end; ONNX Runtime must be installed for Triton's Python). Absent: OnnxRuntime."""
+
     replicas: Annotated[int, Field(ge=1, le=64), Integral] = 1
     """Number of server pods, which share the requests evenly. 1 in local runs."""
 
@@ -182,6 +237,9 @@ set."""
 
     threads: Annotated[int, Field(ge=1, le=MAXIMUM_THREADS), Integral] | None = None
     """Threads per inference. Absent: the whole CPUs of resources.cpu minus one, at least one."""
+
+    onnx_runtime: OnnxRuntimeOptions | None = None
+    """ONNX Runtime's own choices, with runtime OnnxRuntime."""
 
     batching: Batching | None = None
     """Dynamic batching. Absent: requests are never joined, and their size is not limited."""
@@ -195,6 +253,9 @@ set."""
     external: External | None = None
     """Address of the server, with runtime External."""
 
+    custom: Custom | None = None
+    """Server of the cluster's admin, with runtime Custom."""
+
     ready_deadline_seconds: Annotated[int, Field(ge=1, le=86_400), Integral] = 300
     """Seconds from the server's start until it must be ready. After that the run fails."""
 
@@ -206,10 +267,39 @@ set."""
             field="external",
         ),
         Rule(
+            cel="has(self.custom) == (self.runtime == 'Custom')",
+            message="set custom if, and only if, runtime is Custom",
+            holds=lambda server: (server.custom is not None) == (server.runtime == "Custom"),
+            field="custom",
+        ),
+        Rule(
             cel="!has(self.gpu) || self.device == 'GPU'",
             message="gpu is only for device GPU",
             holds=lambda server: server.gpu is None or server.device == "GPU",
             field="gpu",
+        ),
+        Rule(
+            cel="!has(self.onnxRuntime) || self.runtime == 'OnnxRuntime'",
+            message="onnxRuntime is only for runtime OnnxRuntime",
+            holds=lambda server: server.onnx_runtime is None or server.runtime == "OnnxRuntime",
+            field="onnxRuntime",
+        ),
+        Rule(
+            cel="!has(self.onnxRuntime) || !has(self.onnxRuntime.provider) || "
+            "(self.onnxRuntime.provider in ['CUDA', 'TensorRT']) == (self.device == 'GPU')",
+            message="the providers CUDA and TensorRT need device GPU, all others device CPU",
+            holds=lambda server: (
+                server.onnx_runtime is None
+                or server.onnx_runtime.provider is None
+                or (server.onnx_runtime.provider in GPU_PROVIDERS) == (server.device == "GPU")
+            ),
+            field="onnxRuntime",
+        ),
+        Rule(
+            cel="!has(self.tritonBackend) || self.runtime == 'Triton'",
+            message="tritonBackend is only for runtime Triton",
+            holds=lambda server: server.triton_backend is None or server.runtime == "Triton",
+            field="tritonBackend",
         ),
         Rule(
             cel="self.runtime != 'External' || !has(self.threads) && !has(self.batching) && "

@@ -106,7 +106,7 @@ class LocalDriverFactory:
         expectation = self._expectation(plan, first, recorder.statistics.shape_deviations)
         driver = self._driver(part, recorder, pools, expectation.fault)
         connections = connection_layout(self.load, part.loop, self.share)
-        openers = [_opener(target, connections.streams) for target in self.targets]
+        openers = [opener(target, connections.streams) for target in self.targets]
         driver.configure(openers, connections.connections)
         driver.request_log = self.request_log
         if self.load.tracing is not None:
@@ -130,7 +130,7 @@ class LocalDriverFactory:
         for target, pool in zip(self.targets, pools, strict=True):
             try:
                 trial = await send_first_requests(
-                    _opener(target, 1), pool, timeout_seconds, what, self.on_first_query, count
+                    opener(target, 1), pool, timeout_seconds, what, self.on_first_query, count
                 )
             except FirstRequestsRefusedError:
                 if plan.batch_size not in self._answered:
@@ -202,24 +202,28 @@ def local_driver_factory(
     share: LoadShare = WHOLE_LOAD,
 ) -> LocalDriverFactory:
     """Return the factory of a plan's drivers, for servers with this description."""
+    return LocalDriverFactory(
+        load=plan.run.spec.load,
+        targets=Servers(plan).targets(),
+        encoder=encoder_of(plan, description),
+        outputs=description.outputs,
+        inputs=inputs,
+        on_progress=on_progress,
+        on_first_query=on_first_query,
+        share=share,
+    )
+
+
+def encoder_of(plan: LoadPlan, description: ServerDescription) -> Encoder:
+    """Return the encoder of a plan's requests."""
     load = plan.run.spec.load
-    encoder = Encoder(
+    return Encoder(
         load.protocol,
         plan.model_name,
         plan.model_version,
         description.inputs,
         description.outputs,
         binary=uses_binary(load, description.extensions),
-    )
-    return LocalDriverFactory(
-        load=load,
-        targets=Servers(plan).targets(),
-        encoder=encoder,
-        outputs=description.outputs,
-        inputs=inputs,
-        on_progress=on_progress,
-        on_first_query=on_first_query,
-        share=share,
     )
 
 
@@ -245,7 +249,9 @@ def schedules_of(
             assert_never(process)
 
 
-def _opener(target: RequestTarget, streams: int) -> OpenConnection:
+def opener(target: RequestTarget, streams: int) -> OpenConnection:
+    """Return how a connection to a target is opened."""
+
     def open_one(on_reply: OnReply, on_capacity: OnCapacity) -> Awaitable[Connection]:
         return open_connection(target, on_reply, on_capacity, streams=streams)
 

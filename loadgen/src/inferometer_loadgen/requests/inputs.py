@@ -1,6 +1,7 @@
 """Inputs of requests: seeded random tensors, or the samples of a .npz file."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from math import gcd, prod
 from pathlib import Path
 from typing import Any, Protocol
@@ -184,6 +185,12 @@ class RandomSource:
         self._shapes = dict(shapes)
         self._seed = seed
         self.count = min(pool_size, most_requests(_request_bytes(tensors, shapes)))
+
+    def resized(self, count: int) -> "RandomSource":
+        """Return this source with `count` requests."""
+        found = copy(self)
+        found.count = count
+        return found
 
     def request(self, index: int) -> Tensors:
         """Return the inputs of one request; the same seed gives the same tensors."""

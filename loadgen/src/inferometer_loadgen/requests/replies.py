@@ -51,7 +51,7 @@ class UnreadableReplyError(ValueError):
 _LENGTH_BYTES = 4
 """Each element of type BYTES is preceded by its length."""
 
-_CONTENTS = {
+CONTENTS = {
     "BOOL": "bool_contents",
     **dict.fromkeys(("INT8", "INT16", "INT32"), "int_contents"),
     "INT64": "int64_contents",
@@ -156,7 +156,7 @@ def _read_grpc(body: bytes) -> list[Output]:
 
 
 def _typed(output: Any) -> int:
-    contents = _CONTENTS.get(output.datatype)
+    contents = CONTENTS.get(output.datatype)
     return 0 if contents is None else len(getattr(output.contents, contents))
 
 

@@ -1,7 +1,7 @@
 """Environment of a measurement: servers, model, machine, packages."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.result import (
@@ -64,6 +64,7 @@ def not_obtained(
     """Return what was requested of the engine and is not what a server of ours reports."""
     found: dict[NotObtained, None] = {}
     for settings in (each.settings for each in descriptions):
+        found |= dict.fromkeys(_choices_not_obtained(server, settings))
         if "layers_by_precision" not in settings:
             continue
         precision, threads = settings.get("precision", ""), settings.get("threads", "")
@@ -75,6 +76,16 @@ def not_obtained(
         if server.threads is not None and threads != str(server.threads):
             found[NotObtained("threads", str(server.threads), threads)] = None
     return tuple(found)
+
+
+def _choices_not_obtained(server: Server, settings: Mapping[str, str]) -> Iterator[NotObtained]:
+    """Yield ONNX Runtime's choices that its session does not have."""
+    options = server.onnx_runtime
+    requests = {} if options is None else options.model_dump(exclude_none=True, by_alias=False)
+    for name, value in requests.items():
+        requested = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+        if settings.get(name, "") != requested:
+            yield NotObtained(name.replace("_", " "), requested, settings.get(name, ""))
 
 
 def _server(plan: LoadPlan, found: Sequence[ServerDescription]) -> ServerInfo:

@@ -31,6 +31,7 @@ from inferometer_loadgen.run.executor import (
 )
 from inferometer_loadgen.run.executor_table import EXECUTORS
 from inferometer_loadgen.run.faults import FAULTS, NotAvailableError, lost_outcome, outcome_of
+from inferometer_loadgen.run.output_sampling import sample_outputs
 from inferometer_loadgen.run.scenario import ScenarioRepeats, measure_repeat
 from inferometer_loadgen.run.target_handover import TargetHandover
 from inferometer_loadgen.server.control_plane import ServerDescription
@@ -205,7 +206,9 @@ class MeasurementSession:
             notes += await executor.prepare(run, found, own)
         if self._first_server is None:
             self._first_server = found[0]
-            self._report_environment(environment_of(run.plan, found, notes))
+            environment = environment_of(run.plan, found, notes)
+            samples = await sample_outputs(run, found[0])
+            self._report_environment(environment.model_copy(update={"output_samples": samples}))
         return found
 
     def _report_environment(self, environment: Environment) -> None:

@@ -19,7 +19,8 @@ DEFAULT_PERCENTILE = 99.0
 class NotObtained(NamedTuple):
     """A setting of an engine that differs from the requested one."""
 
-    setting: Literal["precision", "threads"]
+    setting: str
+    """precision, threads, or a name of spec.server.onnxRuntime such as provider."""
     requested: str
     effective: str
     detail: str = ""

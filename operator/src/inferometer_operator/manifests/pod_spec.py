@@ -30,8 +30,7 @@ def container(
         "name": name,
         "image": image,
         "imagePullPolicy": images.pull_policy,
-        # Kubernetes would replace $(NAME) by a variable, and so by a Secret's key.
-        "command": [word.replace("$", "$$") for word in command],
+        **({"command": plain_words(command)} if command else {}),
         # Libraries need a home folder; the image's own is read-only.
         "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - an emptyDir of this pod alone
         "resources": resources,
@@ -46,6 +45,14 @@ def container(
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": _TEMPORARY, "mountPath": "/tmp"}],  # noqa: S108 - as above
     }
+
+
+def plain_words(words: Sequence[str]) -> list[str]:
+    """Return words that Kubernetes leaves as they are.
+
+    It would replace $(NAME) by a variable, and so by a Secret's key.
+    """
+    return [word.replace("$", "$$") for word in words]
 
 
 def pod_spec(settings: Settings, owner: Owner, *, grace_seconds: int) -> Manifest:

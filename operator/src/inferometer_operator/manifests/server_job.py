@@ -11,7 +11,6 @@ from inferometer_api.plan.cluster_objects import (
 )
 from inferometer_api.plan.launch import fetch_command, pod_layout, server_containers
 from inferometer_api.runtimes.descriptor import Listen, ServerContainer, ServerLaunch, ServerStart
-from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.address import INPUTS_FILE
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Resources, Server
@@ -22,6 +21,7 @@ from inferometer_operator.manifests.pod_spec import (
     container,
     job_deadline_seconds,
     mount,
+    plain_words,
     pod_spec,
     scrape_annotations,
 )
@@ -81,7 +81,7 @@ def _preferably_on(nodes: Sequence[str]) -> Manifest:
 
 
 def _job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
-    launch, replicas = launch_of(run.spec), run.spec.server.replicas
+    launch, replicas = settings.launch_of(run.spec), run.spec.server.replicas
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -113,7 +113,7 @@ def _pod(run: BenchmarkRun, owner: Owner, launch: ServerLaunch, settings: Settin
         *volumes(places),
     ]
     fetch = fetch_command(
-        run, destination=_MODEL_FOLDER, python=PYTHON, pod=fetching_pod(run, settings)
+        run, launch, destination=_MODEL_FOLDER, python=PYTHON, pod=fetching_pod(run, settings)
     )
     # The GPU is the server's alone; both containers request its CPU and memory.
     fetcher = fetch_container(
@@ -125,9 +125,9 @@ def _pod(run: BenchmarkRun, owner: Owner, launch: ServerLaunch, settings: Settin
     )
     mount_all(fetcher, places)
     mount(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
-    described = server_containers(run, _start(run, launch, settings))
+    described = server_containers(run, launch, _start(run, launch, settings))
     serving, *sidecars = (_container(each, launch, server, settings) for each in described)
-    _add_ports_and_probe(serving, launch, server)
+    _add_ports_and_probe(serving, launch, run)
     mount_all(serving, addresses(run.spec.model.uri))
     mount(serving, _MODEL_VOLUME, _MODEL_FOLDER, read_only=True)
     spec["initContainers"] = [fetcher]
@@ -143,7 +143,7 @@ def _pod(run: BenchmarkRun, owner: Owner, launch: ServerLaunch, settings: Settin
 
 def _start(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> ServerStart:
     return ServerStart(
-        layout=pod_layout(run, destination=_MODEL_FOLDER, sources=SOURCES),
+        layout=pod_layout(run, launch, destination=_MODEL_FOLDER, sources=SOURCES),
         python=PYTHON,
         inputs_file=None if run.spec.load.inputs.file is None else f"{_MODEL_FOLDER}/{INPUTS_FILE}",
         listen=Listen(
@@ -163,13 +163,15 @@ def _container(
     resources = _resources(server, gpu=True) if own is None else _guaranteed(own)
     image = settings.images.named(described.image, launch.images)
     made = container(described.name, image, settings.images, described.command, resources)
+    if described.arguments:
+        made["args"] = plain_words(described.arguments)
     made["env"] += [{"name": name, "value": value} for name, value in described.env.items()]
     for volume, path in described.volumes.items():
         mount(made, volume, path, read_only=volume == _MODEL_VOLUME)
     return made
 
 
-def _add_ports_and_probe(serving: Manifest, launch: ServerLaunch, server: Server) -> None:
+def _add_ports_and_probe(serving: Manifest, launch: ServerLaunch, run: BenchmarkRun) -> None:
     ports = {SCRAPED_PORT: launch.scraped_port, "grpc": launch.grpc_port}
     if launch.http_port != launch.scraped_port:
         ports["requests"] = launch.http_port
@@ -178,10 +180,10 @@ def _add_ports_and_probe(serving: Manifest, launch: ServerLaunch, server: Server
     ]
     # No other probe: once the server is ready, no probe disturbs it.
     serving["startupProbe"] = {
-        "httpGet": {"path": launch.ready_path, "port": launch.http_port},
+        "httpGet": {"path": launch.ready_path_of(run), "port": launch.http_port},
         "periodSeconds": 1,
         "timeoutSeconds": 5,
-        "failureThreshold": server.ready_deadline_seconds + _PROBE_MARGIN_SECONDS,
+        "failureThreshold": run.spec.server.ready_deadline_seconds + _PROBE_MARGIN_SECONDS,
     }
 
 

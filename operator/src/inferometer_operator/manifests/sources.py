@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from inferometer_api.plan.launch import FetchingPod
-from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.address import CLAIMS, CONFIG_MAPS, STORE_VARIABLES, Address, address
 from inferometer_api.spec.resolve import whole_bytes
 from inferometer_api.spec.run import BenchmarkRun
@@ -41,8 +40,12 @@ def mount_all(target: Manifest, places: Sequence[Address]) -> None:
 def fetching_pod(run: BenchmarkRun, settings: Settings) -> FetchingPod:
     """Return the pod's limits for fetching: a model that stays on a claim takes no storage."""
     room = whole_bytes(settings.model_storage)
-    stays = bool(addresses(run.spec.model.uri)) and launch_of(run.spec).layout(run).takes_any_path
+    stays = bool(addresses(run.spec.model.uri)) and _takes_any_path(run, settings)
     return FetchingPod(SOURCES, _CLAIM_BYTES if stays else room, room)
+
+
+def _takes_any_path(run: BenchmarkRun, settings: Settings) -> bool:
+    return settings.launch_of(run.spec).layout(run).takes_any_path
 
 
 def fetch_container(

@@ -25,6 +25,7 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import run_references
 from inferometer_operator.reconcile.server_state import missing_port
 from inferometer_operator.reconcile.times import add_seconds
+from inferometer_operator.settings import ServerNotAllowedError
 
 _METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
 """The metadata that a run's model reads; the rest may be large."""
@@ -75,6 +76,7 @@ def find_rejection(context: ReconcileContext) -> Rejection | None:
     if sentences := [
         *_forbidden_secrets(context),
         *_forbidden_targets(context),
+        *_forbidden_servers(context),
         *_unlabelled(context),
     ]:
         refusal = _refusal("NotAllowed", sentences)
@@ -136,6 +138,14 @@ def _forbidden_targets(context: ReconcileContext) -> Iterator[str]:
             f"spec.server.external.service: {external.service.name} is a Service {wrong}; use one "
             "with a selector of pods."
         )
+
+
+def _forbidden_servers(context: ReconcileContext) -> Iterator[str]:
+    if context.is_launched:
+        try:
+            context.settings.launch_of(context.run.spec)
+        except ServerNotAllowedError as error:
+            yield str(error)
 
 
 def _missing_ports(context: ReconcileContext) -> Iterator[str]:

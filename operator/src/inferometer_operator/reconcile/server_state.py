@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from inferometer_api.plan.load_plan import PlannedServer
-from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.resolve import restarts_server
 from inferometer_api.spec.server import Server
 from inferometer_operator.manifests.config_maps import PLAN_FILE
@@ -186,7 +185,7 @@ def _planned_server(context: ReconcileContext, pod: Json) -> PlannedServer:
     address = pods.address(pod)
     host = f"[{address}]" if ":" in address else address
     spec = context.run.spec
-    port = launch_of(spec).port(spec.load.protocol)
+    port = context.settings.launch_of(spec).port(spec.load.protocol)
     return PlannedServer(
         url=f"{_scheme(context)}://{host}:{port}",
         pod=pods.name(pod),

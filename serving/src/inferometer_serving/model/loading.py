@@ -62,7 +62,11 @@ def load(options: ServeOptions, interrupt: Interrupt, start_up: StartUp) -> Load
     import_engine(options.engine)
     start_up.end("engineImported")
     settings = EngineSettings(
-        options.device, options.threads, options.precision, options.start_up_report
+        options.device,
+        options.threads,
+        options.precision,
+        options.start_up_report,
+        onnx_runtime=options.onnx_runtime,
     )
     sessions = tuple(
         open_session(options.engine, graph, settings, interrupt) for _ in range(options.instances)

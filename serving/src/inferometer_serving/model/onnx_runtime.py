@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,35 @@ from inferometer_serving.infer.signature import Signature, TensorSpec
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.model.placement import (
     AssignedNode,
+    GraphPlacement,
     bookkeeping_nodes,
     placement,
     work_depends_on_values,
 )
 from inferometer_serving.model.precision import precisions_of
 from inferometer_serving.model.session import EngineSettings, Interrupt, Runner, Session
-from inferometer_serving.options import Device
+from inferometer_serving.options import Device, Provider
 
 _OPENING_PARTS = {"model_loading_uri": "parse", "session_initialization": "initialise"}
 """Events of the profiler. Initialisation optimises the graph and prepacks the weights."""
 _LOG_FATAL_ONLY = 4  # every error reaches us as an exception, whose sentence is enough
 _CPU = "CPUExecutionProvider"
 _CUDA = "CUDAExecutionProvider"
+_PROVIDERS = {
+    Provider.CPU: _CPU,
+    Provider.XNNPACK: "XnnpackExecutionProvider",
+    Provider.CUDA: _CUDA,
+    Provider.TENSORRT: "TensorrtExecutionProvider",
+    Provider.OPENVINO: "OpenVINOExecutionProvider",
+}
+_NAMES = {theirs: ours.value for ours, theirs in _PROVIDERS.items()}
+_LEVELS = {
+    "Disabled": "ORT_DISABLE_ALL",
+    "Basic": "ORT_ENABLE_BASIC",
+    "Extended": "ORT_ENABLE_EXTENDED",
+    "All": "ORT_ENABLE_ALL",
+}
+_SPINNING = ("session.intra_op.allow_spinning", "session.inter_op.allow_spinning")
 
 
 def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Session:
@@ -43,7 +60,7 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
     ModelRefusedError if the device is not there, an operator is not supported, or the model is
     otherwise not for this engine.
     """
-    wanted = _provider(settings.device)
+    wanted = _provider(settings)
     options = session_options(settings)
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     run_options = onnxruntime.RunOptions()
@@ -55,33 +72,38 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
 
     interrupt.add(interrupt_calls)
     try:
-        session, parts = _open(graph, options, wanted, is_timed=settings.times_opening)
+        session, parts = _open(
+            graph, options, _providers(wanted, settings), is_timed=settings.times_opening
+        )
     except Exception as error:
         raise _refusal(graph, settings.device, error) from error
     _check_provider(session, wanted)
+    placed = placement(_assigned(session), wanted, bookkeeping_nodes(graph.model))
+    if settings.device is Device.CPU:
+        placed = replace(placed, compute_nodes_fell_back=0)  # a provider may take a part
     signature = _signature(graph, session)
     return Session(
         runner=_runner(graph, session, signature, run_options),
         signature=signature,
         providers=tuple(session.get_providers()),
-        placement=placement(_assigned(session), wanted, bookkeeping_nodes(graph.model)),
+        placement=placed,
         work_depends_on_values=work_depends_on_values(graph.model),
         runtime_version=str(onnxruntime.__version__),
         threads=settings.threads,
         precisions=precisions_of(graph.model),
+        facts=_effective(session, wanted, placed),
         unload=lambda: interrupt.remove(interrupt_calls),
         opening_microseconds=parts,
     )
 
 
 def _open(
-    graph: GraphFile, options: Any, wanted: str, *, is_timed: bool
+    graph: GraphFile, options: Any, providers: list[Any], *, is_timed: bool
 ) -> tuple[Any, dict[str, int]]:
     """Return a session, and the microseconds of its parts if these are timed.
 
     The profiler times them. It ends before the first inference.
     """
-    providers = [wanted] if wanted == _CPU else [wanted, _CPU]
 
     def opened() -> Any:
         return onnxruntime.InferenceSession(
@@ -105,16 +127,63 @@ def _open(
 def session_options(settings: EngineSettings) -> Any:
     """Return the options of every session that computes with these settings."""
     options = onnxruntime.SessionOptions()
+    choices = settings.onnx_runtime
     options.intra_op_num_threads = settings.threads
-    options.inter_op_num_threads = 1
+    options.inter_op_num_threads = choices.inter_op_threads
+    options.graph_optimization_level = getattr(
+        onnxruntime.GraphOptimizationLevel, _LEVELS[choices.graph_optimization]
+    )
+    options.execution_mode = getattr(
+        onnxruntime.ExecutionMode, f"ORT_{choices.execution_mode.upper()}"
+    )
+    options.enable_cpu_mem_arena = choices.arena
+    for entry in _SPINNING:
+        options.add_session_config_entry(entry, str(int(choices.spinning)))
     options.log_severity_level = _LOG_FATAL_ONLY
     return options
 
 
-def _provider(device: Device) -> str:
-    if device is Device.CPU:
-        return _CPU
+def _effective(session: Any, wanted: str, placed: GraphPlacement) -> dict[str, str]:
+    """Return the choices that the session has; a provider without a node is not used."""
+    options = session.get_session_options()
+    levels = {getattr(onnxruntime.GraphOptimizationLevel, v): k for k, v in _LEVELS.items()}
+    is_used = placed.nodes_by_provider.get(wanted, 0) > 0
+    mode = str(options.execution_mode).rpartition("ORT_")[2].capitalize()
+    return {
+        "provider": _NAMES[wanted if is_used else _CPU],
+        "graph_optimization": levels[options.graph_optimization_level],
+        "execution_mode": mode,
+        "inter_op_threads": str(options.inter_op_num_threads),
+        "arena": _on_or_off(options.enable_cpu_mem_arena),
+        "spinning": _on_or_off(options.get_session_config_entry(_SPINNING[0]) == "1"),
+    }
+
+
+def _on_or_off(value: bool) -> str:  # noqa: FBT001 - the value is the subject
+    return "on" if value else "off"
+
+
+def _providers(wanted: str, settings: EngineSettings) -> list[Any]:
+    """Return the providers by preference; each falls back to the ones behind it."""
+    if wanted == _CPU:
+        return [_CPU]
+    if wanted == _PROVIDERS[Provider.XNNPACK]:
+        # It has threads of its own.
+        return [(wanted, {"intra_op_num_threads": str(settings.threads)}), _CPU]
+    return [wanted, _CUDA, _CPU] if wanted == _PROVIDERS[Provider.TENSORRT] else [wanted, _CPU]
+
+
+def _provider(settings: EngineSettings) -> str:
+    device, chosen = settings.device, settings.onnx_runtime.provider
     available = onnxruntime.get_available_providers()
+    if chosen is not Provider.DEFAULT and _PROVIDERS[chosen] not in available:
+        has = ", ".join(_NAMES.get(each, each) for each in available)
+        raise ModelRefusedError(
+            f"The provider {chosen} was requested, but ONNX Runtime {onnxruntime.__version__} has "
+            f"only {has} here: use one of these, or install a build with {chosen}."
+        )
+    if device is Device.CPU:
+        return _PROVIDERS.get(chosen, _CPU)
     if _CUDA not in available:
         raise ModelRefusedError(
             f"The device GPU was requested, but ONNX Runtime {onnxruntime.__version__} has only "
@@ -123,7 +192,7 @@ def _provider(device: Device) -> str:
         )
     with contextlib.redirect_stdout(sys.stderr):  # it prints what it misses
         onnxruntime.preload_dlls()
-    return _CUDA
+    return _PROVIDERS.get(chosen, _CUDA)
 
 
 def _check_provider(session: Any, wanted: str) -> None:
@@ -131,9 +200,9 @@ def _check_provider(session: Any, wanted: str) -> None:
     found = session.get_providers()
     if wanted not in found:
         raise ModelRefusedError(
-            f"The device GPU was requested, but ONNX Runtime could not start {wanted} and fell "
-            f"back to {', '.join(found)}: check the GPU, its driver and the CUDA libraries, or "
-            "set the device to CPU."
+            f"ONNX Runtime could not start {wanted}, which the device or the provider needs, and "
+            f"fell back to {', '.join(found)}: check the GPU, its driver and the CUDA libraries, "
+            "or use the device CPU and its provider CPU."
         )
 
 

@@ -8,7 +8,7 @@ from inferometer_serving.infer.signature import Signature
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.model.placement import GraphPlacement
 from inferometer_serving.model.precision import NO_LAYERS, LayerPrecisions
-from inferometer_serving.options import Device, Precision
+from inferometer_serving.options import Device, OnnxRuntimeChoices, Precision
 
 
 class Runner(Protocol):
@@ -27,6 +27,7 @@ class EngineSettings:
     precision: Precision = Precision.DEFAULT
     times_opening: bool = False
     """Whether to measure the parts of opening a model, if the engine can."""
+    onnx_runtime: OnnxRuntimeChoices = field(default_factory=OnnxRuntimeChoices)
 
 
 def _nothing() -> None:
@@ -50,6 +51,8 @@ class Session:
     """What the layers compute in, read back from the engine."""
     opening_microseconds: Mapping[str, int] = field(default_factory=dict)
     """Parts of opening the model, by name: parse and initialise."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of the engine, read back from it."""
     unload: Callable[[], None] = _nothing
 
 

@@ -41,7 +41,12 @@ def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt
     Runs with and without the profiler alternate, on sessions of their own.
     """
     graph = read_graph(options.model, max_bytes=options.max_model_bytes)
-    settings = EngineSettings(options.device, options.threads, options.precision)
+    settings = EngineSettings(
+        options.device,
+        options.threads,
+        options.precision,
+        onnx_runtime=options.onnx_runtime,
+    )
     plain = open_session(options.engine, graph, settings, interrupt)
     try:
         inputs = model_inputs(plain, options, request.batch_size)

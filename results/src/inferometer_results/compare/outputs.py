@@ -1,0 +1,146 @@
+"""Numeric comparison of the outputs of two results, and what it permits to conclude."""
+
+from base64 import b64decode
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferometer_api.results.result import OutputSamples, ResultDocument, SampledOutput
+
+LEAST_COSINE = 0.999
+"""Below it outputs are not equivalent. Reduced precision keeps it: bfloat16 has 8 bits, which are
+errors of 0.4 % in each number."""
+LEAST_SAME_CLASS = 0.75
+"""The least share of replies with the same first class. Of random inputs the scores of the first
+two classes may be nearly equal, so that a rounding error exchanges them."""
+
+NOT_COMPARED = (
+    "Engine or precision differ, and the results hold no outputs for the same inputs: it is not "
+    "known whether both compute the same."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputAgreement:
+    """How far the outputs of two servers agree on the same inputs."""
+
+    samples: int
+    largest_error: float
+    mean_error: float
+    cosine: float
+    """Of the least similar output in the least similar reply."""
+    scale: float
+    """The largest magnitude in the first server's outputs."""
+    classes: int = 0
+    """Replies with a score for each class."""
+    same_class: int = 0
+    """Those of them in which the class with the highest score is the same."""
+
+    @property
+    def is_equivalent(self) -> bool:
+        """Whether both may be ranked by speed."""
+        return self.keeps(LEAST_COSINE)
+
+    def keeps(self, least_cosine: float) -> bool:
+        """Return whether outputs are so nearly parallel, and most replies have the same class."""
+        is_same = self.same_class >= LEAST_SAME_CLASS * self.classes
+        return self.cosine >= least_cosine and is_same
+
+
+def output_agreement(
+    before: ResultDocument | None, after: ResultDocument | None
+) -> OutputAgreement | None:
+    """Return how far the outputs of two results agree; None if they have none in common."""
+    first, second = _samples(before), _samples(after)
+    if first is None or second is None:
+        return None
+    count = min(len(first.inputs), len(second.inputs))
+    if first.inputs[:count] != second.inputs[:count]:
+        return None
+    return compare_outputs(first, second, count)
+
+
+def compare_outputs(
+    first: OutputSamples, second: OutputSamples, count: int
+) -> OutputAgreement | None:
+    """Return how far the first replies agree; None if no output has the same name and shape."""
+    others = {each.name: each for each in second.outputs}
+    pairs = [
+        (each, others[each.name])
+        for each in first.outputs
+        if each.name in others
+        and (each.shape, each.values_per_sample)
+        == (others[each.name].shape, others[each.name].values_per_sample)
+    ]
+    if not pairs or not count:
+        return None
+    errors, cosines, classes, same = [], [], 0, 0
+    scale = 0.0
+    for one, other in pairs:
+        a, b = _values(one, count), _values(other, count)
+        errors.append(np.abs(a - b).ravel())
+        cosines.append(float(_cosines(a, b).min()))
+        scale = max(scale, float(np.abs(a).max()))
+        top = list(zip(one.largest, other.largest, strict=False))[:count]
+        classes += len(top)
+        same += sum(x == y for x, y in top)
+    every = np.concatenate(errors)
+    return OutputAgreement(
+        samples=count,
+        largest_error=float(every.max()),
+        mean_error=float(every.mean()),
+        cosine=min(cosines),
+        scale=scale,
+        classes=classes,
+        same_class=same,
+    )
+
+
+def agreement_sentence(found: OutputAgreement) -> str:
+    """Return the comparison in a sentence or two."""
+    top = f", the first class is the same in {found.same_class} of {found.classes}"
+    words = (
+        f"Outputs for {found.samples} seeded inputs: largest error {found.largest_error:.3g}, mean "
+        f"error {found.mean_error:.3g} (largest output {found.scale:.3g}), cosine "
+        f"{found.cosine:.6f}{top if found.classes else ''}."
+    )
+    if found.is_equivalent:
+        return words
+    return (
+        f"{words} The outputs are not equivalent, which takes a cosine of at least {LEAST_COSINE} "
+        f"and the same first class in {LEAST_SAME_CLASS:.0%} of replies: do not rank these two by "
+        "speed without an accuracy."
+    )
+
+
+def computes_otherwise(before: ResultDocument, after: ResultDocument) -> bool:
+    """Return whether two results have different engines, servers or precisions."""
+    return _engine(before) != _engine(after)
+
+
+def _engine(document: ResultDocument) -> tuple[object, ...]:
+    server = document.run.spec.server
+    settings = {} if document.environment is None else document.environment.server.settings
+    effective = settings.get("precision", ""), settings.get("providers", "")
+    return (server.runtime, server.precision, server.triton_backend, *effective)
+
+
+def _samples(document: ResultDocument | None) -> OutputSamples | None:
+    environment = None if document is None else document.environment
+    return None if environment is None else environment.output_samples
+
+
+def _values(output: SampledOutput, count: int) -> NDArray[np.float64]:
+    flat = np.frombuffer(b64decode(output.values), "<f4").astype(np.float64)
+    # What is not a number agrees with nothing.
+    return np.nan_to_num(flat.reshape(-1, output.values_per_sample)[:count], nan=0.0)
+
+
+def _cosines(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the cosine of each reply; 1 where both are zero, 0 where one is."""
+    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    both_zero = ~a.any(axis=1) & ~b.any(axis=1)
+    products = (a * b).sum(axis=1)
+    safe = np.where(lengths > 0, lengths, 1.0)
+    return np.where(both_zero, 1.0, np.where(lengths > 0, products / safe, 0.0))
