@@ -19,6 +19,7 @@ from inferometer_cli.commands import (
     models,
     node,
     noise,
+    overhead,
     preflight,
     profile,
     report,
@@ -29,6 +30,7 @@ from inferometer_cli.commands import (
     spans,
     status,
     suite,
+    tune,
     validate,
     web,
 )
@@ -90,6 +92,10 @@ app.command("bound", short_help="Show the best latency that a model's layers all
 )
 app.command("advise", short_help="Say what would make a model faster here, and try it.")(
     advise.advise
+)
+app.command("tune", short_help="Find the server settings with the highest rate here.")(tune.tune)
+app.command("overhead", short_help="Show what server and network add to an inference.")(
+    overhead.overhead
 )
 app.command("noise", short_help="Measure how far figures differ from run to run here.")(noise.noise)
 app.command("node", short_help="Measure what this machine gives at best.")(node.node)

@@ -1,0 +1,84 @@
+"""Overhead of each rung of a ladder: what a server, a pod, a Service add to one inference."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+FEWEST_ROUNDS = 3
+CLOSES_WITHIN = 0.05
+"""The sum of the steps may differ by this fraction of the whole from the direct difference."""
+_CONFIDENCE_FACTOR = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262),
+    *(2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093),
+)
+"""Student's t at 97.5 % by degrees of freedom, from 1."""
+_NORMAL = 1.96
+
+Pair = tuple[float, float]
+"""Median latencies of two neighbouring rungs that were measured one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a rung adds to the one below it, with its 95 % interval; in the unit of the pairs."""
+
+    name: str
+    added: float
+    margin: float
+    below: float
+    """The latency of the rung below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """All steps, and whether they explain the whole."""
+
+    steps: tuple[Step, ...]
+    direct: float
+    """What the last rung adds to the first, measured against each other."""
+    direct_margin: float
+    whole: float
+    """The latency of the last rung."""
+
+    @property
+    def gap(self) -> float:
+        """What the steps leave unexplained; negative if they explain too much."""
+        return self.direct - sum(each.added for each in self.steps)
+
+    @property
+    def closes(self) -> bool:
+        """Whether the gap is small next to the latency of the last rung."""
+        return abs(self.gap) <= CLOSES_WITHIN * self.whole
+
+
+def ladder(
+    names: Sequence[str], neighbours: Sequence[Sequence[Pair]], ends: Sequence[Pair]
+) -> Ladder:
+    """Return the steps of the rungs `names`, from the lowest up.
+
+    `neighbours` has the rounds of each rung with the one above it, `ends` those of the first with
+    the last. Raises ValueError if there are too few rounds.
+    """
+    steps = []
+    for name, rounds in zip(names[1:], neighbours, strict=True):
+        added, margin = difference(rounds)
+        below = float(np.median([pair[0] for pair in rounds]))
+        steps.append(Step(name, added, margin, below))
+    direct, direct_margin = difference(ends)
+    whole = float(np.median([pair[1] for pair in ends]))
+    return Ladder(tuple(steps), direct, direct_margin, whole)
+
+
+def difference(rounds: Sequence[Pair]) -> tuple[float, float]:
+    """Return the mean difference within rounds, and half of its 95 % interval (Student's t).
+
+    Raises ValueError if there are fewer than FEWEST_ROUNDS.
+    """
+    if len(rounds) < FEWEST_ROUNDS:
+        raise ValueError(f"An overhead needs at least {FEWEST_ROUNDS} rounds, not {len(rounds)}.")
+    found = np.array([after - before for before, after in rounds])
+    freedom = len(found) - 1
+    listed = freedom <= len(_CONFIDENCE_FACTOR)
+    factor = _CONFIDENCE_FACTOR[freedom - 1] if listed else _NORMAL
+    return float(found.mean()), factor * float(found.std(ddof=1)) / float(np.sqrt(len(found)))

@@ -1,0 +1,216 @@
+"""`inferometer tune`: searches the server settings with the highest rate within a bound."""
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from inferometer_api.spec.resolve import fill_defaults
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.exits import (
+    ExitCode,
+    FailedError,
+    RefusedError,
+    deferred_signals,
+    exit_code_of,
+)
+from inferometer_cli.quick_run import QuickOptions, compose_run, run_yaml
+from inferometer_cli.run_file import SetOption, check_run, parse_run_text
+from inferometer_cli.terminal import flushed_output, output_console, print_message
+
+_ENGINES = (("OnnxRuntime", "Default"), ("OpenVino", "FP32"), ("OpenVino", "BF16"))
+_Model = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="model.onnx or zoo://TASK/NAME.", show_default=False),
+]
+_P99Option = Annotated[
+    str, typer.Option("--p99", metavar="TIME", help="Bound of the P99 latency: 50ms, 800us.")
+]
+_EnginesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engines",
+        metavar="LIST",
+        help="Engines with their precision, as in OnnxRuntime:Default,OpenVino:BF16. The outputs "
+        "of the first one are the reference. [default: those installed here]",
+    ),
+]
+_BatchesOption = Annotated[
+    str,
+    typer.Option(
+        "--batches", metavar="LIST", help="Batch sizes to try besides none; empty: none only."
+    ),
+]
+_MostOption = Annotated[
+    int, typer.Option("--most", min=3, max=500, metavar="N", help="Most candidates.")
+]
+_CosineOption = Annotated[
+    float,
+    typer.Option(
+        "--least-cosine",
+        min=0.0,
+        max=1.0,
+        metavar="COSINE",
+        help="Candidates whose outputs are less parallel to the reference's are not ranked.",
+    ),
+]
+_SecondsOption = Annotated[
+    int,
+    typer.Option(
+        "--seconds",
+        min=5,
+        metavar="N",
+        help="What one full measurement may take on average: trials of all candidates together "
+        "take a fifth of measuring each of them so long.",
+    ),
+]
+_OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Directory for the results, the trials and best.yaml. [default: "
+        "results/tune-NAME-TIME]",
+    ),
+]
+
+
+def tune(  # noqa: PLR0913 - one argument for each option
+    model: _Model,
+    *,
+    p99: _P99Option,
+    engines: _EnginesOption = None,
+    batches: _BatchesOption = "4,8",
+    most: _MostOption = 48,
+    least_cosine: _CosineOption = 0.999,
+    seconds: _SecondsOption = 60,
+    output: _OutputOption = None,
+    set_: SetOption = None,
+) -> None:
+    """Find engine, precision, threads, instances and batching for the highest rate on this machine.
+
+    Short interleaved trials of all candidates, longer ones of the better third, and so on; then the
+    best three are measured in full, on fresh seeds. Only these figures are reported.
+    """
+    from inferometer_analysis.tune.candidates import candidates
+    from inferometer_cli.local.measurement import measure
+    from inferometer_cli.local.tuning import InterruptedTuningError, Tuning, write_summary
+    from inferometer_cli.result_file import check_directory
+
+    maker = _Maker(model, p99, list(set_ or []))
+    try:
+        found = candidates(
+            len(os.sched_getaffinity(0)),
+            _engines(engines),
+            _numbers(batches),
+            delay_us=min(2000, maker.bound_microseconds // 10),
+            most=most,
+        )
+    except ValueError as error:
+        raise RefusedError(str(error)) from error
+    for engine in dict.fromkeys((each.runtime, each.precision) for each in found):
+        maker.check(engine)
+    directory = output or Path("results") / f"tune-{maker.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    check_directory(directory)
+    with deferred_signals() as ending:
+        tuning = Tuning(
+            candidates=found,
+            make=maker.run,
+            measure=lambda run: measure(run, Path.cwd(), ending, watch=lambda *_: None),
+            bound_microseconds=maker.bound_microseconds,
+            least_cosine=least_cosine,
+            seed=maker.seed,
+            say=print_message,
+            full_seconds=seconds,
+        )
+        try:
+            confirmed = tuning.confirm(tuning.search(0))
+        except InterruptedTuningError as interruption:
+            print_message(f"inferometer: {interruption}")
+            raise typer.Exit(exit_code_of(interruption.document)) from interruption
+        directory.mkdir(parents=True, exist_ok=True)
+        write_summary(tuning, confirmed, directory / "tune.json")
+        _report(confirmed, directory, maker)
+
+
+def _report(confirmed: Sequence[Any], directory: Path, maker: "_Maker") -> None:
+    """Keep and print the confirmed peaks; raise FailedError if there is none."""
+    from inferometer_cli.result_file import save_result
+
+    if not confirmed or not confirmed[0].rate:
+        raise FailedError(
+            f"No candidate was confirmed to keep a P99 of {maker.p99}: raise --p99, or see "
+            f"{directory}/tune.json."
+        )
+    with flushed_output():
+        console = output_console()
+        for place, each in enumerate(confirmed, 1):
+            save_result(each.document, directory / f"{place}")
+            peak = each.scenario.peak
+            bracket = (
+                "" if peak is None else f" ({peak.low_qps or 0:.1f} to {peak.high_qps or 0:.1f})"
+            )
+            verdict = each.scenario.verdict.state
+            console.out(
+                f"{place}. {each.rate:.1f} queries/s{bracket}, {verdict}: {each.candidate.label}",
+                highlight=False,
+            )
+        best = directory / "best.yaml"
+        best.write_text(run_yaml(confirmed[0].document.run), encoding="utf-8")
+        console.out(f"\nSettings: {best}", highlight=False)
+    if not confirmed[0].is_valid:
+        raise typer.Exit(ExitCode.INVALID)
+
+
+class _Maker:
+    """Makes the runs of a search from the run that model and bound mean."""
+
+    def __init__(self, model: str, p99: str, settings: list[str]) -> None:
+        self._settings = settings
+        self._source = model
+        self._fields: dict[str, Any] = yaml.safe_load(compose_run(model, QuickOptions(p99=p99)))
+        self.p99 = p99
+        peak = self._fields["spec"]["scenarios"][0]["findPeak"]
+        self.bound_microseconds: int = peak["latencyBoundMicroseconds"]
+        base = self.run({})
+        self.name, self.seed = base.name, base.spec.load.seed
+
+    def run(self, members: Mapping[str, Any]) -> BenchmarkRun:
+        """Return the run with these members of its spec, and `seed` of its load."""
+        spec = {**self._fields["spec"], **members}
+        seed = spec.pop("seed", None)
+        if seed is not None:
+            spec["load"] = {**spec.get("load", {}), "seed": seed}
+        text = yaml.safe_dump({**self._fields, "spec": spec}, sort_keys=False)
+        return fill_defaults(parse_run_text(text, source=self._source, settings=self._settings))
+
+    def check(self, engine: tuple[str, str]) -> None:
+        """Raise RefusedError if this machine cannot run an engine in a precision."""
+        runtime, precision = engine
+        check_run(
+            self.run({"server": {"runtime": runtime, "precision": precision}}), source=self._source
+        )
+
+
+def _engines(text: str | None) -> list[tuple[str, str]]:
+    if text is None:
+        has_openvino = find_spec("openvino") is not None
+        return [each for each in _ENGINES if has_openvino or each[0] != "OpenVino"]
+    found = []
+    for word in text.split(","):
+        runtime, _, precision = word.strip().partition(":")
+        found.append((runtime, precision or "Default"))
+    return found
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(each) for each in text.split(",") if each.strip()]
+    except ValueError as error:
+        raise RefusedError(f'--batches expects numbers such as 4,8, but got "{text}".') from error

@@ -1,0 +1,123 @@
+"""Rungs of the overhead ladder: one model in this process, and behind servers."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from inferometer_analysis.overhead import Pair
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.quick_run import QuickOptions, compose_run
+from inferometer_cli.run_file import check_run, parse_run_text
+
+Measure = Callable[[BenchmarkRun], ResultDocument]
+_READY_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A way to the model, and what measures the median latency over it, in nanoseconds."""
+
+    name: str
+    median: Callable[[], float]
+
+
+def in_process(uri: str, folder: Path, seconds: float) -> Rung:
+    """Return the rung without a server: the engine is called in this process, by one thread."""
+    from inferometer_cli.commands.serve import fetched_model
+    from inferometer_serving.model.loading import load, warm_shapes
+    from inferometer_serving.model.session import Interrupt
+    from inferometer_serving.model.warm_up import warm_up_inputs
+    from inferometer_serving.options import ServeOptions
+
+    options = ServeOptions(model=fetched_model(uri, None, folder).path, model_name="model")
+    session = load(options, Interrupt()).session
+    random = np.random.default_rng(0)
+    inputs = {
+        # As in requests over a server: floats from 0 to 1.
+        name: random.random(each.shape).astype(each.dtype) if each.dtype.kind == "f" else each
+        for name, each in warm_up_inputs(
+            session.signature, 1, warm_shapes(session.signature, options, 1)
+        ).items()
+    }
+    names = [each.name for each in session.signature.outputs]
+
+    def median() -> float:
+        taken: list[int] = []
+        end = time.monotonic() + seconds
+        while time.monotonic() < end or len(taken) < 10:
+            began = time.perf_counter_ns()
+            session.runner.run(names, inputs)
+            taken.append(time.perf_counter_ns() - began)
+        return float(np.median(taken))
+
+    return Rung("in process", median)
+
+
+def behind(name: str, url: str, model: str, seconds: int, measure: Measure) -> Rung:
+    """Return the rung of a server that already serves the model at an address."""
+    options = QuickOptions(url=url, model=model, seconds=seconds)
+    fields = yaml.safe_load(compose_run(None, options))
+    fields["spec"]["validity"] |= {"warmUpSeconds": 1}
+    text = yaml.safe_dump(fields)
+    run = check_run(parse_run_text(text, source=name), source=name)
+
+    def median() -> float:
+        document = measure(run)
+        if document.outcome.state != "Complete":
+            raise FailedError(f"The rung {name} cannot be measured: {document.outcome.message}")
+        latency = document.scenarios[0].steps[0].latency
+        if latency is None:
+            raise FailedError(f"The rung {name} at {url} answered no query.")
+        # The histogram's 3 digits would be too coarse for a small difference.
+        return next(p.nanoseconds for p in latency.percentiles if p.percentile == 50)
+
+    return Rung(name, median)
+
+
+def interleaved(lower: Rung, upper: Rung, rounds: int, say: Callable[[str], None]) -> list[Pair]:
+    """Return the medians of two rungs, measured in turn: lower upper, upper lower, and so on."""
+    say(f"{lower.name} and {upper.name}: {rounds} rounds")
+    found = []
+    for number in range(rounds):
+        if number % 2:
+            after = upper.median()
+            found.append((lower.median(), after))
+        else:
+            before = lower.median()
+            found.append((before, upper.median()))
+    return found
+
+
+@contextmanager
+def own_server(uri: str) -> Iterator[tuple[str, str]]:
+    """Serve a model by a child process; yield its URLs for HTTP and gRPC."""
+    words = ("serve", uri, "--model-name", "model", "--http-port", "0", "--grpc-port", "0")
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", "inferometer_cli", *words], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        ports = _event(process, "listening")
+        _event(process, "ready")
+        yield f"http://127.0.0.1:{ports['httpPort']}", f"grpc://127.0.0.1:{ports['grpcPort']}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _event(process: "subprocess.Popen[str]", name: str) -> dict[str, Any]:
+    line = "" if process.stdout is None else process.stdout.readline()
+    found: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
+    if found.get("event") != name:
+        raise RefusedError("The server of the ladder did not start; its message is above.")
+    return found

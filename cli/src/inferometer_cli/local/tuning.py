@@ -1,0 +1,217 @@
+"""Runs of a search for the best server settings: short trials, and full measurements."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from inferometer_analysis.tune.candidates import Candidate
+from inferometer_analysis.tune.halving import Halving, Rung, plan_rungs
+from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.exits import FailedError
+from inferometer_results.compare.outputs import agreement_sentence, output_agreement
+
+Measure = Callable[[BenchmarkRun], ResultDocument]
+Make = Callable[[Mapping[str, Any]], BenchmarkRun]
+"""Makes a resolved run of the members of a spec that differ from candidate to candidate."""
+
+_TRIAL = "trial"
+_SEEDS_APART = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a trial found."""
+
+    rate: float
+    """The highest rate within the bound; 0 if no number of clients keeps it."""
+    seconds: float
+    why: str = ""
+    """Why the candidate is out; empty if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """A finalist and its full measurement."""
+
+    candidate: Candidate
+    document: ResultDocument
+
+    @property
+    def scenario(self) -> ScenarioResult:
+        """Its search for the peak."""
+        return self.document.scenarios[0]
+
+    @property
+    def rate(self) -> float:
+        """The peak, or the highest rate that is known to keep the bound; 0 if there is none."""
+        peak = self.scenario.peak
+        return 0.0 if peak is None else peak.qps or peak.low_qps or 0.0
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the search for the peak is VALID."""
+        return self.scenario.verdict.state == "VALID"
+
+
+class InterruptedTuningError(Exception):
+    """A signal ended a run of the search."""
+
+    def __init__(self, document: ResultDocument) -> None:
+        super().__init__(document.outcome.message)
+        self.document = document
+
+
+@dataclass(slots=True)
+class Tuning:
+    """One search: makes and measures the runs, and keeps what they found."""
+
+    candidates: Sequence[Candidate]
+    make: Make
+    measure: Measure
+    bound_microseconds: int
+    least_cosine: float
+    seed: int
+    say: Callable[[str], None]
+    full_seconds: float
+    trials: list[dict[str, Any]] = field(default_factory=list)
+    excluded: dict[int, str] = field(default_factory=dict)
+    _reference: ResultDocument | None = None
+
+    def search(self, reference: int) -> list[int]:
+        """Return the finalists; `reference` is the candidate whose outputs others must have.
+
+        Raises InterruptedTuningError, and FailedError if that candidate cannot be measured.
+        """
+        began = time.monotonic()
+        first = self._measured(self._trial_run(reference, 1), reference)
+        if first.outcome.state != "Complete":
+            raise FailedError(f"The first candidate cannot be measured: {first.outcome.message}")
+        self._reference = first
+        start_seconds = max(0.5, time.monotonic() - began - 1)
+        rungs = plan_rungs(
+            len(self.candidates), full_seconds=self.full_seconds, start_seconds=start_seconds
+        )
+        search = Halving(len(self.candidates), rungs, self.seed)
+        while (round_ := search.next_round())[0]:
+            self._measure_round(search, *round_, rungs)
+        return search.finalists()
+
+    def confirm(self, finalists: Sequence[int]) -> list[Confirmed]:
+        """Measure the finalists in full, each with a seed that no trial had; the best first."""
+        found = []
+        for place, index in enumerate(finalists):
+            candidate = self.candidates[index]
+            self.say(f"confirming {place + 1}/{len(finalists)}: {candidate.label}")
+            peak = {"latencyBoundMicroseconds": self.bound_microseconds}
+            run = self.make(
+                {
+                    "server": candidate.server(),
+                    "scenarios": [{"name": "peak", "findPeak": peak}],
+                    "seed": self.seed + _SEEDS_APART + place,
+                }
+            )
+            document = self._measured(run, index)
+            if document.outcome.state == "Complete" and document.scenarios:
+                found.append(Confirmed(candidate, document))
+        return sorted(found, key=lambda each: (not each.is_valid, -each.rate))
+
+    def _measure_round(
+        self, search: Halving, order: Sequence[int], seconds: float, rungs: Sequence[Rung]
+    ) -> None:
+        self.say(f"{len(order)} candidates, {seconds:.1f} s each (of {len(rungs)} rungs)")
+        for index in order:
+            trial = self._trial(index, seconds)
+            self.trials.append(
+                {"candidate": index, "seconds": trial.seconds, "qps": round(trial.rate, 3)}
+            )
+            if trial.why:
+                self.excluded[index] = trial.why
+                search.exclude(index)
+                self.say(f"  {self.candidates[index].label}: out, {trial.why}")
+            else:
+                search.observe(index, trial.rate, trial.seconds)
+                self.say(f"  {self.candidates[index].label}: {trial.rate:.1f}/s")
+
+    def _trial(self, index: int, seconds: float) -> Trial:
+        document = self._measured(self._trial_run(index, seconds), index)
+        if document.outcome.state != "Complete":
+            return Trial(0.0, 0.0, document.outcome.message)
+        steps = [step for each in document.scenarios for step in each.steps]
+        measured = sum(step.duration_nanoseconds for step in steps) / 1e9
+        why = self._other_outputs(index, document)
+        rate = max((rate_within(step, self.bound_microseconds) for step in steps), default=0.0)
+        return Trial(rate, measured, why)
+
+    def _trial_run(self, index: int, seconds: float) -> BenchmarkRun:
+        candidate = self.candidates[index]
+        useful = candidate.most_useful_clients
+        whole = max(1, round(seconds))
+        return self.make(
+            {
+                "server": candidate.server(),
+                "scenarios": [
+                    {"name": _TRIAL, "concurrency": {"clients": [useful, 2 * useful, 4 * useful]}}
+                ],
+                "validity": {
+                    "warmUpSeconds": 0,
+                    "minDurationSeconds": whole,
+                    "minQueries": 1,
+                    "maxDurationSeconds": 60 + 10 * whole,
+                },
+                "seed": self.seed + len(self.trials),
+            }
+        )
+
+    def _other_outputs(self, index: int, document: ResultDocument) -> str:
+        """Return why a candidate may not be ranked; empty if its outputs are those wanted."""
+        reference, candidate = self.candidates[0], self.candidates[index]
+        if (candidate.runtime, candidate.precision) == (reference.runtime, reference.precision):
+            return ""
+        agreement = output_agreement(self._reference, document)
+        if agreement is None:
+            return "its outputs cannot be compared with those of the first candidate"
+        if agreement.keeps(self.least_cosine):
+            return ""
+        return f"it computes something else. {agreement_sentence(agreement)}"
+
+    def _measured(self, run: BenchmarkRun, index: int) -> ResultDocument:
+        document = self.measure(run)
+        if document.outcome.state in {"Interrupted", "Terminated"}:
+            raise InterruptedTuningError(document)
+        if document.outcome.state != "Complete":
+            self.excluded[index] = document.outcome.message
+        return document
+
+
+def rate_within(step: Step, bound_microseconds: int) -> float:
+    """Return the rate of a step whose P99 keeps a bound and that has no failures; else 0."""
+    latency = step.latency
+    if latency is None or step.counts.failed:
+        return 0.0
+    p99 = next(each.nanoseconds for each in latency.percentiles if each.percentile == 99)
+    return step.achieved_samples_per_second if p99 <= bound_microseconds * 1000 else 0.0
+
+
+def write_summary(tuning: Tuning, confirmed: Sequence[Confirmed], path: Path) -> None:
+    """Write every trial and the confirmed peaks as JSON."""
+    import orjson
+
+    document = {
+        "boundMicroseconds": tuning.bound_microseconds,
+        "candidates": [each.server() for each in tuning.candidates],
+        "excluded": {str(index): why for index, why in tuning.excluded.items()},
+        "trials": tuning.trials,
+        "confirmed": [
+            {
+                "server": each.candidate.server(),
+                "verdict": each.scenario.verdict.state,
+                "qps": each.rate,
+                "seed": each.scenario.seed,
+            }
+            for each in confirmed
+        ],
+    }
+    path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))

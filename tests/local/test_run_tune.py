@@ -1,0 +1,36 @@
+"""`inferometer tune` searches and confirms on the real machine."""
+
+import json
+from pathlib import Path
+
+import yaml
+
+from support.inferometer_process import ran
+
+
+def test_the_best_settings_are_confirmed_and_written(tmp_path: Path) -> None:
+    """Every candidate has a trial, three are confirmed on fresh seeds, and the best is a run."""
+    ended = ran(
+        tmp_path,
+        *("tune", "zoo://classification/squeezenet1_1", "--p99", "900ms"),
+        *("--engines", "OnnxRuntime", "--batches", "4", "--seconds", "5", "--output", "out"),
+        *("--set", "spec.validity.maxDurationSeconds=20"),
+    )
+    assert ended.code in {0, 3}, ended.stderr
+    found = json.loads((tmp_path / "out" / "tune.json").read_text())
+    assert {each["candidate"] for each in found["trials"]} == set(range(len(found["candidates"])))
+    seeds = {each["seed"] for each in found["confirmed"]}
+    assert len(seeds) == len(found["confirmed"]) == 3
+    order = [(each["verdict"] != "VALID", -each["qps"]) for each in found["confirmed"]]
+    assert order == sorted(order)
+    best = yaml.safe_load((tmp_path / "out" / "best.yaml").read_text())
+    server = found["confirmed"][0]["server"]
+    assert {name: best["spec"]["server"][name] for name in server} == server
+    assert f"1. {found['confirmed'][0]['qps']:.1f} queries/s" in ended.stdout
+
+
+def test_an_engine_that_is_not_installed_is_refused(tmp_path: Path) -> None:
+    """Nothing is measured if an engine is missing."""
+    ended = ran(tmp_path, "tune", "m.onnx", "--p99", "50ms", "--engines", "Triton")
+    assert ended.code == 2
+    assert "Triton is not installed" in ended.stderr
