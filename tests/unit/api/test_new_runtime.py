@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from typing import get_args
 
 import pytest
@@ -21,9 +22,13 @@ from support.toy_runtime import NAME, TOY
 
 
 @pytest.fixture(autouse=True)
-def _row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(table._ROWS, "Triton", table._ROWS["Triton"])
-    monkeypatch.setitem(table._ROWS, NAME, TOY)
+def _row() -> Iterator[None]:
+    rows = dict(table._ROWS)
+    table._ROWS[NAME] = TOY
+    yield
+    # In their order, which messages show.
+    table._ROWS.clear()
+    table._ROWS.update(rows)
 
 
 def toy_run(uri: str = "zoo://classification/resnet50", **server: object) -> Run:
