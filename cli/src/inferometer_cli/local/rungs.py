@@ -39,9 +39,10 @@ def in_process(uri: str, folder: Path, seconds: float) -> Rung:
     from inferometer_serving.model.session import Interrupt
     from inferometer_serving.model.warm_up import warm_up_inputs
     from inferometer_serving.options import ServeOptions
+    from inferometer_serving.start_up import StartUp
 
     options = ServeOptions(model=fetched_model(uri, None, folder).path, model_name="model")
-    session = load(options, Interrupt()).session
+    session = load(options, Interrupt(), StartUp(0)).session
     random = np.random.default_rng(0)
     inputs = {
         # As in requests over a server: floats from 0 to 1.
