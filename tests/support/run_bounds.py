@@ -57,6 +57,7 @@ _CARRIERS: dict[str, Run] = {
     "spec.load.inputs.file": a_run(load={"inputs": {"file": {"uri": "file:a"}}}),
     "spec.load.inputs.random": a_run(load={"inputs": {"random": {}}}),
     "spec.load.compression": a_run(load={"protocol": "GRPC"}),
+    "spec.load.tracing": a_run(load={"tracing": {"sampleEvery": 1}}),
     "spec.load.tls.clientCertificateFile": a_run(load={"tls": _CERTIFICATE}),
     "spec.load.tls.clientKeyFile": a_run(load={"tls": _CERTIFICATE}),
     "spec.retention.export": a_run(

@@ -140,6 +140,7 @@ def _prune(buildah: Buildah, store: Path) -> None:
     mebibytes = int(run(["du", "-sxm", store]).split()[0])
     if mebibytes > _STORE_MAX_MEBIBYTES:
         say(f"The layers in {store} take {mebibytes:,} MiB: removing those that no image uses.")
+        buildah.run("rm", "--all")  # containers of builds that were killed use images
         buildah.run("rmi", "--prune")
 
 
