@@ -62,6 +62,7 @@ def _read(text: str | bytes | bytearray) -> ResultDocument:
 
 @cache
 def _validator() -> SchemaValidator:
+    ResultDocument.model_rebuild()  # documents are built on first use
     return SchemaValidator(_bounded(ResultDocument.__pydantic_core_schema__))
 
 
