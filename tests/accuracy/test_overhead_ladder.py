@@ -43,5 +43,7 @@ def test_a_delay_is_attributed_to_its_rung(
     added = [each.added / US for each in found.steps]
     note(f"planted at rung {planted}: {added} us")
     assert added[planted - 1] == pytest.approx(DELAY_US, rel=0.1)
-    assert abs(added[2 - planted]) <= DELAY_US / 10
+    # Two servers that are alike differ by no more than their rounds do.
+    other = found.steps[2 - planted]
+    assert abs(other.added) <= max(DELAY_US / 10 * US, other.margin)
     assert found.closes

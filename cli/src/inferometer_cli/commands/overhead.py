@@ -85,9 +85,9 @@ def _show(first: str, found: "Ladder") -> None:
         for each in found.steps
     ]
     lines.append(f"{'= whole':<16} {found.whole / 1e3:>10.1f} us")
-    gap = abs(found.gap) / found.whole
-    words = "The ladder closes" if found.closes else "The ladder does not close"
-    lines.append(f"{words}: the steps explain the whole to {gap:.1%}.")
+    if len(found.steps) > 1:  # one step is the whole by itself
+        words = "The ladder closes" if found.closes else "The ladder does not close"
+        lines.append(f"{words}: {abs(found.gap) / found.whole:.1%} of the whole is unexplained.")
     with flushed_output():
         console = output_console()
         for line in lines:
