@@ -6,6 +6,14 @@ from typing import Annotated
 
 import typer
 
+ResultArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RESULT",
+        help="A result.json, or the name of a run in a cluster.",
+        show_default=False,
+    ),
+]
 NamespaceOption = Annotated[
     str | None,
     typer.Option(

@@ -45,9 +45,9 @@ def preflight(
 
     suite = None if file is None else read_suite(file)
     run = parse_run_file(file) if file is not None and suite is None else None
-    asked = suite or run
-    meant = namespace or (None if asked is None else asked.metadata.namespace)
-    cluster = connect(ClusterOptions(meant, context, kubeconfig))
+    document = suite or run
+    target_namespace = namespace or (None if document is None else document.metadata.namespace)
+    cluster = connect(ClusterOptions(target_namespace, context, kubeconfig))
     checks = list(assess(cluster, run) if suite is None else assess_suite(cluster, suite))
     what = f"{file or 'a run with defaults'} in namespace {cluster.namespace}"
     print_output("\n".join((*lines(checks), "", summary(checks, what))))

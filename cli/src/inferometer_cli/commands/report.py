@@ -11,6 +11,7 @@ from inferometer_cli.cluster.options import (
     ContextOption,
     KubeconfigOption,
     NamespaceOption,
+    ResultArgument,
 )
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.price_file import PricesOption, load_prices
@@ -47,14 +48,7 @@ _FormatOption = Annotated[
 
 
 def report(  # noqa: PLR0913 - one argument for each option
-    result: Annotated[
-        str,
-        typer.Argument(
-            metavar="RESULT",
-            help="A result.json, or the name of a run in a cluster.",
-            show_default=False,
-        ),
-    ],
+    result: ResultArgument,
     output: _OutputOption = None,
     format_name: _FormatOption = None,
     *,

@@ -11,6 +11,7 @@ from inferometer_cli.cluster.options import (
     ContextOption,
     KubeconfigOption,
     NamespaceOption,
+    ResultArgument,
 )
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.result_file import load_result
@@ -40,14 +41,7 @@ _OtlpOption = Annotated[
 
 
 def spans(  # noqa: PLR0913 - one argument for each option
-    result: Annotated[
-        str,
-        typer.Argument(
-            metavar="RESULT",
-            help="A result.json, or the name of a run in a cluster.",
-            show_default=False,
-        ),
-    ],
+    result: ResultArgument,
     *,
     perfetto: _PerfettoOption = None,
     otlp: _OtlpOption = None,

@@ -109,10 +109,10 @@ def _manifest_path(run: BenchmarkRun, base: Path) -> Path | None:
     from inferometer_tasks.manifest_file import BESIDE_MODEL, is_manifest
 
     try:
-        beside = local_path(uri, base).parent / BESIDE_MODEL
+        manifest = local_path(uri, base).parent / BESIDE_MODEL
     except ModelRefusedError as error:
         raise RefusedError(str(error)) from error
-    return beside if is_manifest(beside) else None
+    return manifest if is_manifest(manifest) else None
 
 
 def installed_engines() -> dict[str, str]:
