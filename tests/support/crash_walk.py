@@ -1,5 +1,6 @@
 """Kills the operator of a run at its writes, and lets another one go on."""
 
+import signal
 import threading
 from pathlib import Path
 
@@ -59,14 +60,19 @@ class CrashWalk:
         operator = operator_forks().start(self._words, self._log, environment, impatient=True)
 
         def kill() -> None:
-            operator.kill()
+            operator.send_signal(signal.SIGKILL)
             killed.set()
+            operator.wait()
 
         self._proxy.kill = kill
         self._proxy.rule = no_fault if number is None else KillAtWrite(number)
         self._stage.wait_for(
             lambda: killed.is_set() or course.is_over(self._stage),
-            lambda: f"the end of {course.name}: {self._stage.status()}\n{log_end(self._log)}",
+            lambda: (
+                f"the end of {course.name}, of which {self._stage.children()} is left and whose"
+                f" operator, {operator.pid}, has the exit code {operator.poll()}:"
+                f" {self._stage.status()}\n{log_end(self._log)}"
+            ),
         )
         operator.kill()
         return killed.is_set()

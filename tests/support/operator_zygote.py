@@ -7,10 +7,11 @@ writes the exit code of each to the file that its request names.
 
 import json
 import os
-import signal
+import selectors
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 from inferometer_operator import __main__ as operator
 from inferometer_operator import command as _command  # noqa: F401 - what is slow to import
@@ -20,29 +21,39 @@ _UNSCHEDULED_SECONDS, _RETRY_SECONDS = 3, 2
 
 
 def main() -> None:
-    """Fork until standard input ends."""
-    exit_files: dict[int, Path] = {}
-    signal.signal(signal.SIGCHLD, lambda *_: _write_exit_codes(exit_files))
-    for line in sys.stdin:
-        request = json.loads(line)
-        exit_file = Path(request.pop("exit_file"))
-        # Not before its file is known.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-        child = os.fork()
-        if child == 0:
-            _become_operator(**request)
-        exit_files[child] = exit_file
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        sys.stdout.write(f"{child}\n")
-        sys.stdout.flush()
+    """Fork, and report ends, until standard input ends.
+
+    Ends are read from file descriptors of the processes: a signal could come just before a read
+    that then blocks, and its handler would wait for the next request.
+    """
+    ends = selectors.DefaultSelector()
+    requests = os.fdopen(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
+    ends.register(requests, selectors.EVENT_READ)
+    while True:
+        for key, _ in ends.select():
+            if key.fileobj is not requests:
+                ends.unregister(key.fileobj)
+                _write_exit_code(key.fd, *key.data)
+            elif line := requests.readline():
+                _start(json.loads(line), ends)
+            else:
+                return
 
 
-def _write_exit_codes(exit_files: dict[int, Path]) -> None:
-    while exit_files:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid == 0:
-            return
-        exit_files.pop(pid).write_text(f"{os.waitstatus_to_exitcode(status)}\n")
+def _start(request: dict[str, Any], ends: selectors.BaseSelector) -> None:
+    exit_file = Path(request.pop("exit_file"))
+    child = os.fork()
+    if child == 0:
+        _become_operator(**request)
+    ends.register(os.pidfd_open(child), selectors.EVENT_READ, (child, exit_file))
+    sys.stdout.write(f"{child}\n")
+    sys.stdout.flush()
+
+
+def _write_exit_code(descriptor: int, child: int, exit_file: Path) -> None:
+    os.close(descriptor)
+    _, status = os.waitpid(child, 0)
+    exit_file.write_text(f"{os.waitstatus_to_exitcode(status)}\n")
 
 
 def _become_operator(
@@ -51,8 +62,6 @@ def _become_operator(
     """Run an operator until it ends; an impatient one gives up and retries after seconds."""
     code = 1
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         if impatient:
             faults.__dict__["UNSCHEDULED_SECONDS"] = _UNSCHEDULED_SECONDS
             node_wait.__dict__["NODE_RETRY_SECONDS"] = _RETRY_SECONDS
