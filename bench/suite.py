@@ -11,12 +11,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.case import Case, Place
+from bench.case_advice import ADVICE
 from bench.case_agent import AGENT_OVERHEAD
 from bench.case_batching import BATCHING
+from bench.case_bricks import BRICKS, BRICKS_BATCHES, BRICKS_GRANULARITY
 from bench.case_client import CLIENT_CASES
 from bench.case_cluster import APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER
 from bench.case_fleet import FLEET_MASTER, FLEET_WORKERS
 from bench.case_judges import MLPERF_JUDGE, PERF_ANALYZER_JUDGE
+from bench.case_layers import BOUNDS, LAYERS_SUM
 from bench.case_mlflow import RESULTS_MLFLOW
 from bench.case_operator import OPERATOR_SCALE
 from bench.case_overhead import SERVER_OVERHEAD
@@ -50,6 +53,16 @@ CASES: tuple[Case, ...] = (
 )
 CLUSTER_CASES: tuple[Case, ...] = (APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER, OPERATOR_SCALE)
 """Measured only on request: they start a cluster, or an API server."""
+ANALYSIS_CASES: tuple[Case, ...] = (
+    LAYERS_SUM,
+    BOUNDS,
+    ADVICE,
+    BRICKS,
+    BRICKS_BATCHES,
+    BRICKS_GRANULARITY,
+)
+"""Measured only on request: they take hours, and can be interrupted and resumed."""
+ON_REQUEST = (*CLUSTER_CASES, *ANALYSIS_CASES)
 PAGE = ROOT / "docs" / "performance.md"
 
 
@@ -61,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     options.case = options.case or [case.name for case in CASES]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the children on the way out
-    cases = [case for case in (*CASES, *CLUSTER_CASES) if case.name in options.case]
+    cases = [case for case in (*CASES, *ON_REQUEST) if case.name in options.case]
     _announce(cases)
     failed = False
     for number, case in enumerate(cases):
@@ -83,12 +96,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Measure Inferometer next to its peers and write docs/performance.md."
     )
-    names = [case.name for case in (*CASES, *CLUSTER_CASES)]
+    names = [case.name for case in (*CASES, *ON_REQUEST)]
     parser.add_argument(
         "--case",
         action="append",
         choices=names,
-        help="only this one; may be given several times; default: all that need no cluster",
+        help="only this one; may be given several times; default: all but clusters and layers",
     )
     parser.add_argument("--repeats", type=_positive, help="default: each case's own, mostly 5")
     parser.add_argument(

@@ -7,12 +7,18 @@ import pytest
 
 from inferometer_analysis.bricks.predict import geometric_mean_error, predict
 from inferometer_analysis.bricks.split import compose_suite
-from inferometer_api.layers.bricks import BrickTimings
 from inferometer_api.layers.graph import LayerGraph
-from inferometer_cli.local.layers import Setting, describe_model, model_files, time_suite
+from inferometer_api.layers.timings import LayerTimings
+from inferometer_cli.local.layers import (
+    LayerSettings,
+    TimingRequest,
+    describe_model,
+    model_files,
+    time_layers,
+)
 from support.quiet import INCONCLUSIVE
 
-_SETTING = Setting(batch_size=1, threads=1)
+_SETTINGS = LayerSettings()
 _MODELS = (
     "classification/densenet121",
     "classification/mobilenet_v2",
@@ -29,10 +35,9 @@ def _files(*names: str) -> list[Path]:
     return model_files([f"zoo://{name}" for name in names])
 
 
-def _timed(graphs: list[LayerGraph], files: list[Path]) -> BrickTimings:
-    return time_suite(
-        compose_suite(graphs, 1), files, _SETTING, rounds=8, report=lambda _done, _total: None
-    )
+def _timed(graphs: list[LayerGraph], files: list[Path]) -> LayerTimings:
+    request = TimingRequest(_SETTINGS, compose_suite(graphs, 1), files)
+    return time_layers(request, lambda _done, _total: None)
 
 
 def test_models_are_predicted_within_6_percent_and_those_of_10_ms_within_15(
@@ -40,7 +45,7 @@ def test_models_are_predicted_within_6_percent_and_those_of_10_ms_within_15(
 ) -> None:
     """Bricks and whole models take turns; one thread, one sample."""
     files = _files(*_MODELS)
-    graphs = [describe_model(each, _SETTING) for each in files]
+    graphs = [describe_model(each, _SETTINGS) for each in files]
     timings = _timed(graphs, files)
     require_quiet()
     assert not timings.failed
@@ -60,5 +65,5 @@ def test_models_are_predicted_within_6_percent_and_those_of_10_ms_within_15(
 def test_a_model_that_never_ran_is_known_by_its_siblings_layers() -> None:
     """ResNet-34 has no layer that ResNet-18 lacks."""
     files = _files("classification/resnet18", "classification/resnet34")
-    small, large = (describe_model(each, _SETTING) for each in files)
+    small, large = (describe_model(each, _SETTINGS) for each in files)
     assert predict(large, _timed([small], [])).is_complete

@@ -74,7 +74,7 @@ def test_a_bound_is_filled_once(tmp_path: Path) -> None:
     assert after["sequentialNanoseconds"] == filled["sequentialNanoseconds"]
     assert 0 < after["criticalPathNanoseconds"] <= after["sequentialNanoseconds"]
     assert after["rooflineNanoseconds"] > 0
-    assert set(after["measured"]) == {"onnxruntime", "openvino"}
+    assert set(after["measured"]) == {"onnxruntime:FP32:1", "openvino:FP32:1"}
 
 
 def test_advice_is_tried(tmp_path: Path) -> None:

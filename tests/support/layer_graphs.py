@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from inferometer_api.layers.bricks import BrickTimings, MachineState, Timing
 from inferometer_api.layers.graph import Layer, LayerGraph, LayerTensor, LayerUse
+from inferometer_api.layers.timings import LayerTimings, MachineState, Timing
 
 MACHINE = MachineState(
-    cpu="a CPU",
-    engine="ONNX Runtime",
-    engine_version="1.31.1",
+    name="a CPU",
+    engines={"onnxruntime": "1.31.1", "openvino": "2026.4"},
     threads=1,
     cache_bytes=1_000_000,
     cache_bytes_per_second=100e9,
@@ -66,14 +65,13 @@ def timing(nanoseconds: int, *, cold: int | None = None, session: int = 0) -> Ti
 
 def brick_timings(
     bricks: Mapping[str, Timing], models: Mapping[str, Timing] | None = None
-) -> BrickTimings:
+) -> LayerTimings:
     """Return times of bricks on a machine whose call costs 100 ns and whose node costs 10 ns."""
-    return BrickTimings(
+    return LayerTimings(
         machine=MACHINE,
         run_nanoseconds=100,
         node_nanoseconds=10,
         seconds=1.0,
         bricks=dict(bricks),
-        failed={},
         models=dict(models or {}),
     )

@@ -23,6 +23,10 @@ _ELEMENTWISE = frozenset(
 )
 
 
+Rewriting = Literal["", "Fused", "INT8"]
+"""How the model was rewritten: with fused operators, or by static quantisation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """One way to run the whole model, with its durations in rounds shared with the others."""
@@ -34,6 +38,25 @@ class Variant:
     nanoseconds: tuple[int, ...]
     difference: float = 0.0
     """The largest difference of an output from the first variant's, in its deviations."""
+    graph_optimization: str = "All"
+    rewriting: Rewriting = ""
+    model: str = ""
+    """Address of the rewritten model; empty if it is the original."""
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The fields of a run that choose this variant, as PATH=VALUE."""
+        is_openvino = self.engine == "openvino"
+        found = [("spec.server.runtime", "OpenVino" if is_openvino else "OnnxRuntime")]
+        found.append(("spec.server.threads", str(self.threads)))
+        if self.graph_optimization != "All":
+            path = "spec.server.onnxRuntime.graphOptimization"
+            found.append((path, self.graph_optimization))
+        if self.model:
+            found.append(("spec.model.uri", self.model))
+        elif is_openvino:
+            found.append(("spec.server.precision", self.precision))
+        return tuple(f"{path}={value}" for path, value in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +89,19 @@ class Evidence:
     """The sum of the present engine's own timings of all layers; None if some are missing."""
     layer_ns: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Timings of the present engine's layers by operator."""
+    not_rewritten: Mapping[str, str] = field(default_factory=dict)
+    """Why a rewriting could not be made, by its name."""
 
 
 def advise(evidence: Evidence) -> list[Advice]:
-    """Return all advice, by question."""
-    found = [*_bounds(evidence), *_variants(evidence), *_framework(evidence)]
+    """Return all advice, by question.
+
+    A question whose variants were all measured and are not faster is listed with that reason.
+    """
+    found = list(_variants(evidence))
+    answered = {each.question for each in found}
+    found += _bounds(evidence)
+    found += (each for each in _framework(evidence) if each.question not in answered)
     return sorted(found, key=lambda advice: (advice.question, -advice.gain.value))
 
 
@@ -108,27 +139,29 @@ def _variants(evidence: Evidence) -> Iterator[Advice]:
         gain = paired_gain(present.nanoseconds, other.nanoseconds)
         if gain.value <= 0 or (gain.low is not None and gain.low <= 0):
             continue
-        settings = []
-        if other.engine != present.engine:
-            runtime = {"openvino": "OpenVino", "onnxruntime": "OnnxRuntime"}[other.engine]
-            settings.append(f"spec.server.runtime={runtime}")
-        if other.threads != present.threads:
-            settings.append(f"spec.server.threads={other.threads}")
-        if other.engine == "openvino":
-            settings.append(f"spec.server.precision={other.precision}")
-        question: Question = "Q3"
-        words = f"{other.engine} has faster kernels"
-        if other.precision != present.precision:
-            question = "Q6"
-            words = (
-                f"{other.engine} computes in {other.precision}; outputs differ from "
-                f"{present.precision} by at most {other.difference:.2g} of their deviation"
-            )
-        elif other.threads != present.threads:
-            question, words = "Q2", f"{other.threads} threads share the work within each layer"
-            if other.engine != present.engine:
-                words += f", on {other.engine}"
-        yield Advice(question, f"{words}.", gain, tuple(settings))
+        question, words = _proposal(present, other)
+        changed = tuple(each for each in other.settings if each not in present.settings)
+        yield Advice(question, words, gain, changed)
+
+
+def _proposal(present: Variant, other: Variant) -> tuple[Question, str]:
+    """Return the question that a variant answers, and the sentence."""
+    engine = f" on {other.engine}" if other.engine != present.engine else ""
+    differs = f"outputs differ by at most {other.difference:.2g} of their deviation"
+    if other.rewriting == "INT8":
+        return "Q6", f"Static quantisation to INT8{engine}; {differs}."
+    if other.precision != present.precision:
+        return "Q6", f"{other.engine} computes in {other.precision}; {differs}."
+    if other.rewriting == "Fused":
+        return "Q5", f"Operators that were left apart are fused in a rewritten model; {differs}."
+    if other.graph_optimization != present.graph_optimization:
+        return "Q4", (
+            f"With the graph optimisation {other.graph_optimization} there are no reorders between "
+            "layouts."
+        )
+    if other.threads != present.threads:
+        return "Q2", f"{other.threads} threads share the work within each layer{engine}."
+    return "Q3", f"{other.engine} has faster kernels."
 
 
 def _framework(evidence: Evidence) -> Iterator[Advice]:
@@ -140,7 +173,7 @@ def _framework(evidence: Evidence) -> Iterator[Advice]:
             f"{(now - kernels) / 1e6:.3f} ms of an inference are in no kernel of a layer: "
             "reorders, gaps between layers, and the call itself.",
             Interval(1 - kernels / now),
-            why_not="No setting removes them; another engine has others (Q3).",
+            why_not=_why_not_faster(evidence, "Q4"),
         )
     unfused = {name: each for name, each in evidence.layer_ns.items() if name in _ELEMENTWISE}
     total = sum(sum(each) for each in unfused.values())
@@ -151,6 +184,19 @@ def _framework(evidence: Evidence) -> Iterator[Advice]:
             f"{count} element-wise layers run on their own ({', '.join(sorted(unfused))}) and take "
             f"{total / 1e6:.3f} ms; fused into the layer before, most of it vanishes.",
             Interval(total / now),
-            why_not=f"{evidence.present.engine} has no setting for more fusion; export the model "
-            "with fused operators, or try the other engine (Q3).",
+            why_not=_why_not_faster(evidence, "Q5"),
         )
+
+
+def _why_not_faster(evidence: Evidence, question: Question) -> str:
+    """Return why no variant answers a question."""
+    if question == "Q5" and "Fused" in evidence.not_rewritten:
+        return evidence.not_rewritten["Fused"]
+    tried = [
+        each.graph_optimization if question == "Q4" else "a model with fused operators"
+        for each in evidence.others
+        if _proposal(evidence.present, each)[0] == question
+    ]
+    if not tried:
+        return "No setting applies it here."
+    return f"Tried and not faster beyond noise: {', '.join(tried)}."

@@ -4,34 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from inferometer_analysis.layer_work import GraphLayer
 from inferometer_analysis.samples import Interval
-
-
-@dataclass(frozen=True, slots=True)
-class GraphLayer:
-    """One layer of a graph; predecessors are indices, all lower than its own."""
-
-    index: int
-    name: str
-    operator: str
-    key: str
-    predecessors: tuple[int, ...] = ()
-    macs: int = 0
-    moved_bytes: int = 0
-    is_view: bool = False
-    """Views move no data, and are free."""
-    why_not: str = ""
-    """Why it cannot be benchmarked alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How long an engine takes for the layers of one key."""
-
-    key: str
-    engine: str
-    precision: str
-    nanoseconds: float
+from inferometer_api.layers.timings import KernelTiming
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +31,12 @@ class Bound:
         return self.covered / self.layers if self.layers else 1.0
 
 
-def best_timings(timings: Iterable[Timing], precision: str) -> dict[str, Timing]:
+def best_timings(timings: Iterable[KernelTiming], precision: str) -> dict[str, KernelTiming]:
     """Return the fastest timing of each key among those of one effective precision.
 
     A timing without a precision, of a layer that multiplies no matrices, joins every bound.
     """
-    best: dict[str, Timing] = {}
+    best: dict[str, KernelTiming] = {}
     for each in timings:
         if each.precision not in ("", precision):
             continue
@@ -70,7 +45,7 @@ def best_timings(timings: Iterable[Timing], precision: str) -> dict[str, Timing]
     return best
 
 
-def lower_bound(layers: Sequence[GraphLayer], best: Mapping[str, Timing]) -> Bound:
+def lower_bound(layers: Sequence[GraphLayer], best: Mapping[str, KernelTiming]) -> Bound:
     """Return the bounds of a graph whose layers are in topological order."""
     timed = [layer for layer in layers if not layer.is_view]
     covered = [layer for layer in timed if layer.key in best]

@@ -7,7 +7,7 @@ from inferometer_analysis.samples import trimmed_mean
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ProfiledLayer:
     """One layer of a model as its engine ran it."""
 
     index: int
@@ -35,7 +35,7 @@ class Layer:
 class LayerRow:
     """A2: one row of the layer information table."""
 
-    layer: Layer
+    layer: ProfiledLayer
     latency_ns: float
     share: float
     """Of the latency of all layers."""
@@ -55,24 +55,24 @@ class TypeRow:
     kernels: tuple[str, ...] = field(default=())
 
 
-def outermost(layers: Iterable[Layer]) -> list[Layer]:
+def outermost(layers: Iterable[ProfiledLayer]) -> list[ProfiledLayer]:
     """Return the layers that run within no other one: their latencies can be summed."""
     return [layer for layer in layers if layer.outer is None]
 
 
-def layer_information(layers: Sequence[Layer]) -> list[LayerRow]:
+def layer_information(layers: Sequence[ProfiledLayer]) -> list[LayerRow]:
     """Return A2: each layer with its latency and its share, the most time-consuming first."""
     total = sum(layer.latency_ns for layer in outermost(layers))
     rows = [LayerRow(layer, layer.latency_ns, _share(layer.latency_ns, total)) for layer in layers]
     return sorted(rows, key=lambda row: -row.latency_ns)
 
 
-def layer_latency(layers: Sequence[Layer]) -> list[tuple[int, float]]:
+def layer_latency(layers: Sequence[ProfiledLayer]) -> list[tuple[int, float]]:
     """Return A3: the latency in ns of each layer by index, in the order of execution."""
     return [(layer.index, layer.latency_ns) for layer in sorted(layers, key=_by_index)]
 
 
-def layer_memory(layers: Sequence[Layer]) -> list[tuple[int, int]]:
+def layer_memory(layers: Sequence[ProfiledLayer]) -> list[tuple[int, int]]:
     """Return A4: the bytes of each layer's outputs by index, if its engine reports them."""
     return [
         (layer.index, layer.output_bytes)
@@ -81,12 +81,12 @@ def layer_memory(layers: Sequence[Layer]) -> list[tuple[int, int]]:
     ]
 
 
-def layer_types(layers: Sequence[Layer]) -> list[TypeRow]:
+def layer_types(layers: Sequence[ProfiledLayer]) -> list[TypeRow]:
     """Return A5, A6 and A7: layers, latency and memory by type, the most time-consuming first."""
     summed = outermost(layers)
     latency = sum(layer.latency_ns for layer in summed)
     memory = sum(layer.output_bytes or 0 for layer in summed)
-    by_type: dict[str, list[Layer]] = {}
+    by_type: dict[str, list[ProfiledLayer]] = {}
     for layer in summed:
         by_type.setdefault(layer.operator, []).append(layer)
     rows = [
@@ -105,7 +105,9 @@ def layer_types(layers: Sequence[Layer]) -> list[TypeRow]:
     return sorted(rows, key=lambda row: -row.latency_ns)
 
 
-def thirds(layers: Sequence[Layer], value: Callable[[Layer], float]) -> tuple[float, float, float]:
+def thirds(
+    layers: Sequence[ProfiledLayer], value: Callable[[ProfiledLayer], float]
+) -> tuple[float, float, float]:
     """Return the sums of a figure over the beginning, middle and end of the layers by index."""
     ordered = sorted(outermost(layers), key=_by_index)
     first, second = -(-len(ordered) // 3), -(-2 * len(ordered) // 3)
@@ -113,7 +115,7 @@ def thirds(layers: Sequence[Layer], value: Callable[[Layer], float]) -> tuple[fl
     return sum(map(value, begin)), sum(map(value, middle)), sum(map(value, end))
 
 
-def _by_index(layer: Layer) -> int:
+def _by_index(layer: ProfiledLayer) -> int:
     return layer.index
 
 

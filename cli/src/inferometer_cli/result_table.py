@@ -38,6 +38,7 @@ from inferometer_results.findings import (
     reasons_of,
 )
 from inferometer_results.headline import headline
+from inferometer_results.layers.step_layers import layer_sentences
 from inferometer_results.quantity import PERCENTILES, Unit, significant, time_unit
 from inferometer_results.wording.energy import mean_milliwatts, notes_of
 from inferometer_results.wording.search import (
@@ -70,7 +71,16 @@ def print_table(document: ResultDocument, console: Console) -> None:
         _print_server_time(document, console)
         _print_starts(document, console)
         _print_repeats(document.repeat_summaries, console)
+        _print_layers(document, console)
     print_sentences(_sentences(document), console)
+
+
+def _print_layers(document: ResultDocument, console: Console) -> None:
+    """Print what timings of layers show."""
+    for each in layer_sentences(document):
+        print_sentences([Text(f"{each.name}:", style="bold")], console)
+        print_sentences([Text(printable(line)) for line in each.sentences], console)
+        console.print()
 
 
 def _print_server_time(document: ResultDocument, console: Console) -> None:

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from inferometer_analysis.layers import (
-    Layer,
+    ProfiledLayer,
     TypeRow,
     layer_information,
     layer_types,
@@ -49,10 +49,10 @@ def profiled_steps(document: ResultDocument) -> Iterator[ProfiledStep]:
                 yield ProfiledStep(scenario, step, step.profile)
 
 
-def layers_of(profile: StepProfile) -> list[Layer]:
+def layers_of(profile: StepProfile) -> list[ProfiledLayer]:
     """Return the layers as the analyses take them."""
     return [
-        Layer(
+        ProfiledLayer(
             index=each.index,
             name=each.name,
             operator=each.operator,

@@ -23,7 +23,7 @@ _EXTENSIONS = (
 
 def server_metadata(server_version: str, *, has_profiles: bool = False) -> dict[str, Any]:
     """Return the protocol's description of the server."""
-    extensions = [*_EXTENSIONS, "profile"] if has_profiles else list(_EXTENSIONS)
+    extensions = [*_EXTENSIONS, "layers", "profile"] if has_profiles else list(_EXTENSIONS)
     return {"name": SERVER_NAME, "version": server_version, "extensions": extensions}
 
 

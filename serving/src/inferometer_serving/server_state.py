@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from collections.abc import Callable
 from enum import Enum
 from importlib.metadata import version
 from time import monotonic, time_ns
@@ -14,6 +15,7 @@ from inferometer_serving.errors import RefusalReason, RequestRefusedError, inval
 from inferometer_serving.freed_memory import keep_freed_memory
 from inferometer_serving.inference_stats import InferenceStats
 from inferometer_serving.job_thread import JobThread
+from inferometer_serving.layers.in_pod_request import LayersRequest, timed_layers
 from inferometer_serving.metadata import MODEL_VERSION
 from inferometer_serving.metrics import ServerMetrics
 from inferometer_serving.model.session import Interrupt
@@ -118,6 +120,15 @@ class ServerState:
 
         Raises RequestRefusedError unless the server was started for it and is ready.
         """
+        options, interrupt = self.options, self._interrupt
+        return await self._measure(lambda: profile(options, request, interrupt))
+
+    async def time_layers(self, request: LayersRequest) -> dict[str, Any]:
+        """Time layers in a process of their own; raises as `profile` does."""
+        options, interrupt = self.options, self._interrupt
+        return await self._measure(lambda: timed_layers(options, request, interrupt))
+
+    async def _measure(self, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         if not self.options.profiling:
             raise RequestRefusedError(
                 RefusalReason.FORBIDDEN,
@@ -126,10 +137,9 @@ class ServerState:
             )
         if not self.is_ready:
             raise self.unavailable()
-        options, interrupt = self.options, self._interrupt
         async with self._changes:
             try:
-                return await self._loading.call(lambda: profile(options, request, interrupt))
+                return await self._loading.call(measure)
             except ModelRefusedError as error:
                 raise invalid(str(error)) from error
 

@@ -3,7 +3,9 @@
 import pytest
 
 from inferometer_analysis.advice import Advice, Evidence, Variant, advise, paired_gain
-from inferometer_analysis.bound import GraphLayer, Timing, lower_bound
+from inferometer_analysis.bound import lower_bound
+from inferometer_analysis.layer_work import GraphLayer
+from inferometer_api.layers.timings import KernelTiming
 
 ROUNDS = tuple(range(1000, 1100, 10))
 PRESENT = Variant("onnxruntime", "FP32", 1, ROUNDS)
@@ -55,7 +57,7 @@ def test_bounds_and_the_framework_are_explained_and_not_applied() -> None:
         GraphLayer(2, "c", "Relu", "c", (0,)),
     ]
     timings = {
-        key: Timing(key, "onnxruntime", "FP32", ns)
+        key: KernelTiming(key=key, engine="onnxruntime", precision="FP32", nanoseconds=ns)
         for key, ns in (("a", 400.0), ("b", 300.0), ("c", 100.0))
     }
     found = advise(
@@ -79,3 +81,37 @@ def test_gains_are_paired_by_round() -> None:
     """What slows a whole round changes no gain."""
     found = paired_gain([100.0, 200.0, 400.0] * 3, [50.0, 100.0, 200.0] * 3)
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+
+
+def test_optimisation_fusion_and_quantisation_become_settings() -> None:
+    """Another optimisation level is Q4; a rewritten model with fused operators Q5, INT8 Q6."""
+    others = (
+        Variant("onnxruntime", "FP32", 1, _times(0.9), graph_optimization="Extended"),
+        Variant("onnxruntime", "FP32", 1, _times(0.8), rewriting="Fused", model="file:/f.onnx"),
+        Variant("openvino", "INT8", 1, _times(0.4), 0.02, rewriting="INT8", model="file:/q.onnx"),
+    )
+    found = advise(Evidence(PRESENT, others, own_kernels_ns=500.0))
+    assert [each.question for each in found] == ["Q4", "Q5", "Q6"]
+    assert _of(found, "Q4").settings == ("spec.server.graphOptimization=Extended",)
+    assert _of(found, "Q5").settings == ("spec.model.uri=file:/f.onnx",)
+    assert _of(found, "Q6").settings == (
+        "spec.server.runtime=OpenVino",
+        "spec.model.uri=file:/q.onnx",
+    )
+    assert "INT8 on openvino; outputs differ by at most 0.02" in _of(found, "Q6").sentence
+
+
+def test_a_question_whose_variants_are_not_faster_says_what_was_tried() -> None:
+    """What the framework adds stays listed, with the settings that do not remove it."""
+    slower = Variant("onnxruntime", "FP32", 1, _times(1.1), graph_optimization="Extended")
+    found = advise(
+        Evidence(
+            PRESENT,
+            (slower,),
+            own_kernels_ns=500.0,
+            layer_ns={"Relu": [100.0]},
+            not_rewritten={"Fused": "No pattern was found."},
+        )
+    )
+    assert _of(found, "Q4").why_not == "Tried and not faster beyond noise: Extended."
+    assert _of(found, "Q5").why_not == "No pattern was found."

@@ -3,15 +3,20 @@
 import pytest
 
 from inferometer_analysis.bound import (
-    GraphLayer,
-    Timing,
     best_timings,
     critical_path,
     is_wrong,
     lower_bound,
     roofline_bound,
 )
+from inferometer_analysis.layer_work import GraphLayer
 from inferometer_analysis.samples import Interval
+from inferometer_api.layers.timings import KernelTiming
+
+
+def _timing(key: str, engine: str, precision: str, nanoseconds: float) -> KernelTiming:
+    return KernelTiming(key=key, engine=engine, precision=precision, nanoseconds=nanoseconds)
+
 
 DIAMOND = [
     GraphLayer(0, "in", "Conv", "a", (), macs=1000, moved_bytes=10),
@@ -22,13 +27,13 @@ DIAMOND = [
     GraphLayer(5, "loop", "Loop", "", (4,), why_not="Loop has a graph of its own."),
 ]
 TIMINGS = [
-    Timing("a", "onnxruntime", "FP32", 100.0),
-    Timing("a", "openvino", "FP32", 70.0),
-    Timing("a", "openvino", "BF16", 30.0),
-    Timing("b", "onnxruntime", "FP32", 50.0),
-    Timing("b", "openvino", "FP32", 60.0),
-    Timing("c", "openvino", "", 20.0),
-    Timing("d", "onnxruntime", "FP32", 5.0),
+    _timing("a", "onnxruntime", "FP32", 100.0),
+    _timing("a", "openvino", "FP32", 70.0),
+    _timing("a", "openvino", "BF16", 30.0),
+    _timing("b", "onnxruntime", "FP32", 50.0),
+    _timing("b", "openvino", "FP32", 60.0),
+    _timing("c", "openvino", "", 20.0),
+    _timing("d", "onnxruntime", "FP32", 5.0),
 ]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from inferometer_analysis.layers import (
-    Layer,
+    ProfiledLayer,
     layer_information,
     layer_latency,
     layer_memory,
@@ -12,11 +12,11 @@ from inferometer_analysis.layers import (
 )
 
 LAYERS = [
-    Layer(0, "a", "Conv", (1, 8), (100, 110, 90), 32),
-    Layer(1, "b", "Relu", (1, 8), (20, 20, 20), 32),
-    Layer(2, "c", "Conv", (1, 4), (60, 60, 60), 16, kernel="brgconv"),
-    Layer(3, "loop", "Loop", (1,), (20, 20, 20)),
-    Layer(4, "inner", "Add", (1,), (15, 15, 15), 4, outer=3),
+    ProfiledLayer(0, "a", "Conv", (1, 8), (100, 110, 90), 32),
+    ProfiledLayer(1, "b", "Relu", (1, 8), (20, 20, 20), 32),
+    ProfiledLayer(2, "c", "Conv", (1, 4), (60, 60, 60), 16, kernel="brgconv"),
+    ProfiledLayer(3, "loop", "Loop", (1,), (20, 20, 20)),
+    ProfiledLayer(4, "inner", "Add", (1,), (15, 15, 15), 4, outer=3),
 ]
 
 

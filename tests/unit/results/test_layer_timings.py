@@ -1,53 +1,109 @@
-"""Timings of layers are documents of their own kind, which results do not see."""
+"""The layer database: timings are documents of their own kind, which results do not see."""
 
 import json
 from pathlib import Path
 
-from inferometer_analysis.bound import Timing
+from inferometer_api.layers.timings import KernelTiming, LayerFailure, LayerTimings
 from inferometer_results.store.index_rows import Origin
-from inferometer_results.store.layer_timings import TimingConditions, keep_timings, known_timings
+from inferometer_results.store.layer_timings import all_timings, keep_timings, known_timings
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import find_outcomes, keep_outcome
 from inferometer_results.store.transfer import archive_lines, archive_part, import_archive
+from support.layer_graphs import MACHINE, brick_timings, layer_graph, timing
 from support.results import a_result
 from support.suite_results import SUITE, a_suite_outcome
 
-HERE = TimingConditions("EPYC, 2 CPUs", 1, {"onnxruntime": "1.31", "openvino": "2026.4"})
+ENGINES = MACHINE.engines
+
+
+def _kernels(*rows: tuple[str, str, float]) -> LayerTimings:
+    return brick_timings({}).model_copy(
+        update={
+            "run_nanoseconds": 0,
+            "kernels": [
+                KernelTiming(key=key, engine=engine, precision="FP32", nanoseconds=nanoseconds)
+                for key, engine, nanoseconds in rows
+            ],
+        }
+    )
+
+
+def _keep(store: Store, timings: LayerTimings) -> bool:
+    return keep_timings(store, timings, "2026-01-01T00:00:00Z", "layers")
+
+
+def test_bricks_and_kernels_are_joined_and_the_newest_count(tmp_path: Path) -> None:
+    """One database has both; the cost of a call is that of the last bricks."""
+    with Store(str(tmp_path / "r.db")) as store:
+        assert known_timings(store, MACHINE.name, 1, ENGINES) is None
+        _keep(store, brick_timings({"a": timing(1_000), "b": timing(2_000)}))
+        _keep(store, brick_timings({"b": timing(3_000)}))
+        _keep(store, _kernels(("k", "onnxruntime", 10.0), ("k", "openvino", 7.0)))
+        _keep(store, _kernels(("k", "onnxruntime", 8.0)))
+        found = known_timings(store, MACHINE.name, 1, ENGINES)
+    assert found is not None
+    assert {key: each.nanoseconds for key, each in found.bricks.items()} == {"a": 1_000, "b": 3_000}
+    assert {each.engine: each.nanoseconds for each in found.kernels} == {
+        "onnxruntime": 8.0,
+        "openvino": 7.0,
+    }
+    assert (found.run_nanoseconds, found.node_nanoseconds) == (100, 10)
 
 
 def test_timings_are_known_under_their_conditions_alone(tmp_path: Path) -> None:
-    """Another machine, version or number of threads has timings of its own; the newest count."""
-    old = Timing("a", "onnxruntime", "FP32", 10.0)
-    new = Timing("a", "onnxruntime", "FP32", 8.0)
-    other = Timing("b", "openvino", "BF16", 5.0)
+    """Another machine, version or number of threads has timings of its own."""
     with Store(str(tmp_path / "r.db")) as store:
-        assert known_timings(store, HERE) == []
-        keep_timings(store, HERE, [old, other], "2026-01-01T00:00:00Z")
-        keep_timings(store, HERE, [new], "2026-01-02T00:00:00Z")
-        assert known_timings(store, HERE) == [new, other]
-        elsewhere = TimingConditions("EPYC, 2 CPUs", 2, HERE.versions)
-        newer = TimingConditions(HERE.machine, 1, {"onnxruntime": "1.32", "openvino": "2026.4"})
-        assert known_timings(store, elsewhere) == []
-        assert known_timings(store, newer) == [other]
+        _keep(store, brick_timings({"a": timing(1_000)}))
+        _keep(store, _kernels(("k", "openvino", 7.0)))
+        assert known_timings(store, "another CPU", 1, ENGINES) is None
+        assert known_timings(store, MACHINE.name, 2, ENGINES) is None
+        newer = known_timings(store, MACHINE.name, 1, {**ENGINES, "onnxruntime": "1.32"})
+    assert newer is not None
+    assert not newer.bricks
+    assert [each.engine for each in newer.kernels] == ["openvino"]
+
+
+def test_a_failure_is_known_until_the_layer_is_timed(tmp_path: Path) -> None:
+    """Then its reason is history."""
+    failed = LayerFailure(key="k", engine="onnxruntime", reason="no")
+    with Store(str(tmp_path / "r.db")) as store:
+        _keep(store, _kernels().model_copy(update={"failed": [failed]}))
+        found = known_timings(store, MACHINE.name, 1, ENGINES)
+        assert found is not None
+        assert found.failed == [failed]
+        _keep(store, _kernels(("k", "onnxruntime", 8.0)))
+        found = known_timings(store, MACHINE.name, 1, ENGINES)
+    assert found is not None
+    assert found.failed == []
+
+
+def test_one_document_is_kept_once_with_its_models(tmp_path: Path) -> None:
+    """A measurement that arrives twice is one."""
+    graph = layer_graph(("a", [0], [1]))
+    timings = brick_timings({"a": timing(1_000)}).model_copy(update={"graphs": [graph]})
+    with Store(str(tmp_path / "r.db")) as store:
+        assert _keep(store, timings)
+        assert not _keep(store, timings)
+        assert list(all_timings(store)) == [timings]
 
 
 def test_results_do_not_see_timings(tmp_path: Path) -> None:
     """Lists, exports and a new index of results leave the timings out and in place."""
     with Store(str(tmp_path / "r.db")) as store:
-        keep_timings(store, HERE, [Timing("a", "onnxruntime", "FP32", 10.0)], "2026-01-01")
+        _keep(store, brick_timings({"a": timing(1_000)}))
         content = a_result().model_dump_json(exclude_none=True, by_alias=True).encode()
         store.add(content, Origin("run", "2026-01-01T00:00:00Z"), source="r")
         assert len(list(store.documents())) == 1
         assert list(store.reindex())[-1] == 1
-        assert len(known_timings(store, HERE)) == 1
+        assert len(list(all_timings(store))) == 1
 
 
 def test_an_archive_carries_timings_and_outcomes_of_suites(tmp_path: Path) -> None:
     """To another store, once; a line that is damaged is named, and the rest is kept."""
-    timing = Timing("a", "onnxruntime", "FP32", 10.0)
+    timings = brick_timings({"a": timing(1_000)})
     with Store(str(tmp_path / "r.db")) as store, Store(str(tmp_path / "other.db")) as other:
-        keep_timings(store, HERE, [timing], "2026-01-01")
+        _keep(store, timings)
         keep_outcome(store, a_suite_outcome("first", "PASS"), Origin("operator", "2026-01-01"))
         lines = list(archive_lines(store))
         assert lines == list(archive_part(store, "", 1))
@@ -57,6 +113,6 @@ def test_an_archive_carries_timings_and_outcomes_of_suites(tmp_path: Path) -> No
         assert first.fault == "x:1 is not a line of an archive."
         assert [each.is_new for each in others] == [True, True]
         assert not any(each.is_new for each in import_archive(other, lines, source="x"))
-        assert known_timings(other, HERE) == [timing]
+        assert list(all_timings(other)) == [timings]
         assert find_outcomes(other, SUITE) == find_outcomes(store, SUITE)
         assert other.count(Search()) == 0

@@ -9,13 +9,15 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from inferometer_analysis.bricks.split import compose_suite
-from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.graph import LayerGraph, Layout
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
-from inferometer_serving.layers.optimised import optimise
-from inferometer_serving.layers.reading import read_layers
-from inferometer_serving.layers.runnable import open_brick
-from inferometer_serving.layers.timing import TimingOptions, time_bricks
+from inferometer_serving.layers.brick_model import open_brick
+from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
+from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.reading import describe
+from inferometer_serving.layers.whole_model import Variant
+from inferometer_serving.options import EngineName
 
 Arrays = Mapping[str, "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"]
 
@@ -55,11 +57,9 @@ def _write(path: Path, *, seed: int = 0, channels: int = 8, open_width: bool = F
     return path
 
 
-def _layers(path: Path, batch_size: int = 1) -> LayerGraph:
-    graph = read_graph(path, max_bytes=1 << 30)
-    return read_layers(
-        graph, optimise(graph, batch_size=batch_size, threads=1), batch_size=batch_size
-    )
+def _layers(path: Path, batch_size: int = 1, layout: Layout = "Blocked") -> LayerGraph:
+    settings = GraphSettings(batch_size, layout=layout, shapes={"x": [1, 8, 6, 6]})
+    return describe(read_graph(path, max_bytes=1 << 30), settings)
 
 
 @pytest.fixture(name="net")
@@ -107,11 +107,13 @@ def test_a_brick_computes_what_its_layer_computes(net: Path) -> None:
         assert shapes == [each.shape for each in graph.layers[key].outputs]
 
 
-def test_an_open_axis_is_refused_with_advice(tmp_path: Path) -> None:
-    """Only the batch axis may be open, since the work of a layer depends on its shapes."""
+def test_an_open_axis_needs_a_shape(tmp_path: Path) -> None:
+    """The work of a layer depends on its shapes: only the batch axis may be open without one."""
     path = _write(tmp_path / "open.onnx", open_width=True)
-    with pytest.raises(ModelRefusedError, match=r"Axis 3 of the input 'x' .* fixed shape"):
-        _layers(path)
+    graph = read_graph(path, max_bytes=1 << 30)
+    with pytest.raises(ModelRefusedError, match=r"Axis 3 of the input 'x' .* --warm-up-shape x="):
+        describe(graph, GraphSettings())
+    assert set(_layers(path).layers) == set(_layers(_write(tmp_path / "net.onnx")).layers)
 
 
 def test_timing_gives_a_time_to_every_brick_and_names_those_that_fail(net: Path) -> None:
@@ -122,11 +124,41 @@ def test_timing_gives_a_time_to_every_brick_and_names_those_that_fail(net: Path)
     suite = suite.model_copy(update={"layers": suite.layers | {broken: layer}})
     done: list[tuple[int, int]] = []
     graph = read_graph(net, max_bytes=1 << 30)
-    found = time_bricks(
-        suite, [graph], TimingOptions(1, 1, 3, "a CPU"), lambda *each: done.append(each)
-    )
+    found = measure(suite, [graph], [], MeasureOptions(rounds=3), lambda *each: done.append(each))
     assert set(found.bricks) == set(suite.bricks) - {broken}
-    assert "NoSuchOperator" in found.failed[broken]
+    (failure,) = found.failed
+    assert (failure.key, failure.engine) == (broken, "onnxruntime")
+    assert "NoSuchOperator" in failure.reason
     assert found.models["net"].rounds >= 10
     assert all(each.nanoseconds > 0 and each.rounds == 3 for each in found.bricks.values())
-    assert done[-1][1] == len(suite.bricks) + 1
+    assert found.run_nanoseconds > 0
+    assert done[-1][1] == len(suite.bricks) + 3
+
+
+def test_kernels_and_variants_are_timed_in_the_same_rounds(net: Path) -> None:
+    """Each layer of the plain layout has a time by the engine's profiler, and so has the model."""
+    plain = _layers(net, layout="Plain")
+    assert all(layer.domain != "com.microsoft.nchwc" for layer in plain.layers.values())
+    options = MeasureOptions(rounds=3, engines=(EngineName.ONNX_RUNTIME,))
+    variants = [Variant("all", net), Variant("less", net, graph_optimization="Basic")]
+    found = measure(single_layers([plain]), [], variants, options, lambda *_: None)
+    assert {each.key for each in found.kernels} == set(plain.layers)
+    assert not found.failed
+    assert not found.bricks
+    assert {name: len(each.nanoseconds) for name, each in found.variants.items()} == {
+        "all": 3,
+        "less": 3,
+    }
+    assert found.variants["less"].difference < 1e-3
+    assert found.machine.flops_per_second > 0
+    assert found.machine.copy_bytes_per_second > 0
+
+
+def test_a_budget_that_ends_leaves_the_rest_untimed_and_named(net: Path) -> None:
+    """What was not reached is no failure, so that a later run times it."""
+    graph = _layers(net)
+    options = MeasureOptions(rounds=3, budget_seconds=0)
+    found = measure(single_layers([graph]), [], [], options, lambda *_: None)
+    assert not found.bricks
+    assert not found.failed
+    assert set(graph.layers) <= set(found.untimed)

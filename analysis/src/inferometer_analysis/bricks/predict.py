@@ -2,33 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import exp, log, prod
+from math import exp, log
 
 from inferometer_analysis.bricks.split import BrickUse, split
-from inferometer_api.layers.bricks import BrickTimings
-from inferometer_api.layers.graph import Layer, LayerGraph, LayerTensor
-
-VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-"""Operators that only look at their input in another shape inside a model. By themselves they
-copy it, so that their own time says nothing."""
-
-_BITS = {
-    "BFLOAT16": 16,
-    "BOOL": 8,
-    "DOUBLE": 64,
-    "FLOAT": 32,
-    "FLOAT16": 16,
-    "INT16": 16,
-    "INT32": 32,
-    "INT4": 4,
-    "INT64": 64,
-    "INT8": 8,
-    "UINT16": 16,
-    "UINT32": 32,
-    "UINT4": 4,
-    "UINT64": 64,
-    "UINT8": 8,
-}
+from inferometer_analysis.layer_work import is_view, tensor_bytes, weight_bytes
+from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.timings import LayerTimings, Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +31,7 @@ class Prediction:
         return not self.missing
 
 
-def predict(graph: LayerGraph, timings: BrickTimings, granularity: int = 1) -> Prediction:
+def predict(graph: LayerGraph, timings: LayerTimings, granularity: int = 1) -> Prediction:
     """Return the predicted latency of one query.
 
     The cost of the engine's call is taken from each brick and added once. A brick that lacks a
@@ -81,29 +60,24 @@ def geometric_mean_error(ratios: Iterable[float]) -> float:
     return exp(sum(logs) / len(logs)) - 1
 
 
-def speed_up(timings: BrickTimings) -> float:
+def speed_up(timings: LayerTimings) -> float:
     """Return the time of one run of each model over that of each brick, as the paper defines it."""
     models = sum(each.nanoseconds for each in timings.models.values())
     return models / sum(each.nanoseconds for each in timings.bricks.values())
 
 
-def wall_time_speed_up(timings: BrickTimings, runs: int) -> float:
+def wall_time_speed_up(timings: LayerTimings, runs: int) -> float:
     """Return the time to open and run all models `runs` times over that which the bricks took.
 
     The bricks count with their sessions and as many runs as they had.
     """
-    models = sum(
-        each.session_nanoseconds + runs * each.nanoseconds for each in timings.models.values()
-    )
-    bricks = sum(
-        each.session_nanoseconds + each.runs * each.nanoseconds for each in timings.bricks.values()
-    )
-    return models / bricks
+    models = sum(cost_nanoseconds(each, runs) for each in timings.models.values())
+    return models / sum(cost_nanoseconds(each, each.runs) for each in timings.bricks.values())
 
 
-def is_view(layer: Layer) -> bool:
-    """Return whether a layer only looks at its input in another shape."""
-    return layer.operator in VIEWS and layer.domain == ""
+def cost_nanoseconds(timing: Timing, runs: int) -> float:
+    """Return the time to open something and run it so many times."""
+    return timing.session_nanoseconds + runs * timing.nanoseconds
 
 
 class _Costs:
@@ -115,11 +89,11 @@ class _Costs:
     machine was measured to have, but no more than a run with cold caches took longer.
     """
 
-    def __init__(self, graph: LayerGraph, timings: BrickTimings) -> None:
+    def __init__(self, graph: LayerGraph, timings: LayerTimings) -> None:
         self._layers = graph.layers
         self._timings = timings
         machine = timings.machine
-        weights = sum(_bytes(graph.layers[use.layer], "Weight") for use in graph.uses)
+        weights = sum(weight_bytes(graph.layers[use.layer]) for use in graph.uses)
         self._weights_bytes_per_second = (
             machine.memory_bytes_per_second
             if weights > machine.cache_bytes
@@ -135,8 +109,8 @@ class _Costs:
         found = self._timings.bricks.get(use.key)
         if found is None:
             return None
-        weights = sum(_bytes(each, "Weight") for each in layers)
-        result = sum(map(_tensor_bytes, layers[-1].outputs))
+        weights = sum(map(weight_bytes, layers))
+        result = sum(map(tensor_bytes, layers[-1].outputs))
         moved_seconds = (
             weights / self._weights_bytes_per_second
             + result / self._timings.machine.cache_bytes_per_second
@@ -144,14 +118,6 @@ class _Costs:
         slower_ns = max(found.cold_nanoseconds - found.nanoseconds, 0)
         own_ns = max(found.nanoseconds - self._timings.run_nanoseconds, node_ns)
         return own_ns + min(moved_seconds * 1e9, slower_ns)
-
-
-def _bytes(layer: Layer, kind: str) -> int:
-    return sum(_tensor_bytes(each) for each in layer.inputs if each.kind == kind)
-
-
-def _tensor_bytes(tensor: LayerTensor) -> int:
-    return prod(tensor.shape) * _BITS.get(tensor.datatype, 0) // 8
 
 
 def _longest_path(bricks: Iterable[tuple[BrickUse, float | None]]) -> float:

@@ -1,4 +1,4 @@
-"""The layers of models on this machine: found and timed by child processes, and kept in files."""
+"""The layers of models on this machine: found and timed by child processes, and kept."""
 
 import asyncio
 import hashlib
@@ -6,39 +6,98 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
+from inferometer_analysis.advice import Rewriting
 from inferometer_api.document import Document
-from inferometer_api.layers.bricks import BrickSuite, BrickTimings
-from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.bricks import BrickSuite
+from inferometer_api.layers.graph import LayerGraph, Layout
+from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.spec.zoo_address import UnknownModelError
+from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local.child_process import ChildProcess, describe_exit
 from inferometer_fetch.built_in import cached_model, zoo_cache
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_models import zoo
+from inferometer_serving.machine_name import engine_versions, machine_name
+
+if TYPE_CHECKING:
+    from inferometer_results.store.store import Store
 
 _MODULE = "inferometer_serving.layers"
 _REFUSED = "refused: "
 _GRACE_SECONDS = 1.0
+REWRITINGS: tuple[Rewriting, ...] = ("Fused", "INT8")
 _ZOO = "zoo://"
+_NOTHING = BrickSuite(engine="", engine_version="", granularity=1, layers={}, bricks={})
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class LayerSettings:
     """What the layers of a model and their times depend on."""
 
-    batch_size: int
-    threads: int
+    batch_size: int = 1
+    threads: int = 1
+    layout: Layout = "Blocked"
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Whole shapes of inputs with open axes other than the batch, by name."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The options of a child process."""
-        return "--batch-size", str(self.batch_size), "--threads", str(self.threads)
+        sizes = ("--batch-size", str(self.batch_size), "--threads", str(self.threads))
+        return *sizes, "--layout", self.layout, "--shapes", json.dumps(dict(self.shapes))
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to run a whole model."""
+
+    model: Path
+    engine: str = "onnxruntime"
+    precision: str = "Default"
+    threads: int = 1
+    rewriting: Rewriting = ""
+    graph_optimization: str = "All"
+
+    @property
+    def name(self) -> str:
+        """What the timings call it."""
+        level = "" if self.graph_optimization == "All" else self.graph_optimization
+        words = (self.engine, self.precision, str(self.threads), level, self.rewriting)
+        return ":".join(each for each in words if each)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The variant as a child process takes it."""
+        return {
+            "name": self.name,
+            "model": str(self.model),
+            "engine": self.engine,
+            "precision": self.precision,
+            "threads": self.threads,
+            "graphOptimization": self.graph_optimization,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TimingRequest:
+    """What is to be timed, and how."""
+
+    settings: LayerSettings
+    suite: BrickSuite = _NOTHING
+    models: Sequence[Path] = ()
+    """Whole models, for reference."""
+    variants: Sequence[Variant] = ()
+    engines: Sequence[str] = ()
+    """Engines whose kernels are timed; none: the bricks are timed by calls of ONNX Runtime."""
+    precision: str = "Default"
+    rounds: int = 8
 
 
 def model_files(names: Sequence[str]) -> list[Path]:
@@ -67,81 +126,70 @@ def model_files(names: Sequence[str]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def describe_model(path: Path, setting: Setting) -> LayerGraph:
+def describe_model(path: Path, settings: LayerSettings) -> LayerGraph:
     """Return the layers of a model. Raises RefusedError if they cannot be found."""
-    last = asyncio.run(_child(("describe", str(path), *setting.arguments), lambda _: None))
+    last = asyncio.run(_child(("describe", str(path), *settings.arguments), lambda _: None))
     return LayerGraph.read_json(last)
 
 
-def time_suite(
-    suite: BrickSuite,
-    models: Sequence[Path],
-    setting: Setting,
-    *,
-    rounds: int,
-    report: Callable[[int, int], None],
-) -> BrickTimings:
-    """Return the times of the bricks of a suite and of whole models in the same rounds.
+def rewritten_model(path: Path, kind: str, settings: LayerSettings) -> Path:
+    """Return a rewritten model, which is kept; raises RefusedError if there is none."""
+    from inferometer_models.graph_file import read_graph
+    from inferometer_results.store.database import data_folder
 
-    `report` gets how many of them are done, and of how many.
+    sha256 = read_graph(path, max_bytes=1 << 40).sha256
+    facts = json.dumps([sha256, *settings.arguments, engine_versions()], sort_keys=True)
+    digest = hashlib.sha256(facts.encode()).hexdigest()[:12]
+    output = data_folder() / "rewritten" / f"{path.stem}-{kind.lower()}-{digest}.onnx"
+    if not output.is_file():
+        try:
+            output.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FailedError(f"Cannot write {output}: {error.strerror or error}.") from error
+        arguments = ("rewrite", str(path), kind, str(output), *settings.arguments)
+        asyncio.run(_child(arguments, lambda _: None))
+    return output
+
+
+def time_layers(request: TimingRequest, report: Callable[[int, int], None]) -> LayerTimings:
+    """Return timings of bricks or kernels, and of whole models.
+
+    `report` gets how many of them are done, and of how many. Raises RefusedError if no variant of
+    the model can run.
     """
 
     def watch(line: bytes) -> None:
         event = json.loads(line)
         report(event["done"], event["total"])
 
-    with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
-        file = Path(folder) / "suite.json"
-        file.write_text(suite.model_dump_json(exclude_none=True))
-        arguments = ["time", str(file), *setting.arguments, "--rounds", str(rounds)]
-        arguments += ["--cpu", cpu_name()]
-        for each in models:
+    with tempfile.TemporaryDirectory(prefix="inferometer-") as name:
+        folder = Path(name)
+        suite, variants = folder / "suite.json", folder / "variants.json"
+        suite.write_text(request.suite.model_dump_json(exclude_none=True))
+        variants.write_text(json.dumps([each.document for each in request.variants]))
+        arguments = ["time", str(suite), "--variants", str(variants)]
+        arguments += [*request.settings.arguments, "--rounds", str(request.rounds)]
+        arguments += ["--precision", request.precision]
+        for engine in request.engines:
+            arguments += ["--engine", engine]
+        for each in request.models:
             arguments += ["--model", str(each)]
-        return BrickTimings.read_json(asyncio.run(_child(arguments, watch)))
+        return LayerTimings.read_json(asyncio.run(_child(arguments, watch)))
 
 
-class TimingFile:
-    """The times that this machine knows, for one engine and number of threads."""
+def known_here(store: "Store", threads: int) -> LayerTimings | None:
+    """Return what the database knows of this machine, its engines and a number of threads."""
+    from inferometer_results.store.layer_timings import known_timings
 
-    def __init__(self, engine_version: str, threads: int) -> None:
-        """Find the file; it need not exist."""
-        from inferometer_results.store.database import data_folder
+    return known_timings(store, machine_name(), threads, engine_versions())
 
-        key = hashlib.sha256(f"{cpu_name()} {engine_version} {threads}".encode()).hexdigest()[:12]
-        self.path = data_folder() / "bricks" / f"{key}.json"
 
-    def read(self) -> BrickTimings | None:
-        """Return what it holds; None if nothing was timed yet. Raises FailedError if damaged."""
-        try:
-            return BrickTimings.read_json(self.path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except (OSError, ValidationError) as error:
-            raise FailedError(
-                f"The times of bricks in {self.path} cannot be read "
-                f"({' '.join(str(error).split())[:160]}). Move the file away; "
-                "`inferometer bricks run` makes a new one."
-            ) from error
+def keep_here(store: "Store", timings: LayerTimings, graphs: Sequence[LayerGraph]) -> None:
+    """Keep timings in the database, with the models that their layers are from."""
+    from inferometer_results.store.layer_timings import keep_timings
 
-    def add(self, timings: BrickTimings) -> BrickTimings:
-        """Add times, which replace those of the same bricks; return all."""
-        known = self.read()
-        if known is not None:
-            bricks = known.bricks | timings.bricks
-            timings = timings.model_copy(
-                update={
-                    "bricks": bricks,
-                    "failed": {
-                        key: reason
-                        for key, reason in (known.failed | timings.failed).items()
-                        if key not in bricks
-                    },
-                    "models": known.models | timings.models,
-                    "seconds": known.seconds + timings.seconds,
-                }
-            )
-        write_document(self.path, timings)
-        return timings
+    now = format_time(datetime.now(tz=UTC))
+    keep_timings(store, timings.model_copy(update={"graphs": list(graphs)}), now, "layers")
 
 
 def write_document(path: Path, document: Document) -> None:
@@ -154,19 +202,6 @@ def write_document(path: Path, document: Document) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise FailedError(f"Cannot write {path}: {error.strerror or error}.") from error
-
-
-def cpu_name() -> str:
-    """Return the name of the CPU as Linux knows it; empty if it does not say."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return ""
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name.strip() in {"model name", "Model"}:
-            return value.strip()
-    return ""
 
 
 async def _child(arguments: Sequence[str], watch: Callable[[bytes], None]) -> bytes:

@@ -42,11 +42,18 @@ class Layer(Document):
     outputs: list[LayerTensor] = Field(default_factory=list)
 
 
+Layout = Literal["Blocked", "Plain"]
+"""Blocked: all optimisations of ONNX Runtime, its layouts for the caches included. Plain: all but \
+these, so that another engine can run the layers too."""
+
+
 class LayerUse(Document):
     """One layer at its place in a model."""
 
     layer: str
     """Its key in `layers`."""
+    name: str = ""
+    """The engine's name of it."""
     inputs: list[int] = Field(default_factory=list)
     """The number of each activation that it reads, in the order of its inputs."""
     outputs: list[int] = Field(default_factory=list)
@@ -63,5 +70,6 @@ class LayerGraph(Document):
     engine: str
     engine_version: str
     batch_size: int
+    layout: Layout = "Blocked"
     layers: dict[str, Layer]
     uses: list[LayerUse]

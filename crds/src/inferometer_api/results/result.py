@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints
 from inferometer_api.document import Count, Document, Integer, Integral, Timestamp
 from inferometer_api.results.accuracy import Accuracy, ManifestInfo
 from inferometer_api.results.cold_start import ColdStartRecord
+from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.results.search import Knee, Peak, RepeatSummary
 from inferometer_api.results.tracing import StepTracing
 from inferometer_api.spec.run import BenchmarkRun
@@ -510,6 +511,15 @@ class StepProfile(Document):
     """What the profile does not cover, one sentence each."""
 
 
+class StepLayers(Document):
+    """Timings of layers by the server's pod, after the load."""
+
+    timings: LayerTimings | None = None
+    """What was timed; it belongs to the layer database."""
+    unavailable: str = ""
+    """Why nothing was timed, as a sentence."""
+
+
 class Step(Document):
     """One measurement at one setting: a whole scenario, or one of its batch sizes or probes."""
 
@@ -575,6 +585,8 @@ loops. For a fleet, times below half a second may be missing."""
     """One for each machine of the load generator and the servers on which it is known."""
     workers: list[WorkerShare] = Field(default_factory=list)
     """One for each worker of a fleet."""
+    layers: StepLayers | None = None
+    """Timings of layers, in scenarios of kind `bound` and `bricks`."""
     profile: StepProfile | None = None
     """In `profile` scenarios."""
     tracing: StepTracing | None = None

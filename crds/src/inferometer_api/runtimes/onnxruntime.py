@@ -57,7 +57,7 @@ def own_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
 
 
 def _is_profiled(run: BenchmarkRun) -> bool:
-    return any(each.profile is not None for each in run.spec.scenarios)
+    return any(each.kind in {"profile", "bound", "bricks"} for each in run.spec.scenarios)
 
 
 def _batching(batching: Batching | None) -> tuple[str, ...]:

@@ -37,6 +37,8 @@ from inferometer_api.spec.mlperf import DURATION_SECONDS, Minimums
 from inferometer_api.spec.scenario import (
     Accuracy,
     Batch,
+    BoundLoad,
+    BricksLoad,
     Burst,
     ColdStart,
     Concurrency,
@@ -73,7 +75,11 @@ def _window_seconds(_: LoadProfile, validity: Validity) -> float:
     return validity.warm_up_seconds + validity.min_duration_seconds
 
 
-def _one_query_at_a_time(_: SingleStream, __: StepInputs) -> tuple[StepSetting, ...]:
+def _layers_seconds(load: BoundLoad | BricksLoad, validity: Validity) -> float:
+    return _window_seconds(load, validity) + load.budget_seconds
+
+
+def _one_query_at_a_time(_: LoadProfile, __: StepInputs) -> tuple[StepSetting, ...]:
     return (StepSetting(),)
 
 
@@ -361,6 +367,42 @@ SCENARIOS: Mapping[str, ScenarioKind[Any]] = MappingProxyType(
             ),
             shares_connections="never",
             least_seconds=_window_seconds,
+            warnings=_no_warnings,
+        ),
+        "bound": ScenarioKind(
+            profile=BoundLoad,
+            executor="layers",
+            loop="closed",
+            steps="one",
+            settings=_one_query_at_a_time,
+            judged=_no_percentile,
+            mlperf=None,
+            headline="latency",
+            needs_percentiles=False,
+            wording=lambda bound: (
+                "closed loop, one query at a time; "
+                + ("every layer timed alone" if bound.fill else "the whole model timed")
+            ),
+            shares_connections="never",
+            least_seconds=_layers_seconds,
+            warnings=_no_warnings,
+        ),
+        "bricks": ScenarioKind(
+            profile=BricksLoad,
+            executor="layers",
+            loop="closed",
+            steps="one",
+            settings=_one_query_at_a_time,
+            judged=_no_percentile,
+            mlperf=None,
+            headline="latency",
+            needs_percentiles=False,
+            wording=lambda bricks: (
+                "closed loop, one query at a time; unique layers timed alone, of the model and "
+                f"{len(bricks.models)} others"
+            ),
+            shares_connections="never",
+            least_seconds=_layers_seconds,
             warnings=_no_warnings,
         ),
     }

@@ -114,6 +114,8 @@ _KEEPS_BATCH_LIMIT = " && ".join(
     for kind, profile in PROFILES.items()
     if profile.keeps_batch_limit
 )
+_FROM_THE_SERVER = frozenset({"profile", "bound", "bricks"})
+"""Kinds of scenarios that request measurements from the server."""
 _FIXED_WARM_UP = [kind for kind, profile in PROFILES.items() if profile.fixed_warm_up]
 
 
@@ -210,12 +212,12 @@ cannot be resumed."""
             field="validity.warmUp",
         ),
         Rule(
-            cel="!self.scenarios.exists(s, has(s.profile)) || "
+            cel="!self.scenarios.exists(s, has(s.profile) || has(s.bound) || has(s.bricks)) || "
             "self.load.protocol == 'HTTP' && self.load.workers == 1",
-            message="profiles are requested over HTTP, by one load generator: set load.protocol to "
-            "HTTP and load.workers to 1, or profile in a separate run",
+            message="profiles, bounds and bricks are requested over HTTP, by one load generator: "
+            "set load.protocol to HTTP and load.workers to 1, or profile in a separate run",
             holds=lambda spec: (
-                all(each.profile is None for each in spec.scenarios)
+                all(each.kind not in _FROM_THE_SERVER for each in spec.scenarios)
                 or (spec.load.protocol, spec.load.workers) == ("HTTP", 1)
             ),
             field="scenarios",

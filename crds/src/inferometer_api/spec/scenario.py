@@ -24,6 +24,10 @@ Percentile = Literal["P50", "P90", "P95", "P97", "P99", "P99.9"]
 _LatencyBound = Annotated[int, Field(ge=1, le=3_600_000_000), Integral]
 _PROBE_QUERIES, _PROBE_SECONDS = 1024, 60
 _BatchSize = Annotated[int, Field(ge=1, le=4096), Integral]
+_BudgetSeconds = Annotated[int, Field(ge=1, le=86_400), Integral]
+_ZooAddress = Annotated[
+    str, StringConstraints(max_length=128, pattern=r"^zoo://[a-z0-9_]+/[a-z0-9_]+$")
+]
 
 
 def percentile_value(percentile: Percentile) -> float:
@@ -377,6 +381,41 @@ is in memory is measured before each start; a state that does not hold makes the
 INVALID."""
 
 
+class BoundLoad(LoadProfile):
+    """One query at a time; then the layers of the model are timed alone, within the server's pod.
+
+    The timings go into the layer database, from which the lower bound of the latency follows. They
+    are of FP32, with the threads of the server. The server needs runtime OnnxRuntime or OpenVino.
+    """
+
+    fill: bool = True
+    """Whether all layers are timed by each engine. False: only the whole model is."""
+
+    budget_seconds: _BudgetSeconds = 600
+    """Seconds after which no more layers are timed. The others are named."""
+
+
+class BricksLoad(LoadProfile):
+    """One query at a time; then unique layers of several models are timed in the server's pod.
+
+    The timings go into the layer database, from which the latency of any model that consists of
+    these layers follows. They are of ONNX Runtime, with the threads of the server.
+    """
+
+    models: Annotated[list[_ZooAddress], Field(max_length=100), Unique()] = Field(
+        default_factory=list
+    )
+    """Built-in models to take layers from, as zoo://TASK/NAME, next to the model of the run."""
+
+    batch_size: _BatchSize = 1
+    """Samples of an inference for which the layers are timed."""
+
+    budget_seconds: _BudgetSeconds = 600
+    """Seconds after which no more layers are timed. The others are named."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (same_order("models", is_optional=True),)
+
+
 class Scenario(Document):
     """A named load profile. Set the name and exactly one other member."""
 
@@ -419,6 +458,13 @@ class Scenario(Document):
     cold_start: ColdStart | None = None
     """From creating the server to its first answer, and to its steady latency. The first scenario \
 of its run."""
+
+    bound: BoundLoad | None = None
+    """One query at a time, and timings of the model's layers: how fast it could be."""
+
+    bricks: BricksLoad | None = None
+    """One query at a time, and timings of the layers of several models: how fast this node runs \
+any of them."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         exactly_one(tuple(to_camel(each) for each in __annotations__ if each != "name")),

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from inferometer_loadgen.run.accuracy_executor import open_accuracy_executor
 from inferometer_loadgen.run.cold_start_executor import open_cold_start_executor
 from inferometer_loadgen.run.executor import Executors
+from inferometer_loadgen.run.layers_executor import open_layers_executor
 from inferometer_loadgen.run.load_executor import open_load_executor
 from inferometer_loadgen.run.profile_executor import open_profile_executor
 
@@ -17,5 +18,6 @@ EXECUTORS: Executors = MappingProxyType(
         "coldStart": open_cold_start_executor,
         "load": open_load_executor,
         "profile": open_profile_executor,
+        "layers": open_layers_executor,
     }
 )

@@ -82,8 +82,8 @@ class ControlClient(Protocol):
     async def model_statistics(self) -> Any:
         """Return the model's statistics as JSON values."""
 
-    async def model_profile(self, request: Mapping[str, Any]) -> Any:
-        """Return a profile of the model as JSON values; takes as long as its runs."""
+    async def model_measurement(self, what: str, request: Mapping[str, Any]) -> Any:
+        """Return a `profile`, or timings of `layers`, as JSON values; takes as long as its runs."""
 
     async def trace_settings(self, change: Mapping[str, Any] | None = None) -> Any:
         """Return the model's settings of Triton's trace extension, after a change of them."""

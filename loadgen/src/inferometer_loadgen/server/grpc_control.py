@@ -121,9 +121,9 @@ class GrpcControlClient:
         call = self._client.get_inference_statistics(*self._model, as_json=True)
         return await _call("ModelStatistics", call)
 
-    async def model_profile(self, request: Mapping[str, Any]) -> Any:  # noqa: ARG002 - the interface of both protocols
-        """Raise AnswerError: profiles come over HTTP alone."""
-        raise AnswerError(AnswerKind.ABSENT, "it has no profiles over gRPC")
+    async def model_measurement(self, what: str, request: Mapping[str, Any]) -> Any:  # noqa: ARG002 - the interface of both protocols
+        """Raise AnswerError: profiles and layers come over HTTP alone."""
+        raise AnswerError(AnswerKind.ABSENT, f"it has no {what} over gRPC")
 
     async def trace_settings(self, change: Mapping[str, Any] | None = None) -> Any:
         """Return the model's settings of Triton's trace extension, after a change of them."""

@@ -85,9 +85,9 @@ class HttpControlClient:
         """Return the model's statistics as JSON values."""
         return await self._document(f"{self._model}/stats")
 
-    async def model_profile(self, request: Mapping[str, Any]) -> Any:
-        """Return a profile of the model as JSON values; takes as long as its runs."""
-        return await self._document(f"{self._model}/profile", request)
+    async def model_measurement(self, what: str, request: Mapping[str, Any]) -> Any:
+        """Return a profile, or timings of layers, as JSON values; takes as long as its runs."""
+        return await self._document(f"{self._model}/{what}", request)
 
     async def trace_settings(self, change: Mapping[str, Any] | None = None) -> Any:
         """Return the model's settings of Triton's trace extension, after a change of them."""

@@ -10,6 +10,7 @@ from inferometer_api.results.result import NodeSample, ResultDocument, ScenarioR
 from inferometer_api.results.search import RepeatSummary
 from inferometer_results.cold_start import cold_start_sentences, cold_starts
 from inferometer_results.findings import entry_name
+from inferometer_results.layers.step_layers import scenario_sentences
 from inferometer_results.report.chart import Chart
 from inferometer_results.report.cold_start_chart import cold_start_chart, cold_start_table
 from inferometer_results.report.energy_facts import StepCounters, energy_of_steps, left_out
@@ -129,6 +130,8 @@ class Section:
     """Where the time of slow queries went, in traced steps."""
     starts: Table
     """Phases of all cold starts, in the section of the first repeat; no rows elsewhere."""
+    layers: tuple[str, ...]
+    """What timings of layers show: sentences."""
     energy: tuple[StepCounters, ...]
     left_out: tuple[str, ...]
     """What the energy figures do not cover: sentences without a period."""
@@ -164,6 +167,7 @@ def section_of(document: ResultDocument, index: int) -> Section:
         profiles=tuple(profile_tables(result)),
         traces=tuple(traced_charts(result, key)) if drawn else (),
         starts=cold_start_table(_starts(document, result)),
+        layers=tuple(scenario_sentences(result)),
         energy=tuple(energy_of_steps(shown)),
         left_out=tuple(left_out(shown)),
         steps=step_table(result),

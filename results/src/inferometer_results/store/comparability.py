@@ -36,6 +36,8 @@ def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]
         "runtime": spec.server.runtime,
         "device": spec.server.device,
     }
+    if spec.server.onnx_runtime is not None:
+        key["engine options"] = _canonical(spec.server.onnx_runtime)
     if found is None:
         return key
     return (

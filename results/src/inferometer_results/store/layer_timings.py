@@ -1,79 +1,142 @@
-"""Timings of layers in the store: documents of a kind of their own, next to results."""
+"""The layer database: timings of layers in the store, as documents next to results."""
 
 import hashlib
-import json
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select
+import orjson
+from sqlalchemy import Connection, insert, select
 
-from inferometer_analysis.bound import Timing
+from inferometer_api.layers.timings import LayerTimings
+from inferometer_api.results.result import ResultDocument
 from inferometer_results.store.database import describing
-from inferometer_results.store.store import Store
 from inferometer_results.store.tables import DOCUMENT
 
-KIND = "LayerTimings"
+if TYPE_CHECKING:
+    from inferometer_results.store.store import Store
+
+_KIND = "LayerTimings"
+_NAME_LENGTH = 200
+_PAGE = 50
 
 
-@dataclass(frozen=True, slots=True)
-class TimingConditions:
-    """The conditions under which timings hold: other ones have timings of their own."""
-
-    machine: str
-    """Processor, number of CPUs and kernel."""
-    threads: int
-    versions: Mapping[str, str]
-    """The version of each engine."""
-
-    def to_json(self, engine: str) -> str:
-        """Return the conditions of one engine's timings as text."""
-        version = self.versions.get(engine, "")
-        return json.dumps([self.machine, self.threads, engine, version])
+def keep_timings(store: "Store", timings: LayerTimings, received_at: str, source: str) -> bool:
+    """Keep what was timed together as one document; return False if the store had it already."""
+    row = _row(timings, {"received_at": received_at, "source": source})
+    with describing(store.address), store.engine.begin() as connection:
+        if connection.scalar(select(DOCUMENT.c.id).where(DOCUMENT.c.id == row["id"])) is not None:
+            return False
+        connection.execute(insert(DOCUMENT).values(row))
+    return True
 
 
-def keep_timings(
-    store: Store, conditions: TimingConditions, timings: Sequence[Timing], received_at: str
+def measured_in(document: ResultDocument) -> Iterator[LayerTimings]:
+    """Yield the timings of layers that the steps of a result have."""
+    for scenario in document.scenarios:
+        for step in scenario.steps:
+            if step.layers is not None and step.layers.timings is not None:
+                yield step.layers.timings
+
+
+def insert_measured(
+    connection: Connection, document: ResultDocument, result: Mapping[str, Any]
 ) -> None:
-    """Keep timings that were measured together as one document."""
-    rows = [
-        {
-            "conditions": conditions.to_json(each.engine),
-            "key": each.key,
-            "engine": each.engine,
-            "precision": each.precision,
-            "nanoseconds": each.nanoseconds,
-        }
-        for each in timings
-    ]
-    content = json.dumps(rows).encode()
+    """Keep the timings of a result next to it; `result` is the result's own row."""
+    names = ("cluster_uid", "run_uid", "namespace", "namespace_uid", "received_at")
+    origin = {name: result[name] for name in names} | {"source": "run"}
+    for timings in measured_in(document):
+        row = _row(timings, origin)
+        if connection.scalar(select(DOCUMENT.c.id).where(DOCUMENT.c.id == row["id"])) is None:
+            connection.execute(insert(DOCUMENT).values(row))
+
+
+def _row(timings: LayerTimings, origin: Mapping[str, str]) -> dict[str, Any]:
+    content = timings.model_dump_json(exclude_none=True).encode()
     sha256 = hashlib.sha256(content).hexdigest()
-    row = {
-        "id": hashlib.sha256(f"{KIND}\0{received_at}\0{sha256}".encode()).hexdigest()[:32],
-        "kind": KIND,
+    owner = origin.get("namespace_uid", "")
+    return {
+        "id": hashlib.sha256(f"{_KIND}\0{owner}\0{sha256}".encode()).hexdigest()[:32],
+        "kind": _KIND,
         "cluster_uid": "",
         "run_uid": "",
         "namespace": "",
-        "name": conditions.machine[:200],
-        "source": "bound",
-        "received_at": received_at,
+        "namespace_uid": "",
+        "name": timings.machine.name[:_NAME_LENGTH],
         "sha256": sha256,
         "bytes": len(content),
         "content": zlib.compress(content, 9),
+        **origin,
     }
-    with describing(store.address), store.engine.begin() as connection:
-        connection.execute(insert(DOCUMENT).values(row))
 
 
-def known_timings(store: Store, conditions: TimingConditions) -> list[Timing]:
-    """Return the timings under these conditions; of one key and engine the newest."""
-    wanted = {conditions.to_json(engine) for engine in conditions.versions}
-    query = select(DOCUMENT.c.content).where(DOCUMENT.c.kind == KIND).order_by(DOCUMENT.c.number)
-    found: dict[tuple[str, str, str], Timing] = {}
-    with describing(store.address), store.engine.connect() as connection:
-        for content in connection.scalars(query):
-            for row in json.loads(zlib.decompress(content)):
-                if row["conditions"] in wanted:
-                    timing = Timing(row["key"], row["engine"], row["precision"], row["nanoseconds"])
-                    found[timing.key, timing.engine, timing.precision] = timing
-    return list(found.values())
+def known_timings(
+    store: "Store", machine: str, threads: int, engines: Mapping[str, str]
+) -> LayerTimings | None:
+    """Return all timings of a machine, its engines and a number of threads; None without any.
+
+    Of one brick, and of one layer, engine and precision, the newest counts. Models, variants and
+    graphs are left out.
+    """
+    found: LayerTimings | None = None
+    for fields in _documents(store, machine):
+        fields.pop("graphs", None)
+        timings = LayerTimings.read(fields)
+        if timings.machine.name != machine or timings.machine.threads != threads:
+            continue
+        some = _of_engines(timings, engines)
+        if some.bricks or some.kernels or some.failed:
+            found = some if found is None else _joined(found, some)
+    return found
+
+
+def all_timings(store: "Store") -> Iterator[LayerTimings]:
+    """Yield the documents of all machines, oldest first."""
+    for fields in _documents(store, None):
+        yield LayerTimings.read(fields)
+
+
+def _documents(store: "Store", machine: str | None) -> Iterator[dict[str, Any]]:
+    columns = (DOCUMENT.c.number, DOCUMENT.c.content)
+    query = select(*columns).where(DOCUMENT.c.kind == _KIND).order_by(DOCUMENT.c.number)
+    if machine is not None:
+        query = query.where(DOCUMENT.c.name == machine[:_NAME_LENGTH])
+    last = 0
+    while rows := store.select(query.where(DOCUMENT.c.number > last).limit(_PAGE)):
+        for row in rows:
+            yield orjson.loads(zlib.decompress(row["content"]))
+        last = rows[-1]["number"]
+
+
+def _of_engines(timings: LayerTimings, engines: Mapping[str, str]) -> LayerTimings:
+    """Return the timings by those engines that had these versions."""
+    same = {name for name, each in timings.machine.engines.items() if engines.get(name) == each}
+    return timings.model_copy(
+        update={
+            "bricks": timings.bricks if "onnxruntime" in same else {},
+            "kernels": [each for each in timings.kernels if each.engine in same],
+            "failed": [each for each in timings.failed if each.engine in same],
+            "models": {},
+            "variants": {},
+        }
+    )
+
+
+def _joined(old: LayerTimings, new: LayerTimings) -> LayerTimings:
+    bricks = old.bricks | new.bricks
+    kernels = {(each.key, each.engine, each.precision): each for each in old.kernels + new.kernels}
+    timed = {*bricks, *(each.key for each in kernels.values())}
+    failed = {
+        (each.key, each.engine): each for each in old.failed + new.failed if each.key not in timed
+    }
+    calls = new if new.run_nanoseconds else old
+    return new.model_copy(
+        update={
+            "run_nanoseconds": calls.run_nanoseconds,
+            "node_nanoseconds": calls.node_nanoseconds,
+            "seconds": old.seconds + new.seconds,
+            "bricks": bricks,
+            "kernels": list(kernels.values()),
+            "failed": list(failed.values()),
+        }
+    )

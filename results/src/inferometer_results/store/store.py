@@ -42,6 +42,7 @@ from inferometer_results.store.index_tables import (
     plain,
     rows_by_id,
 )
+from inferometer_results.store.layer_timings import insert_measured
 from inferometer_results.store.query import Search
 from inferometer_results.store.tables import (
     DOCUMENT,
@@ -125,6 +126,7 @@ class Store:
                 return Kept(id_, is_new=False)
             journal = journal_of(connection, [id_]).get(id_, [])
             insert_rows(connection, [index_rows(id_, number, read, origin, journal)])
+            insert_measured(connection, read.document, row)
         return Kept(id_, is_new=True)
 
     def resolve(self, prefix: str) -> str:

@@ -20,7 +20,7 @@ from inferometer_serving.http.head import HEAD_END, MAX_HEAD_BYTES, Head, head_t
 from inferometer_serving.http.infer import Answer
 from inferometer_serving.http.inference import Inference, answered_now
 from inferometer_serving.http.outbox import Outbox
-from inferometer_serving.http.pages import changed, page
+from inferometer_serving.http.pages import CHANGES, changed, page
 from inferometer_serving.http.reply import Reply, head_of, refusal_reply
 from inferometer_serving.http.routes import Endpoint, Route
 from inferometer_serving.infer.tensors import Raw
@@ -240,7 +240,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._send_reply(head, "none", refusal_reply(route))
         elif route.endpoint is Endpoint.INFER:
             self._infer(head, route, body)
-        elif route.endpoint in (Endpoint.LOAD, Endpoint.UNLOAD, Endpoint.PROFILE):
+        elif route.endpoint in CHANGES:
             self._change(head, route, body)
         else:
             reply = page(self._state, self._owner.exposition, route, body)
@@ -269,7 +269,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         inference.later(body, lambda answer: self._back(head, "infer", answer))
 
     def _change(self, head: Head, route: Route, body: Raw) -> None:
-        """Load, unload or profile the model, and answer once that is done."""
+        """Load, unload or measure the model, and answer once that is done."""
         self._stage = Stage.AWAY
 
         async def change() -> None:

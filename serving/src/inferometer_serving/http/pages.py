@@ -11,10 +11,14 @@ from inferometer_serving.errors import RequestRefusedError, invalid
 from inferometer_serving.http.reply import JSON, Reply, error_reply, json_reply, refusal_reply
 from inferometer_serving.http.routes import Endpoint, Route
 from inferometer_serving.infer.tensors import Raw
+from inferometer_serving.layers.in_pod_request import KINDS, LayersRequest
 from inferometer_serving.metadata import server_metadata
 from inferometer_serving.metrics import Exposition
 from inferometer_serving.profile.profiler import ProfileRequest
 from inferometer_serving.server_state import ServerState
+
+CHANGES = frozenset({Endpoint.LOAD, Endpoint.UNLOAD, Endpoint.PROFILE, Endpoint.LAYERS})
+"""Endpoints whose answer takes a while."""
 
 
 def page(state: ServerState, exposition: Exposition, route: Route, body: Raw) -> Reply:
@@ -30,12 +34,15 @@ def page(state: ServerState, exposition: Exposition, route: Route, body: Raw) ->
 
 
 async def changed(state: ServerState, route: Route, body: bytes) -> Reply:
-    """Load, unload or profile the model, and return the reply."""
+    """Load, unload or measure the model, and return the reply."""
     try:
         members = _members("request", body)
         if route.endpoint is Endpoint.PROFILE:
             state.check_model(route.model_name, route.model_version)
             return json_reply(await state.profile(_profile_request(members)))
+        if route.endpoint is Endpoint.LAYERS:
+            state.check_model(route.model_name, route.model_version)
+            return json_reply(await state.time_layers(_layers_request(members)))
         parameters = _members("parameters", members.get("parameters") or {})
         if route.endpoint is Endpoint.LOAD:
             await state.load_again(route.model_name, parameters)
@@ -65,7 +72,14 @@ def _page(state: ServerState, exposition: Exposition, endpoint: Endpoint, body: 
         case Endpoint.INDEX:
             only_ready = _members("request", bytes(body)).get("ready") is True
             return json_reply(state.repository_index(only_ready=only_ready))
-        case Endpoint.INFER | Endpoint.LOAD | Endpoint.UNLOAD | Endpoint.PROFILE | Endpoint.SPANS:
+        case (
+            Endpoint.INFER
+            | Endpoint.LOAD
+            | Endpoint.UNLOAD
+            | Endpoint.PROFILE
+            | Endpoint.LAYERS
+            | Endpoint.SPANS
+        ):
             raise ValueError(f"{endpoint.value} is no page")
         case Endpoint.SERVER | Endpoint.MODEL | Endpoint.CONFIG | Endpoint.STATISTICS:
             return json_reply(_description(state, endpoint))
@@ -93,17 +107,39 @@ def _description(
 def _profile_request(members: dict[str, Any]) -> ProfileRequest:
     """Return the request of a profile. Raises RequestRefusedError for other members or values."""
     known = {"batchSize": 1, "iterations": 30, "layers": True}
-    unknown = sorted(set(members) - set(known))
-    if unknown:
-        raise invalid(f"The request has '{unknown[0]}': a profile has {', '.join(known)}.")
-    found = known | members
-    for name, most in (("batchSize", 4096), ("iterations", 10_000)):
-        value = found[name]
-        if type(value) is not int or not 1 <= value <= most:
-            raise invalid(f"{name} is {value!r}: give a whole number from 1 to {most}.")
+    found = _known_members(members, known, {"batchSize": 4096, "iterations": 10_000})
     if not isinstance(found["layers"], bool):
         raise invalid(f"layers is {found['layers']!r}: give true or false.")
     return ProfileRequest(found["batchSize"], found["iterations"], found["layers"])
+
+
+def _layers_request(members: dict[str, Any]) -> LayersRequest:
+    """Return the request for timings. Raises RequestRefusedError for other members or values."""
+    known = {"kind": "Kernels", "models": [], "batchSize": 1, "budgetSeconds": 600}
+    found = _known_members(members, known, {"batchSize": 4096, "budgetSeconds": 86_400})
+    if found["kind"] not in KINDS:
+        raise invalid(f"kind is {found['kind']!r}: give {', '.join(KINDS)}.")
+    models = found["models"]
+    if not isinstance(models, list) or not all(
+        isinstance(each, str) and each.startswith("zoo://") for each in models
+    ):
+        raise invalid(f"models is {models!r}: give a list of built-in models, as zoo://TASK/NAME.")
+    return LayersRequest(found["kind"], tuple(models), found["batchSize"], found["budgetSeconds"])
+
+
+def _known_members(
+    members: dict[str, Any], known: dict[str, Any], largest: dict[str, int]
+) -> dict[str, Any]:
+    """Return the members with defaults; the whole numbers are at least 1 and at most `largest`."""
+    unknown = sorted(set(members) - set(known))
+    if unknown:
+        raise invalid(f"The request has '{unknown[0]}': it may have {', '.join(known)}.")
+    found = known | members
+    for name, most in largest.items():
+        value = found[name]
+        if type(value) is not int or not 1 <= value <= most:
+            raise invalid(f"{name} is {value!r}: give a whole number from 1 to {most}.")
+    return found
 
 
 def _ready(state: ServerState, document: dict[str, object]) -> Reply:

@@ -24,6 +24,7 @@ class Endpoint(Enum):
     UNLOAD = "unload"
     PROFILE = "profile"
     SPANS = "spans"
+    LAYERS = "layers"
     METRICS = "metrics"
 
 
@@ -52,6 +53,7 @@ _OF_A_MODEL = {
     "stats": Endpoint.STATISTICS,
     "infer": Endpoint.INFER,
     "profile": Endpoint.PROFILE,
+    "layers": Endpoint.LAYERS,
 }
 _OF_THE_REPOSITORY = {"load": Endpoint.LOAD, "unload": Endpoint.UNLOAD}
 _POSTED = frozenset(
@@ -62,6 +64,7 @@ _POSTED = frozenset(
         Endpoint.UNLOAD,
         Endpoint.PROFILE,
         Endpoint.SPANS,
+        Endpoint.LAYERS,
     }
 )
 _NOT_HERE = ("systemsharedmemory", "cudasharedmemory", "trace", "logging")
@@ -122,8 +125,8 @@ def _unknown(path: str) -> HttpError:
         HTTPStatus.NOT_FOUND,
         f"{path or '/'} is not an endpoint of this server. It has "
         "/v2, /v2/health/live, /v2/health/ready, /v2/models/NAME with /ready, /config, /stats, "
-        "/infer and /profile, /v2/repository/index, /v2/repository/models/NAME/load and /unload, "
-        "/v2/spans, and /metrics.",
+        "/infer, /profile and /layers, /v2/repository/index, /v2/repository/models/NAME/load "
+        "and /unload, /v2/spans, and /metrics.",
     )
 
 

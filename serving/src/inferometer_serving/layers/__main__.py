@@ -1,4 +1,4 @@
-"""Finds and times layers: `python -m inferometer_serving.layers describe|time`.
+"""Finds and times layers: `python -m inferometer_serving.layers describe|time|measure|rewrite`.
 
 It reports in lines of JSON on standard output: `{"event": "progress", "done": 3, "total": 20}`,
 then the document itself. A model that is refused ends it with code 2 and the reason on standard
@@ -9,16 +9,22 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
+from typing import Any
 
 from inferometer_api.layers.bricks import BrickSuite
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
-from inferometer_serving.layers.optimised import optimise
-from inferometer_serving.layers.reading import read_layers
-from inferometer_serving.layers.timing import TimingOptions, time_bricks
+from inferometer_serving.layers.in_pod import measure_in_pod
+from inferometer_serving.layers.in_pod_request import KINDS, LayersRequest
+from inferometer_serving.layers.measure import MeasureOptions, measure
+from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.reading import describe
+from inferometer_serving.layers.rewriting import REWRITINGS, rewrite
+from inferometer_serving.layers.whole_model import MOST_BYTES, Variant
+from inferometer_serving.options import EngineName, Precision
 
-_MOST_BYTES = 1 << 40
 _EXIT_REFUSED = 2
 
 
@@ -36,36 +42,95 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m inferometer_serving.layers")
     commands = parser.add_subparsers(required=True)
-    describe = commands.add_parser("describe", help="Print the layers of a model.")
-    describe.set_defaults(action=_describe)
-    describe.add_argument("model", type=Path)
+    described = commands.add_parser("describe", help="Print the layers of a model.")
+    described.set_defaults(action=_describe)
+    described.add_argument("model", type=Path)
     timed = commands.add_parser("time", help="Time the bricks of a suite, and whole models too.")
     timed.set_defaults(action=_time)
     timed.add_argument("suite", type=Path)
     timed.add_argument("--model", type=Path, action="append", default=[], dest="models")
+    timed.add_argument("--variants", type=Path, help="JSON: ways to run a whole model.")
     timed.add_argument("--rounds", type=int, default=8)
-    timed.add_argument("--cpu", default="")
-    for each in (describe, timed):
+    timed.add_argument("--engine", type=EngineName, action="append", default=[], dest="engines")
+    timed.add_argument("--precision", type=Precision, default=Precision.DEFAULT)
+    timed.add_argument("--budget-seconds", type=float, default=inf)
+    rewritten = commands.add_parser("rewrite", help="Write a model that may be faster.")
+    rewritten.set_defaults(action=_rewrite)
+    rewritten.add_argument("model", type=Path)
+    rewritten.add_argument("kind", choices=REWRITINGS)
+    rewritten.add_argument("output", type=Path)
+    measured = commands.add_parser("measure", help="Find and time what a scenario requests.")
+    measured.set_defaults(action=_measure)
+    measured.add_argument("model", type=Path)
+    measured.add_argument("--kind", choices=KINDS, default="Kernels")
+    measured.add_argument("--zoo", action="append", default=[])
+    measured.add_argument("--budget-seconds", type=int, default=600)
+    for each in (described, timed, measured, rewritten):
         each.add_argument("--batch-size", type=int, default=1)
         each.add_argument("--threads", type=int, default=1)
+        each.add_argument("--layout", choices=("Blocked", "Plain"), default="Blocked")
+        each.add_argument("--shapes", type=json.loads, default={}, help="JSON: shapes by input.")
     return parser
 
 
+def _settings(options: argparse.Namespace) -> GraphSettings:
+    return GraphSettings(options.batch_size, options.threads, options.layout, options.shapes)
+
+
 def _describe(options: argparse.Namespace) -> None:
-    graph = read_graph(options.model, max_bytes=_MOST_BYTES)
-    optimised = optimise(graph, batch_size=options.batch_size, threads=options.threads)
-    layers = read_layers(graph, optimised, batch_size=options.batch_size)
-    _print(layers.model_dump_json(exclude_none=True))
+    graph = read_graph(options.model, max_bytes=MOST_BYTES)
+    _print(describe(graph, _settings(options)).model_dump_json(exclude_none=True))
+
+
+def _measure(options: argparse.Namespace) -> None:
+    request = LayersRequest(
+        options.kind, tuple(options.zoo), options.batch_size, options.budget_seconds
+    )
+    found = measure_in_pod(options.model, request, _settings(options), _print_progress)
+    _print(found.model_dump_json(exclude_none=True))
+
+
+def _rewrite(options: argparse.Namespace) -> None:
+    graph = read_graph(options.model, max_bytes=MOST_BYTES)
+    rewrite(graph, options.kind, options.output, _settings(options))
+    _print(json.dumps({"written": str(options.output)}))
 
 
 def _time(options: argparse.Namespace) -> None:
-    timings = time_bricks(
+    found = measure(
         BrickSuite.read_json(options.suite.read_bytes()),
-        [read_graph(each, max_bytes=_MOST_BYTES) for each in options.models],
-        TimingOptions(options.batch_size, options.threads, options.rounds, options.cpu),
-        lambda done, total: _print(json.dumps({"event": "progress", "done": done, "total": total})),
+        [read_graph(each, max_bytes=MOST_BYTES) for each in options.models],
+        [_variant(each) for each in _variants(options.variants)],
+        MeasureOptions(
+            _settings(options),
+            options.rounds,
+            tuple(options.engines),
+            options.precision,
+            options.budget_seconds,
+        ),
+        _print_progress,
     )
-    _print(timings.model_dump_json(exclude_none=True))
+    _print(found.model_dump_json(exclude_none=True))
+
+
+def _variants(file: Path | None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [] if file is None else json.loads(file.read_bytes())
+    return found
+
+
+def _variant(fields: dict[str, Any]) -> Variant:
+    return Variant(
+        name=fields["name"],
+        model=Path(fields["model"]),
+        engine=EngineName(fields["engine"]),
+        precision=Precision(fields["precision"]),
+        threads=fields["threads"],
+        graph_optimization=fields["graphOptimization"],
+    )
+
+
+def _print_progress(done: int, total: int) -> None:
+    _print(json.dumps({"event": "progress", "done": done, "total": total}))
 
 
 def _print(line: str) -> None:

@@ -1,13 +1,19 @@
-"""What timings on this machine depend on: its CPU, its caches and how fast they are read."""
+"""What timings on this machine depend on: its caches, memory and arithmetic, measured now."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnxruntime  # type: ignore[import-untyped]  # ships no types
+from onnx import TensorProto, helper
 
-from inferometer_api.layers.bricks import MachineState
-from inferometer_serving.layers.reading import ENGINE
+from inferometer_api.layers.graph import LayerTensor
+from inferometer_api.layers.timings import MachineState
+from inferometer_serving.infer.tensors import Array
+from inferometer_serving.layers.brick_model import BrickModel
+from inferometer_serving.layers.kernels import KERNELS
+from inferometer_serving.machine_name import engine_versions, machine_name
+from inferometer_serving.model.session import EngineSettings
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _USUAL_CACHE_BYTES = 32 << 20
@@ -15,19 +21,24 @@ _USUAL_CACHE_BYTES = 32 << 20
 _REPEATS = 7
 _LEAST_BYTES = 64 << 20
 """As much is read in each repeat, so that a clock tick does not matter."""
+_PROBE_WIDTH = 512
+_PRODUCTS = 20
+_COPIED_BYTES = tuple(1 << power for power in range(16, 27, 2))
+"""A bound must allow for tensors that stay in a cache."""
 
 
-def machine_state(cpu: str, threads: int) -> MachineState:
-    """Return what is known about the machine, and how fast one thread reads, measured now."""
+def machine_state(settings: EngineSettings, *, with_peaks: bool) -> MachineState:
+    """Return what timings depend on; `with_peaks`, also the rates of a roofline."""
     cache_bytes = _last_cache_bytes()
     return MachineState(
-        cpu=cpu,
-        engine=ENGINE,
-        engine_version=str(onnxruntime.__version__),
-        threads=threads,
+        name=machine_name(),
+        engines=engine_versions(),
+        threads=settings.threads,
         cache_bytes=cache_bytes,
-        cache_bytes_per_second=_bytes_per_second(cache_bytes // 4),
-        memory_bytes_per_second=_bytes_per_second(4 * cache_bytes),
+        cache_bytes_per_second=_read_rate(cache_bytes // 4),
+        memory_bytes_per_second=_read_rate(4 * cache_bytes),
+        copy_bytes_per_second=settings.threads * _copy_rate() if with_peaks else 0.0,
+        flops_per_second=_product_rate(settings) if with_peaks else 0.0,
     )
 
 
@@ -41,17 +52,55 @@ def _kibibytes(file: Path) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _bytes_per_second(size: int) -> float:
+def _read_rate(size: int) -> float:
     """Return how fast an array of `size` bytes is read, one time after the other."""
     array = np.ones(size // 4, np.float32)
     array.max()
     times = max(_LEAST_BYTES // size, 1)
-    best_ns = min(_read_ns(array, times) for _ in range(_REPEATS))
-    return array.nbytes * times * 1e9 / best_ns
+
+    def read() -> None:
+        for _ in range(times):
+            array.max()
+
+    return array.nbytes * times * 1e9 / _shortest_ns(read, _REPEATS)
 
 
-def _read_ns(array: "np.ndarray[tuple[int], np.dtype[np.float32]]", times: int) -> int:
-    began = time.perf_counter_ns()
-    for _ in range(times):
-        array.max()
-    return time.perf_counter_ns() - began
+def _copy_rate() -> float:
+    """Return the highest rate of bytes read and written by copies from 64 KiB to 64 MiB."""
+    best = 0.0
+    for size in _COPIED_BYTES:
+        source, target = np.ones(size, np.uint8), np.empty(size, np.uint8)
+        best = max(best, 2e9 * size / _shortest_ns(lambda: np.copyto(target, source), _PRODUCTS))  # noqa: B023 - called at once
+    return best
+
+
+def _product_rate(settings: EngineSettings) -> float:
+    """Return the highest rate of a product of two matrices, over the engines."""
+    rates = [0.0]
+    for kind in KERNELS.values():
+        try:
+            kernels = kind(_product(), settings)
+        except ImportError:
+            continue
+        rates.append(2e9 * _PROBE_WIDTH**3 / _shortest_ns(kernels.run, _PRODUCTS))
+    return max(rates)
+
+
+def _product() -> BrickModel:
+    shape = [_PROBE_WIDTH, _PROBE_WIDTH]
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xwy"]
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "probe", tensors[:2], tensors[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    factor: Array = np.ones(shape, np.float32)
+    result = LayerTensor(kind="Activation", datatype="FLOAT", shape=shape)
+    return BrickModel(model, {"x": factor, "w": factor}, {"y": result}, {})
+
+
+def _shortest_ns(action: Callable[[], object], repeats: int) -> int:
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter_ns()
+        action()
+        times.append(time.perf_counter_ns() - began)
+    return max(1, min(times))

@@ -1,8 +1,8 @@
 """The graph that ONNX Runtime runs for a model, with the type of every tensor."""
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -13,7 +13,7 @@ import onnx
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
 from onnx import ModelProto, TensorProto, helper
 
-from inferometer_api.layers.graph import LayerTensor
+from inferometer_api.layers.graph import LayerTensor, Layout
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
 from inferometer_serving.infer.tensors import Array
@@ -25,7 +25,23 @@ _SMALL_BYTES = 256
 _FEW_ELEMENTS = 16
 _TENSORS_PER_PASS = 200
 """As many tensors are kept at once; the memory that they take is that of no inference."""
+OFF = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+LEVELS = {
+    "Blocked": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+    "Plain": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+}
 FOLDER_OF_WEIGHTS = "session.model_external_initializers_file_folder_path"
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSettings:
+    """What the layers of a model depend on."""
+
+    batch_size: int = 1
+    threads: int = 1
+    layout: Layout = "Blocked"
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Whole shapes of inputs with open axes other than the batch, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +53,16 @@ class OptimisedGraph:
     """Each activation, by its name in the graph."""
 
 
-def optimise(graph: GraphFile, *, batch_size: int, threads: int) -> OptimisedGraph:
+def optimise(graph: GraphFile, settings: GraphSettings) -> OptimisedGraph:
     """Return the graph that ONNX Runtime runs for queries of `batch_size` samples.
 
     The model runs a few times with seeded random inputs, so that every shape is known. Raises
-    ModelRefusedError if another axis than the first is open, or it cannot run.
+    ModelRefusedError if an axis stays open, or it cannot run.
     """
-    fixed = with_fixed_shapes(graph, batch_size)
+    fixed = with_fixed_shapes(graph, settings)
     with tempfile.TemporaryDirectory(prefix="inferometer-layers-") as name:
         folder = Path(name)
-        options = session_options(threads, optimise=True)
+        options = session_options(settings.threads, LEVELS[settings.layout])
         options.optimized_model_filepath = str(folder / _OPTIMISED)
         for key, value in {
             FOLDER_OF_WEIGHTS: str(graph.path.parent.resolve()),
@@ -56,38 +72,41 @@ def optimise(graph: GraphFile, *, batch_size: int, threads: int) -> OptimisedGra
             options.add_session_config_entry(key, value)
         _open(graph, fixed.SerializeToString(), options)
         optimised = onnx.load(folder / _OPTIMISED, load_external_data=False)
-        return OptimisedGraph(optimised, _tensors(graph, optimised, folder, threads))
+        return OptimisedGraph(optimised, _tensors(graph, optimised, folder, settings.threads))
 
 
-def with_fixed_shapes(graph: GraphFile, batch_size: int) -> ModelProto:
-    """Return the model with `batch_size` as the first axis of its inputs where that is open."""
+def with_fixed_shapes(graph: GraphFile, settings: GraphSettings) -> ModelProto:
+    """Return the model with fixed shapes; the batch size takes the place of an open first axis.
+
+    Raises ModelRefusedError if another axis is open whose input has no given shape.
+    """
     model = ModelProto()
     model.CopyFrom(graph.model)
     weights = {each.name for each in model.graph.initializer}
     for each in model.graph.input:
-        axes = each.type.tensor_type.shape.dim
-        for number, axis in enumerate(axes):
+        given = settings.shapes.get(each.name, ())
+        for number, axis in enumerate(each.type.tensor_type.shape.dim):
             if each.name in weights or axis.dim_value > 0:
                 continue
-            if number:
+            if number and number >= len(given):
                 raise ModelRefusedError(
                     f"Axis {number} of the input '{each.name}' of the model {graph.path} is open, "
-                    "and its layers depend on it: export the model with a fixed shape. Only the "
-                    "first axis, the batch, may be open."
+                    "and its layers depend on it: give the whole shape by --warm-up-shape "
+                    f"{each.name}=..., or export the model with a fixed shape. Only the first "
+                    "axis, the batch, may be open."
                 )
-            axis.dim_value = batch_size
+            axis.dim_value = given[number] if number else settings.batch_size
     del model.graph.value_info[:]
     return model
 
 
-def session_options(threads: int, *, optimise: bool) -> Any:
-    """Return options of a session with so many threads."""
-    levels = onnxruntime.GraphOptimizationLevel
+def session_options(threads: int, level: Any = OFF) -> Any:
+    """Return options of a session with so many threads and a level of optimisation."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
+    options.graph_optimization_level = level
     return options
 
 
@@ -155,7 +174,7 @@ def _run_for(
     probe.CopyFrom(optimised)
     del probe.graph.output[:]
     probe.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
-    options = session_options(threads, optimise=False)
+    options = session_options(threads)
     options.add_session_config_entry(FOLDER_OF_WEIGHTS, str(folder))
     session = _open(graph, probe.SerializeToString(), options)
     feeds = graph_inputs(optimised)

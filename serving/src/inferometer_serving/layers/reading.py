@@ -10,22 +10,43 @@ from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from inferometer_api.layers.graph import Layer, LayerGraph, LayerTensor, LayerUse
 from inferometer_models.graph_file import GraphFile
-from inferometer_serving.layers.optimised import OptimisedGraph, describe_array, graph_inputs
+from inferometer_serving.layers.optimised import (
+    GraphSettings,
+    OptimisedGraph,
+    describe_array,
+    graph_inputs,
+    optimise,
+)
 
 _IGNORED_IN_KEYS = frozenset({"lowest", "highest"})
 _KEY_LENGTH = 16
 ENGINE = "ONNX Runtime"
 
 
-def read_layers(graph: GraphFile, optimised: OptimisedGraph, *, batch_size: int) -> LayerGraph:
-    """Return the layers of a model in the order in which ONNX Runtime runs them."""
+def describe(graph: GraphFile, settings: GraphSettings) -> LayerGraph:
+    """Return the layers of a model in the order in which ONNX Runtime runs them.
+
+    Raises ModelRefusedError if they cannot be found.
+    """
+    return LayerGraph(
+        model=graph.path.stem,
+        model_sha256=graph.sha256,
+        engine=ENGINE,
+        engine_version=str(onnxruntime.__version__),
+        batch_size=settings.batch_size,
+        layout=settings.layout,
+        **_read_layers(optimise(graph, settings)),
+    )
+
+
+def _read_layers(optimised: OptimisedGraph) -> dict[str, Any]:
     model = optimised.model
     versions = {each.domain: each.version for each in model.opset_import}
     weights = {each.name: _weight(each) for each in model.graph.initializer}
     numbers = {name: at for at, name in enumerate(graph_inputs(model))}
     layers: dict[str, Layer] = {}
     uses = []
-    for node in model.graph.node:
+    for index, node in enumerate(model.graph.node):
         layer = _layer(node, versions, weights, optimised.tensors)
         key = layer_key(layer)
         layers.setdefault(key, layer)
@@ -36,19 +57,12 @@ def read_layers(graph: GraphFile, optimised: OptimisedGraph, *, batch_size: int)
         uses.append(
             LayerUse(
                 layer=key,
+                name=node.name or f"{node.op_type}_{index}",
                 inputs=reads,
                 outputs=[numbers[name] for name in node.output if name],
             )
         )
-    return LayerGraph(
-        model=graph.path.stem,
-        model_sha256=graph.sha256,
-        engine=ENGINE,
-        engine_version=str(onnxruntime.__version__),
-        batch_size=batch_size,
-        layers=layers,
-        uses=uses,
-    )
+    return {"layers": layers, "uses": uses}
 
 
 def layer_key(layer: Layer) -> str:

@@ -1,39 +1,16 @@
-"""Times bricks and whole models in turn, round by round, on this machine."""
+"""Rounds in which bricks, kernels of layers and whole models take turns on this machine."""
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from functools import partial
+from math import inf
 from statistics import median
+from typing import Any, Protocol
 
 import numpy as np
-import onnxruntime  # type: ignore[import-untyped]  # ships no types
-from onnx import TensorProto, helper
 
-from inferometer_api.layers.bricks import (
-    Brick,
-    BrickSuite,
-    BrickTimings,
-    Timing,
-)
-from inferometer_api.layers.graph import LayerTensor
-from inferometer_models.graph_file import GraphFile
-from inferometer_serving.layers.machine import machine_state
-from inferometer_serving.layers.optimised import (
-    FOLDER_OF_WEIGHTS,
-    graph_inputs,
-    random_array,
-    session_options,
-    with_fixed_shapes,
-)
-from inferometer_serving.layers.runnable import (
-    ANY_TENSOR,
-    Runnable,
-    bind,
-    open_brick,
-    open_chain,
-)
+from inferometer_api.layers.timings import Timing
 
 _GROUP_BYTES = 2 << 30
 """Sessions are open at the same time as long as their tensors take no more than this."""
@@ -44,42 +21,68 @@ _FEWEST_RUNS, _MOST_RUNS = 2, 20
 _FEWEST_ROUNDS = 3
 _NARROW = 0.03
 """A brick needs no more rounds once the middle ones differ by less than this."""
-_CHAIN = 33
-_FEWEST_MODEL_ROUNDS = 10
+
+OUT_OF_TIME = "The time budget ended before it was timed."
+
+Report = Callable[[int, int], None]
+"""Takes how many items are done, and of how many."""
+
+
+class Timed(Protocol):
+    """Something that can be run again and again."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What it reads anew with each run; weights are not part of it."""
+
+    def run(self) -> object:
+        """Run it once."""
 
 
 @dataclass(slots=True)
-class _Item:
+class Item:
     """Something to time."""
 
     name: str
-    bytes: int
-    open: Callable[[], Runnable]
+    open: Callable[[], Timed]
     rounds_wanted: int
-    is_model: bool = False
+    bytes: int = 0
+    """Of its tensors; 0 for what must take turns with all others of its group."""
+    needs_all_rounds: bool = False
+    """Whether it gets all rounds, also if its times agree earlier."""
+    settle_ns: int = 0
+    """How long it runs in each round before runs count: threads of others may still spin."""
+    finish: Callable[[Any, int], None] | None = None
+    """Called at the end with what was opened, and how many runs its rounds had."""
     session_ns: int = 0
     runs: int = 0
+    failure: str = ""
     cold_ns: list[int] = field(default_factory=list)
     """The first run of each round."""
     shortest_ns: list[int] = field(default_factory=list)
     """The shortest run of each round."""
+    middle_ns: list[int] = field(default_factory=list)
+    """The median run of each round."""
 
     @property
     def is_done(self) -> bool:
         """Whether it needs no more rounds."""
-        if self.is_model or len(self.shortest_ns) < _FEWEST_ROUNDS:
-            return len(self.shortest_ns) >= self.rounds_wanted
+        if self.failure:
+            return True
+        rounds = len(self.shortest_ns)
+        if self.needs_all_rounds or rounds < _FEWEST_ROUNDS:
+            return rounds >= self.rounds_wanted
         middle = sorted(self.shortest_ns)
         cut = len(middle) // 4
         middle = middle[cut : len(middle) - cut]
         is_narrow = middle[-1] - middle[0] <= _NARROW * median(middle)
-        return is_narrow or len(self.shortest_ns) >= self.rounds_wanted
+        return is_narrow or rounds >= self.rounds_wanted
 
     def timing(self) -> Timing:
-        """Return what its rounds say."""
+        """Return what its rounds show. Raises StatisticsError without rounds."""
         lower, upper = np.percentile(self.shortest_ns, (25, 75))
         return Timing(
-            nanoseconds=round(median(self.shortest_ns)),
+            nanoseconds=max(round(median(self.shortest_ns)), 1),
             lower_quartile_nanoseconds=round(lower),
             upper_quartile_nanoseconds=round(upper),
             rounds=len(self.shortest_ns),
@@ -89,98 +92,95 @@ class _Item:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TimingOptions:
-    """How bricks are timed."""
-
-    batch_size: int
-    threads: int
-    rounds: int
-    """The most rounds of a brick."""
-    cpu: str
-    """The name of the CPU, for the record."""
-
-
-def time_bricks(
-    suite: BrickSuite,
-    models: Sequence[GraphFile],
-    options: TimingOptions,
-    report: Callable[[int, int], None],
-) -> BrickTimings:
-    """Return how long each brick takes, and each model for reference.
+def time_items(items: Sequence[Item], report: Report, *, until_seconds: float = inf) -> None:
+    """Run all items in rounds until each is done.
 
     The items of a group take turns, so that whatever disturbs the machine meets all of them, and
-    so that an item's weights leave the caches between its turns. A brick that ONNX Runtime refuses
-    is named with the reason. `report` gets how many items are done, and of how many.
+    so that an item's weights leave the caches between its turns. One that fails keeps the reason.
+    At `until_seconds` of the monotonic clock the rounds end, and items without one fail.
     """
-    began = time.monotonic()
-    items = [_brick_item(suite, key, brick, options) for key, brick in suite.bricks.items()]
-    items += [_model_item(graph, options) for graph in models]
-    failed: dict[str, str] = {}
-    calls: list[int] = []
-    nodes: list[float] = []
+
+    def report_some() -> None:
+        report(sum(each.is_done for each in items), len(items))
+
     for group in _groups(items):
-        single, chain = (_chain_item(length, options) for length in (1, _CHAIN))
-
-        def report_some() -> None:
-            report(sum(each.is_done for each in items), len(items))
-
-        _time_group([single, *group, chain], failed, report_some)
-        calls.append(single.timing().nanoseconds)
-        nodes.append((chain.timing().nanoseconds - calls[-1]) / (_CHAIN - 1))
-    node_ns = max(median(nodes), 0.0) if nodes else 0.0
-    measured = [each for each in items if each.shortest_ns]
-    return BrickTimings(
-        machine=machine_state(options.cpu, options.threads),
-        run_nanoseconds=max(round(median(calls) - node_ns), 0) if calls else 0,
-        node_nanoseconds=round(node_ns),
-        seconds=time.monotonic() - began,
-        bricks={each.name: each.timing() for each in measured if not each.is_model},
-        failed=failed,
-        models={each.name: each.timing() for each in measured if each.is_model},
-    )
+        _time_group(group, report_some, until_seconds)
 
 
-def _time_group(items: list[_Item], failed: dict[str, str], report: Callable[[], None]) -> None:
-    opened: list[tuple[_Item, Runnable]] = []
-    for item in items:
-        began = time.perf_counter_ns()
-        try:
-            runnable = item.open()
-            runnable.run()
-        except Exception as error:  # noqa: BLE001 - whatever the engine raises is the answer
-            failed[item.name] = " ".join(str(error).split())[:300]
-            continue
-        item.session_ns = time.perf_counter_ns() - began
-        item.runs = 1
-        opened.append((item, runnable))
-    active = opened
-    while active:
-        for item, runnable in active:
-            _time_round(item, runnable)
+def _time_group(group: Sequence[Item], report: Callable[[], None], until_seconds: float) -> None:
+    opened = [(item, timed) for item in group if (timed := _open(item, until_seconds)) is not None]
+    active = list(opened)
+    while active and time.monotonic() < until_seconds:
+        for item, timed in active:
+            _time_round(item, timed)
         active = [each for each in active if not each[0].is_done]
         report()
+    for item, timed in opened:
+        if not item.shortest_ns:
+            item.failure = item.failure or OUT_OF_TIME
+        elif item.finish is not None and not item.failure:
+            _try(item, partial(item.finish, timed, item.runs - 1))
 
 
-def _time_round(item: _Item, runnable: Runnable) -> None:
-    """Run an item once with warm inputs and cold weights, as in its model, and then a few times."""
-    for array in runnable.inputs:
-        array.max()
-    cold_ns = _run_ns(runnable)
-    item.cold_ns.append(cold_ns)
-    wanted = min(max(_RUNS_NS // max(cold_ns, 1), _FEWEST_RUNS), _MOST_RUNS)
-    item.shortest_ns.append(min(_run_ns(runnable) for _ in range(wanted)))
-    item.runs += wanted + 1
-
-
-def _run_ns(runnable: Runnable) -> int:
+def _open(item: Item, until_seconds: float) -> Timed | None:
+    if time.monotonic() >= until_seconds:
+        item.failure = OUT_OF_TIME
+        return None
     began = time.perf_counter_ns()
-    runnable.run()
+    found: list[Timed] = []
+
+    def open_and_run() -> None:
+        found.append(item.open())
+        found[0].run()
+
+    if not _try(item, open_and_run):
+        return None
+    item.session_ns = time.perf_counter_ns() - began
+    item.runs = 1
+    return found[0]
+
+
+def _time_round(item: Item, timed: Timed) -> None:
+    """Run an item once with warm inputs and cold weights, as in its model, and then a few times."""
+
+    def run_some() -> None:
+        for array in timed.inputs:
+            if array.size:
+                array.max()
+        cold_ns = _run_ns(timed)
+        item.runs += 1
+        settled_ns = time.perf_counter_ns() + item.settle_ns
+        while time.perf_counter_ns() < settled_ns:
+            timed.run()
+            item.runs += 1
+        wanted = min(max(_RUNS_NS // max(cold_ns, 1), _FEWEST_RUNS), _MOST_RUNS)
+        times = [_run_ns(timed) for _ in range(wanted)]
+        item.runs += wanted
+        item.cold_ns.append(cold_ns)
+        item.shortest_ns.append(min(times))
+        item.middle_ns.append(round(median(times)))
+
+    _try(item, run_some)
+
+
+def _try(item: Item, action: Callable[[], None]) -> bool:
+    """Do something with an item, and keep the reason if it fails."""
+    try:
+        action()
+    except Exception as error:  # noqa: BLE001 - whatever the engine raises is the answer
+        item.failure = " ".join(str(error).split())[:300] or type(error).__name__
+        return False
+    return True
+
+
+def _run_ns(timed: Timed) -> int:
+    began = time.perf_counter_ns()
+    timed.run()
     return time.perf_counter_ns() - began
 
 
-def _groups(items: Sequence[_Item]) -> Iterator[list[_Item]]:
-    group: list[_Item] = []
+def _groups(items: Sequence[Item]) -> Iterator[list[Item]]:
+    group: list[Item] = []
     taken = 0
     for item in items:
         if group and taken + item.bytes > _GROUP_BYTES:
@@ -190,56 +190,3 @@ def _groups(items: Sequence[_Item]) -> Iterator[list[_Item]]:
         taken += item.bytes
     if group:
         yield group
-
-
-def _brick_item(suite: BrickSuite, key: str, brick: Brick, options: TimingOptions) -> _Item:
-    tensors = [
-        tensor
-        for each in brick.layers
-        for tensor in (*suite.layers[each].inputs, *suite.layers[each].outputs)
-    ]
-    return _Item(
-        name=key,
-        bytes=2 * sum(map(_bytes, tensors)),  # weights are packed once more
-        open=lambda: open_brick(suite, brick, options.threads),
-        rounds_wanted=options.rounds,
-    )
-
-
-def _bytes(tensor: LayerTensor) -> int:
-    with contextlib.suppress(ValueError, KeyError):
-        dtype = helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(tensor.datatype))
-        return prod(tensor.shape) * dtype.itemsize
-    return 0
-
-
-def _chain_item(length: int, options: TimingOptions) -> _Item:
-    return _Item(
-        name=f"{length} layers that compute nothing",
-        bytes=0,
-        open=lambda: open_chain(length, options.threads),
-        rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
-        is_model=True,
-    )
-
-
-def _model_item(graph: GraphFile, options: TimingOptions) -> _Item:
-    return _Item(
-        name=graph.path.stem,
-        bytes=2 * graph.size_bytes,
-        open=lambda: _open_model(graph, options),
-        rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
-        is_model=True,
-    )
-
-
-def _open_model(graph: GraphFile, options: TimingOptions) -> Runnable:
-    session = session_options(options.threads, optimise=True)
-    session.add_session_config_entry(FOLDER_OF_WEIGHTS, str(graph.path.parent.resolve()))
-    model = with_fixed_shapes(graph, options.batch_size)
-    opened = onnxruntime.InferenceSession(
-        model.SerializeToString(), session, providers=["CPUExecutionProvider"]
-    )
-    generator = np.random.default_rng(0)
-    feeds = {name: random_array(generator, each) for name, each in graph_inputs(model).items()}
-    return bind(opened, feeds, {each.name: ANY_TENSOR for each in opened.get_outputs()})

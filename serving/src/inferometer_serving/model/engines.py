@@ -30,8 +30,7 @@ def open_session(
 def import_engine(engine: EngineName) -> Load:
     """Return how an engine loads a model. Raises ModelRefusedError if it is not installed."""
     module, extra = _MODULES[engine]
-    # OpenVINO reports its import to its makers by this package; without it, it does not.
-    sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
+    silence_openvino()
     try:
         # Only the engine that is used has to be installed.
         found = import_module(f"inferometer_serving.model.{module}")
@@ -41,3 +40,8 @@ def import_engine(engine: EngineName) -> Load:
             f"inferometer[{extra}]."
         ) from error
     return cast("Load", found.load)
+
+
+def silence_openvino() -> None:
+    """Keep OpenVINO from reporting its import to its makers, for which it needs this package."""
+    sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))

@@ -6,23 +6,26 @@ from typing import Annotated
 
 import typer
 
-from inferometer_cli.commands.bricks.options import (
+from inferometer_cli.commands.layer_options import (
     BatchSizeOption,
     GranularityOption,
     JsonOption,
-    Models,
+    ModelsArgument,
+    ShapeOption,
     ThreadsOption,
     describe_models,
+    read_shapes,
 )
 from inferometer_cli.terminal import print_output
 
 
 def generate(
-    models: Models,
+    models: ModelsArgument,
     *,
     granularity: GranularityOption = 1,
     batch_size: BatchSizeOption = 1,
     threads: ThreadsOption = 1,
+    warm_up_shape: ShapeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show of how many unique bricks some models consist. Nothing is timed or written.
@@ -31,9 +34,11 @@ def generate(
     own optimisation. Equal work is one brick, whatever its weights and its model.
     """
     from inferometer_analysis.bricks.split import compose_suite, split
-    from inferometer_cli.local.layers import Setting, model_files
+    from inferometer_cli.local.layers import LayerSettings, model_files
 
-    graphs = describe_models(model_files(models), Setting(batch_size, threads))
+    graphs = describe_models(
+        model_files(models), LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
+    )
     rows = []
     for graph in graphs:
         uses = split(graph, granularity)
@@ -56,7 +61,7 @@ def generate(
 
 
 def export(
-    models: Models,
+    models: ModelsArgument,
     *,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the bricks.")
@@ -64,6 +69,7 @@ def export(
     granularity: GranularityOption = 1,
     batch_size: BatchSizeOption = 1,
     threads: ThreadsOption = 1,
+    warm_up_shape: ShapeOption = None,
 ) -> None:
     """Write the unique bricks of some models to a file that others can run.
 
@@ -71,11 +77,13 @@ def export(
     """
     from inferometer_analysis.bricks.split import compose_suite
     from inferometer_cli.exits import RefusedError
-    from inferometer_cli.local.layers import Setting, model_files, write_document
+    from inferometer_cli.local.layers import LayerSettings, model_files, write_document
 
     if output.exists():
         raise RefusedError(f"{output} exists already. Name another file, or remove it.")
-    graphs = describe_models(model_files(models), Setting(batch_size, threads))
+    graphs = describe_models(
+        model_files(models), LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
+    )
     suite = compose_suite(graphs, granularity)
     write_document(output, suite)
     print_output(

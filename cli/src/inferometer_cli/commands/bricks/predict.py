@@ -3,26 +3,33 @@
 from json import dumps
 from typing import TYPE_CHECKING
 
-from inferometer_cli.commands.bricks.options import (
+from inferometer_cli.commands.layer_options import (
     BatchSizeOption,
     GranularityOption,
     JsonOption,
-    Models,
+    ModelsArgument,
+    ShapeOption,
     ThreadsOption,
     describe_models,
+    read_shapes,
 )
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.result_store import DatabaseOption, opened
 from inferometer_cli.terminal import print_output
 
 if TYPE_CHECKING:
     from inferometer_analysis.bricks.predict import Prediction
+    from inferometer_cli.local.layers import LayerSettings
 
 
-def predict_models(
-    models: Models,
+def predict_models(  # noqa: PLR0913 - one argument for each option
+    models: ModelsArgument,
     *,
     granularity: GranularityOption = 1,
     batch_size: BatchSizeOption = 1,
     threads: ThreadsOption = 1,
+    warm_up_shape: ShapeOption = None,
+    database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
     """Predict the latency of models on this machine without running them.
@@ -30,7 +37,10 @@ def predict_models(
     Sequential: one layer after the other, as engines run them on a CPU. Critical path: layers that
     do not need each other at the same time. A layer without a time counts as nothing and is named.
     """
-    found = _predictions(models, granularity, batch_size, threads)
+    from inferometer_cli.local.layers import LayerSettings
+
+    settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
+    found = _predictions(models, settings, granularity, database)
     if json:
         print_output(dumps([_as_json(each) for each in found], indent=2))
         return
@@ -49,16 +59,21 @@ def predict_models(
         )
 
 
-def coverage(
-    models: Models,
+def coverage(  # noqa: PLR0913 - one argument for each option
+    models: ModelsArgument,
     *,
     granularity: GranularityOption = 1,
     batch_size: BatchSizeOption = 1,
     threads: ThreadsOption = 1,
+    warm_up_shape: ShapeOption = None,
+    database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show how many layers of some models have a time on this machine."""
-    found = _predictions(models, granularity, batch_size, threads)
+    from inferometer_cli.local.layers import LayerSettings
+
+    settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
+    found = _predictions(models, settings, granularity, database)
     if json:
         print_output(dumps([_as_json(each) for each in found], indent=2))
         return
@@ -70,20 +85,21 @@ def coverage(
 
 
 def _predictions(
-    models: list[str], granularity: int, batch_size: int, threads: int
+    models: list[str], settings: "LayerSettings", granularity: int, database: str | None
 ) -> list["Prediction"]:
     from inferometer_analysis.bricks.predict import predict
-    from inferometer_cli.exits import RefusedError
-    from inferometer_cli.local.layers import Setting, TimingFile, model_files
+    from inferometer_cli.local.layers import known_here, model_files
 
-    graphs = describe_models(model_files(models), Setting(batch_size, threads))
-    timings = TimingFile(graphs[0].engine_version, threads).read()
-    if timings is None:
+    graphs = describe_models(model_files(models), settings)
+    with opened(database) as store:
+        known = known_here(store, settings.threads)
+    if known is None or not known.bricks:
         raise RefusedError(
-            "No brick has been timed on this machine with this engine and number of threads. Time "
-            f"those of some models first: inferometer bricks run {' '.join(models)}"
+            "The database has no brick that was timed on this machine with this engine and number "
+            "of threads. Time those of some models first: inferometer bricks run "
+            f"{' '.join(models)}"
         )
-    return [predict(each, timings, granularity) for each in graphs]
+    return [predict(each, known, granularity) for each in graphs]
 
 
 def _as_json(found: "Prediction") -> dict[str, object]:

@@ -2,85 +2,94 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inferometer_cli.commands.bricks.options import (
+from inferometer_cli.commands.layer_options import (
     BatchSizeOption,
     GranularityOption,
-    Models,
+    JsonOption,
+    ModelsArgument,
+    ProgressPrinter,
+    ShapeOption,
     ThreadsOption,
     describe_models,
+    read_shapes,
 )
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.result_store import DatabaseOption, opened
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
-    from inferometer_api.layers.bricks import BrickSuite, BrickTimings
+    from inferometer_api.layers.bricks import BrickSuite
     from inferometer_api.layers.graph import LayerGraph
-    from inferometer_cli.local.layers import Setting
+    from inferometer_api.layers.timings import LayerTimings
+    from inferometer_cli.local.layers import LayerSettings
+    from inferometer_results.layers.brick_errors import ModelError
 
-_REPORT_SECONDS = 5.0
-_STEADY = 0.03
-"""The largest spread of a model with which its error counts."""
+_RoundsOption = Annotated[
+    int, typer.Option("--rounds", min=3, max=100, metavar="N", help="The most rounds of a brick.")
+]
+_AgainOption = Annotated[
+    bool, typer.Option("--again", help="Time also what this machine knows already.")
+]
+_ReferenceOption = Annotated[
+    bool,
+    typer.Option(
+        "--reference", help="Time the whole models too, and show how far predictions are off."
+    ),
+]
 
 
 def run(  # noqa: PLR0913 - one argument for each option
-    models: Models,
+    models: ModelsArgument,
     *,
     granularity: GranularityOption = 1,
     batch_size: BatchSizeOption = 1,
     threads: ThreadsOption = 1,
-    rounds: Annotated[
-        int, typer.Option("--rounds", min=3, max=100, metavar="N", help="The most rounds.")
-    ] = 8,
-    again: Annotated[
-        bool, typer.Option("--again", help="Time also what this machine knows already.")
-    ] = False,
-    reference: Annotated[
-        bool,
-        typer.Option(
-            "--reference", help="Time the whole models too, and show how far predictions are off."
-        ),
-    ] = False,
+    warm_up_shape: ShapeOption = None,
+    rounds: _RoundsOption = 8,
+    again: _AgainOption = False,
+    reference: _ReferenceOption = False,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Time the bricks of models, or of an exported file, that this machine does not know yet.
 
     Bricks take turns in rounds, so that a busy moment meets all of them. A brick needs no more
-    rounds once its times agree. The times are kept in $XDG_DATA_HOME/inferometer/bricks.
+    rounds once its times agree. The times are kept in the database of results. A hundred bricks
+    take about ten seconds.
     """
-    from inferometer_cli.local.layers import Setting, TimingFile, time_suite
+    from inferometer_cli.local.layers import (
+        LayerSettings,
+        TimingRequest,
+        keep_here,
+        known_here,
+        time_layers,
+    )
 
-    setting = Setting(batch_size, threads)
-    wanted = _wanted(models, setting, granularity, reference=reference)
-    kept = TimingFile(wanted.suite.engine_version, threads)
-    known = None if again else kept.read()
-    missing = wanted.suite.model_copy(
-        update={
-            "bricks": {
-                key: each
-                for key, each in wanted.suite.bricks.items()
-                if known is None or key not in known.bricks
-            }
-        }
-    )
-    if not missing.bricks and not reference:
-        print_output(
-            f"All {len(wanted.suite.bricks):,} bricks are known already. --again times them."
-        )
+    settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
+    wanted = _wanted(models, settings, granularity, reference=reference)
+    with opened(database) as store:
+        known = None if again else known_here(store, threads)
+        missing = _missing(wanted.suite, known)
+        if not missing.bricks and not reference:
+            print_output(
+                f"All {len(wanted.suite.bricks):,} bricks are known already. --again times them."
+            )
+            return
+        request = TimingRequest(settings, missing, wanted.references, rounds=rounds)
+        timings = time_layers(request, ProgressPrinter())
+        keep_here(store, timings, wanted.graphs)
+        everything = known_here(store, threads)
+    found = _BrickRun(wanted, missing, timings, everything or timings, granularity)
+    if json:
+        from orjson import OPT_INDENT_2, dumps
+
+        print_output(dumps(_document(found), option=OPT_INDENT_2).decode())
         return
-    timings = time_suite(
-        missing, wanted.references, setting, rounds=rounds, report=_ProgressPrinter()
-    )
-    everything = kept.add(timings)
-    _print_failed(missing, timings)
-    print_output(
-        f"{len(timings.bricks):,} bricks timed in {timings.seconds:.0f} s, "
-        f"{len(wanted.suite.bricks) - len(missing.bricks):,} were known. Kept in {kept.path}."
-    )
-    if reference:
-        _print_errors(wanted.graphs, everything, granularity)
+    _print(found, reference=reference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +102,30 @@ class _Wanted:
     """Whole models."""
 
 
-def _wanted(models: list[str], setting: "Setting", granularity: int, *, reference: bool) -> _Wanted:
+@dataclass(frozen=True, slots=True)
+class _BrickRun:
+    """What was timed, and what is known now."""
+
+    wanted: _Wanted
+    missing: "BrickSuite"
+    timings: "LayerTimings"
+    everything: "LayerTimings"
+    granularity: int
+
+    @property
+    def errors(self) -> "list[ModelError]":
+        """The prediction of each model next to its measured latency."""
+        from inferometer_results.layers.brick_errors import model_errors
+
+        return model_errors(
+            self.wanted.graphs, self.everything, self.timings.models, self.granularity
+        )
+
+
+def _wanted(
+    models: list[str], settings: "LayerSettings", granularity: int, *, reference: bool
+) -> _Wanted:
     from inferometer_analysis.bricks.split import compose_suite
-    from inferometer_cli.exits import RefusedError
     from inferometer_cli.local.layers import model_files
 
     exported = _exported(models)
@@ -104,7 +134,7 @@ def _wanted(models: list[str], setting: "Setting", granularity: int, *, referenc
             raise RefusedError("--reference needs the models: an exported file has bricks only.")
         return _Wanted(exported)
     files = model_files(models)
-    graphs = describe_models(files, setting)
+    graphs = describe_models(files, settings)
     described = {each.model for each in graphs}
     return _Wanted(
         compose_suite(graphs, granularity),
@@ -113,13 +143,10 @@ def _wanted(models: list[str], setting: "Setting", granularity: int, *, referenc
     )
 
 
-def _print_failed(suite: "BrickSuite", timings: "BrickTimings") -> None:
-    for key, reason in timings.failed.items():
-        brick = suite.bricks.get(key)
-        name = key
-        if brick is not None:
-            name = ", ".join(suite.layers[each].operator for each in brick.layers)
-        print_message(f"not timed: {name}: {reason}")
+def _missing(suite: "BrickSuite", known: "LayerTimings | None") -> "BrickSuite":
+    timed = set() if known is None else set(known.bricks)
+    bricks = {key: each for key, each in suite.bricks.items() if key not in timed}
+    return suite.model_copy(update={"bricks": bricks})
 
 
 def _exported(models: list[str]) -> "BrickSuite | None":
@@ -127,7 +154,6 @@ def _exported(models: list[str]) -> "BrickSuite | None":
     from pydantic import ValidationError
 
     from inferometer_api.layers.bricks import BrickSuite
-    from inferometer_cli.exits import RefusedError
 
     if not models[0].endswith(".json"):
         return None
@@ -142,54 +168,43 @@ def _exported(models: list[str]) -> "BrickSuite | None":
         ) from error
 
 
-class _ProgressPrinter:
-    """Prints how far the timing is, and the time left, every few seconds."""
+def _document(found: _BrickRun) -> dict[str, Any]:
+    from inferometer_results.layers.brick_errors import error_document
 
-    def __init__(self) -> None:
-        self._began = self._printed = monotonic()
+    suite, everything = found.wanted.suite, found.everything
+    return {
+        "granularity": found.granularity,
+        "seconds": found.timings.seconds,
+        "bricks": {
+            key: {
+                "nanoseconds": each.nanoseconds,
+                "sessionNanoseconds": each.session_nanoseconds,
+                "runs": each.runs,
+                "isNew": key in found.timings.bricks,
+            }
+            for key, each in everything.bricks.items()
+            if key in suite.bricks
+        },
+        "failed": {each.key: each.reason for each in found.timings.failed},
+        "models": [error_document(each) for each in found.errors],
+    }
 
-    def __call__(self, done: int, total: int) -> None:
-        now = monotonic()
-        if now - self._printed < _REPORT_SECONDS or not done:
-            return
-        self._printed = now
-        left = (now - self._began) / done * (total - done)
-        print_message(f"{done}/{total} timed, about {left:.0f} s left")
 
+def _print(found: _BrickRun, *, reference: bool) -> None:
+    from inferometer_results.layers.brick_errors import error_sentences
 
-def _print_errors(graphs: list["LayerGraph"], timings: "BrickTimings", granularity: int) -> None:
-    from inferometer_analysis.bricks.predict import (
-        geometric_mean_error,
-        predict,
-        speed_up,
-        wall_time_speed_up,
+    suite, timings = found.wanted.suite, found.timings
+    for each in timings.failed:
+        brick = suite.bricks.get(each.key)
+        name = each.key
+        if brick is not None:
+            name = ", ".join(suite.layers[layer].operator for layer in brick.layers)
+        print_message(f"not timed: {name}: {each.reason}")
+    print_output(
+        f"{len(timings.bricks):,} bricks timed in {timings.seconds:.0f} s, "
+        f"{len(suite.bricks) - len(found.missing.bricks):,} were known."
     )
-
-    width = max(len(each.model) for each in graphs)
-    print_output(f"\n{'MODEL':{width}}  MEASURED ms  SPREAD  PREDICTED ms   ERROR")
-    ratios, unsteady = [], []
-    for graph in graphs:
-        measured = timings.models.get(graph.model)
-        prediction = predict(graph, timings, granularity)
-        if measured is None or not prediction.is_complete:
-            print_output(f"{graph.model:{width}}  not compared: not every brick has a time")
-            continue
-        ratios.append(prediction.sequential_nanoseconds / measured.nanoseconds)
-        if measured.spread > _STEADY:
-            unsteady.append(graph.model)
-        print_output(
-            f"{graph.model:{width}}  {measured.nanoseconds / 1e6:11.2f}  "
-            f"{100 * measured.spread:4.0f} %  {prediction.sequential_nanoseconds / 1e6:12.2f}  "
-            f"{100 * (ratios[-1] - 1):+4.0f} %"
-        )
-    if ratios:
-        print_output(
-            f"\nGeometric-mean error {100 * geometric_mean_error(ratios):.1f} %. Speed-up by the "
-            f"paper's definition {speed_up(timings):.1f}, by wall time with sessions at 23 runs a "
-            f"model {wall_time_speed_up(timings, 23):.1f}."
-        )
-    if unsteady:
-        print_output(
-            f"The machine was not quiet: the middle half of the rounds of {', '.join(unsteady)} "
-            f"differs by more than {100 * _STEADY:.0f} %. The errors show nothing; repeat it."
-        )
+    if reference:
+        bricks = {key: each for key, each in found.everything.bricks.items() if key in suite.bricks}
+        compared = timings.model_copy(update={"bricks": bricks})
+        print_output("\n" + "\n".join(error_sentences(found.errors, compared)))

@@ -1,4 +1,4 @@
-"""Makes models of bricks, with random weights."""
+"""Models of bricks, with random weights, and sessions of them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
 from google.protobuf import json_format
-from onnx import AttributeProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 
 from inferometer_api.layers.bricks import Brick, BrickSuite
 from inferometer_api.layers.graph import Layer, LayerTensor
@@ -18,6 +18,33 @@ ANY_TENSOR = LayerTensor(kind="Activation")
 """An output whose memory ONNX Runtime takes with each run."""
 _INLINE_BYTES = 1 << 12
 """Larger weights are handed over as they lie in memory, which spares two copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrickModel:
+    """A brick as a model of its own."""
+
+    model: ModelProto
+    """Its large weights are elsewhere."""
+    inputs: dict[str, Array]
+    outputs: dict[str, LayerTensor]
+    large_weights: dict[str, Array]
+
+    def whole(self) -> ModelProto:
+        """Return the model with all weights in it, and the types of its outputs."""
+        model = ModelProto()
+        model.CopyFrom(self.model)
+        for weight in model.graph.initializer:
+            if weight.name in self.large_weights:
+                weight.ClearField("external_data")
+                weight.ClearField("data_location")
+                weight.raw_data = self.large_weights[weight.name].tobytes()
+        model.graph.ClearField("output")
+        model.graph.output.extend(
+            helper.make_tensor_value_info(name, _type(tensor), tensor.shape)
+            for name, tensor in self.outputs.items()
+        )
+        return model
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +62,10 @@ class Runnable:
         self.session.run_with_iobinding(self.binding)
 
 
-def open_brick(suite: BrickSuite, brick: Brick, threads: int) -> Runnable:
-    """Return a session of a brick, with its own optimisations off: its layers are optimised.
+def brick_model(suite: BrickSuite, brick: Brick) -> BrickModel:
+    """Return a brick as a model, with random weights and inputs.
 
-    Raises Exception if ONNX Runtime refuses it by itself.
+    Raises ValueError if a tensor has a type without a form in numpy.
     """
     layers = [suite.layers[key] for key in brick.layers]
     graph = _Graph(np.random.default_rng(0))
@@ -62,15 +89,23 @@ def open_brick(suite: BrickSuite, brick: Brick, threads: int) -> Runnable:
         ],
         ir_version=_IR_VERSION,
     )
-    options = session_options(threads, optimise=False)
-    values = {name: _value(array) for name, array in graph.large_weights.items()}
+    inputs = {name: graph.array(each) for name, each in graph.inputs.items()}
+    return BrickModel(model, inputs, graph.outputs, graph.large_weights)
+
+
+def open_brick(suite: BrickSuite, brick: Brick, threads: int) -> Runnable:
+    """Return a session of a brick, with its own optimisations off: its layers are optimised.
+
+    Raises Exception if ONNX Runtime refuses it by itself.
+    """
+    made = brick_model(suite, brick)
+    options = session_options(threads)
+    values = {name: _value(array) for name, array in made.large_weights.items()}
     options.add_external_initializers(list(values), list(values.values()))
     session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        made.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    return bind(
-        session, {name: graph.array(each) for name, each in graph.inputs.items()}, graph.outputs
-    )
+    return bind(session, made.inputs, made.outputs)
 
 
 def open_chain(length: int, threads: int) -> Runnable:
@@ -89,7 +124,7 @@ def open_chain(length: int, threads: int) -> Runnable:
     )
     session = onnxruntime.InferenceSession(
         model.SerializeToString(),
-        session_options(threads, optimise=False),
+        session_options(threads),
         providers=["CPUExecutionProvider"],
     )
     return bind(session, {names[0]: np.ones(1, np.float32)}, {names[-1]: scalar})

@@ -1,0 +1,171 @@
+"""The cases layers-sum and bounds: the layers of models sum up, and bound their latency."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
+from bench.figures import Bound
+from bench.zoo_study import document, inferometer, study
+
+from inferometer_api.results.reading import read_result
+from inferometer_results.profile import layers_share, profiled_steps
+
+_OURS = "Inferometer"
+_PERCENT = Unit(" %", 1, 100)
+_COUNT = Unit("", 0)
+SUMMED = (
+    *(
+        f"classification/{name}"
+        for name in (
+            *("alexnet", "convnext_atto", "densenet121", "efficientnet_b0", "ghostnet_100"),
+            *("googlenet", "inception_v3", "mnasnet1_0", "mobilenet_v2", "mobilenet_v3_large"),
+            *("regnet_y_400mf", "repvgg_a0", "resnet18", "resnet34", "resnet50", "resnext50_32x4d"),
+            *("seresnet50", "shufflenet_v2_x1_0", "squeezenet1_1", "vgg11", "vit_base_patch16_224"),
+        )
+    ),
+    "detection/ssdlite320_mobilenet_v3_large",
+    "image_processing/espcn_x3",
+    "image_processing/fast_style_transfer",
+    "regression/depth_mobilenet_v2",
+    "segmentation/lraspp_mobilenet_v3_large",
+    "segmentation/segformer_b0",
+    "text/bert_base",
+    "text/distilbert",
+    "text/minilm_l6",
+)
+"""30 models of all kinds."""
+BOUNDED = (
+    *(
+        f"classification/{name}"
+        for name in (
+            *("alexnet", "densenet121", "efficientnet_b0", "googlenet", "inception_v3"),
+            *("mnasnet1_0", "mobilenet_v2", "mobilenet_v3_large", "regnet_x_800mf", "resnet18"),
+            *("resnet50", "resnext50_32x4d", "shufflenet_v2_x1_0", "squeezenet1_1", "vgg11"),
+        )
+    ),
+    "classification/vit_base_patch16_224",
+    "segmentation/unet",
+    "text/bert_base",
+    "text/distilbert",
+    "text/minilm_l6",
+)
+"""20 models of all kinds."""
+
+
+def _profiled(model: str) -> dict[str, Any]:
+    with TemporaryDirectory(prefix="inferometer-bench-") as folder:
+        words = ("profile", f"zoo://{model}", "--seconds", "2", "--iterations", "50")
+        # A busy machine makes the load INVALID, and the profile is there all the same.
+        inferometer(*words, "--output", folder, "--json", accepted=(0, 3))
+        content = (Path(folder) / "result.json").read_bytes()
+    (step,) = profiled_steps(read_result(content, source=model).document)
+    return {"share": layers_share(step.profile), "layers": len(step.profile.layers)}
+
+
+def _sums() -> Figures:
+    found = study("layers-sum", SUMMED, _profiled)
+    off = [abs(1 - each["share"]) for each in found.values()]
+    return {
+        "within": sum(each <= 0.05 for each in off),
+        "median": median(off),
+        "worst": max(off),
+    }
+
+
+@contextmanager
+def _sums_stage(_: Place, __: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
+    yield {_OURS: _sums}
+
+
+def _bounded(model: str) -> dict[str, Any]:
+    words = ("bound", f"zoo://{model}", "--fill", "--rounds", "15")
+    found = document(*words)
+    return {name: found[name] for name in _KEPT}
+
+
+_KEPT = ("sequentialNanoseconds", "coverage", "boundIsWrong", "measured", "rooflineNanoseconds")
+
+
+def _bounds() -> Figures:
+    found = study("bounds", BOUNDED, _bounded).values()
+    ratios = [
+        each["sequentialNanoseconds"]
+        / min(variant["nanoseconds"] for variant in each["measured"].values())
+        for each in found
+    ]
+    return {
+        "models": len(ratios),
+        "wrong": sum(each["boundIsWrong"] for each in found),
+        "median": median(ratios),
+        "lowest": min(ratios),
+        "highest": max(ratios),
+        "coverage": min(each["coverage"] for each in found),
+    }
+
+
+@contextmanager
+def _bounds_stage(_: Place, __: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
+    yield {_OURS: _bounds}
+
+
+LAYERS_SUM = Case(
+    name="layers-sum",
+    title="Do the layers of a model sum to its inference?",
+    text="""\
+30 models of the zoo under `inferometer profile`: batch 1, one thread, ONNX Runtime. The times of
+the layers of each profiled inference are summed and divided by that inference's own time; a model
+counts with the median over 50 inferences. What is left lies between the layers.""",
+    commands=(".venv/bin/python bench/run.py --case layers-sum",),
+    sides=(Side(_OURS),),
+    stage=_sums_stage,
+    minutes=10,
+    repeats=1,
+    rows=(
+        Row(
+            "Models within 5 %, of 30",
+            Source(_OURS, "within"),
+            _COUNT,
+            goal=(Bound("figure", "at least", 30),),
+        ),
+        Row("Difference of the sum, median", Source(_OURS, "median"), _PERCENT),
+        Row("Difference of the sum, worst", Source(_OURS, "worst"), _PERCENT),
+    ),
+    is_pinned=False,
+)
+BOUNDS = Case(
+    name="bounds",
+    title="How close is the lower bound to the latency?",
+    text="""\
+20 models of the zoo under `inferometer bound --fill`: batch 1, one thread, FP32. The bound is the
+sum of the fastest timings of all layers by ONNX Runtime and OpenVINO; the latency is that of the
+faster of the two on the whole model, in rounds of the same process. A bound above the upper end of
+the latency's 95 % interval is wrong.""",
+    commands=(".venv/bin/python bench/run.py --case bounds",),
+    sides=(Side(_OURS),),
+    stage=_bounds_stage,
+    minutes=25,
+    repeats=1,
+    rows=(
+        Row("Models", Source(_OURS, "models"), _COUNT, goal=(Bound("figure", "at least", 20),)),
+        Row("Wrong bounds", Source(_OURS, "wrong"), _COUNT, goal=(Bound("figure", "at most", 0),)),
+        Row(
+            "Bound by latency, median",
+            Source(_OURS, "median"),
+            _PERCENT,
+            goal=(Bound("figure", "at least", 0.7),),
+        ),
+        Row("Bound by latency, lowest", Source(_OURS, "lowest"), _PERCENT),
+        Row("Bound by latency, highest", Source(_OURS, "highest"), _PERCENT),
+        Row(
+            "Lowest coverage",
+            Source(_OURS, "coverage"),
+            _PERCENT,
+            goal=(Bound("figure", "at least", 0.9),),
+        ),
+    ),
+    is_pinned=False,
+)

@@ -1,0 +1,113 @@
+"""Timings of layers and models on one machine: what the layer database consists of."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from inferometer_api.document import Document
+from inferometer_api.layers.graph import LayerGraph
+
+
+class Timing(Document):
+    """How long a call of the engine takes, from several rounds."""
+
+    nanoseconds: int
+    """The median over the rounds of the shortest run in each: its weights lie in the caches."""
+    lower_quartile_nanoseconds: int
+    """A quarter of the rounds were at least as fast."""
+    upper_quartile_nanoseconds: int
+    """A quarter of the rounds were at least as slow."""
+    rounds: int
+    cold_nanoseconds: int
+    """The median of the first run in each round, when its weights had left the caches."""
+    runs: int
+    """All runs, those with cold caches included."""
+    session_nanoseconds: int
+    """The time to open its session."""
+
+    @property
+    def spread(self) -> float:
+        """How far apart the quartiles are, as a share of the median."""
+        return (
+            self.upper_quartile_nanoseconds - self.lower_quartile_nanoseconds
+        ) / self.nanoseconds
+
+
+class KernelTiming(Document):
+    """How long an engine's own kernels take for a layer, without the engine's call."""
+
+    key: str
+    engine: str
+    precision: str
+    """The effective one; empty if the layer multiplies no matrices."""
+    nanoseconds: float
+    runs: int = 1
+
+
+class LayerFailure(Document):
+    """Why a layer, or a brick of several, has no timing."""
+
+    key: str
+    engine: str
+    reason: str
+
+
+class VariantTiming(Document):
+    """One way to run a whole model, in rounds shared with others."""
+
+    nanoseconds: list[int]
+    """The median of each round."""
+    precision: str
+    """The effective one."""
+    version: str
+    """Of the engine."""
+    difference: float
+    """The largest difference of an output from that of the first variant, in its deviations."""
+
+
+class MachineState(Document):
+    """What timings hold for. They are never joined with those of another machine or engine."""
+
+    name: str
+    """Processor, number of CPUs, instruction set and kernel."""
+    engines: dict[str, str]
+    """The version of each engine."""
+    threads: int
+    cache_bytes: int
+    """Size of the last cache."""
+    cache_bytes_per_second: float
+    """How fast a thread reads from it."""
+    memory_bytes_per_second: float
+    """How fast a thread reads from memory."""
+    copy_bytes_per_second: float = 0.0
+    """The highest rate of bytes read and written by copies of any size, on all threads."""
+    flops_per_second: float = 0.0
+    """The highest rate of a matrix product in FP32."""
+
+
+class LayerTimings(Document):
+    """What was timed together on one machine, and the models that its layers are from."""
+
+    kind: Literal["LayerTimings"] = "LayerTimings"
+    schema_version: str = Field(default="1.1", pattern=r"^[0-9]+\.[0-9]+$")
+    machine: MachineState
+    run_nanoseconds: int = 0
+    """What one call of the engine costs, whatever it computes; 0 if no brick was timed."""
+    node_nanoseconds: int = 0
+    """What one layer costs that computes nothing."""
+    seconds: float
+    """How long all of it took."""
+    bricks: dict[str, Timing] = Field(default_factory=dict)
+    """Calls of ONNX Runtime by the key of the brick; the cost of the call is part of each."""
+    kernels: list[KernelTiming] = Field(default_factory=list)
+    """Kernels of single layers, without the call."""
+    failed: list[LayerFailure] = Field(default_factory=list)
+    """What an engine refused."""
+    untimed: list[str] = Field(default_factory=list)
+    """Keys of what was not timed, because the time budget ended."""
+    models: dict[str, Timing] = Field(default_factory=dict)
+    """Whole models by name, for reference."""
+    variants: dict[str, VariantTiming] = Field(default_factory=dict)
+    """Ways to run one whole model, by name."""
+    graphs: list[LayerGraph] = Field(default_factory=list)
+    """Models that can be predicted from the layers; empty for an exported set of bricks."""

@@ -1,0 +1,1 @@
+"""Bounds, predictions and machines for models, from the layer database."""

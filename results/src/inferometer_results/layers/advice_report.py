@@ -1,0 +1,81 @@
+"""Advice on a model with predicted and achieved gains, as figures and as sentences."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from inferometer_analysis.advice import Advice, Variant
+from inferometer_analysis.samples import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceReport:
+    """All advice on a model, and what became of the pieces that were tried, by their places."""
+
+    model: str
+    present: Variant
+    advice: tuple[Advice, ...]
+    was_tried: bool = False
+    achieved: Mapping[int, Interval] = field(default_factory=dict)
+    failures: Mapping[int, str] = field(default_factory=dict)
+
+    def why_not_applied(self, place: int) -> str:
+        """Return why a piece was not applied; empty if it was, or was not tried yet."""
+        return self.advice[place].why_not or self.failures.get(place, "")
+
+
+def advice_document(report: AdviceReport) -> dict[str, Any]:
+    """Return a report as JSON."""
+    return {
+        "model": report.model,
+        "engine": report.present.engine,
+        "precision": report.present.precision,
+        "nanoseconds": round(median(report.present.nanoseconds)),
+        "advice": [
+            {
+                "question": each.question,
+                "title": each.title,
+                "sentence": each.sentence,
+                "predictedGain": _gain(each.gain),
+                "achievedGain": _gain(report.achieved[at]) if at in report.achieved else None,
+                "settings": list(each.settings),
+                "whyNotApplied": report.why_not_applied(at),
+            }
+            for at, each in enumerate(report.advice)
+        ],
+    }
+
+
+def _gain(found: Interval) -> dict[str, float | None]:
+    return {"value": found.value, "low": found.low, "high": found.high}
+
+
+def advice_sentences(report: AdviceReport) -> Iterator[str]:
+    """Yield each piece of advice: how to apply it, what it promises and what it kept."""
+    present = report.present
+    yield (
+        f"An inference takes {median(present.nanoseconds) / 1e6:.3f} ms on {present.engine} in "
+        f"{present.precision or 'an unknown precision'}, with {present.threads} thread(s)."
+    )
+    if not report.advice:
+        yield "No advice: nothing that was measured is faster."
+    for at, each in enumerate(report.advice):
+        yield ""
+        yield f"{each.question} {each.title}: {each.sentence}"
+        if not each.why_not:
+            yield f"  Apply: {'  '.join(f'--set {setting}' for setting in each.settings)}"
+        yield f"  Predicted gain: {_percent(each.gain)}"
+        if at in report.achieved:
+            yield f"  Achieved gain:  {_percent(report.achieved[at])}, in served latency"
+        elif report.why_not_applied(at):
+            yield f"  Not applied: {report.why_not_applied(at)}"
+    if not report.was_tried and any(not each.why_not for each in report.advice):
+        yield ""
+        yield "To measure what can be applied, add --try."
+
+
+def _percent(found: Interval) -> str:
+    if found.low is None or found.high is None:
+        return f"{100 * found.value:.1f} %"
+    return f"{100 * found.value:.1f} % (95 %: {100 * found.low:.1f} to {100 * found.high:.1f})"

@@ -1,0 +1,167 @@
+"""The lower bounds of a model, next to its measured latencies, as figures and as sentences."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from inferometer_analysis.bound import (
+    Bound,
+    best_timings,
+    is_wrong,
+    lower_bound,
+    roofline_bound,
+)
+from inferometer_analysis.layer_work import GraphLayer, graph_layers
+from inferometer_analysis.samples import Interval, median_interval
+from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.timings import LayerFailure, LayerTimings, MachineState
+
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class BoundReport:
+    """What the layer database says about the best latency of a model."""
+
+    model: str
+    precision: str
+    bound: Bound
+    roofline_ns: float | None
+    """None if the peaks of the machine were not measured."""
+    measured: Mapping[str, Interval]
+    """Measured latencies of this precision in ns, by the name of the variant."""
+    machine: MachineState
+    failures: tuple[str, ...]
+    """Layers that an engine could not run alone, one sentence each."""
+
+    @property
+    def fastest(self) -> Interval | None:
+        """The fastest measured latency."""
+        return min(self.measured.values(), key=lambda each: each.value, default=None)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the bound lies above the fastest measured latency, beyond its interval."""
+        fastest = self.fastest
+        if fastest is None or not self.bound.covered:
+            return False
+        return is_wrong(self.bound.sequential_ns, fastest)
+
+
+def bound_report(
+    model: str,
+    precision: str,
+    graph: LayerGraph,
+    known: LayerTimings | None,
+    measured: LayerTimings,
+) -> BoundReport:
+    """Return the bounds of a graph from the known timings, next to the `measured` variants."""
+    layers = graph_layers(graph)
+    timings = (*(() if known is None else known.kernels), *measured.kernels)
+    machine = measured.machine
+    has_peaks = machine.flops_per_second > 0 and machine.copy_bytes_per_second > 0
+    return BoundReport(
+        model=model,
+        precision=precision,
+        bound=lower_bound(layers, best_timings(timings, precision)),
+        roofline_ns=roofline_bound(layers, machine.flops_per_second, machine.copy_bytes_per_second)
+        if has_peaks
+        else None,
+        measured={
+            name: median_interval(each.nanoseconds)
+            for name, each in measured.variants.items()
+            if each.precision in ("", precision) and each.nanoseconds
+        },
+        machine=machine,
+        failures=tuple(_failures(layers, measured.failed)),
+    )
+
+
+def _failures(layers: list[GraphLayer], failed: list[LayerFailure]) -> Iterator[str]:
+    names = {each.key: each.name for each in reversed(layers)}
+    for each in failed:
+        if each.key in names:
+            yield f"{names[each.key]} cannot run alone on {each.engine}: {each.reason}"
+        else:
+            yield f"{each.key} was not measured: {each.reason}"
+
+
+def bound_document(report: BoundReport) -> dict[str, Any]:
+    """Return a report as JSON."""
+    bound = report.bound
+    return {
+        "model": report.model,
+        "precision": report.precision,
+        "sequentialNanoseconds": round(bound.sequential_ns),
+        "criticalPathNanoseconds": round(bound.critical_path_ns),
+        "rooflineNanoseconds": None if report.roofline_ns is None else round(report.roofline_ns),
+        "coverage": round(bound.coverage, 4),
+        "layers": bound.layers,
+        "layersByEngine": dict(bound.by_engine),
+        "missing": [
+            {"name": each.name, "operator": each.operator, "reason": each.why_not}
+            for each in bound.missing
+        ],
+        "failures": list(report.failures),
+        "measured": {name: _interval(each) for name, each in report.measured.items()},
+        "boundIsWrong": report.is_wrong,
+        "flopsPerSecond": report.machine.flops_per_second,
+        "bytesPerSecond": report.machine.copy_bytes_per_second,
+        "sentences": list(bound_sentences(report)),
+    }
+
+
+def _interval(found: Interval) -> dict[str, int | None]:
+    return {
+        "nanoseconds": round(found.value),
+        "lowNanoseconds": None if found.low is None else round(found.low),
+        "highNanoseconds": None if found.high is None else round(found.high),
+    }
+
+
+def bound_sentences(report: BoundReport, *, advises_fill: bool = True) -> Iterator[str]:
+    """Yield what a report shows: coverage, bounds, measured latencies, and what is missing."""
+    bound = report.bound
+    yield (
+        f"Coverage: {100 * bound.coverage:.1f} % ({bound.covered} of {bound.layers} layers that "
+        "take time have a timing)."
+    )
+    if bound.covered:
+        share = ", ".join(f"{count} by {name}" for name, count in bound.by_engine.items())
+        yield f"Sequential bound: {_milliseconds(bound.sequential_ns)} (fastest layers: {share})."
+        yield f"Critical path: {_milliseconds(bound.critical_path_ns)}."
+    if report.roofline_ns is not None:
+        yield (
+            f"Roofline: {_milliseconds(report.roofline_ns)} at "
+            f"{report.machine.flops_per_second / 1e9:.1f} GFLOP/s and "
+            f"{report.machine.copy_bytes_per_second / 1e9:.1f} GB/s, as measured here."
+        )
+    yield from _measured_sentences(report)
+    yield from _missing_sentences(bound)
+    if advises_fill and any(not each.why_not for each in bound.missing):
+        yield "Missing layers count as free. To benchmark them, add --fill."
+    yield from report.failures[:_MOST_NAMED]
+
+
+def _measured_sentences(report: BoundReport) -> Iterator[str]:
+    for name, each in report.measured.items():
+        share = 100 * report.bound.sequential_ns / each.value
+        words = f"; the bound is {share:.0f} % of it" if report.bound.covered else ""
+        yield f"Measured on {name.replace(':', ', ')}: {_milliseconds(each.value)}{words}."
+    if report.is_wrong:
+        yield (
+            "Bound wrong: it lies above the fastest measured latency. Its layers take longer alone "
+            "than within the model."
+        )
+
+
+def _missing_sentences(bound: Bound) -> Iterator[str]:
+    for each in bound.missing[:_MOST_NAMED]:
+        yield f"Missing: {each.name} ({each.operator}). {each.why_not}".rstrip()
+    left = len(bound.missing) - _MOST_NAMED
+    if left > 0:
+        yield f"... and {left} more."
+
+
+def _milliseconds(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1e6:.3f} ms"

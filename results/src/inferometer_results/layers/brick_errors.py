@@ -1,0 +1,106 @@
+"""How far the predictions of models from their bricks are off."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inferometer_analysis.bricks.predict import (
+    Prediction,
+    geometric_mean_error,
+    predict,
+    speed_up,
+    wall_time_speed_up,
+)
+from inferometer_analysis.bricks.split import split
+from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.timings import LayerTimings, Timing
+
+STEADY = 0.03
+"""The largest spread of a model with which its error counts."""
+_RUNS = 23
+"""Runs of a model in the speed-up by wall time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelError:
+    """The prediction of a model next to its measured latency."""
+
+    prediction: Prediction
+    measured: Timing | None
+    """None if it was not measured."""
+    keys: frozenset[str]
+    """Of its bricks."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Predicted over measured; None if one of them is missing."""
+        if self.measured is None or not self.prediction.is_complete:
+            return None
+        return self.prediction.sequential_nanoseconds / self.measured.nanoseconds
+
+
+def model_errors(
+    graphs: Sequence[LayerGraph],
+    known: LayerTimings,
+    measured: Mapping[str, Timing],
+    granularity: int,
+) -> list[ModelError]:
+    """Return the error of each model."""
+    return [
+        ModelError(
+            predict(graph, known, granularity),
+            measured.get(graph.model),
+            frozenset(use.key for use in split(graph, granularity)),
+        )
+        for graph in graphs
+    ]
+
+
+def error_document(found: ModelError) -> dict[str, Any]:
+    """Return an error as JSON."""
+    measured = found.measured
+    return {
+        "model": found.prediction.model,
+        "layers": found.prediction.layers,
+        "layersKnown": found.prediction.layers_known,
+        "predictedNanoseconds": round(found.prediction.sequential_nanoseconds),
+        "criticalPathNanoseconds": round(found.prediction.critical_path_nanoseconds),
+        "measuredNanoseconds": None if measured is None else measured.nanoseconds,
+        "spread": None if measured is None else measured.spread,
+        "rounds": None if measured is None else measured.rounds,
+        "sessionNanoseconds": None if measured is None else measured.session_nanoseconds,
+        "ratio": found.ratio,
+        "bricks": sorted(found.keys),
+    }
+
+
+def error_sentences(errors: Sequence[ModelError], timings: LayerTimings) -> Iterator[str]:
+    """Yield a table of the models, and what it shows; `timings` has their bricks and themselves."""
+    width = max(len(each.prediction.model) for each in errors)
+    yield f"{'MODEL':{width}}  MEASURED ms  SPREAD  PREDICTED ms   ERROR"
+    ratios, unsteady = [], []
+    for each in errors:
+        name, measured = each.prediction.model, each.measured
+        if measured is None or each.ratio is None:
+            yield f"{name:{width}}  not compared: not every brick has a time"
+            continue
+        ratios.append(each.ratio)
+        predicted_ms = each.prediction.sequential_nanoseconds / 1e6
+        if measured.spread > STEADY:
+            unsteady.append(name)
+        yield (
+            f"{name:{width}}  {measured.nanoseconds / 1e6:11.2f}  {100 * measured.spread:4.0f} %  "
+            f"{predicted_ms:12.2f}  {100 * (each.ratio - 1):+4.0f} %"
+        )
+    if ratios:
+        yield ""
+        yield (
+            f"Geometric-mean error {100 * geometric_mean_error(ratios):.1f} %. Speed-up by the "
+            f"paper's definition {speed_up(timings):.1f}, by wall time with sessions at {_RUNS} "
+            f"runs a model {wall_time_speed_up(timings, _RUNS):.1f}."
+        )
+    if unsteady:
+        yield (
+            f"The machine was not quiet: the middle half of the rounds of {', '.join(unsteady)} "
+            f"differs by more than {100 * STEADY:.0f} %. The errors show nothing; repeat it."
+        )

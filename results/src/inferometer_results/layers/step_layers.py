@@ -1,0 +1,65 @@
+"""The timings of layers in a result, in sentences: bounds, predictions, and what was not timed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inferometer_analysis.bricks.predict import predict
+from inferometer_api.layers.timings import LayerTimings
+from inferometer_api.results.result import ResultDocument, ScenarioResult
+from inferometer_results.layers.bound_report import bound_report, bound_sentences
+
+PRECISION = "FP32"
+_MOST_MODELS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class StepSentences:
+    """What the timings of one scenario show."""
+
+    name: str
+    sentences: tuple[str, ...]
+
+
+def layer_sentences(document: ResultDocument) -> Iterator[StepSentences]:
+    """Yield the sentences of each scenario that timed layers."""
+    for scenario in document.scenarios:
+        sentences = tuple(scenario_sentences(scenario))
+        if sentences:
+            yield StepSentences(scenario.name, sentences)
+
+
+def scenario_sentences(scenario: ScenarioResult) -> Iterator[str]:
+    """Yield what the layers of a scenario show; nothing if it has none."""
+    for step in scenario.steps:
+        if step.layers is None:
+            continue
+        if step.layers.unavailable:
+            yield step.layers.unavailable
+        elif step.layers.timings is not None:
+            yield from timing_sentences(step.layers.timings)
+
+
+def timing_sentences(timings: LayerTimings) -> Iterator[str]:
+    """Yield bounds from kernels and variants, or predictions from bricks."""
+    if timings.variants:
+        for graph in timings.graphs:
+            yield from bound_sentences(
+                bound_report(graph.model, PRECISION, graph, None, timings), advises_fill=False
+            )
+    if timings.bricks:
+        yield f"{len(timings.bricks):,} unique layers were timed in {timings.seconds:.0f} s."
+        for graph in timings.graphs[:_MOST_MODELS]:
+            found = predict(graph, timings)
+            least = "" if found.is_complete else "at least "
+            yield (
+                f"{graph.model}: {least}{found.sequential_nanoseconds / 1e6:.3f} ms by its layers, "
+                f"of which {found.layers_known} of {found.layers} are known."
+            )
+        left = len(timings.graphs) - _MOST_MODELS
+        if left > 0:
+            yield f"... and {left} more models."
+    if timings.untimed:
+        yield (
+            f"{len(timings.untimed):,} were not timed within the budget. To time them, raise "
+            "budgetSeconds."
+        )

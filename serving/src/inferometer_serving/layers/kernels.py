@@ -1,0 +1,111 @@
+"""Timings of single layers by each engine's own profiler, which leaves out the engine's call.
+
+ONNX Runtime's reorders and OpenVINO's are left out too: within a model neighbours share a layout.
+"""
+
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
+import orjson
+
+from inferometer_serving.layers.brick_model import BrickModel, Runnable, bind
+from inferometer_serving.layers.optimised import session_options
+from inferometer_serving.layers.standard_form import standard
+from inferometer_serving.model.engines import silence_openvino
+from inferometer_serving.model.session import EngineSettings
+from inferometer_serving.options import EngineName, Precision
+from inferometer_serving.profile.onnx_events import profile_of
+
+REORDERS = frozenset({"ReorderInput", "ReorderOutput", "Reorder"})
+_ALL = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+
+
+class OnnxKernels:
+    """A layer in a profiled session of ONNX Runtime, with inputs and outputs bound in place."""
+
+    engine = EngineName.ONNX_RUNTIME
+    precision = "FP32"
+
+    def __init__(self, made: BrickModel, settings: EngineSettings) -> None:
+        folder = tempfile.mkdtemp(prefix="inferometer-layer-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        options = session_options(settings.threads, _ALL)
+        options.enable_profiling = True
+        options.profile_file_prefix = str(Path(folder) / "profile")
+        session = onnxruntime.InferenceSession(
+            made.whole().SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        self._bound: Runnable = bind(session, made.inputs, made.outputs)
+        self.inputs = self._bound.inputs
+
+    def run(self) -> None:
+        """Compute the layer once."""
+        self._bound.run()
+
+    def kernel_ns(self, runs: int) -> float:
+        """Return the median time of the layer's own kernels in the last `runs` runs.
+
+        Raises ValueError if the profile was cut off, OSError if it cannot be read.
+        """
+        file = Path(self._bound.session.end_profiling())
+        found = profile_of(orjson.loads(file.read_bytes()), runs)
+        kept = [each for each in found.layers if each.operator not in REORDERS]
+        return float(median(sum(each.durations_ns[run] for each in kept) for run in range(runs)))
+
+
+class OpenVinoKernels:
+    """A layer as a compiled model of OpenVINO with counters.
+
+    The counters are means over all runs, in whole microseconds: the last runs' mean is the
+    difference of two sums.
+    """
+
+    engine = EngineName.OPENVINO
+
+    def __init__(self, made: BrickModel, settings: EngineSettings) -> None:
+        silence_openvino()
+        import openvino  # noqa: PLC0415 - it may be missing
+
+        from inferometer_serving.model.open_vino import (  # noqa: PLC0415 - the same
+            executed_layers,
+            layer_precisions,
+            properties_of,
+        )
+
+        core = openvino.Core()
+        read = core.read_model(standard(made.whole()).SerializeToString())
+        compiled = core.compile_model(read, "CPU", properties_of(settings, is_profiled=True))
+        layers = executed_layers(compiled)
+        self.precision = layer_precisions(layers).effective or (
+            "FP32" if settings.precision is Precision.FP32 else ""
+        )
+        self._request: Any = compiled.create_infer_request()
+        self._feeds = made.inputs
+        self.inputs = tuple(made.inputs.values())
+        self._sums: list[int] = [0]
+
+    def run(self) -> None:
+        """Compute the layer once."""
+        self._request.infer(self._feeds, share_inputs=True, share_outputs=True)
+        means = sum(
+            info.real_time.total_seconds()
+            for info in self._request.profiling_info
+            if info.node_type not in REORDERS
+        )
+        self._sums.append(round(means * 1e9) * len(self._sums))
+
+    def kernel_ns(self, runs: int) -> float:
+        """Return the mean time of the layer's own kernels over the last `runs` runs."""
+        return max(0.0, (self._sums[-1] - self._sums[-1 - runs]) / runs)
+
+
+Kernels = OnnxKernels | OpenVinoKernels
+KERNELS: dict[EngineName, type[Kernels]] = {
+    EngineName.ONNX_RUNTIME: OnnxKernels,
+    EngineName.OPENVINO: OpenVinoKernels,
+}

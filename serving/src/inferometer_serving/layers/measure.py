@@ -1,0 +1,272 @@
+"""Measurements of layers: bricks, kernels and whole models, composed into one document."""
+
+import contextlib
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
+from onnx import TensorProto, helper
+
+from inferometer_api.layers.bricks import Brick, BrickSuite
+from inferometer_api.layers.graph import LayerGraph, LayerTensor
+from inferometer_api.layers.timings import (
+    KernelTiming,
+    LayerFailure,
+    LayerTimings,
+    VariantTiming,
+)
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import GraphFile
+from inferometer_serving.layers.brick_model import (
+    ANY_TENSOR,
+    Runnable,
+    bind,
+    brick_model,
+    open_brick,
+    open_chain,
+)
+from inferometer_serving.layers.kernels import KERNELS, Kernels
+from inferometer_serving.layers.machine import machine_state
+from inferometer_serving.layers.optimised import (
+    FOLDER_OF_WEIGHTS,
+    LEVELS,
+    GraphSettings,
+    graph_inputs,
+    random_array,
+    session_options,
+    with_fixed_shapes,
+)
+from inferometer_serving.layers.timing import OUT_OF_TIME, Item, Report, time_items
+from inferometer_serving.layers.whole_model import (
+    Variant,
+    WholeModel,
+    largest_difference,
+    open_variant,
+)
+from inferometer_serving.model.session import EngineSettings
+from inferometer_serving.options import EngineName, Precision
+
+_CHAIN = 33
+_FEWEST_MODEL_ROUNDS = 10
+_SETTLE_NS = 3_000_000
+_NO_FAILURES = ("", OUT_OF_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureOptions:
+    """How things are timed."""
+
+    graph: GraphSettings = field(default_factory=GraphSettings)
+    rounds: int = 8
+    """The most rounds of a brick, and those of each variant."""
+    engines: tuple[EngineName, ...] = ()
+    """Engines whose kernels are timed for each layer; none: the bricks are timed by calls."""
+    precision: Precision = Precision.DEFAULT
+    """That the kernels are to compute in."""
+    budget_seconds: float = inf
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was found so far."""
+
+    kernels: list[KernelTiming] = field(default_factory=list)
+    measured: dict[str, VariantTiming] = field(default_factory=dict)
+    expected: list[Any] = field(default_factory=list)
+    """The outputs of the first variant."""
+
+
+def single_layers(graphs: Iterable[LayerGraph]) -> BrickSuite:
+    """Return the unique layers of some graphs of one engine as bricks of one layer each."""
+    layers = {key: layer for graph in graphs for key, layer in graph.layers.items()}
+    return BrickSuite(
+        engine="ONNX Runtime",
+        engine_version=str(onnxruntime.__version__),
+        granularity=1,
+        layers=layers,
+        bricks={key: Brick(layers=[key]) for key in layers},
+    )
+
+
+def measure(
+    suite: BrickSuite,
+    models: Sequence[GraphFile],
+    variants: Sequence[Variant],
+    options: MeasureOptions,
+    report: Report,
+) -> LayerTimings:
+    """Return timings of the bricks of a suite, of whole models, and of variants of one model.
+
+    What an engine refuses is named with the reason. Raises ModelRefusedError if no variant can
+    run.
+    """
+    began = time.monotonic()
+    found = _Found()
+    bricks, kernels = _brick_items(suite, options), _kernel_items(suite, options, found)
+    wholes = [_model_item(graph, options) for graph in models]
+    ways = [_variant_item(each, options, found) for each in variants]
+    single, chain = (_chain_item(length, options) for length in (1, _CHAIN))
+    calls = [single, *bricks, *wholes, chain] if bricks else wholes
+    items = [*ways, *calls, *kernels]
+    time_items(items, report, until_seconds=began + options.budget_seconds)
+    if ways and all(each.failure for each in ways):
+        raise ModelRefusedError(ways[0].failure)
+    call_ns, node_ns = _call_costs(single, chain)
+    settings = EngineSettings(threads=options.graph.threads, precision=options.precision)
+    return LayerTimings(
+        machine=machine_state(settings, with_peaks=bool(ways)),
+        run_nanoseconds=round(call_ns),
+        node_nanoseconds=round(node_ns),
+        seconds=time.monotonic() - began,
+        bricks={each.name: each.timing() for each in bricks if not each.failure},
+        kernels=found.kernels,
+        failed=_failures(bricks, wholes, ways) + _kernel_failures(kernels),
+        untimed=[each.name for each in items if each.failure == OUT_OF_TIME],
+        models={each.name: each.timing() for each in wholes if not each.failure},
+        variants=found.measured,
+    )
+
+
+def _call_costs(single: Item, chain: Item) -> tuple[float, float]:
+    """Return the ns of one call and of one layer that computes nothing; 0 if not timed."""
+    if not single.shortest_ns or not chain.shortest_ns:
+        return 0.0, 0.0
+    once_ns = single.timing().nanoseconds
+    node_ns = max((chain.timing().nanoseconds - once_ns) / (_CHAIN - 1), 0.0)
+    return max(once_ns - node_ns, 0.0), node_ns
+
+
+def _failures(*groups: Sequence[Item]) -> list[LayerFailure]:
+    return [
+        LayerFailure(key=each.name, engine=EngineName.ONNX_RUNTIME, reason=each.failure)
+        for group in groups
+        for each in group
+        if each.failure not in _NO_FAILURES
+    ]
+
+
+def _kernel_failures(items: Sequence[Item]) -> list[LayerFailure]:
+    failed = (each for each in items if each.failure not in _NO_FAILURES)
+    parts = ((each.name.partition(":"), each.failure) for each in failed)
+    return [
+        LayerFailure(key=key, engine=engine, reason=reason) for (engine, _, key), reason in parts
+    ]
+
+
+def _brick_items(suite: BrickSuite, options: MeasureOptions) -> list[Item]:
+    if options.engines:
+        return []
+    return [
+        Item(
+            name=key,
+            open=partial(open_brick, suite, brick, options.graph.threads),
+            rounds_wanted=options.rounds,
+            bytes=_brick_bytes(suite, brick),
+        )
+        for key, brick in suite.bricks.items()
+    ]
+
+
+def _kernel_items(suite: BrickSuite, options: MeasureOptions, found: _Found) -> list[Item]:
+    settings = EngineSettings(threads=options.graph.threads, precision=options.precision)
+    return [
+        Item(
+            name=f"{engine}:{key}",
+            open=partial(_open_kernels, KERNELS[engine], suite, brick, settings),
+            rounds_wanted=options.rounds,
+            bytes=_brick_bytes(suite, brick),
+            finish=partial(_keep_kernels, found, key),
+        )
+        for key, brick in suite.bricks.items()
+        for engine in options.engines
+    ]
+
+
+def _open_kernels(
+    kind: type[Kernels], suite: BrickSuite, brick: Brick, settings: EngineSettings
+) -> Kernels:
+    return kind(brick_model(suite, brick), settings)
+
+
+def _keep_kernels(found: _Found, key: str, kernels: Kernels, runs: int) -> None:
+    found.kernels.append(
+        KernelTiming(
+            key=key,
+            engine=kernels.engine,
+            precision=kernels.precision,
+            nanoseconds=kernels.kernel_ns(runs),
+            runs=runs,
+        )
+    )
+
+
+def _brick_bytes(suite: BrickSuite, brick: Brick) -> int:
+    layers = [suite.layers[key] for key in brick.layers]
+    tensors = [tensor for each in layers for tensor in (*each.inputs, *each.outputs)]
+    return 2 * sum(map(_bytes, tensors))  # weights are packed once more
+
+
+def _bytes(tensor: LayerTensor) -> int:
+    with contextlib.suppress(ValueError, KeyError):
+        dtype = helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(tensor.datatype))
+        return prod(tensor.shape) * dtype.itemsize
+    return 0
+
+
+def _chain_item(length: int, options: MeasureOptions) -> Item:
+    return Item(
+        name=f"{length} layers that compute nothing",
+        open=partial(open_chain, length, options.graph.threads),
+        rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
+        needs_all_rounds=True,
+    )
+
+
+def _model_item(graph: GraphFile, options: MeasureOptions) -> Item:
+    return Item(
+        name=graph.path.stem,
+        open=partial(_open_model, graph, options.graph),
+        rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
+        bytes=2 * graph.size_bytes,
+        needs_all_rounds=True,
+    )
+
+
+def _open_model(graph: GraphFile, settings: GraphSettings) -> Runnable:
+    options = session_options(settings.threads, LEVELS["Blocked"])
+    options.add_session_config_entry(FOLDER_OF_WEIGHTS, str(graph.path.parent.resolve()))
+    model = with_fixed_shapes(graph, settings)
+    opened = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    generator = np.random.default_rng(0)
+    feeds = {name: random_array(generator, each) for name, each in graph_inputs(model).items()}
+    return bind(opened, feeds, {each.name: ANY_TENSOR for each in opened.get_outputs()})
+
+
+def _variant_item(variant: Variant, options: MeasureOptions, found: _Found) -> Item:
+    item = Item(
+        name=variant.name,
+        open=partial(open_variant, variant, options.graph),
+        rounds_wanted=options.rounds,
+        needs_all_rounds=True,
+        settle_ns=_SETTLE_NS,
+    )
+    item.finish = lambda whole, _: _keep_variant(found, item, whole)
+    return item
+
+
+def _keep_variant(found: _Found, item: Item, whole: WholeModel) -> None:
+    outputs = whole.run()
+    found.expected = found.expected or outputs
+    found.measured[item.name] = VariantTiming(
+        nanoseconds=item.middle_ns,
+        precision=whole.session.precisions.effective,
+        version=whole.session.runtime_version,
+        difference=largest_difference(found.expected, outputs),
+    )
