@@ -70,6 +70,8 @@ _CARRIERS: dict[str, Run] = {
         accuracy={"dataset": {"uri": "file:a"}, "metrics": ["Top1"]}
     ),
     "spec.scenarios[].coldStart": a_scenario(coldStart={}),
+    "spec.scenarios[].bound": a_scenario(bound={}),
+    "spec.scenarios[].bricks": a_scenario(bricks={}),
     "spec.scenarios[].multiStream": a_scenario(multiStream={}),
     "spec.scenarios[].findPeak": a_scenario(
         findPeak={"latencyBoundMicroseconds": 1, "probe": {"maxSeconds": 86_400}}
@@ -235,6 +237,8 @@ def _items(schema: Schema, count: int) -> list[Any]:
         return [items["minimum"] + n for n in range(count)]
     if "enum" in items:
         return [*items["enum"], *items["enum"]][:count]
+    if items.get("type") == "string":
+        return [f"zoo://a/b{n}" for n in range(count)]
     if "datatype" in items["properties"]:
         return [{**_TENSOR, "name": f"s{n}"} for n in range(count)]
     if "name" in items["properties"]:

@@ -309,6 +309,11 @@ BROKEN_RULES = (
         an_external_run(scenarios=[{"name": "a", "coldStart": {}}]),
         "spec",
     ),
+    Row(
+        "bricks of a model that is not built in",
+        a_run(scenarios=[{"name": "a", "bricks": {"models": ["file:model.onnx"]}}]),
+        "spec.scenarios[0].bricks.models[0]",
+    ),
     Row("compressed HTTP", a_run(load={"compression": "Gzip"}), "spec.load"),
     Row("https without sha256", a_run(model={"uri": "https://h/m"}), "spec.model"),
     Row(

@@ -21,6 +21,7 @@ CPU = (
 MEMORY = r"^[1-9][0-9]{0,14}(k|M|G|T|Ki|Mi|Gi|Ti)?$"
 DECIMAL = r"^(0{0,3}[1-9][0-9]{0,6}(\.[0-9]{1,3})?|0{1,3}\.([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$"
 MODEL_URI = r"^(zoo://|file:|https://|pvc://|s3://)[^ ]+$"
+ZOO_URI = r"^zoo://[a-z0-9_]+/[a-z0-9_]+$"
 DATA_URI = r"^(file:|configmap://|https://|pvc://|s3://)[^ ]+$"
 DATASET_URI = r"^(builtin://|file:|configmap://|https://|pvc://|s3://)[^ ]+$"
 EXPORT_URI = r"^(pvc://|s3://)[^ ]+$"
@@ -56,6 +57,7 @@ MEANINGS = {
     'with decimals, in quotes ("16.5")',
     MODEL_URI: "an address without blanks (a blank is written %20): zoo://TASK/NAME, file:PATH, "
     "https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY",
+    ZOO_URI: "a built-in model as zoo://TASK/NAME, which `inferometer models` lists",
     DATA_URI: "an address without blanks (a blank is written %20): file:PATH, "
     "configmap://NAME/KEY, https://..., pvc://CLAIM/PATH or s3://BUCKET/KEY",
     DATASET_URI: "an address without blanks (a blank is written %20): builtin://NAME, file:PATH, "

@@ -17,7 +17,9 @@ def machine_name() -> str:
     """Return processor, number of CPUs, instruction set and kernel."""
     kernel = ".".join(platform.release().split(".")[:2])
     count = len(os.sched_getaffinity(0))
-    return f"{model_name() or platform.machine()}, {count} CPUs, {instruction_set()}, Linux {kernel}"
+    return (
+        f"{model_name() or platform.machine()}, {count} CPUs, {instruction_set()}, Linux {kernel}"
+    )
 
 
 def engine_versions() -> dict[str, str]:

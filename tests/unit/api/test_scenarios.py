@@ -36,6 +36,8 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "profile": {"batchSizes": [1, 4]},
     "accuracy": {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"], "samples": 9},
     "coldStart": {"repeats": 2, "state": "ModelCached"},
+    "bound": {"budgetSeconds": 60},
+    "bricks": {"models": ["zoo://a/b"]},
 }
 KINDS = tuple(SCENARIOS)
 
@@ -148,7 +150,9 @@ def test_clients_are_those_of_the_steps() -> None:
     none = dict.fromkeys(
         ("server", "findPeak", "offline", "burst", "trace", "accuracy"), (None, None)
     )
-    ones = dict.fromkeys(("singleStream", "batch", "multiStream", "profile", "coldStart"), (1, 1))
+    ones = dict.fromkeys(
+        ("singleStream", "batch", "multiStream", "profile", "coldStart", "bound", "bricks"), (1, 1)
+    )
     assert found == {**ones, **none, "concurrency": (2, 4)}
 
 

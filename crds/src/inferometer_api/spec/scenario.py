@@ -25,9 +25,7 @@ _LatencyBound = Annotated[int, Field(ge=1, le=3_600_000_000), Integral]
 _PROBE_QUERIES, _PROBE_SECONDS = 1024, 60
 _BatchSize = Annotated[int, Field(ge=1, le=4096), Integral]
 _BudgetSeconds = Annotated[int, Field(ge=1, le=86_400), Integral]
-_ZooAddress = Annotated[
-    str, StringConstraints(max_length=128, pattern=r"^zoo://[a-z0-9_]+/[a-z0-9_]+$")
-]
+_ZooAddress = Annotated[str, StringConstraints(max_length=128, pattern=patterns.ZOO_URI)]
 
 
 def percentile_value(percentile: Percentile) -> float:

@@ -93,6 +93,24 @@ def brick_model(suite: BrickSuite, brick: Brick) -> BrickModel:
     return BrickModel(model, inputs, graph.outputs, graph.large_weights)
 
 
+def model_as_brick(model: ModelProto) -> BrickModel:
+    """Return a model with fixed shapes, and all weights in it, with random inputs."""
+    inputs, outputs = (
+        {
+            each.name: LayerTensor(
+                kind="Activation",
+                datatype=TensorProto.DataType.Name(each.type.tensor_type.elem_type),
+                shape=[axis.dim_value for axis in each.type.tensor_type.shape.dim],
+            )
+            for each in values
+        }
+        for values in (model.graph.input, model.graph.output)
+    )
+    generator = np.random.default_rng(0)
+    arrays = {name: random_array(generator, each) for name, each in inputs.items()}
+    return BrickModel(model, arrays, outputs, {})
+
+
 def open_brick(suite: BrickSuite, brick: Brick, threads: int) -> Runnable:
     """Return a session of a brick, with its own optimisations off: its layers are optimised.
 

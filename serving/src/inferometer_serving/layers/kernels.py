@@ -84,6 +84,7 @@ class OpenVinoKernels:
         self.precision = layer_precisions(layers).effective or (
             "FP32" if settings.precision is Precision.FP32 else ""
         )
+        self.names = [each.kernel for each in layers]
         self._request: Any = compiled.create_infer_request()
         self._feeds = made.inputs
         self.inputs = tuple(made.inputs.values())

@@ -7,10 +7,8 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper
 
-from inferometer_api.layers.graph import LayerTensor
 from inferometer_api.layers.timings import MachineState
-from inferometer_serving.infer.tensors import Array
-from inferometer_serving.layers.brick_model import BrickModel
+from inferometer_serving.layers.brick_model import BrickModel, model_as_brick
 from inferometer_serving.layers.kernels import KERNELS
 from inferometer_serving.machine_name import engine_versions, machine_name
 from inferometer_serving.model.session import EngineSettings
@@ -92,9 +90,7 @@ def _product() -> BrickModel:
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     graph = helper.make_graph([node], "probe", tensors[:2], tensors[2:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    factor: Array = np.ones(shape, np.float32)
-    result = LayerTensor(kind="Activation", datatype="FLOAT", shape=shape)
-    return BrickModel(model, {"x": factor, "w": factor}, {"y": result}, {})
+    return model_as_brick(model)
 
 
 def _shortest_ns(action: Callable[[], object], repeats: int) -> int:

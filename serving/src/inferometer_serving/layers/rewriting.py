@@ -14,8 +14,8 @@ from onnx.external_data_helper import load_external_data_for_model
 
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
-from inferometer_serving.infer.tensors import Array
 from inferometer_serving.cpu import instruction_set
+from inferometer_serving.infer.tensors import Array
 from inferometer_serving.layers.optimised import (
     GraphSettings,
     graph_inputs,

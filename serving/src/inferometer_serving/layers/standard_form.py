@@ -17,8 +17,8 @@ def standard(model: ModelProto) -> ModelProto:
 
     Raises ValueError if it has one for which there is no standard form.
     """
-    (node,) = model.graph.node
-    if not node.domain or node.domain == "ai.onnx":
+    node, *others = model.graph.node
+    if others or not node.domain or node.domain == "ai.onnx":
         return model
     plain = _FUSED.get(node.op_type)
     attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}

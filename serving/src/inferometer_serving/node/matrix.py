@@ -10,7 +10,8 @@ import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from inferometer_api.nodes.characteristics import MatrixUnit, NodeFigure
-from inferometer_serving.bounds.engines import OnnxLayer, OpenVinoLayer
+from inferometer_serving.layers.brick_model import model_as_brick
+from inferometer_serving.layers.kernels import Kernels, OnnxKernels, OpenVinoKernels
 from inferometer_serving.model.session import EngineSettings
 from inferometer_serving.node.samples import NotMeasurableError, Probe, figure, seconds_of
 from inferometer_serving.options import Precision
@@ -31,18 +32,16 @@ _UNITS: dict[str, tuple[str, ...]] = {
 }
 """The kernel's names of units, and what OpenVINO's names of kernels that use them contain."""
 
-Layer = OnnxLayer | OpenVinoLayer
-
 
 def matrix_probes(names: dict[str, list[str]]) -> Iterator[Probe]:
     """Yield a probe for each engine and precision; `names` gets the kernels of each engine."""
     threads = len(os.sched_getaffinity(0))
-    openers: dict[tuple[str, str], Callable[[], Layer]] = {
-        ("onnxruntime", "FP32"): lambda: OnnxLayer(
-            product("FP32"), EngineSettings(threads=threads)
+    openers: dict[tuple[str, str], Callable[[], Kernels]] = {
+        ("onnxruntime", "FP32"): lambda: OnnxKernels(
+            model_as_brick(product("FP32")), EngineSettings(threads=threads)
         ),
-        ("onnxruntime", "INT8"): lambda: OnnxLayer(
-            product("INT8"), EngineSettings(threads=threads)
+        ("onnxruntime", "INT8"): lambda: OnnxKernels(
+            model_as_brick(product("INT8")), EngineSettings(threads=threads)
         ),
         **{
             ("openvino", each.value): partial(_open_vino, each, threads, names)
@@ -56,7 +55,7 @@ def matrix_probes(names: dict[str, list[str]]) -> Iterator[Probe]:
 
 
 def _peak(
-    engine: str, precision: str, threads: int, opened: Callable[[], Layer]
+    engine: str, precision: str, threads: int, opened: Callable[[], Kernels]
 ) -> Sequence[NodeFigure]:
     try:
         layer = opened()
@@ -72,12 +71,13 @@ def _peak(
     return [figure("gemm", "flop/s", samples, setting)]
 
 
-def _open_vino(precision: Precision, threads: int, names: dict[str, list[str]]) -> OpenVinoLayer:
+def _open_vino(precision: Precision, threads: int, names: dict[str, list[str]]) -> OpenVinoKernels:
     is_int8 = precision is Precision.INT8
     # What is quantised is computed in INT8 whatever else is requested.
     settings = EngineSettings(threads=threads, precision=Precision.FP32 if is_int8 else precision)
-    layer = OpenVinoLayer(quantised_product() if is_int8 else product("FP32"), settings)
-    names.setdefault("openvino", []).extend(layer.kernels)
+    model = quantised_product() if is_int8 else product("FP32")
+    layer = OpenVinoKernels(model_as_brick(model), settings)
+    names.setdefault("openvino", []).extend(layer.names)
     if layer.precision != precision.value:
         raise NotMeasurableError(
             f"the engine computes in {layer.precision or 'an unknown precision'} on this CPU"
