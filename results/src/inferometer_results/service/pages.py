@@ -33,6 +33,7 @@ from inferometer_results.service.comparison_view import (
     together,
 )
 from inferometer_results.service.earlier import earlier_columns, earlier_results
+from inferometer_results.service.layer_pages import layer_page_routes
 from inferometer_results.service.rendering import asset, render_page
 from inferometer_results.service.run_list import every_column, list_query, run_list
 from inferometer_results.service.summary_pages import summary_page_routes
@@ -54,6 +55,7 @@ def page_routes(store: Store, version: str, prices: PriceList | None) -> APIRout
         ("/compare", _compare(store, prices)),
         ("/assets/{name}", asset),
         *summary_page_routes(store, prices),
+        *layer_page_routes(store),
     ):
         routes.add_api_route(path, endpoint, response_class=HTMLResponse)
     return routes

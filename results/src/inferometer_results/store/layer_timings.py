@@ -86,7 +86,7 @@ def known_timings(
             continue
         some = _of_engines(timings, engines)
         if some.bricks or some.kernels or some.failed:
-            found = some if found is None else _joined(found, some)
+            found = some if found is None else joined(found, some)
     return found
 
 
@@ -122,7 +122,8 @@ def _of_engines(timings: LayerTimings, engines: Mapping[str, str]) -> LayerTimin
     )
 
 
-def _joined(old: LayerTimings, new: LayerTimings) -> LayerTimings:
+def joined(old: LayerTimings, new: LayerTimings) -> LayerTimings:
+    """Return the timings of two documents of one machine; the newer ones replace the older."""
     bricks = old.bricks | new.bricks
     kernels = {(each.key, each.engine, each.precision): each for each in old.kernels + new.kernels}
     timed = {*bricks, *(each.key for each in kernels.values())}
@@ -138,5 +139,6 @@ def _joined(old: LayerTimings, new: LayerTimings) -> LayerTimings:
             "bricks": bricks,
             "kernels": list(kernels.values()),
             "failed": list(failed.values()),
+            "graphs": old.graphs + new.graphs,
         }
     )

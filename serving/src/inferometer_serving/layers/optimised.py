@@ -25,6 +25,8 @@ _SMALL_BYTES = 256
 _FEW_ELEMENTS = 16
 _TENSORS_PER_PASS = 200
 """As many tensors are kept at once; the memory that they take is that of no inference."""
+_MOST_PASSES = 8
+"""A graph of 100,000 nodes takes seconds to open."""
 OFF = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 LEVELS = {
     "Blocked": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
@@ -161,8 +163,9 @@ def _tensors(
     """Return every tensor that the nodes compute, found by running the graph."""
     names = [name for node in optimised.graph.node for name in node.output if name]
     tensors: dict[str, LayerTensor] = {}
-    for start in range(0, len(names), _TENSORS_PER_PASS):
-        some = names[start : start + _TENSORS_PER_PASS]
+    size = max(_TENSORS_PER_PASS, -(-len(names) // _MOST_PASSES))
+    for start in range(0, len(names), size):
+        some = names[start : start + size]
         tensors |= _run_for(graph, optimised, some, folder, threads)
     return tensors
 

@@ -1,0 +1,143 @@
+"""What the layer database says about models and machines: which is fast, and which is faster."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from inferometer_analysis.advice import paired_gain
+from inferometer_analysis.bricks.predict import predict
+from inferometer_analysis.samples import Interval
+from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.timings import LayerTimings, MachineState
+from inferometer_results.layers.bound_report import BoundReport, bound_report
+from inferometer_results.store.layer_timings import joined
+
+_PRECISION = "FP32"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerMachine:
+    """Everything that is known about one machine, its engines and a number of threads."""
+
+    timings: LayerTimings
+
+    @property
+    def state(self) -> MachineState:
+        """The machine, as it was measured last."""
+        return self.timings.machine
+
+    @property
+    def operators(self) -> list[tuple[str, int, float]]:
+        """The operators whose kernels were timed: name, layers, ns of all of them together."""
+        names = {
+            key: layer.operator
+            for graph in self.timings.graphs
+            for key, layer in graph.layers.items()
+        }
+        fastest: dict[str, float] = {}
+        for each in self.timings.kernels:
+            fastest[each.key] = min(each.nanoseconds, fastest.get(each.key, each.nanoseconds))
+        found: dict[str, list[float]] = {}
+        for key, nanoseconds in fastest.items():
+            found.setdefault(names.get(key, "unknown"), []).append(nanoseconds)
+        rows = [(name, len(each), sum(each)) for name, each in found.items()]
+        return sorted(rows, key=lambda row: -row[2])
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRow:
+    """The bounds of a model on one machine, and the variants that are faster than the first."""
+
+    report: BoundReport
+    batch_size: int
+    faster: tuple[tuple[str, Interval], ...]
+    """Name and gain of each variant whose 95 % interval is above zero, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedLatency:
+    """The latency of a model on a machine, by the layers that were timed there."""
+
+    model: str
+    batch_size: int
+    machine: MachineState
+    nanoseconds: float
+    layers: int
+    layers_known: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all layers are known; otherwise the latency is a least one."""
+        return self.layers_known == self.layers
+
+
+def layer_machines(documents: Iterable[LayerTimings]) -> list[LayerMachine]:
+    """Return the machines by name and threads; of one layer the newest timing counts."""
+    found: dict[tuple[str, ...], LayerTimings] = {}
+    for each in documents:
+        key = _key(each.machine)
+        found[key] = joined(found[key], each) if key in found else each
+    return [LayerMachine(found[key]) for key in sorted(found)]
+
+
+def bound_rows(
+    documents: Iterable[LayerTimings], machines: Iterable[LayerMachine]
+) -> list[BoundRow]:
+    """Return the bounds of each measured model, the newest measurement of each machine alone."""
+    known = {_key(each.state): each.timings for each in machines}
+    rows: dict[tuple[str, ...], BoundRow] = {}
+    for each in documents:
+        for graph in each.graphs:
+            if graph.layout == "Plain" and each.variants:
+                report = bound_report(
+                    graph.model, _PRECISION, graph, known.get(_key(each.machine)), each
+                )
+                key = (graph.model, str(graph.batch_size), *_key(each.machine))
+                rows[key] = BoundRow(report, graph.batch_size, tuple(_faster(each)))
+    return [rows[key] for key in sorted(rows)]
+
+
+def _key(state: MachineState) -> tuple[str, ...]:
+    engines = (f"{name} {version}" for name, version in sorted(state.engines.items()))
+    return state.name, str(state.threads), *engines
+
+
+def _faster(timings: LayerTimings) -> Iterator[tuple[str, Interval]]:
+    first, *others = timings.variants.items()
+    gains = [
+        (name, paired_gain(first[1].nanoseconds, each.nanoseconds))
+        for name, each in others
+        if len(each.nanoseconds) == len(first[1].nanoseconds)
+    ]
+    for name, gain in sorted(gains, key=lambda each: -each[1].value):
+        if gain.low is not None and gain.low > 0:
+            yield name, gain
+
+
+def predicted_latencies(machines: Iterable[LayerMachine]) -> list[PredictedLatency]:
+    """Return the latency of every known model on every machine, by model, the fastest first."""
+    every = list(machines)
+    graphs: dict[tuple[str, int, str], LayerGraph] = {
+        (graph.model, graph.batch_size, graph.engine_version): graph
+        for machine in every
+        for graph in machine.timings.graphs
+        if graph.layout == "Blocked"
+    }
+    rows = []
+    for (model, batch_size, version), graph in graphs.items():
+        for machine in every:
+            if machine.state.engines.get("onnxruntime") != version or not machine.timings.bricks:
+                continue
+            found = predict(graph, machine.timings)
+            rows.append(
+                PredictedLatency(
+                    model=model,
+                    batch_size=batch_size,
+                    machine=machine.state,
+                    nanoseconds=found.sequential_nanoseconds,
+                    layers=found.layers,
+                    layers_known=found.layers_known,
+                )
+            )
+    return sorted(
+        rows, key=lambda row: (row.model, row.batch_size, not row.is_complete, row.nanoseconds)
+    )

@@ -1,0 +1,120 @@
+"""The explorer shows what the layer database knows of machines and models."""
+
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+from inferometer_api.layers.timings import KernelTiming, LayerTimings, VariantTiming
+from inferometer_api.results.result import StepLayers
+from inferometer_results.layers.machine_views import (
+    bound_rows,
+    layer_machines,
+    predicted_latencies,
+)
+from inferometer_results.layers.step_layers import layer_sentences
+from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.app import create_app
+from inferometer_results.store.index_rows import Origin
+from inferometer_results.store.layer_timings import all_timings, keep_timings
+from inferometer_results.store.store import Store
+from support.layer_graphs import MACHINE, brick_timings, layer_graph, timing
+from support.results import a_result
+
+SLOW = MACHINE.model_copy(update={"name": "<slow> CPU"})
+GRAPH = layer_graph(("a", [0], [1]), ("b", [1], [2]), model="net")
+PLAIN = GRAPH.model_copy(update={"layout": "Plain"})
+
+
+def _bricks(name: str, **nanoseconds: int) -> LayerTimings:
+    found = brick_timings({key: timing(each) for key, each in nanoseconds.items()})
+    machine = MACHINE.model_copy(update={"name": name})
+    return found.model_copy(update={"machine": machine, "graphs": [GRAPH]})
+
+
+def _variant(*nanoseconds: int) -> VariantTiming:
+    return VariantTiming(
+        nanoseconds=list(nanoseconds), precision="FP32", version="1", difference=0.0
+    )
+
+
+def _bound() -> LayerTimings:
+    return LayerTimings(
+        machine=MACHINE,
+        seconds=1.0,
+        kernels=[
+            KernelTiming(key=key, engine="onnxruntime", precision="FP32", nanoseconds=each)
+            for key, each in (("a", 300.0), ("b", 500.0))
+        ],
+        variants={
+            "onnxruntime:FP32:1": _variant(*range(1000, 1010)),
+            "openvino:FP32:1": _variant(*range(900, 910)),
+        },
+        graphs=[PLAIN],
+    )
+
+
+def test_machines_are_ranked_for_a_model_that_ran_on_one_of_them() -> None:
+    """The fastest machine comes first; one that lacks a layer comes last."""
+    machines = layer_machines(
+        [_bricks("slow", a=5_000, b=5_000), _bricks("fast", a=1_000, b=1_000), _bricks("new", a=10)]
+    )
+    rows = predicted_latencies(machines)
+    assert [each.machine.name for each in rows] == ["fast", "slow", "new"]
+    assert [each.is_complete for each in rows] == [True, True, False]
+
+
+def test_a_bound_has_the_newest_measurement_and_faster_variants() -> None:
+    """The bound is the sum of both layers; OpenVINO is faster beyond noise."""
+    (row,) = bound_rows([_bound()], layer_machines([_bound()]))
+    assert row.report.bound.sequential_ns == 800
+    assert row.report.fastest is not None
+    assert round(row.report.fastest.value) == 904
+    assert [name for name, _ in row.faster] == ["openvino:FP32:1"]
+
+
+def test_the_timings_of_a_result_enter_the_layer_database_once(tmp_path: Path) -> None:
+    """A scenario that timed layers shows bounds, and what it timed is kept next to the result."""
+    result = a_result()
+    first, *others = result.scenarios
+    step = first.steps[0].model_copy(update={"layers": StepLayers(timings=_bound())})
+    timed = first.model_copy(update={"steps": [step]})
+    result = result.model_copy(update={"scenarios": [timed, *others]})
+    (found,) = layer_sentences(result)
+    assert "Sequential bound: 0.001 ms (fastest layers: 2 by onnxruntime)." in found.sentences
+    content = result.model_dump_json(exclude_none=True, by_alias=True).encode()
+    with Store(str(tmp_path / "r.db")) as store:
+        for _ in range(2):
+            store.add(content, Origin("run", "2026-01-01T00:00:00Z"), source="r")
+        assert list(all_timings(store)) == [_bound()]
+
+
+def test_a_server_without_timings_says_why() -> None:
+    """The report shows the reason in place of bounds."""
+    result = a_result()
+    first, *others = result.scenarios
+    step = first.steps[0].model_copy(update={"layers": StepLayers(unavailable="No layers here.")})
+    timed = first.model_copy(update={"steps": [step]})
+    (found,) = layer_sentences(result.model_copy(update={"scenarios": [timed, *others]}))
+    assert found.sentences == ("No layers here.",)
+
+
+def test_pages_show_layers_bounds_and_bricks(tmp_path: Path) -> None:
+    """Each page has its figures, and no name of a machine is taken for markup."""
+    with Store(str(tmp_path / "r.db")) as store:
+        client = TestClient(
+            create_app(store, AccessRules(), "1.2.3", lambda: 0.0),
+            base_url="http://127.0.0.1:8090",
+        )
+        for path in ("/layers", "/bounds", "/bricks"):
+            assert "yet" in client.get(path).text
+        for each in (_bound(), _bricks("<slow> CPU", a=5_000, b=5_000), _bricks("fast", a=9, b=9)):
+            keep_timings(store, each, "2026-01-01T00:00:00Z", "layers")
+        layers, bounds, bricks = (
+            client.get(path).text for path in ("/layers", "/bounds", "/bricks")
+        )
+        assert "2 kernels timed" in layers
+        assert "openvino, FP32, 1: 10 %" in bounds
+        assert "&lt;slow&gt; CPU" in bricks
+        assert "<slow>" not in bricks
+        assert bricks.index(">fast<") < bricks.index("&lt;slow&gt;")
+        assert ">fast<" not in client.get("/bricks", params={"machine": "<slow> CPU"}).text

@@ -1,0 +1,121 @@
+"""What a server measures of layers at a client's request, and what it says of hard models."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import read_graph
+from inferometer_serving.layers.in_pod import measure_in_pod
+from inferometer_serving.layers.in_pod_request import LayersRequest
+from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.reading import describe
+from inferometer_serving.layers.rewriting import rewrite
+from inferometer_serving.layers.whole_model import Variant, open_variant
+
+FLOAT = TensorProto.FLOAT
+
+
+def _save(path: Path, nodes: list[onnx.NodeProto], **weights: tuple[int, ...]) -> Path:
+    generator = np.random.default_rng(0)
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", FLOAT, ["batch", 8, 6, 6])],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+        [
+            numpy_helper.from_array(generator.normal(size=shape).astype(np.float32), name)
+            for name, shape in weights.items()
+        ],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), path
+    )
+    return path
+
+
+@pytest.fixture(name="net")
+def _net(tmp_path: Path) -> Path:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    return _save(tmp_path / "net.onnx", nodes, w=(8, 8, 3, 3))
+
+
+def test_kernels_come_with_the_plain_graph_and_the_whole_model(net: Path) -> None:
+    """A bound needs the layers, their timings, and the latency that it bounds."""
+    found = measure_in_pod(net, LayersRequest("Kernels"), GraphSettings(), lambda *_: None)
+    (graph,) = found.graphs
+    assert graph.layout == "Plain"
+    assert {each.key for each in found.kernels} == set(graph.layers)
+    assert "onnxruntime:FP32:1" in found.variants
+    assert (
+        measure_in_pod(net, LayersRequest("Model"), GraphSettings(), lambda *_: None).kernels == []
+    )
+
+
+def test_bricks_name_a_model_that_the_zoo_lacks(net: Path) -> None:
+    """The others are timed."""
+    request = LayersRequest("Calls", ("zoo://task/no_such_model",))
+    found = measure_in_pod(net, request, GraphSettings(), lambda *_: None)
+    (graph,) = found.graphs
+    assert set(found.bricks) == set(graph.layers)
+    (failure,) = found.failed
+    assert failure.key == "zoo://task/no_such_model"
+    assert "is not in the model zoo" in failure.reason
+
+
+def test_a_quantised_model_computes_nearly_the_same(net: Path, tmp_path: Path) -> None:
+    """INT8 changes values a little; a model without patterns is not fused, and says so."""
+    output = tmp_path / "int8.onnx"
+    rewrite(read_graph(net, max_bytes=1 << 30), "INT8", output, GraphSettings())
+    before, after = (
+        open_variant(Variant("v", path), GraphSettings()).run()[0] for path in (net, output)
+    )
+    assert np.abs(before - after).max() < 0.2 * before.std()
+    assert (before != after).any()
+    with pytest.raises(ModelRefusedError, match="No pattern of operators was found"):
+        rewrite(read_graph(net, max_bytes=1 << 30), "Fused", tmp_path / "f.onnx", GraphSettings())
+    assert not (tmp_path / "f.onnx").exists()
+
+
+def test_control_flow_and_sequences_are_named_and_the_rest_is_timed(tmp_path: Path) -> None:
+    """A layer that cannot run alone has a reason; its neighbours have timings."""
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["z"], ["n"])],
+        "body",
+        [],
+        [helper.make_tensor_value_info("n", FLOAT, None)],
+    )
+    nodes = [
+        helper.make_node("Relu", ["x"], ["z"]),
+        helper.make_node("ReduceSum", ["z"], ["s"], keepdims=0),
+        helper.make_node("Greater", ["s", "w"], ["c"]),
+        helper.make_node("Squeeze", ["c"], ["d"]),
+        helper.make_node("If", ["d"], ["i"], then_branch=body, else_branch=body),
+        helper.make_node("SplitToSequence", ["i"], ["q"], axis=1),
+        helper.make_node("ConcatFromSequence", ["q"], ["y"], axis=1),
+    ]
+    path = _save(tmp_path / "flow.onnx", nodes, w=(1,))
+    graph = describe(read_graph(path, max_bytes=1 << 30), GraphSettings())
+    operators = {graph.layers[use.layer].operator for use in graph.uses}
+    assert {"If", "SplitToSequence"} <= operators
+    found = measure_in_pod(path, LayersRequest("Calls"), GraphSettings(), lambda *_: None)
+    failed = {graph.layers[each.key].operator for each in found.failed}
+    assert "SplitToSequence" in failed
+    assert "Relu" in {graph.layers[key].operator for key in found.bricks}
+
+
+def test_a_custom_operator_is_refused_by_its_name(tmp_path: Path) -> None:
+    """No layer of such a model is guessed."""
+    node = helper.make_node("Secret", ["x"], ["y"], domain="com.example")
+    path = _save(tmp_path / "custom.onnx", [node])
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    onnx.save(model, path)
+    with pytest.raises(ModelRefusedError, match="Secret"):
+        describe(read_graph(path, max_bytes=1 << 30), GraphSettings())
