@@ -113,6 +113,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "operator/*": ("operator", "nodes"),
     "operator/src/inferometer_operator/wiring/metrics.py": ("dashboards",),
     "serving/*": ("local", "packaging", "nodes"),
+    "serving/src/inferometer_serving/layers/*": ("analysis",),
     "serving/src/inferometer_serving/model/*": ("analysis",),
     "serving/src/inferometer_serving/metrics.py": ("dashboards",),
     "fetch/*": ("local", "nodes"),

@@ -21,7 +21,7 @@ from support.operator_installed import operator_installed
 from support.waiting import wait_until
 
 FOLDER = Path(__file__).parents[2] / "examples"
-SUITES = ("14-suite", "16-servers")
+SUITES = ("14-suite", "16-servers", "20-bricks")
 """tests/cluster/test_suites.py has one like them."""
 FILES = sorted(path for path in FOLDER.glob("*.yaml") if path.stem not in SUITES)
 PROTOCOLS = ("HTTP", "GRPC")

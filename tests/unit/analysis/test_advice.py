@@ -92,7 +92,7 @@ def test_optimisation_fusion_and_quantisation_become_settings() -> None:
     )
     found = advise(Evidence(PRESENT, others, own_kernels_ns=500.0))
     assert [each.question for each in found] == ["Q4", "Q5", "Q6"]
-    assert _of(found, "Q4").settings == ("spec.server.graphOptimization=Extended",)
+    assert _of(found, "Q4").settings == ("spec.server.onnxRuntime.graphOptimization=Extended",)
     assert _of(found, "Q5").settings == ("spec.model.uri=file:/f.onnx",)
     assert _of(found, "Q6").settings == (
         "spec.server.runtime=OpenVino",

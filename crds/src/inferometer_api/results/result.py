@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from inferometer_api.document import Count, Document, Integer, Integral, Timestamp
+from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.results.accuracy import Accuracy, ManifestInfo
 from inferometer_api.results.cold_start import ColdStartRecord
-from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.results.search import Knee, Peak, RepeatSummary
 from inferometer_api.results.tracing import StepTracing
 from inferometer_api.spec.run import BenchmarkRun
