@@ -120,3 +120,28 @@ def test_a_custom_operator_is_refused_by_its_name(tmp_path: Path) -> None:
     onnx.save(model, path)
     with pytest.raises(ModelRefusedError, match="Secret"):
         describe(read_graph(path, max_bytes=1 << 30), GraphSettings())
+
+
+def test_an_input_that_is_a_sequence_is_refused_by_its_name(tmp_path: Path) -> None:
+    """Only tensors can be made up."""
+    node = helper.make_node("ConcatFromSequence", ["x"], ["y"], axis=0)
+    path = _save(tmp_path / "sequence.onnx", [node])
+    model = onnx.load(path)
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, ["n"]))
+    model.graph.input[0].type.CopyFrom(sequence)
+    onnx.save(model, path)
+    with pytest.raises(ModelRefusedError, match=r"The input 'x' .* is no tensor but a sequence"):
+        describe(read_graph(path, max_bytes=1 << 30), GraphSettings())
+
+
+def test_an_input_without_a_shape_takes_the_given_one(tmp_path: Path) -> None:
+    """Its layers depend on it, so that it is requested by name."""
+    path = _save(tmp_path / "shapeless.onnx", [helper.make_node("Relu", ["x"], ["y"])])
+    model = onnx.load(path)
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    onnx.save(model, path)
+    graph = read_graph(path, max_bytes=1 << 30)
+    with pytest.raises(ModelRefusedError, match=r"'x' .* has no shape.* --warm-up-shape x="):
+        describe(graph, GraphSettings())
+    (layer,) = describe(graph, GraphSettings(shapes={"x": [2, 3]})).layers.values()
+    assert layer.outputs[0].shape == [2, 3]

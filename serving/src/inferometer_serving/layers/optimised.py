@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
 from inferometer_api.layers.graph import LayerTensor, Layout
 from inferometer_models.errors import ModelRefusedError
@@ -87,6 +87,7 @@ def with_fixed_shapes(graph: GraphFile, settings: GraphSettings) -> ModelProto:
     weights = {each.name for each in model.graph.initializer}
     for each in model.graph.input:
         given = settings.shapes.get(each.name, ())
+        _check_tensor(each, graph, given)
         for number, axis in enumerate(each.type.tensor_type.shape.dim):
             if each.name in weights or axis.dim_value > 0:
                 continue
@@ -100,6 +101,28 @@ def with_fixed_shapes(graph: GraphFile, settings: GraphSettings) -> ModelProto:
             axis.dim_value = given[number] if number else settings.batch_size
     del model.graph.value_info[:]
     return model
+
+
+def _check_tensor(value: ValueInfoProto, graph: GraphFile, given: Sequence[int]) -> None:
+    """Give an input without a shape the given one.
+
+    Raises ModelRefusedError if it has none, or is no tensor.
+    """
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise ModelRefusedError(
+            f"The input '{value.name}' of the model {graph.path} is no tensor but a sequence, map "
+            "or optional value, which cannot be made up: its layers cannot be found. Export the "
+            "model with tensors as inputs."
+        )
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        if not given:
+            raise ModelRefusedError(
+                f"The input '{value.name}' of the model {graph.path} has no shape, and its layers "
+                f"depend on it: give the whole shape by --warm-up-shape {value.name}=..."
+            )
+        for size in given:
+            tensor.shape.dim.add(dim_value=size)
 
 
 def session_options(threads: int, level: Any = OFF) -> Any:

@@ -44,10 +44,11 @@ def _read_layers(optimised: OptimisedGraph) -> dict[str, Any]:
     versions = {each.domain: each.version for each in model.opset_import}
     weights = {each.name: _weight(each) for each in model.graph.initializer}
     numbers = {name: at for at, name in enumerate(graph_inputs(model))}
+    known = optimised.tensors | weights
     layers: dict[str, Layer] = {}
     uses = []
     for index, node in enumerate(model.graph.node):
-        layer = _layer(node, versions, weights, optimised.tensors)
+        layer = _layer(node, versions, known)
         key = layer_key(layer)
         layers.setdefault(key, layer)
         reads = [numbers[name] for name in node.input if name and name not in weights]
@@ -79,10 +80,8 @@ def layer_key(layer: Layer) -> str:
 def _layer(
     node: NodeProto,
     versions: dict[str, int],
-    weights: dict[str, LayerTensor],
-    activations: dict[str, LayerTensor],
+    known: dict[str, LayerTensor],
 ) -> Layer:
-    known = activations | weights
     first: dict[str, int] = {}
     inputs = []
     for at, name in enumerate(node.input):
@@ -92,7 +91,7 @@ def _layer(
         elif name:
             first[name] = at
         inputs.append(tensor)
-    outputs = [activations[name] if name else LayerTensor(kind="Absent") for name in node.output]
+    outputs = [known[name] if name else LayerTensor(kind="Absent") for name in node.output]
     return Layer(
         domain=node.domain,
         operator=node.op_type,

@@ -1,0 +1,55 @@
+"""A graph of 100,000 nodes is described within bounds of time and memory."""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+
+_NODES = 100_000
+_MOST_BYTES = 2 << 30
+_MOST_SECONDS = 60
+
+
+def _write(path: Path) -> Path:
+    """Write a chain that no optimisation shortens: operators of one input that do not cancel."""
+    operators = ("Sin", "Cos", "Tanh", "Sigmoid")
+    nodes = [
+        helper.make_node(operators[at % 4], [f"t{at}"], [f"t{at + 1}"], name=f"n{at}")
+        for at in range(_NODES)
+    ]
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4])
+        for name in ("t0", f"t{_NODES}")
+    ]
+    graph = helper.make_graph(nodes, "large", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    onnx.save(model, path)
+    return path
+
+
+def test_a_graph_of_100_000_nodes_takes_2_gib_and_60_seconds_at_most(
+    tmp_path: Path, require_quiet: Callable[[], None]
+) -> None:
+    """Every layer is found, and the four different ones are separate."""
+    path = _write(tmp_path / "large.onnx")
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "inferometer_serving.layers", "describe", str(path)],
+        capture_output=True,
+        check=False,
+    )
+    seconds = time.monotonic() - began
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert len(found["uses"]) == _NODES
+    assert len(found["layers"]) == 4
+    peak_bytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    assert peak_bytes <= _MOST_BYTES
+    require_quiet()
+    assert seconds <= _MOST_SECONDS
