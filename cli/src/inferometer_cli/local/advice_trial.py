@@ -58,8 +58,10 @@ def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopReque
             if place in failures:
                 continue
             name = "as it is" if place is None else ", ".join(advice[place].settings)
-            left = (monotonic() - began) / done * (total - done + 1)
-            words = f"round {number + 1}/{trial.rounds}, about {left:.0f} s left"
+            words = f"round {number + 1}/{trial.rounds}"
+            if done > 1:
+                left = (monotonic() - began) / (done - 1) * (total - done + 1)
+                words += f", about {left:.0f} s left"
             print_message(f"{words}: {name}")
             settings = () if place is None else advice[place].settings
             try:

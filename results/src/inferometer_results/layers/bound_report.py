@@ -147,12 +147,19 @@ def _measured_sentences(report: BoundReport) -> Iterator[str]:
     for name, each in report.measured.items():
         share = 100 * report.bound.sequential_ns / each.value
         words = f"; the bound is {share:.0f} % of it" if report.bound.covered else ""
-        yield f"Measured on {name.replace(':', ', ')}: {_milliseconds(each.value)}{words}."
+        yield f"Measured on {_variant_words(name)}: {_milliseconds(each.value)}{words}."
     if report.is_wrong:
         yield (
             "Bound wrong: it lies above the fastest measured latency. Its layers take longer alone "
             "than within the model."
         )
+
+
+def _variant_words(name: str) -> str:
+    """Return "onnxruntime, FP32, 1 thread" for onnxruntime:FP32:1."""
+    engine, precision, threads, *others = name.split(":")
+    counted = f"{threads} thread{'' if threads == '1' else 's'}"
+    return ", ".join((engine, precision, counted, *others))
 
 
 def _missing_sentences(bound: Bound) -> Iterator[str]:
