@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message
 from inferometer_api.results.service_paths import EXPLORER
 from inferometer_results.service import app as service_app
 from inferometer_results.store.condition import FIELDS
-from inferometer_results.store.index_rows import Entry, Origin
+from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.store import Store
 from support.cluster_service import NOW, ScriptedAuthority, cluster_app
 from support.postgresql import postgresql
@@ -138,7 +138,7 @@ def _fill(address: str, tenants: tuple[str, ...]) -> dict[str, list[str]]:
                 document["environment"]["node"]["hostname"] = f"node-{name}"
                 origin = Origin("operator", NOW, "cluster-1", name[0], f"uid-{name[0]}")
                 id_ = store.add(json.dumps(document).encode(), origin, source="x").id
-                store.note(id_, Entry(NOW, name, "tag", f"tag-{name}"))
+                store.note(id_, JournalRow(NOW, name, "tag", f"tag-{name}"))
                 ids[name].append(id_)
     return ids
 

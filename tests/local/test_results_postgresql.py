@@ -14,7 +14,7 @@ from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.condition import FIELDS, SearchError
 from inferometer_results.store.database import StoreError
-from inferometer_results.store.index_rows import Entry, Origin
+from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import METADATA
@@ -31,7 +31,7 @@ from support.stored_results import (
     run_and_die,
 )
 
-TAG = Entry("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
+TAG = JournalRow("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferometer_api.results.accuracy import Accuracy
+from inferometer_api.results.accuracy import AccuracyResult
 from support.digits import HELD_OUT, MANIFEST, DigitsNet, digits, trained_net, write_onnx
 from support.local_runs import Done, done, together
 
@@ -68,7 +68,7 @@ def test_accuracy_equals_the_known_one_to_the_sample(tmp_path: Path, net: Digits
             ]
 
 
-def accuracy_of(ended: Done) -> Accuracy:
+def accuracy_of(ended: Done) -> AccuracyResult:
     """Return the measures of a valid run."""
     assert ended.result is not None, ended.ended.stderr
     assert ended.result.outcome.state == "Complete", ended.result.outcome

@@ -10,7 +10,7 @@ import onnxruntime  # type: ignore[import-untyped]  # has no types
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from inferometer_api.results.accuracy import Accuracy
+from inferometer_api.results.accuracy import AccuracyResult
 from inferometer_api.results.result import ResultDocument, nanoseconds_at
 from support.digits import HELD_OUT, MANIFEST, digits, trained_net, write_onnx
 from support.local_runs import Done, done
@@ -111,7 +111,7 @@ def result_of(ended: Done) -> ResultDocument:
     return ended.result
 
 
-def accuracy_of(result: ResultDocument) -> Accuracy:
+def accuracy_of(result: ResultDocument) -> AccuracyResult:
     """Return the measures of a result's last scenario."""
     accuracy = result.scenarios[-1].accuracy
     assert accuracy is not None

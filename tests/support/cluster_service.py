@@ -12,7 +12,7 @@ from inferometer_results.service.cluster_access import PEER_NAME, ClusterAccess,
 from inferometer_results.service.front_proxy import FrontProxy, Identity
 from inferometer_results.service.ingest import Ingest, RateLimit
 from inferometer_results.service.metrics import ServiceMetrics
-from inferometer_results.service.reviews import Right
+from inferometer_results.service.reviews import RunAccess
 from inferometer_results.store.store import Store
 from inferometer_results.store.visibility import Readable, from_context
 
@@ -45,7 +45,7 @@ class ScriptedAuthority:
         self._check()
         return Identity(self.tokens[token]) if token in self.tokens else None
 
-    async def may(self, identity: Identity, right: Right) -> bool:
+    async def may(self, identity: Identity, right: RunAccess) -> bool:
         """Return whether a caller has a right."""
         self._check()
         wanted = (identity.user, right.verb, right.namespace)

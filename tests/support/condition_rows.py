@@ -20,7 +20,7 @@ from inferometer_operator.reconcile.observed import (
     QueuePosition,
 )
 from inferometer_operator.reconcile.status_size import least_status
-from inferometer_operator.settings import Ceilings, ResultsService, Settings
+from inferometer_operator.settings import Ceilings, ResultsServiceSettings, Settings
 from support.kueue_objects import QUEUED_RUN_LABELS, a_flavor, admitted, evicted, inadmissible
 from support.pretend_api import stored
 from support.pretend_cluster import SETTINGS, PretendCluster
@@ -242,7 +242,7 @@ def _both(reason: ReasonName, course: Course, *says: str) -> list[Row]:
 
 def _delivered(store: Literal["takes", "away", "refuses"]) -> Course:
     """Return the course of a run that a results service takes, or does not."""
-    service = ResultsService(url="https://results.test", token_file="/token")  # noqa: S106 - a path
+    service = ResultsServiceSettings(url="https://results.test", token_file="/token")  # noqa: S106 - a path
     settings = SETTINGS.model_copy(update={"results": service})
 
     def course() -> PretendCluster:

@@ -5,7 +5,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from inferometer_results.store.index_rows import Entry
+from inferometer_results.store.index_rows import JournalRow
 from inferometer_results.store.store import Store
 from support.stored_results import CLUSTER, LOCAL, ORIGIN, a_document
 
@@ -40,8 +40,8 @@ def fill_store(store: Store) -> list[str]:
     for number in range(6):
         content = _suite_result(number, chance)
         store.add(content, replace(origin, namespace="team-a"), source="a result")
-    store.note(ids[20], Entry(_AT, "ann", "tag", "release-2"))
-    store.note(ids[22], Entry(_AT, "ann", "retract", "a backup ran on the machine"))
+    store.note(ids[20], JournalRow(_AT, "ann", "tag", "release-2"))
+    store.note(ids[22], JournalRow(_AT, "ann", "retract", "a backup ran on the machine"))
     return ids
 
 

@@ -10,7 +10,7 @@ from prometheus_client.samples import Sample
 from inferometer_api.metrics.definitions import METRICS
 from inferometer_api.timestamps import format_time
 from inferometer_operator.wiring.metrics import exposition
-from inferometer_operator.wiring.operator_stats import OperatorStats, SuiteGate
+from inferometer_operator.wiring.operator_stats import OperatorStats, SuiteGateOutcome
 from support.cluster_objects import EPOCH, Object, condition
 from support.runs import a_run
 
@@ -85,7 +85,7 @@ def operator_stats(*runs: Object) -> OperatorStats:
     """Return what an operator has counted that leads and has seen these runs."""
     stats = OperatorStats()
     stats.is_leader = stats.runs_listed = True
-    stats.suite_gates["bench", "nightly"] = SuiteGate("FAIL", armed=True, time="")
+    stats.suite_gates["bench", "nightly"] = SuiteGateOutcome("FAIL", armed=True, time="")
     for run in runs:
         stats.update_run(run)
     return stats

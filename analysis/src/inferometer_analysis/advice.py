@@ -28,7 +28,7 @@ Rewriting = Literal["", "Fused", "INT8"]
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class MeasuredVariant:
     """One way to run the whole model, with its durations in rounds shared with the others."""
 
     engine: str
@@ -82,8 +82,8 @@ class Advice:
 class Evidence:
     """What advice is drawn from."""
 
-    present: Variant
-    others: tuple[Variant, ...]
+    present: MeasuredVariant
+    others: tuple[MeasuredVariant, ...]
     bound: Bound | None = None
     own_kernels_ns: float | None = None
     """The sum of the present engine's own timings of all layers; None if some are missing."""
@@ -144,7 +144,7 @@ def _variants(evidence: Evidence) -> Iterator[Advice]:
         yield Advice(question, words, gain, changed)
 
 
-def _proposal(present: Variant, other: Variant) -> tuple[Question, str]:
+def _proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple[Question, str]:
     """Return the question that a variant answers, and the sentence."""
     engine = f" on {other.engine}" if other.engine != present.engine else ""
     differs = f"outputs differ by at most {other.difference:.2g} of their deviation"

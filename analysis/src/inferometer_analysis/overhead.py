@@ -20,7 +20,7 @@ Pair = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OverheadStep:
     """What a rung adds to the one below it, with its 95 % interval; in the unit of the pairs."""
 
     name: str
@@ -34,7 +34,7 @@ class Step:
 class Ladder:
     """All steps, and whether they explain the whole."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[OverheadStep, ...]
     direct: float
     """What the last rung adds to the first, measured against each other."""
     direct_margin: float
@@ -64,7 +64,7 @@ def ladder(
     for name, rounds in zip(names[1:], neighbours, strict=True):
         added, margin = difference(rounds)
         below = float(np.median([pair[0] for pair in rounds]))
-        steps.append(Step(name, added, margin, below))
+        steps.append(OverheadStep(name, added, margin, below))
     direct, direct_margin = difference(ends)
     whole = float(np.median([pair[1] for pair in ends]))
     return Ladder(tuple(steps), direct, direct_margin, whole)

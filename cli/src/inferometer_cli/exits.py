@@ -60,7 +60,7 @@ class StoppedError(SystemExit):
     """A signal ended the command before it had anything to keep."""
 
 
-class StopRequest:
+class StopSignal:
     """The first signal that requests the end of a run, and the callback that acts on it."""
 
     def __init__(self) -> None:
@@ -106,9 +106,9 @@ def exit_on_signals() -> None:
 
 
 @contextmanager
-def deferred_signals() -> Iterator[StopRequest]:
+def deferred_signals() -> Iterator[StopSignal]:
     """Record signals within the block instead of exiting, so that a result can still be saved."""
-    request = StopRequest()
+    request = StopSignal()
     before = {number: signal.signal(number, request.receive) for number in _handled_signals()}
     try:
         yield request

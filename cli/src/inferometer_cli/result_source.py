@@ -14,7 +14,7 @@ from inferometer_cli.result_store import entry, opened
 
 if TYPE_CHECKING:
     from inferometer_cli.cluster.results_service import ResultsService
-    from inferometer_results.store.index_rows import Entry
+    from inferometer_results.store.index_rows import JournalRow
     from inferometer_results.store.query import Search
     from inferometer_results.store.store import Store
 
@@ -51,7 +51,7 @@ class ResultSource(Protocol):
         """Yield the lines of `results export --all`."""
         ...
 
-    def journal(self, where: str) -> list[tuple[str, "Entry"]]:
+    def journal(self, where: str) -> list[tuple[str, "JournalRow"]]:
         """Return what people added to the results that match a condition, with their IDs."""
         ...
 
@@ -87,7 +87,7 @@ class _Local:
 
         return archive_lines(self.store)
 
-    def journal(self, where: str) -> list[tuple[str, "Entry"]]:
+    def journal(self, where: str) -> list[tuple[str, "JournalRow"]]:
         from inferometer_results.store.query import Search
 
         return self.store.journal(self.store.find_ids(Search(where, with_retracted=True)))
@@ -138,11 +138,11 @@ class _Cluster:
     def archive(self) -> Iterator[str]:
         return self.service.archive()
 
-    def journal(self, where: str) -> list[tuple[str, "Entry"]]:
-        from inferometer_results.store.index_rows import Entry
+    def journal(self, where: str) -> list[tuple[str, "JournalRow"]]:
+        from inferometer_results.store.index_rows import JournalRow
 
         found = self.service.journal(where)
-        return [(each.pop("id"), Entry(**each)) for each in found]
+        return [(each.pop("id"), JournalRow(**each)) for each in found]
 
     def annotate(self, prefix: str, action: str, text: str) -> None:
         _check(action, text)

@@ -14,7 +14,7 @@ from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.terminal import print_error
 
 if TYPE_CHECKING:
-    from inferometer_results.store.index_rows import Entry
+    from inferometer_results.store.index_rows import JournalRow
     from inferometer_results.store.store import Store
 
 DatabaseOption = Annotated[
@@ -82,11 +82,11 @@ def try_to_keep(result: Path) -> str:
         return ""
 
 
-def entry(action: str, text: str) -> "Entry":
+def entry(action: str, text: str) -> "JournalRow":
     """Return an entry of the journal by this user, now."""
-    from inferometer_results.store.index_rows import Entry
+    from inferometer_results.store.index_rows import JournalRow
 
-    return Entry(format_time(datetime.now(tz=UTC)), _user(), action, text)
+    return JournalRow(format_time(datetime.now(tz=UTC)), _user(), action, text)
 
 
 def _user() -> str:

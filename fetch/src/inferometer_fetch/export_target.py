@@ -65,7 +65,7 @@ def open_regular_file(path: Path) -> BinaryIO:
 
 def _to_store(found: Address, environment: Mapping[str, str]) -> CopyFile:
     from inferometer_fetch.object_store import (  # noqa: PLC0415 - large, and seldom needed
-        StoreError,
+        ObjectStoreError,
         put_object,
         store_from,
     )
@@ -80,7 +80,7 @@ def _to_store(found: Address, environment: Mapping[str, str]) -> CopyFile:
         file.seek(0)
         try:
             put_object(store, found.place, f"{found.path}/{name}", file)
-        except StoreError as error:
+        except ObjectStoreError as error:
             raise ExportError(f"{error}. {_ADVICE}", is_transient=error.is_transient) from error
 
     return copy

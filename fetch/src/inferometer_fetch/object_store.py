@@ -32,7 +32,7 @@ _PASSING_STATUSES = frozenset({"408", "425", "429"})
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ObjectStore:
     """An S3-compatible store and the keys to it."""
 
     access_key_id: str
@@ -50,7 +50,7 @@ class Store:
         return self.endpoint or f"Amazon S3 in {self.region}"
 
 
-class StoreError(Exception):
+class ObjectStoreError(Exception):
     """A store did not take or give an object; the message is what it reported."""
 
     def __init__(self, message: str, *, is_transient: bool) -> None:
@@ -60,7 +60,7 @@ class StoreError(Exception):
 
 def store_from(
     what: str, environment: Mapping[str, str], *, field: str = "spec.model.credentialsSecret"
-) -> Store:
+) -> ObjectStore:
     """Return the store in the environment variables of a process; raise ModelRefusedError.
 
     `field` is the field of the spec that names the Secret with the keys.
@@ -79,7 +79,7 @@ def store_from(
             f"The endpoint {endpoint!r} of the {what} is not an address: write "
             "http://HOST:PORT or https://HOST:PORT into the Secret's key endpoint."
         )
-    return Store(
+    return ObjectStore(
         access_key_id=keys["accessKeyId"],
         secret_access_key=keys["secretAccessKey"],
         session_token=keys["sessionToken"],
@@ -89,7 +89,9 @@ def store_from(
     )
 
 
-def object_stream(what: str, store: Store, bucket: str, key: str) -> Callable[[], Iterator[bytes]]:
+def object_stream(
+    what: str, store: ObjectStore, bucket: str, key: str
+) -> Callable[[], Iterator[bytes]]:
     """Return a function that yields the content of an object at each call.
 
     It raises TransientError if another try may succeed, and ModelRefusedError if it cannot: no such
@@ -112,7 +114,7 @@ def object_stream(what: str, store: Store, bucket: str, key: str) -> Callable[[]
     return stream
 
 
-def put_object(store: Store, bucket: str, key: str, file: BinaryIO) -> None:
+def put_object(store: ObjectStore, bucket: str, key: str, file: BinaryIO) -> None:
     """Write a file as an object, in parts if it is large; raise StoreError.
 
     An object that is there already is replaced. The store checks the SHA-256 of what it receives.
@@ -128,13 +130,13 @@ def put_object(store: Store, bucket: str, key: str, file: BinaryIO) -> None:
     except (BaseError, ValueError, OSError) as error:
         status = _status(error)
         is_refused = status is not None and _is_final(status)
-        raise StoreError(
+        raise ObjectStoreError(
             f"{store} reports: {_reason(error)}",
             is_transient=not (is_refused or isinstance(error, FileNotFoundError | ValueError)),
         ) from error
 
 
-def _opened(store: Store, bucket: str, *, checksum: bool = False) -> S3Store:
+def _opened(store: ObjectStore, bucket: str, *, checksum: bool = False) -> S3Store:
     config: S3Config = {
         "access_key_id": store.access_key_id,
         "secret_access_key": store.secret_access_key,
@@ -160,7 +162,7 @@ def _opened(store: Store, bucket: str, *, checksum: bool = False) -> S3Store:
     return S3Store(bucket, config=config, client_options=client, retry_config={"max_retries": 0})
 
 
-def _fault(what: str, store: Store, error: Exception) -> Exception:
+def _fault(what: str, store: ObjectStore, error: Exception) -> Exception:
     text = str(error)
     status = _status(error)
     certificate = _CERTIFICATE_FAULT.search(text)

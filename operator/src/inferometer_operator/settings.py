@@ -100,7 +100,7 @@ class Ceilings(Document):
     """GPUs that all server pods of the run request together."""
 
 
-class ResultsService(Document):
+class ResultsServiceSettings(Document):
     """The service that keeps the results of the cluster's runs (chart inferometer-results)."""
 
     url: str
@@ -153,7 +153,7 @@ class Settings(Document):
     allow_secrets: bool = False
     """Whether runs may name Secrets. The operator then may read their labels."""
     kueue: Kueue = Field(default_factory=Kueue)
-    results: ResultsService | None = None
+    results: ResultsServiceSettings | None = None
     """Keeps each result for good; absent: results live in ConfigMaps as long as their runs."""
     model_storage: MemoryQuantity = "10Gi"
     """The most disk that a model may take on a node."""

@@ -5,10 +5,10 @@ from importlib.util import find_spec
 
 from inferometer_api.manifest.input_steps import Decode, Resize, Tokenize
 from inferometer_api.manifest.model_manifest import ModelManifest
-from inferometer_api.manifest.output_steps import Boxes, Span
+from inferometer_api.manifest.output_steps import AnswerSpan, Boxes
 from inferometer_tasks.errors import TaskRefusedError
 
-_OF_STEPS = {Resize: "PIL", Tokenize: "tokenizers", Span: "tokenizers", Boxes: "PIL"}
+_OF_STEPS = {Resize: "PIL", Tokenize: "tokenizers", AnswerSpan: "tokenizers", Boxes: "PIL"}
 _OF_METRICS = {"WER": "rapidfuzz", "CER": "rapidfuzz", "MAP": "pycocotools"}
 
 

@@ -23,12 +23,12 @@ from inferometer_api.manifest.input_steps import (
 )
 from inferometer_api.manifest.model_manifest import ManifestInput, ManifestOutput, ModelManifest
 from inferometer_api.manifest.output_steps import (
+    AnswerSpan,
     ArgmaxMask,
     Boxes,
     Ctc,
     OutputStep,
     Softmax,
-    Span,
     TopK,
 )
 from inferometer_tasks.assets import Assets
@@ -224,7 +224,7 @@ class TaskPipeline:
                     None if setting.classes is None else _output(outputs, setting.classes),
                     self._scale(sample),
                 )
-            case Span() as setting:
+            case AnswerSpan() as setting:
                 tokenizer = self._assets.tokenizer(setting.tokenizer)
                 return text.span(setting, value, _output(outputs, setting.end), sample, tokenizer)
             case setting:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from inferometer_analysis.advice import Advice, Evidence, Variant, advise, paired_gain
+from inferometer_analysis.advice import Advice, Evidence, MeasuredVariant, advise, paired_gain
 from inferometer_analysis.bound import lower_bound
 from inferometer_analysis.layer_work import GraphLayer
 from inferometer_api.layers.timings import KernelTiming
 
 ROUNDS = tuple(range(1000, 1100, 10))
-PRESENT = Variant("onnxruntime", "FP32", 1, ROUNDS)
+PRESENT = MeasuredVariant("onnxruntime", "FP32", 1, ROUNDS)
 
 
 def _times(factor: float) -> tuple[int, ...]:
@@ -23,9 +23,9 @@ def _of(found: list[Advice], question: str) -> Advice:
 def test_faster_variants_become_settings() -> None:
     """Another engine is Q3, more threads Q2, a lower precision Q6 with its numeric error."""
     others = (
-        Variant("openvino", "FP32", 1, _times(0.8)),
-        Variant("openvino", "BF16", 1, _times(0.5), difference=0.012),
-        Variant("onnxruntime", "FP32", 2, _times(0.6)),
+        MeasuredVariant("openvino", "FP32", 1, _times(0.8)),
+        MeasuredVariant("openvino", "BF16", 1, _times(0.5), difference=0.012),
+        MeasuredVariant("onnxruntime", "FP32", 2, _times(0.6)),
     )
     found = advise(Evidence(PRESENT, others))
     assert [each.question for each in found] == ["Q2", "Q3", "Q6"]
@@ -43,8 +43,8 @@ def test_what_is_not_faster_beyond_noise_is_no_advice() -> None:
     """A variant whose paired gain may be zero is not proposed, nor is a slower one."""
     wavering = tuple(each + (30 if at % 2 else -40) for at, each in enumerate(ROUNDS))
     others = (
-        Variant("openvino", "FP32", 1, wavering),
-        Variant("openvino", "BF16", 1, _times(1.3)),
+        MeasuredVariant("openvino", "FP32", 1, wavering),
+        MeasuredVariant("openvino", "BF16", 1, _times(1.3)),
     )
     assert advise(Evidence(PRESENT, others)) == []
 
@@ -86,9 +86,13 @@ def test_gains_are_paired_by_round() -> None:
 def test_optimisation_fusion_and_quantisation_become_settings() -> None:
     """Another optimisation level is Q4; a rewritten model with fused operators Q5, INT8 Q6."""
     others = (
-        Variant("onnxruntime", "FP32", 1, _times(0.9), graph_optimization="Extended"),
-        Variant("onnxruntime", "FP32", 1, _times(0.8), rewriting="Fused", model="file:/f.onnx"),
-        Variant("openvino", "INT8", 1, _times(0.4), 0.02, rewriting="INT8", model="file:/q.onnx"),
+        MeasuredVariant("onnxruntime", "FP32", 1, _times(0.9), graph_optimization="Extended"),
+        MeasuredVariant(
+            "onnxruntime", "FP32", 1, _times(0.8), rewriting="Fused", model="file:/f.onnx"
+        ),
+        MeasuredVariant(
+            "openvino", "INT8", 1, _times(0.4), 0.02, rewriting="INT8", model="file:/q.onnx"
+        ),
     )
     found = advise(Evidence(PRESENT, others, own_kernels_ns=500.0))
     assert [each.question for each in found] == ["Q4", "Q5", "Q6"]
@@ -103,7 +107,7 @@ def test_optimisation_fusion_and_quantisation_become_settings() -> None:
 
 def test_a_question_whose_variants_are_not_faster_says_what_was_tried() -> None:
     """What the framework adds stays listed, with the settings that do not remove it."""
-    slower = Variant("onnxruntime", "FP32", 1, _times(1.1), graph_optimization="Extended")
+    slower = MeasuredVariant("onnxruntime", "FP32", 1, _times(1.1), graph_optimization="Extended")
     found = advise(
         Evidence(
             PRESENT,

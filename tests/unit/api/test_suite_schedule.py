@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from inferometer_api.suite.schedule import ScheduleError, check_schedule, ticks
-from inferometer_api.suite.spec import Schedule
+from inferometer_api.suite.spec import SuiteSchedule
 
 
-def a_schedule(cron: str, **fields: Any) -> Schedule:
+def a_schedule(cron: str, **fields: Any) -> SuiteSchedule:
     """Return a schedule in Zurich, where clocks change on the last Sundays of March and October."""
     fields = {"timeZone": "Europe/Zurich", **fields}
-    return Schedule.model_validate({"cron": cron, **fields}, by_alias=True, by_name=False)
+    return SuiteSchedule.model_validate({"cron": cron, **fields}, by_alias=True, by_name=False)
 
 
 def at(text: str) -> datetime:
@@ -107,4 +107,4 @@ def test_a_missed_time_is_made_up_for_within_its_deadline() -> None:
 def test_a_schedule_without_times_is_refused(fields: dict[str, str], expected: str) -> None:
     """The message has the field, what was found and what would be right."""
     with pytest.raises(ScheduleError, match=expected.replace("*", r"\*")):
-        check_schedule(Schedule.model_validate(fields, by_alias=True, by_name=False))
+        check_schedule(SuiteSchedule.model_validate(fields, by_alias=True, by_name=False))

@@ -11,7 +11,7 @@ from inferometer_api.results.result import Outcome, OutcomeState
 from inferometer_cli.exits import (
     ExitCode,
     StoppedError,
-    StopRequest,
+    StopSignal,
     deferred_signals,
     exit_code_of,
     exit_code_of_signal,
@@ -93,7 +93,7 @@ def test_a_run_receives_the_first_signal_only() -> None:
 
 def test_a_late_callback_is_called() -> None:
     """A signal that arrived before the callback was registered is not lost."""
-    ending = StopRequest()
+    ending = StopSignal()
     ending.receive(signal.SIGINT, None)
     signals: list[signal.Signals] = []
     ending.notify(signals.append)

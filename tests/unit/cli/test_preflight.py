@@ -23,7 +23,12 @@ from inferometer_cli.preflight.check import Check, Unread, lines, summary
 from inferometer_cli.preflight.images import class_checks, image_checks
 from inferometer_cli.preflight.limits import limit_checks
 from inferometer_cli.preflight.nodes import node_checks
-from inferometer_cli.preflight.operators import ASSUMED, Evidence, operator_checks, queue_check
+from inferometer_cli.preflight.operators import (
+    ASSUMED,
+    OperatorEvidence,
+    operator_checks,
+    queue_check,
+)
 from inferometer_cli.preflight.pods import Pods, pods_of
 from inferometer_cli.preflight.quota import quota_checks
 from inferometer_cli.preflight.references import Named, ceiling_checks, reference_checks
@@ -204,7 +209,7 @@ def test_a_running_operator_is_found() -> None:
     """Settings that serve the namespace, an available pod and a fresh Lease are ok."""
     summaries = _summaries(
         operator_checks(
-            Evidence(
+            OperatorEvidence(
                 [_settings_map("other", "other"), _settings_map("bench", "bench")],
                 [_deployment("bench"), _deployment("other", 0)],
                 [_lease("bench", "2026-03-12T14:03:50.000000Z")],
@@ -238,20 +243,20 @@ def test_a_run_needs_a_running_operator(
     config_maps: Any, deployments: Any, state: str, words: str
 ) -> None:
     """No operator, one for another namespace and one without pods are reported as such."""
-    checks = [*operator_checks(Evidence(config_maps, deployments, []), "bench", NOW)]
+    checks = [*operator_checks(OperatorEvidence(config_maps, deployments, []), "bench", NOW)]
     _only(checks[-1:], state, words)
 
 
 def test_an_operator_elsewhere_may_be_invisible() -> None:
     """A user who can read one namespace cannot rule out an operator in another one."""
-    checks = operator_checks(Evidence([], [], [], beyond=FORBIDDEN), "bench", NOW)
+    checks = operator_checks(OperatorEvidence([], [], [], beyond=FORBIDDEN), "bench", NOW)
     _only(checks, "unknown", "whether one in another namespace serves bench")
 
 
 def test_an_operator_without_a_leader_is_a_warning() -> None:
     """While no pod renews the Lease, runs do not start."""
     for lease in (_lease("all", "2026-03-12T14:02:00Z"), _lease("all", "", "")):
-        evidence = Evidence([_settings_map("all")], [_deployment("all")], [lease])
+        evidence = OperatorEvidence([_settings_map("all")], [_deployment("all")], [lease])
         _only([*operator_checks(evidence, "b", NOW)][-1:], "warning", "it has had no leader")
 
 

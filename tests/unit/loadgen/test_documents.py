@@ -11,7 +11,7 @@ from tritonclient.grpc.service_pb2 import (  # type: ignore[import-untyped]  # h
 
 from inferometer_api.results.result import Tensor
 from inferometer_loadgen.server.documents import (
-    ModelDocument,
+    ModelMetadata,
     ServerDocument,
     UnreadableMetadataError,
     model_document,
@@ -40,7 +40,7 @@ def test_what_a_server_leaves_out_is_empty(answer: Any) -> None:
 )
 def test_what_a_model_leaves_out_is_empty(answer: Any) -> None:
     """Over either protocol, absent and null alike; a shape, too."""
-    assert model_document(answer) == ModelDocument([], [], [])
+    assert model_document(answer) == ModelMetadata([], [], [])
     scalar = [Tensor(name="x", datatype="FP32", shape=[])]
     assert model_document(with_input(shape=None)).inputs == scalar
     assert model_document({"outputs": [{"name": "x", "datatype": "FP32"}]}).outputs == scalar
@@ -61,7 +61,7 @@ def test_optional_inputs_are_those_of_the_configuration() -> None:
 def test_tensors_are_alike_over_both_protocols() -> None:
     """HTTP's shapes are numbers, gRPC's texts of them."""
     response = ModelMetadataResponse(name="m", versions=["1"], inputs=[X])
-    expected = ModelDocument(["1"], [Tensor(name="x", datatype="FP32", shape=[-1, 4])], [])
+    expected = ModelMetadata(["1"], [Tensor(name="x", datatype="FP32", shape=[-1, 4])], [])
     assert model_document(response) == expected
     assert model_document({"versions": ["1"], "inputs": [X]}) == expected
     assert model_document({"versions": ["1"], **with_input(shape=[-1.0, 4.0])}) == expected

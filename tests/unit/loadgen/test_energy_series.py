@@ -28,7 +28,7 @@ from inferometer_loadgen.nodes.window import (
 )
 from inferometer_loadgen.record.recorder import StepStatistics
 from inferometer_loadgen.record.thinned import MOST_ENTRIES, Thinned
-from inferometer_loadgen.run.step_result import Metered, Span, Used, summarize
+from inferometer_loadgen.run.step_result import MeasuredTimes, Metered, Used, summarize
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from support.energy_windows import POD, SECOND, cpu, sample
 from support.fake_agent import a_sample
@@ -179,7 +179,7 @@ def test_what_a_part_of_the_servers_used_is_not_the_servers() -> None:
         return summarize(
             StepPlan("", 4, 0, SECOND, SECOND, 1),
             StepStatistics(),
-            Span("2026-01-01T00:00:00Z", 0, SECOND, 0),
+            MeasuredTimes("2026-01-01T00:00:00Z", 0, SECOND, 0),
             Used([], None, 0.0),
             Metered(terms, [NodeWindow("n", 1, (at(0), at(1, 40)))], answered=10),
             end=End.DONE,

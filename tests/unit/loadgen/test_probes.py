@@ -10,7 +10,7 @@ from inferometer_api.spec.scenario import Validity
 from inferometer_loadgen.drive import DrivenStep
 from inferometer_loadgen.nodes.energy import EnergyTerms
 from inferometer_loadgen.run.step_controller import StepController
-from inferometer_loadgen.run.step_result import Metered, Span, Used, summarize
+from inferometer_loadgen.run.step_result import MeasuredTimes, Metered, Used, summarize
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.search.goal import ObservedCounts, StepObservation, make_goal
 from inferometer_loadgen.search.peak import next_step
@@ -58,7 +58,7 @@ def probed(answering: Answering) -> Probed:
     step = summarize(
         plan,
         tallied,
-        Span(datetime.now(UTC).isoformat(), 0, drill.driver.duration_ns, 0),
+        MeasuredTimes(datetime.now(UTC).isoformat(), 0, drill.driver.duration_ns, 0),
         Used([], None, 0.0),
         Metered(NO_ENERGY, [], 0),
         end=drill.end,

@@ -8,7 +8,7 @@ import pytest
 from inferometer_loadgen.nodes.energy import EnergyTerms
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.windows import MOST_WINDOWS, Second, Windows
-from inferometer_loadgen.run.step_result import Metered, Span, Used, summarize
+from inferometer_loadgen.run.step_result import MeasuredTimes, Metered, Used, summarize
 from inferometer_loadgen.schedule.steps import End, StepPlan
 
 NO_ENERGY = EnergyTerms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False)
@@ -89,7 +89,7 @@ def test_a_step_result_agrees_with_its_recorder() -> None:
     step = summarize(
         A_STEP,
         recorder.statistics,
-        Span("2026-01-01T00:00:00Z", 5, 4 * SECOND_NS, SECOND_NS),
+        MeasuredTimes("2026-01-01T00:00:00Z", 5, 4 * SECOND_NS, SECOND_NS),
         Used([], 1.5, 0.5),
         Metered(
             EnergyTerms(disabled=True, unmetered="", milliwatts_per_core=None, on_gpu=False),

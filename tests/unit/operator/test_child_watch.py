@@ -20,7 +20,7 @@ from inferometer_operator.cluster import child_watch
 from inferometer_operator.cluster.child_store import ChildStore
 from inferometer_operator.cluster.child_watch import ChildChange, ChildWatch
 from inferometer_operator.cluster.connection import ApiConnection
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 
 Script = list[dict[str, Any] | list[Any] | Exception]
@@ -138,7 +138,7 @@ def test_a_watch_lists_once_and_goes_on_where_it_was(
             _page("3", _object("1"), going_on="more"),
             _page("3", _object("2", "b")),
             [_event("MODIFIED", "4"), _event("BOOKMARK", "5")],
-            UnreachableError("cut"),
+            ApiUnreachableError("cut"),
             [_event("DELETED", "7", "b")],
         ]
     )

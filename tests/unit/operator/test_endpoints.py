@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from inferometer_api.plan.cluster_objects import LOADGEN
 from inferometer_operator.cluster.connection import ApiConnection
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import EndpointList, Json, Observed, QueuePosition
 from inferometer_operator.settings import Agents
@@ -165,8 +165,8 @@ def test_a_transient_error_is_retried_once(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("inferometer_operator.wiring.endpoints._AGAIN_SECONDS", 0.0)
     for faults, refusal, times in (
         ([ApiError(503, "", "no etcd")], "", 2),
-        ([UnreachableError("cut")], "", 2),
-        ([UnreachableError("cut"), ApiError(403, "Forbidden", "not yours")], "not yours", 2),
+        ([ApiUnreachableError("cut")], "", 2),
+        ([ApiUnreachableError("cut"), ApiError(403, "Forbidden", "not yours")], "not yours", 2),
         ([ApiError(403, "Forbidden", "not yours")], "not yours", 1),
     ):
         connection = _Connection({}, faults)
@@ -177,7 +177,7 @@ def test_a_transient_error_is_retried_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert connection.requests == [OF_AGENTS] * times
 
 
-@pytest.mark.parametrize("again", [ApiError(429, "", "too many"), UnreachableError("cut")])
+@pytest.mark.parametrize("again", [ApiError(429, "", "too many"), ApiUnreachableError("cut")])
 def test_an_error_that_may_pass_is_no_refusal(
     again: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from inferometer_operator.cluster import child_watch
 from inferometer_operator.cluster.child_store import ChildStore
 from inferometer_operator.cluster.child_watch import ChildChange, ChildWatch
 from inferometer_operator.cluster.connection import ApiConnection
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.writer import Writer
@@ -237,7 +237,7 @@ def test_kueue_may_be_installed_and_removed_meanwhile(monkeypatch: pytest.Monkey
     there: list[Any] = [_NOT_SERVED, _NOT_SERVED, page]
     store, changes, _ = _watched(monkeypatch, there)
     assert (store.unserved, len(store)) == (set(), 1)
-    gone: list[Any] = [page, UnreachableError("cut"), _NOT_SERVED, _NOT_SERVED]
+    gone: list[Any] = [page, ApiUnreachableError("cut"), _NOT_SERVED, _NOT_SERVED]
     store, changes, _ = _watched(monkeypatch, gone)
     assert (store.unserved, len(store)) == ({"Workload"}, 0)
     assert [each.type for each in changes] == ["ADDED", "DELETED"]

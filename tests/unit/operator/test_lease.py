@@ -10,10 +10,10 @@ import pytest
 from typing_extensions import override
 
 from inferometer_operator.cluster.connection import ApiConnection
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.lease import Lease, LeaseConfig, LeaseLostError
 from inferometer_operator.cluster.lease_thread import LeaseThread
-from inferometer_operator.cluster.server_clock import ServerClock
+from inferometer_operator.cluster.server_clock import ApiServerClock
 from support.waiting import DEADLINE_SECONDS
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -64,7 +64,7 @@ class _Connection(ApiConnection):
 
     def __init__(self, cluster: _Cluster) -> None:
         self.request = cluster.ask  # type: ignore[method-assign,assignment]  # a cluster in memory
-        self.clock = ServerClock(local=lambda: NOW)
+        self.clock = ApiServerClock(local=lambda: NOW)
 
     @override
     async def __aexit__(self, *_: object) -> None:
@@ -169,7 +169,7 @@ def test_work_ends_when_another_took_the_lease() -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [lambda: UnreachableError("cut"), lambda: ApiError(503, "ServiceUnavailable", "no etcd")],
+    [lambda: ApiUnreachableError("cut"), lambda: ApiError(503, "ServiceUnavailable", "no etcd")],
 )
 def test_work_ends_before_the_lease_is_over_where_it_cannot_be_renewed(
     fault: Callable[[], Exception],

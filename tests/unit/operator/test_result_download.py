@@ -17,7 +17,7 @@ from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_api.results.result_transport import omission_lines
 from inferometer_loadgen.schedule.arrivals import Stream, generator
 from inferometer_operator.cluster.connection import ApiConnection
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.manifests.config_maps import result_config_map
 from inferometer_operator.reconcile.observed import DownloadedResult
@@ -84,7 +84,7 @@ def test_a_log_that_is_not_written_to_its_end_is_read_again() -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        UnreachableError("no route"),
+        ApiUnreachableError("no route"),
         *(ApiError(code, "", "no") for code in (400, 403, 404, 429, 500, 503)),
     ],
     ids=str,

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from inferometer_api.results.service_paths import EXPLORER, ingest_path
 from inferometer_operator.cluster.results_client import DeliveryError, ResultsClient
-from inferometer_operator.settings import ResultsService
+from inferometer_operator.settings import ResultsServiceSettings
 
 
 @dataclass
@@ -48,7 +48,7 @@ async def _deliveries(service: _Service, folder: Path, *times: float) -> list[An
     now = [0.0]
     came: list[Any] = []
     async with aiohttp.ClientSession() as session:
-        settings = ResultsService(url=f"http://{host}:{port}", token_file=str(token))
+        settings = ResultsServiceSettings(url=f"http://{host}:{port}", token_file=str(token))
         client = ResultsClient(session, settings, clock=lambda: now[0])
         for number, moment in enumerate(times):
             now[0] = moment
@@ -111,7 +111,9 @@ def test_one_document_is_read_at_a_time(tmp_path: Path) -> None:
 
     async def deliver() -> list[str]:
         async with aiohttp.ClientSession() as session:
-            settings = ResultsService(url="http://127.0.0.1:9", token_file=str(tmp_path / "token"))
+            settings = ResultsServiceSettings(
+                url="http://127.0.0.1:9", token_file=str(tmp_path / "token")
+            )
             client = _Client(session, settings)
             return await asyncio.gather(*(client.deliver("bench", read) for _ in range(5)))
 
@@ -120,7 +122,9 @@ def test_one_document_is_read_at_a_time(tmp_path: Path) -> None:
 
 def test_a_missing_token_is_an_outage(tmp_path: Path) -> None:
     """The message names the file's fault."""
-    settings = ResultsService(url="http://127.0.0.1:9", token_file=str(tmp_path / "missing"))
+    settings = ResultsServiceSettings(
+        url="http://127.0.0.1:9", token_file=str(tmp_path / "missing")
+    )
 
     async def deliver() -> None:
         async with aiohttp.ClientSession() as session:

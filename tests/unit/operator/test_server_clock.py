@@ -5,7 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from inferometer_operator.cluster.server_clock import ServerClock
+from inferometer_operator.cluster.server_clock import ApiServerClock
 
 SERVER = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -16,7 +16,7 @@ class _Clocks:
     def __init__(self, local: datetime = SERVER) -> None:
         self.passed = 1000.0
         self.server = SERVER
-        self.clock = ServerClock(lambda: self.passed, lambda: local)
+        self.clock = ApiServerClock(lambda: self.passed, lambda: local)
 
     def pass_seconds(self, seconds: float) -> None:
         self.passed += seconds

@@ -6,11 +6,11 @@ import pytest
 
 from inferometer_api.plan.deadlines import UNSTORED_SECONDS
 from inferometer_operator.reconcile.expiry import expires_at
-from inferometer_operator.settings import ResultsService
+from inferometer_operator.settings import ResultsServiceSettings
 from support.condition_rows import VALID, changed, measuring, over, serving
 from support.pretend_cluster import SETTINGS, PretendCluster
 
-_SERVICE = ResultsService(url="https://results.test", token_file="/token")  # noqa: S106 - a path
+_SERVICE = ResultsServiceSettings(url="https://results.test", token_file="/token")  # noqa: S106 - a path
 WITH_STORE = SETTINGS.model_copy(update={"results": _SERVICE})
 CHILDREN = {"Job/a-run-server", "Job/a-run-load", "ConfigMap/a-run-load"}
 _WEEK = 604_800

@@ -8,8 +8,8 @@ from inferometer_api.suite.status import AnchorPairs, SuiteStatus
 from inferometer_api.timestamps import format_time
 from inferometer_operator.reconcile.suite.draft import SuiteDraft, is_true
 from inferometer_operator.reconcile.suite.executions import (
-    Execution,
     ScheduleDecision,
+    SuiteExecution,
     decide_schedule,
     execution_name,
 )
@@ -22,7 +22,7 @@ NIGHT = datetime(2026, 6, 1, 3, tzinfo=UTC)
 def decided(
     now: datetime,
     status: SuiteStatus,
-    executions: list[Execution],
+    executions: list[SuiteExecution],
     schedule: dict[str, Any] | None = None,
     **spec: Any,
 ) -> ScheduleDecision:
@@ -32,12 +32,12 @@ def decided(
     return decide_schedule("nightly", CREATED, suite.spec, draft, executions)
 
 
-def an_execution(tick: datetime, *, finished: bool = True, complete: bool = True) -> Execution:
+def an_execution(tick: datetime, *, finished: bool = True, complete: bool = True) -> SuiteExecution:
     """Return the execution of a time."""
     name = execution_name("nightly", tick)
     pairs = AnchorPairs(node_class="m7", ratios_parts_per_million=[1_000_001])
     status = SuiteStatus(anchors=[pairs])
-    return Execution(name, f"uid-{name}", format_time(tick), status, finished, complete)
+    return SuiteExecution(name, f"uid-{name}", format_time(tick), status, finished, complete)
 
 
 def test_a_time_that_comes_starts_one_execution() -> None:

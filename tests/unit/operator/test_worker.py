@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import override
 
 from inferometer_api.status.run_status import RunStatus
-from inferometer_operator.cluster.errors import ApiError, UnreachableError, api_error
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError, api_error
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import DownloadedResult, Observed
 from inferometer_operator.reconcile.plan import Plan
@@ -60,7 +60,7 @@ def test_a_fault_at_one_place_is_one_fault_whatever_its_words() -> None:
 
     def fails(*_: Any) -> Plan:
         calls.append(1)
-        cluster.faults = [UnreachableError("cut")] if len(calls) < 6 else []
+        cluster.faults = [ApiUnreachableError("cut")] if len(calls) < 6 else []
         raise KeyError(len(calls))
 
     worker, _ = a_worker(cluster, fails)
@@ -88,7 +88,7 @@ def test_a_cluster_that_does_not_answer_fails_no_run() -> None:
     """The worker retries without limit."""
     cluster = PlayedCluster()
     decided: list[int] = []
-    cluster.faults = [UnreachableError("cut"), ApiError(500, "", "boom")] * 4
+    cluster.faults = [ApiUnreachableError("cut"), ApiError(500, "", "boom")] * 4
 
     def decide(*_: Any) -> Plan:
         decided.append(1)
@@ -110,7 +110,7 @@ def test_a_run_that_is_gone_is_forgotten_once_its_pods_are(*, namesake: bool) ->
     queue.update(begun)
     cluster.pods_left = 3
     cluster.run = {"metadata": {**begun["metadata"], "uid": "other"}} if namesake else None
-    cluster.faults = [UnreachableError("cut")]
+    cluster.faults = [ApiUnreachableError("cut")]
     asyncio.run(attend(worker, cluster.news))
     assert cluster.pods_left <= 0
     assert worker.is_gone

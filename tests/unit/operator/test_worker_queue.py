@@ -6,7 +6,7 @@ import pytest
 from typing_extensions import override
 
 from inferometer_api.status.run_status import RunStatus
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import Observed
 from inferometer_operator.reconcile.plan import Plan
@@ -97,7 +97,7 @@ def _other(queue: RunQueue) -> None:
 
 @pytest.mark.parametrize(
     ("at", "error"),
-    [("lost", UnreachableError("cut")), ("write", ApiError(409, "Conflict", "changed"))],
+    [("lost", ApiUnreachableError("cut")), ("write", ApiError(409, "Conflict", "changed"))],
 )
 def test_a_run_that_may_have_begun_or_only_changed_keeps_its_turn(
     at: str, error: Exception
@@ -119,11 +119,11 @@ def test_a_run_that_may_have_begun_or_only_changed_keeps_its_turn(
 
 def test_a_slot_is_kept_while_it_is_unknown_whether_the_run_has_begun() -> None:
     """Two runs side by side would be worse than a pause."""
-    cluster = _Failing(at="write", error=UnreachableError("cut"))
+    cluster = _Failing(at="write", error=ApiUnreachableError("cut"))
     admitted: list[bool] = []
 
     def all_fails(*_: Any) -> Plan:
-        cluster.faults = [UnreachableError("cut")] * 1000
+        cluster.faults = [ApiUnreachableError("cut")] * 1000
         return _begins()
 
     worker, queue = a_worker(cluster, all_fails)

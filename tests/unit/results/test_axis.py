@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_results.report.axis import (
-    Axis,
+    ChartAxis,
     category_axis,
     linear_axis,
     log_axis,
@@ -20,7 +20,7 @@ from inferometer_results.report.axis import (
 _POSITIVE = st.floats(min_value=1e-6, max_value=1e12)
 
 
-def _texts(axis: Axis) -> list[str]:
+def _texts(axis: ChartAxis) -> list[str]:
     return [tick.text for tick in axis.ticks]
 
 

@@ -20,7 +20,7 @@ from inferometer_results.service.front_proxy import (
 )
 from inferometer_results.service.ingest import RateLimit
 from inferometer_results.service.reviews import (
-    Right,
+    RunAccess,
     access_review,
     is_allowed,
     token_identity,
@@ -270,7 +270,7 @@ def test_a_caller_who_sends_too_much_waits_and_others_do_not() -> None:
 def test_reviews_carry_the_whole_identity() -> None:
     """Authorisers may decide by UID, groups or extra; a token of another audience names no one."""
     identity = Identity("ann", "42", ("team-a",), (("scopes", ("x",)),))
-    spec = access_review(identity, Right("get", "a"))["spec"]
+    spec = access_review(identity, RunAccess("get", "a"))["spec"]
     attributes = spec.pop("resourceAttributes")
     assert spec == {"user": "ann", "uid": "42", "groups": ["team-a"], "extra": {"scopes": ["x"]}}
     assert (attributes["verb"], attributes["resource"]) == ("get", "benchmarkruns")

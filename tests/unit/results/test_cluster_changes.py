@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from inferometer_api.results.service_paths import EXPLORER
 from inferometer_results.explore.prices import read_prices
-from inferometer_results.history.trend import Finding
-from inferometer_results.store.index_rows import Entry, Origin
+from inferometer_results.history.trend import ChangeFinding
+from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.transfer import import_archive
@@ -19,7 +19,7 @@ from support.cluster_service import NOW, OPERATOR, ScriptedAuthority, caller, cl
 from support.stored_results import LOCAL, a_document, answers
 
 API = f"{EXPLORER}/api/v1"
-FINDING = Finding("latency", "", "p50", 1.1, 1.05, 1.15, 12).text()
+FINDING = ChangeFinding("latency", "", "p50", 1.1, 1.05, 1.15, 12).text()
 _NOBODYS = "0" * 32
 
 
@@ -228,6 +228,6 @@ def test_entries_of_the_journal_are_found_by_the_results_they_belong_to(service:
     """A condition narrows them."""
     with Store(service.address) as store:
         for id_ in service.ids[:2]:
-            store.note(id_, Entry(NOW, "ann", "tag", id_[:8]))
+            store.note(id_, JournalRow(NOW, "ann", "tag", id_[:8]))
     found = json.loads(service.get("ann", f"/journal?where=id%3D{service.ids[1]}"))
     assert [each["id"] for each in found] == [service.ids[1]]

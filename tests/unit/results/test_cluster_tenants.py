@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from inferometer_api.results.service_paths import EXPLORER, suite_page
 from inferometer_results.service import app
 from inferometer_results.store.condition import FIELDS
-from inferometer_results.store.index_rows import Entry, Origin
+from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import keep_outcome
@@ -64,7 +64,7 @@ class _Tenants:
             for number, (namespace, uid) in enumerate(others):
                 for document in _documents(f"{_SECRET}{number}"):
                     id_ = _add(shared, document, namespace, uid)
-                    shared.note(id_, Entry(_AT, _SECRET, "tag", _SECRET))
+                    shared.note(id_, JournalRow(_AT, _SECRET, "tag", _SECRET))
                     self.their_ids.append(id_)
                 their = Origin("operator", _AT, "cluster-1", namespace, uid)
                 content = a_suite_outcome("night", "FAIL", suite=f"{_SECRET}{number}")

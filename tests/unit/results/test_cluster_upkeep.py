@@ -11,9 +11,9 @@ import pytest
 
 from inferometer_results.cluster import server
 from inferometer_results.cluster.command import main
-from inferometer_results.cluster.server import Retention
+from inferometer_results.cluster.server import ResultRetention
 from inferometer_results.store.database import take_up_restored
-from inferometer_results.store.index_rows import Entry
+from inferometer_results.store.index_rows import JournalRow
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from support.stored_results import ORIGIN, a_document, answers
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Store:
         started = (_NOW - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         id_ = store.add(a_document(days, startedAt=started), ORIGIN, source="x").id
         if days == _DAYS[0]:
-            store.note(id_, Entry("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline"))
+            store.note(id_, JournalRow("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline"))
     return store
 
 
@@ -43,20 +43,20 @@ def _left(store: Store) -> list[int]:
 @pytest.mark.parametrize(
     ("retention", "left"),
     [
-        (Retention(), [60, 40, 20, 1]),
-        (Retention(days=30), [60, 20, 1]),
-        (Retention(megabytes=0), [60]),
-        (Retention(megabytes=100), [60, 40, 20, 1]),
-        (Retention(days=10, megabytes=100), [60, 1]),
+        (ResultRetention(), [60, 40, 20, 1]),
+        (ResultRetention(days=30), [60, 20, 1]),
+        (ResultRetention(megabytes=0), [60]),
+        (ResultRetention(megabytes=100), [60, 40, 20, 1]),
+        (ResultRetention(days=10, megabytes=100), [60, 1]),
     ],
 )
 def test_old_results_are_deleted_and_baselines_stay(
-    store: Store, retention: Retention, left: list[int]
+    store: Store, retention: ResultRetention, left: list[int]
 ) -> None:
     """By age, by size, or both; without limits nothing ever is."""
     assert retention.apply(store, _NOW) == len(_DAYS) - len(left)
     assert _left(store) == left
-    assert retention.is_limited == (retention != Retention())
+    assert retention.is_limited == (retention != ResultRetention())
 
 
 def test_results_are_deleted_while_the_service_runs(
@@ -76,12 +76,12 @@ def test_results_are_deleted_while_the_service_runs(
 
     monkeypatch.setattr(asyncio, "sleep", pause)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(server._delete_regularly(Retention(megabytes=0), store))
+        asyncio.run(server._delete_regularly(ResultRetention(megabytes=0), store))
     assert rounds == [server._DELETE_SECONDS] * 2
     logged = capsys.readouterr().err
     assert "deleted 3 old results" in logged
     assert "no old results were deleted. The database" in logged
-    asyncio.run(server._delete_regularly(Retention(), store))
+    asyncio.run(server._delete_regularly(ResultRetention(), store))
 
 
 def _nothing(_: Path) -> None:

@@ -20,7 +20,7 @@ from inferometer_results.explore.outliers import node_figures
 from inferometer_results.explore.pareto import pareto_front
 from inferometer_results.explore.prices import PricedNodes, PriceListError, read_prices
 from inferometer_results.explore.trend import trend
-from inferometer_results.history.trend import Finding
+from inferometer_results.history.trend import ChangeFinding
 from inferometer_results.report import render_report
 from inferometer_results.report.chart import ReferenceLine
 from inferometer_results.report.histogram import decode
@@ -230,7 +230,7 @@ def test_a_trend_marks_the_change_points_of_the_series() -> None:
     assert chart is not None
     assert [each.tone for each in chart.marks if isinstance(each, ReferenceLine)] == ["bound"]
     assert listed[2].endswith("a candidate")
-    finding = Finding("latency", "", "p50", 1.19, 1.17, 1.21, 12)
+    finding = ChangeFinding("latency", "", "p50", 1.19, 1.17, 1.21, 12)
     judged = trend(rows[::-1], FIGURES["p50"], {}, {}, {"16": ("accepted", finding)})
     (listed,) = numbered_changes(judged)
     assert listed[2].endswith("accepted: 12 interleaved rounds show +19.0 % (+17.0 % to +21.0 %)")

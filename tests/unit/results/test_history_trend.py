@@ -9,15 +9,15 @@ import pytest
 
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
-from inferometer_results.history.trend import Finding, Trend, trend_fields, trends
+from inferometer_results.history.trend import ChangeFinding, Trend, trend_fields, trends
 from inferometer_results.store.condition import SearchError
-from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, Entry
+from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, JournalRow
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from support.history_results import SCENARIO, a_history_document, a_step_up, add_all
 
 Document = dict[str, Any]
-FINDING = Finding(SCENARIO, "", "p50", 1.19, 1.15, 1.23, 12)
+FINDING = ChangeFinding(SCENARIO, "", "p50", 1.19, 1.15, 1.23, 12)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_only_valid_complete_results_have_a_value(
 def test_a_retracted_result_leaves_the_series(store: Store) -> None:
     """Its figures are wrong."""
     ids = add_all(store, [a_history_document(at, 10.0) for at in range(3)])
-    store.note(ids[1], Entry("2026-02-01T00:00:00.000Z", "ann", "retract", "busy"))
+    store.note(ids[1], JournalRow("2026-02-01T00:00:00.000Z", "ann", "retract", "busy"))
     (trend,) = trends_of(store)
     assert [each.result_id for each in trend.series.points] == [ids[0], ids[2]]
 
@@ -133,7 +133,7 @@ def test_the_journal_has_the_state_of_a_change(store: Store, action: str, state:
     """It stands with what the interleaved runs showed, and the last entry counts."""
     ids = add_all(store, a_step_up())
     for each in (REJECT_CHANGE, ACCEPT_CHANGE, action):
-        store.note(ids[20], Entry("2026-02-01T00:00:00.000Z", "ann", each, FINDING.text()))
+        store.note(ids[20], JournalRow("2026-02-01T00:00:00.000Z", "ann", each, FINDING.text()))
     (trend,) = trends_of(store)
     (change,) = trend.changes
     assert (change.state, change.finding) == (state, FINDING)
@@ -143,7 +143,9 @@ def test_the_journal_has_the_state_of_a_change(store: Store, action: str, state:
 def test_an_accepted_change_is_a_change_point_where_none_is_found(store: Store) -> None:
     """The series begins anew there."""
     ids = add_all(store, a_step_up())
-    store.note(ids[18], Entry("2026-02-01T00:00:00.000Z", "ann", ACCEPT_CHANGE, FINDING.text()))
+    store.note(
+        ids[18], JournalRow("2026-02-01T00:00:00.000Z", "ann", ACCEPT_CHANGE, FINDING.text())
+    )
     (trend,) = trends_of(store)
     assert [(each.after.result_id, each.state) for each in trend.changes] == [(ids[18], "accepted")]
     assert trend.analysis.runs == 8
@@ -152,7 +154,9 @@ def test_an_accepted_change_is_a_change_point_where_none_is_found(store: Store) 
 def test_an_entry_that_cannot_be_read_is_no_finding(store: Store) -> None:
     """Of a newer version, or damaged."""
     ids = add_all(store, a_step_up())
-    store.note(ids[20], Entry("2026-02-01T00:00:00.000Z", "ann", ACCEPT_CHANGE, '{"novelty": 1}'))
+    store.note(
+        ids[20], JournalRow("2026-02-01T00:00:00.000Z", "ann", ACCEPT_CHANGE, '{"novelty": 1}')
+    )
     (trend,) = trends_of(store)
     assert [each.state for each in trend.changes] == ["candidate"]
 

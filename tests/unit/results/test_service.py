@@ -18,7 +18,7 @@ from inferometer_results.service import schema
 from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.condition import FIELDS
-from inferometer_results.store.index_rows import Entry
+from inferometer_results.store.index_rows import JournalRow
 from inferometer_results.store.store import Store
 from support.html_page import HtmlPage
 from support.stored_results import CLUSTER, LOCAL, ORIGIN, a_document
@@ -47,7 +47,7 @@ class _Stored:
         documents = (a_document(1), json.dumps(later).encode(), json.dumps(hostile).encode())
         self.documents = documents
         self.ids = [self.store.add(each, ORIGIN, source="x").id for each in documents]
-        self.store.note(self.ids[0], Entry(_AT, "ann", "tag", "baseline"))
+        self.store.note(self.ids[0], JournalRow(_AT, "ann", "tag", "baseline"))
 
     def json(self, path: str, **parameters: Any) -> Any:
         """Return the answer to a request that succeeds."""
@@ -240,7 +240,7 @@ def test_a_retracted_result_is_left_out_with_its_reason_on_its_page(tmp_path: Pa
     """Its address stays good."""
     found = _Stored(str(tmp_path / "results.db"))
     with found.store:
-        found.store.note(found.ids[0], Entry(_AT, "ann", "retract", "a backup ran"))
+        found.store.note(found.ids[0], JournalRow(_AT, "ann", "retract", "a backup ran"))
         assert f"/results/{found.ids[0]}" not in found.page("/").values("href")
         assert "retracted: a backup ran" in found.page("/", retracted="true").text
         page = found.page(f"/results/{found.ids[0]}")

@@ -16,7 +16,12 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.database import HEAD, StoreError, default_address
-from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, Entry, index_rows
+from inferometer_results.store.index_rows import (
+    ACCEPT_CHANGE,
+    REJECT_CHANGE,
+    JournalRow,
+    index_rows,
+)
 from inferometer_results.store.query import Search
 from inferometer_results.store.retention import dispensable
 from inferometer_results.store.store import Store
@@ -35,8 +40,8 @@ from support.stored_results import (
     run_and_die,
 )
 
-TAG = Entry("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
-RETRACT = Entry("2026-02-02T00:00:00.000Z", "bob", "retract", "the machine was <b>busy</b>")
+TAG = JournalRow("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
+RETRACT = JournalRow("2026-02-02T00:00:00.000Z", "bob", "retract", "the machine was <b>busy</b>")
 
 
 @pytest.fixture
@@ -268,7 +273,7 @@ def test_a_result_with_which_a_judged_change_begins_is_not_dispensable(
     """The finding about the change would go with it."""
     with Store(address) as store:
         ids = [store.add(a_document(n), ORIGIN, source="").id for n in range(3)]
-        store.note(ids[1], Entry("2026-02-01T00:00:00.000Z", "ann", action, "{}"))
+        store.note(ids[1], JournalRow("2026-02-01T00:00:00.000Z", "ann", action, "{}"))
         assert set(dispensable(store, "9999", None)) == {ids[0], ids[2]}
         assert set(dispensable(store, None, 0)) == {ids[0], ids[2]}
 

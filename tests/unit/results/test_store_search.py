@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inferometer_results.store import find_ids
 from inferometer_results.store import store as store_module
 from inferometer_results.store.condition import FIELDS, SearchError
-from inferometer_results.store.index_rows import Entry
+from inferometer_results.store.index_rows import JournalRow
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from support.stored_results import CLUSTER, LOCAL, ORIGIN, a_document
@@ -25,7 +25,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with Store(str(path)) as opened:
         opened.add(a_document(1, LOCAL, run=run), ORIGIN, source="x")
         id_ = opened.add(a_document(2, CLUSTER), ORIGIN, source="x").id
-        opened.note(id_, Entry("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline"))
+        opened.note(id_, JournalRow("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline"))
         yield opened
 
 

@@ -16,7 +16,7 @@ from inferometer_serving.layers.brick_model import open_brick
 from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
 from inferometer_serving.layers.optimised import GraphSettings
 from inferometer_serving.layers.reading import describe
-from inferometer_serving.layers.whole_model import Variant
+from inferometer_serving.layers.whole_model import NamedVariant
 from inferometer_serving.options import EngineName
 
 Arrays = Mapping[str, "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"]
@@ -140,7 +140,7 @@ def test_kernels_and_variants_are_timed_in_the_same_rounds(net: Path) -> None:
     plain = _layers(net, layout="Plain")
     assert all(layer.domain != "com.microsoft.nchwc" for layer in plain.layers.values())
     options = MeasureOptions(rounds=3, engines=(EngineName.ONNX_RUNTIME,))
-    variants = [Variant("all", net), Variant("less", net, graph_optimization="Basic")]
+    variants = [NamedVariant("all", net), NamedVariant("less", net, graph_optimization="Basic")]
     found = measure(single_layers([plain]), [], variants, options, lambda *_: None)
     assert {each.key for each in found.kernels} == set(plain.layers)
     assert not found.failed

@@ -14,7 +14,7 @@ from inferometer_serving.layers.in_pod_request import LayersRequest
 from inferometer_serving.layers.optimised import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import rewrite
-from inferometer_serving.layers.whole_model import Variant, open_variant
+from inferometer_serving.layers.whole_model import NamedVariant, open_variant
 
 FLOAT = TensorProto.FLOAT
 
@@ -74,7 +74,7 @@ def test_a_quantised_model_computes_nearly_the_same(net: Path, tmp_path: Path) -
     output = tmp_path / "int8.onnx"
     rewrite(read_graph(net, max_bytes=1 << 30), "INT8", output, GraphSettings())
     before, after = (
-        open_variant(Variant("v", path), GraphSettings()).run()[0].astype(np.float64)
+        open_variant(NamedVariant("v", path), GraphSettings()).run()[0].astype(np.float64)
         for path in (net, output)
     )
     assert np.abs(before - after).max() < 0.2 * before.std()

@@ -13,7 +13,7 @@ from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.node import machine, pointer_chase, storage, stream
 from inferometer_serving.node.__main__ import measure
 from inferometer_serving.node.matrix import matrix_units, product
-from inferometer_serving.node.samples import Findings, NotMeasurableError, Probe, figure
+from inferometer_serving.node.samples import Findings, NodeProbe, NotMeasurableError, figure
 
 
 def test_the_loops_are_those_of_stream() -> None:
@@ -66,8 +66,8 @@ def test_what_cannot_be_measured_has_its_reason() -> None:
         raise NotMeasurableError("the kernel does not let it")
 
     findings = Findings()
-    findings.add(Probe("a", refused))
-    findings.add(Probe("b", lambda: [figure("b", "ns", [1.0, 2.0])]))
+    findings.add(NodeProbe("a", refused))
+    findings.add(NodeProbe("b", lambda: [figure("b", "ns", [1.0, 2.0])]))
     assert findings.unavailable == {"a": "the kernel does not let it"}
     assert [each.name for each in findings.figures] == ["b"]
 

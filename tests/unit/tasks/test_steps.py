@@ -20,7 +20,7 @@ from inferometer_api.manifest.input_steps import (
     Resize,
     Tokenize,
 )
-from inferometer_api.manifest.output_steps import ArgmaxMask, Boxes, Ctc, Span, TopK
+from inferometer_api.manifest.output_steps import AnswerSpan, ArgmaxMask, Boxes, Ctc, TopK
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.sample import Sample
 from inferometer_tasks.steps import boxes, classes, image, tensor, text
@@ -350,7 +350,7 @@ def test_an_answer_is_cut_out_of_the_context() -> None:
     words = Words().tokenizer()
     sample = Sample("1", "who wrote it", context="then ada did it")
     random = np.random.default_rng(5)
-    step = Span(end="ends", tokenizer="t", max_length=32, max_answer_tokens=2)
+    step = AnswerSpan(end="ends", tokenizer="t", max_length=32, max_answer_tokens=2)
     for _ in range(20):
         starts, ends = random.random((2, 10))
         best = max(

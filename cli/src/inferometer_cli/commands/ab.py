@@ -12,7 +12,7 @@ import typer
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.commands.compare import InconclusiveOption, end_by_gate, fraction
-from inferometer_cli.exits import RefusedError, StopRequest, deferred_signals, exit_code_of
+from inferometer_cli.exits import RefusedError, StopSignal, deferred_signals, exit_code_of
 from inferometer_cli.result_store import SaveOption
 from inferometer_cli.run_file import SetOption, read_run_file
 from inferometer_cli.terminal import flushed_output, output_console, print_message
@@ -183,7 +183,7 @@ def plan_rounds(directory: Path, rounds: int) -> Iterator[_Measurement]:
 
 
 def _measure_all(
-    series: InterleavedSeries, planned: Sequence[_Measurement], ending: StopRequest, directory: Path
+    series: InterleavedSeries, planned: Sequence[_Measurement], ending: StopSignal, directory: Path
 ) -> None:
     """Measure what has no result yet; end the command if a run is not complete."""
     from inferometer_cli.local.measurement import measure

@@ -21,8 +21,7 @@ from inferometer_cli.result_store import DatabaseOption, opened
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
-    from inferometer_analysis.advice import Evidence
-    from inferometer_analysis.advice import Variant as MeasuredVariant
+    from inferometer_analysis.advice import Evidence, MeasuredVariant
     from inferometer_cli.local.layers import LayerSettings, Variant
 
 _ROUNDS = 15
@@ -170,7 +169,7 @@ def _measured(
     found: BoundMeasurement, variants: "tuple[Variant, ...]", file: Path
 ) -> "list[MeasuredVariant]":
     """Return the variants that ran, with their durations by round."""
-    from inferometer_analysis.advice import Variant as MeasuredVariant
+    from inferometer_analysis.advice import MeasuredVariant
 
     return [
         MeasuredVariant(

@@ -14,7 +14,7 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import (
     ExitCode,
     RefusedError,
-    StopRequest,
+    StopSignal,
     deferred_signals,
     exit_code_of,
 )
@@ -100,7 +100,7 @@ def noise(
         raise typer.Exit(ending.exit_code)
 
 
-def _measure(run: BenchmarkRun, seconds: int, ending: StopRequest) -> _Runs:
+def _measure(run: BenchmarkRun, seconds: int, ending: StopSignal) -> _Runs:
     """Measure until the time is over or a signal arrives; end the command if a run fails."""
     from inferometer_cli.local.measurement import measure
     from inferometer_cli.noise_table import progress_line

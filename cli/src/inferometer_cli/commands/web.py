@@ -73,7 +73,7 @@ def _is_plain(target: str) -> bool:
 
 
 def _handler(service: "ResultsService") -> type[BaseHTTPRequestHandler]:
-    from inferometer_results.service.access_rules import AccessRules, Refusal, refusal
+    from inferometer_results.service.access_rules import AccessRules, RefusedRequest, refusal
 
     rules = AccessRules()
 
@@ -89,7 +89,7 @@ def _handler(service: "ResultsService") -> type[BaseHTTPRequestHandler]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             refused = refusal(self.command, len(self.path), headers, rules)
             if refused is None and not _is_plain(self.path):
-                refused = Refusal(400, "The address is not that of a page.")
+                refused = RefusedRequest(400, "The address is not that of a page.")
             if refused is not None:
                 self._answer(refused.status, {}, f"{refused.sentence}\n".encode())
                 return

@@ -11,7 +11,7 @@ import yaml
 from inferometer_analysis.advice import Advice, paired_gain
 from inferometer_analysis.samples import Interval
 from inferometer_api.results.result import ResultDocument, nanoseconds_at
-from inferometer_cli.exits import FailedError, StopRequest, exit_code_of
+from inferometer_cli.exits import FailedError, StopSignal, exit_code_of
 from inferometer_cli.quick_run import QuickOptions, compose_run
 from inferometer_cli.run_file import check_run, parse_run_text
 from inferometer_cli.terminal import print_error, print_message
@@ -42,7 +42,7 @@ class TrialResult:
     """Why a piece could not be measured."""
 
 
-def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopRequest) -> TrialResult:
+def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopSignal) -> TrialResult:
     """Measure each applicable piece of advice, and the model as it is, in rounds.
 
     Each round measures the model as it is and with every change; the order is reversed in every
@@ -78,7 +78,7 @@ def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopReque
     return TrialResult(achieved, failures)
 
 
-def _median_latency(trial: TrialSettings, settings: Sequence[str], ending: StopRequest) -> float:
+def _median_latency(trial: TrialSettings, settings: Sequence[str], ending: StopSignal) -> float:
     from inferometer_cli.local.measurement import measure
 
     given = [*_SETTINGS, *_PRESENT, *settings]

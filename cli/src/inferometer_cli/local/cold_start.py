@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.local.server import FetchedModel, TargetServer, start_server
+from inferometer_cli.local.server import LaunchedModel, TargetServer, start_server
 from inferometer_models.page_cache import evict, read_whole, resident_bytes
 
 
@@ -18,8 +18,8 @@ class ColdStarter:
     def __init__(
         self,
         run: BenchmarkRun,
-        model: FetchedModel,
-        fetch: Callable[[AsyncExitStack], Awaitable[FetchedModel]],
+        model: LaunchedModel,
+        fetch: Callable[[AsyncExitStack], Awaitable[LaunchedModel]],
     ) -> None:
         """`fetch` fetches the model anew, into a folder that goes with the stack."""
         self._run = run
@@ -79,7 +79,7 @@ class ColdStarter:
         )
 
 
-def _files(model: FetchedModel) -> list[Path]:
+def _files(model: LaunchedModel) -> list[Path]:
     # Slow to import, and only needed for cold starts.
     from inferometer_models.graph_file import external_files
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.exits import ExitCode, StopRequest, exit_code_of_signal
+from inferometer_cli.exits import ExitCode, StopSignal, exit_code_of_signal
 from inferometer_cli.local.prometheus_targets import PrometheusTargets
 from inferometer_cli.local.run import RunOptions, run_locally
 from inferometer_cli.progress import ProgressCallback, show_progress
@@ -19,7 +19,7 @@ from inferometer_cli.time_left import RemainingTime
 def measure(
     run: BenchmarkRun,
     base: Path,
-    ending: StopRequest,
+    ending: StopSignal,
     options: RunOptions | None = None,
     watch: ProgressCallback | None = None,
 ) -> ResultDocument:

@@ -11,7 +11,7 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError
 from inferometer_cli.local.cold_start import ColdStarter
 from inferometer_cli.local.server import (
-    FetchedModel,
+    LaunchedModel,
     TargetServer,
     check_listener,
     fetch_model,
@@ -64,7 +64,7 @@ class ReplaceableServer:
         watch("starting the server")
         children = await stack.enter_async_context(AsyncExitStack())
 
-        async def fetch_again(of_process: AsyncExitStack) -> FetchedModel:
+        async def fetch_again(of_process: AsyncExitStack) -> LaunchedModel:
             return await fetch_model(run, base, file, of_process, watch)
 
         async def start_again(of_process: AsyncExitStack) -> TargetServer:

@@ -25,14 +25,14 @@ _READY_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class LadderRung:
     """A way to the model, and what measures the median latency over it, in nanoseconds."""
 
     name: str
     median: Callable[[], float]
 
 
-def in_process(uri: str, folder: Path, seconds: float) -> Rung:
+def in_process(uri: str, folder: Path, seconds: float) -> LadderRung:
     """Return the rung without a server: the engine is called in this process, by one thread."""
     from inferometer_cli.commands.serve import fetched_model
     from inferometer_serving.model.loading import load, warm_shapes
@@ -62,10 +62,10 @@ def in_process(uri: str, folder: Path, seconds: float) -> Rung:
             taken.append(time.perf_counter_ns() - began)
         return float(np.median(taken))
 
-    return Rung("in process", median)
+    return LadderRung("in process", median)
 
 
-def behind(name: str, url: str, model: str, seconds: int, measure: Measure) -> Rung:
+def behind(name: str, url: str, model: str, seconds: int, measure: Measure) -> LadderRung:
     """Return the rung of a server that already serves the model at an address."""
     options = QuickOptions(url=url, model=model, seconds=seconds)
     fields = yaml.safe_load(compose_run(None, options))
@@ -83,10 +83,12 @@ def behind(name: str, url: str, model: str, seconds: int, measure: Measure) -> R
         # The histogram's 3 digits would be too coarse for a small difference.
         return next(p.nanoseconds for p in latency.percentiles if p.percentile == 50)
 
-    return Rung(name, median)
+    return LadderRung(name, median)
 
 
-def interleaved(lower: Rung, upper: Rung, rounds: int, say: Callable[[str], None]) -> list[Pair]:
+def interleaved(
+    lower: LadderRung, upper: LadderRung, rounds: int, say: Callable[[str], None]
+) -> list[Pair]:
     """Return the medians of two rungs, measured in turn: lower upper, upper lower, and so on."""
     say(f"{lower.name} and {upper.name}: {rounds} rounds")
     found = []

@@ -57,7 +57,7 @@ class TargetServer:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedModel:
+class LaunchedModel:
     """The model of a launched server, as the fetcher has left it."""
 
     folder: str
@@ -96,7 +96,7 @@ async def check_listener(run: BenchmarkRun) -> None:
 
 async def fetch_model(
     run: BenchmarkRun, base: Path, file: Path | None, stack: AsyncExitStack, watch: ProgressCallback
-) -> FetchedModel:
+) -> LaunchedModel:
     """Fetch the model of a launched server into a folder that goes with the stack.
 
     `file` is the .npz file of the inputs. Raises RefusedError or FailedError.
@@ -110,11 +110,11 @@ async def fetch_model(
     )
     model = json.loads(await _first_line(await start_child("model fetcher", command, stack)))
     shapes = request_shapes(run, file, model["inputs"])
-    return FetchedModel(folder, model["path"], model["sha256"], shapes)
+    return LaunchedModel(folder, model["path"], model["sha256"], shapes)
 
 
 async def start_server(
-    run: BenchmarkRun, model: FetchedModel, stack: AsyncExitStack
+    run: BenchmarkRun, model: LaunchedModel, stack: AsyncExitStack
 ) -> TargetServer:
     """Start the server of a model; it ends with the stack.
 

@@ -22,7 +22,7 @@ from inferometer_cli.exits import (
     ExitCode,
     FailedError,
     RefusedError,
-    StopRequest,
+    StopSignal,
     deferred_signals,
     exit_code_of,
 )
@@ -64,7 +64,7 @@ class _Work:
     """The resolved run of each cell, by its key."""
     base: Path
     options: SuiteOptions
-    ending: StopRequest
+    ending: StopSignal
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ ASSUMED = Settings(
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class OperatorEvidence:
     """What operators leave in a cluster."""
 
     settings: Sequence[Json] | Unread
@@ -84,7 +84,7 @@ def serving(found: Sequence[InstalledOperator], namespace: str) -> InstalledOper
     return next(own, None) or next(every, None)
 
 
-def operator_checks(evidence: Evidence, namespace: str, now: datetime) -> Iterator[Check]:
+def operator_checks(evidence: OperatorEvidence, namespace: str, now: datetime) -> Iterator[Check]:
     """Yield whether an operator serves the namespace and is running."""
     if isinstance(evidence.settings, Unread):
         yield unknown(_ABOUT, f"whether one serves {namespace}: {evidence.settings.why}")

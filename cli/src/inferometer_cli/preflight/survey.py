@@ -15,7 +15,7 @@ from inferometer_cli.exits import RefusedError
 from inferometer_cli.preflight.api_server import RIGHTS, Right
 from inferometer_cli.preflight.check import Json, Unread
 from inferometer_cli.preflight.images import named_classes
-from inferometer_cli.preflight.operators import SELECTOR, Evidence
+from inferometer_cli.preflight.operators import SELECTOR, OperatorEvidence
 from inferometer_cli.preflight.pods import Pods
 from inferometer_operator.reconcile.observed import ObjectReference
 from inferometer_operator.reconcile.references import run_references
@@ -45,7 +45,7 @@ class Survey:
     openapi: One
     rights: Mapping[Right, bool | Unread]
     namespace: One
-    operators: Evidence
+    operators: OperatorEvidence
     runs: Many
     quotas: Many
     limit_ranges: Many
@@ -117,14 +117,14 @@ def dry_run_suite(cluster: Cluster, suite: BenchmarkSuite) -> One:
     return _one(lambda: cluster.create(f"{path}?dryRun=All&fieldValidation=Strict", body))
 
 
-def _operators(cluster: Cluster) -> Evidence:
+def _operators(cluster: Cluster) -> OperatorEvidence:
     """Read the operators' objects in all namespaces or, without that right, in this one."""
     labelled = {"labelSelector": SELECTOR}
     everywhere = _many(cluster, "/api/v1/configmaps", labelled)
     beyond = everywhere if isinstance(everywhere, Unread) else None
     within = f"/namespaces/{quote(cluster.namespace)}" if beyond is not None else ""
     leases = f"/apis/coordination.k8s.io/v1{within}/leases"
-    return Evidence(
+    return OperatorEvidence(
         settings=_many(cluster, f"/api/v1{within}/configmaps", labelled),
         deployments=_many(cluster, f"/apis/apps/v1{within}/deployments", labelled),
         leases=_many(cluster, leases, {"fieldSelector": f"metadata.name={LEASE}"}),

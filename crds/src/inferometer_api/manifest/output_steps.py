@@ -73,7 +73,7 @@ class ArgmaxMask(Document):
     """Axis of the classes, without the batch axis."""
 
 
-class Span(Document):
+class AnswerSpan(Document):
     """Take the most likely stretch of the context: the answer to a question."""
 
     end: _OutputName
@@ -107,7 +107,7 @@ class OutputStep(Document):
     argmax_mask: ArgmaxMask | None = None
     """Take the best class of each pixel."""
 
-    span: Span | None = None
+    span: AnswerSpan | None = None
     """Take the answer out of the context."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (

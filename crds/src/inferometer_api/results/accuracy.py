@@ -82,7 +82,7 @@ class StepTime(Document):
     """Mean over the processed samples."""
 
 
-class Accuracy(Document):
+class AccuracyResult(Document):
     """How often the model is right, over the samples of one data set, each sent once."""
 
     dataset: EvaluatedDataset

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 
 from inferometer_api.document import Count, Document, Integer, Integral, Timestamp
 from inferometer_api.layers.timings import LayerTimings
-from inferometer_api.results.accuracy import Accuracy, ManifestInfo
+from inferometer_api.results.accuracy import AccuracyResult, ManifestInfo
 from inferometer_api.results.cold_start import ColdStartRecord
 from inferometer_api.results.search import Knee, Peak, RepeatSummary
 from inferometer_api.results.tracing import StepTracing
@@ -645,7 +645,7 @@ class ScenarioResult(Document):
     verdict: Verdict
     peak: Peak | None = None
     """Result of the search in `findPeak`."""
-    accuracy: Accuracy | None = None
+    accuracy: AccuracyResult | None = None
     """Measures of `accuracy`."""
     knee: Knee | None = None
     """Knee of `concurrency`; absent if no step was answered."""

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from inferometer_api.suite.spec import Schedule
+from inferometer_api.suite.spec import SuiteSchedule
 
 _NO_PLACES = frozenset({"Factory", "localtime", "posixrules"})
 """Names that the time zone database has, and that mean another zone on another machine, or none."""
@@ -26,12 +26,12 @@ class Ticks:
     """The first time after now; None if there is none in the next 50 years."""
 
 
-def check_schedule(schedule: Schedule) -> None:
+def check_schedule(schedule: SuiteSchedule) -> None:
     """Raise ScheduleError if a schedule has no times."""
     _times(schedule, datetime(2026, 1, 1, tzinfo=UTC))
 
 
-def ticks(schedule: Schedule, since: datetime, now: datetime) -> Ticks:
+def ticks(schedule: SuiteSchedule, since: datetime, now: datetime) -> Ticks:
     """Return the times of a schedule around `now`.
 
     `since` is the time of the last execution, or when the suite was created. Of several missed
@@ -52,7 +52,7 @@ def ticks(schedule: Schedule, since: datetime, now: datetime) -> Ticks:
     )
 
 
-def _times(schedule: Schedule, start: datetime, *, backwards: bool = False) -> CronSim:
+def _times(schedule: SuiteSchedule, start: datetime, *, backwards: bool = False) -> CronSim:
     try:
         zone = ZoneInfo("" if schedule.time_zone in _NO_PLACES else schedule.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

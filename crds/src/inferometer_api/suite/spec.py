@@ -16,7 +16,7 @@ MOST_RUNS = 1000
 """Cells times repeats, over all systems, without the anchor's runs."""
 
 
-class Schedule(Document):
+class SuiteSchedule(Document):
     """When the suite is executed, on the API server's clock. Local runs ignore it."""
 
     cron: Annotated[str, StringConstraints(min_length=9, max_length=100, pattern=patterns.CRON)]
@@ -177,7 +177,7 @@ operator knows neither its node nor the digest of its image, so it refuses such 
     cancel: bool = False
     """Ends the suite and cancels its runs. Cannot be unset."""
 
-    schedule: Schedule | None = None
+    schedule: SuiteSchedule | None = None
     """When the suite is executed. Each execution is a suite of its own. Absent: once, now."""
 
     baseline: Baseline | None = None

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from inferometer_api.results.accuracy import Accuracy, EvaluatedDataset, StepTime
+from inferometer_api.results.accuracy import AccuracyResult, EvaluatedDataset, StepTime
 from inferometer_api.results.result import Counts, Energy, ErrorExample, ScenarioResult, Step
-from inferometer_api.spec.scenario import Accuracy as AccuracySpec
+from inferometer_api.spec.scenario import AccuracyResult as AccuracySpec
 from inferometer_api.timestamps import format_time
 from inferometer_loadgen.requests.encode import Encoder, uses_binary
 from inferometer_loadgen.requests.inputs import InputRefusedError
@@ -292,9 +292,9 @@ class AccuracyRepeat:
             connections=self._run.plan.run.spec.load.connections,
         )
 
-    def _accuracy(self) -> Accuracy:
+    def _accuracy(self) -> AccuracyResult:
         evaluation, dataset, spec = self._evaluation, self._prepared.dataset, self._prepared.spec
-        return Accuracy(
+        return AccuracyResult(
             dataset=EvaluatedDataset(
                 name=dataset.name,
                 version=dataset.version,

@@ -22,7 +22,7 @@ from inferometer_loadgen.run.other_load import OtherLoadScope, OtherLoadWatch, o
 from inferometer_loadgen.run.resource_usage import ResourceUsage
 from inferometer_loadgen.run.server_sampling import ServerSampling
 from inferometer_loadgen.run.step_controller import StepController
-from inferometer_loadgen.run.step_result import Metered, Span, summarize, unanswered
+from inferometer_loadgen.run.step_result import MeasuredTimes, Metered, summarize, unanswered
 from inferometer_loadgen.run.step_telemetry import RunTelemetry
 from inferometer_loadgen.run.step_tracing import RunTracing
 from inferometer_loadgen.schedule.steps import End, StepPlan
@@ -123,8 +123,8 @@ class LoadStepRunner:
         return await self.tracing.step(driver, is_probe=plan.is_probe)
 
 
-def _span(driver: LoadDriver, started_at: str) -> Span:
-    return Span(
+def _span(driver: LoadDriver, started_at: str) -> MeasuredTimes:
+    return MeasuredTimes(
         started_at=started_at,
         warm_up_ns=driver.window_ns - driver.begin_ns,
         duration_ns=driver.duration_ns,

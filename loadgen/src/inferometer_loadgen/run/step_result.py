@@ -28,7 +28,7 @@ from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class MeasuredTimes:
     """When a step was measured, in nanoseconds."""
 
     started_at: str
@@ -71,7 +71,7 @@ class Metered:
 def summarize(  # noqa: PLR0913 - one argument for each source of a step's figures
     plan: StepPlan,
     tallied: StepStatistics,
-    span: Span,
+    span: MeasuredTimes,
     used: Used,
     metered: Metered,
     *,
@@ -124,7 +124,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
     )
 
 
-def _achieved(tallied: StepStatistics, span: Span, *, open_loop: bool) -> float:
+def _achieved(tallied: StepStatistics, span: MeasuredTimes, *, open_loop: bool) -> float:
     """Return answers per second.
 
     An open loop counts the answers to the window's queries, over the window and its drain. A closed
@@ -165,7 +165,7 @@ def _examples(tallied: StepStatistics) -> list[ErrorExample]:
     ]
 
 
-def _worked(plan: StepPlan, span: Span, used: Used, metered: Metered) -> WorkDone:
+def _worked(plan: StepPlan, span: MeasuredTimes, used: Used, metered: Metered) -> WorkDone:
     samples = metered.answered * plan.batch_size
     return WorkDone(samples, span.duration_ns, used.server_cpu_seconds)
 

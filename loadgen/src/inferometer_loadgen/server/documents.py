@@ -32,7 +32,7 @@ class ServerDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelDocument:
+class ModelMetadata:
     """A model's metadata."""
 
     versions: list[str]
@@ -48,10 +48,10 @@ def server_document(answer: Any) -> ServerDocument:
     )
 
 
-def model_document(answer: Any) -> ModelDocument:
+def model_document(answer: Any) -> ModelMetadata:
     """Read a model's metadata; what is absent is empty. Raises UnreadableMetadataError."""
     document = _mapping(_plain(answer), "its metadata")
-    return ModelDocument(
+    return ModelMetadata(
         _texts(document, "versions"), _tensors(document, "inputs"), _tensors(document, "outputs")
     )
 

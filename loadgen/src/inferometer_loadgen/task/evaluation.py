@@ -9,7 +9,7 @@ from typing import Any, Literal
 from inferometer_api.results.accuracy import AccuracyFigure, SampleFailure, WrongSample
 from inferometer_loadgen.wire.contract import printable_line
 from inferometer_tasks.errors import SampleError
-from inferometer_tasks.metrics.metric import Metric
+from inferometer_tasks.metrics.metric import AccuracyMeasure
 from inferometer_tasks.metrics.table import METRICS
 from inferometer_tasks.sample import Prediction, Sample, best_answer
 
@@ -30,7 +30,7 @@ class Evaluation:
     """Counts the samples of one scenario and applies its measures to their predictions."""
 
     def __init__(self, metrics: Sequence[str], expected: Mapping[str, str]) -> None:
-        self._metrics: dict[str, Metric] = {name: METRICS[name]() for name in metrics}
+        self._metrics: dict[str, AccuracyMeasure] = {name: METRICS[name]() for name in metrics}
         self._expected = expected
         self._failures: list[_Named] = []
         self._wrong: list[_Named] = []

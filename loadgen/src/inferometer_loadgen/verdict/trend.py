@@ -17,14 +17,14 @@ _CERTAIN = 37
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
+class SignificantTrend:
     """A significant rise or fall."""
 
     change: float
     """From the first part to the last, as a share of the median; negative if the figures fall."""
 
 
-def trend(parts: Sequence[float]) -> Trend | None:
+def trend(parts: Sequence[float]) -> SignificantTrend | None:
     """Return the trend of ten figures in order; None if it is not significant."""
     pairs = list(combinations(range(len(parts)), 2))
     rising = sum((parts[b] > parts[a]) - (parts[b] < parts[a]) for a, b in pairs)
@@ -32,4 +32,4 @@ def trend(parts: Sequence[float]) -> Trend | None:
     if abs(rising) < _CERTAIN or not middle:
         return None
     slope = median((parts[b] - parts[a]) / (b - a) for a, b in pairs)
-    return Trend(slope * (len(parts) - 1) / middle)
+    return SignificantTrend(slope * (len(parts) - 1) / middle)

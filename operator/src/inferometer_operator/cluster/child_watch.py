@@ -22,7 +22,7 @@ from inferometer_operator.cluster.connection import (
     METADATA_ONLY,
     ApiConnection,
 )
-from inferometer_operator.cluster.errors import ApiError, UnreachableError, api_error
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError, api_error
 from inferometer_operator.reconcile.children import METADATA_KINDS, OPTIONAL_KINDS
 from inferometer_operator.reconcile.observed import Json
 
@@ -97,7 +97,7 @@ class ChildWatch:
                     self._hear(kind, found)
                     failures = 0
                 failures = 0
-            except (ApiError, UnreachableError) as error:
+            except (ApiError, ApiUnreachableError) as error:
                 retry_after = 0.0
                 if isinstance(error, ApiError) and error.code == 410:
                     # Events were lost: all objects are listed again.

@@ -16,8 +16,8 @@ import aiohttp
 from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 
-from inferometer_operator.cluster.errors import UnreachableError, api_error
-from inferometer_operator.cluster.server_clock import ServerClock
+from inferometer_operator.cluster.errors import ApiUnreachableError, api_error
+from inferometer_operator.cluster.server_clock import ApiServerClock
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
@@ -77,7 +77,7 @@ class ApiConnection:
         self._failed = failed
         self._check_write = check_write
         self._client = ApiClient(settled)
-        self.clock = ServerClock()
+        self.clock = ApiServerClock()
 
     async def __aenter__(self) -> Self:
         """Return itself."""
@@ -211,7 +211,7 @@ class ApiConnection:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self._failed(UNREACHABLE)
             reason = str(error) or type(error).__name__
-            raise UnreachableError(f"{what}: no answer: {reason}") from error
+            raise ApiUnreachableError(f"{what}: no answer: {reason}") from error
 
 
 async def _refusal(answer: aiohttp.ClientResponse, what: str) -> Exception:

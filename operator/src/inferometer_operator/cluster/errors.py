@@ -6,7 +6,7 @@ from typing import Any
 _MAY_PASS = frozenset({408, 409, 429, 500, 502, 503, 504})
 
 
-class UnreachableError(Exception):
+class ApiUnreachableError(Exception):
     """No answer came: the connection was refused, cut or silent for too long."""
 
 

@@ -14,7 +14,7 @@ import structlog
 
 from inferometer_operator.cluster.api_paths import api_path
 from inferometer_operator.cluster.connection import ApiConnection
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 
 _CONFLICTS = 3
 _Result = TypeVar("_Result")
@@ -94,7 +94,7 @@ class Lease:
                         "lease_acquired", lease=self._terms.name, identity=self._terms.identity
                     )
                     return
-            except (ApiError, UnreachableError) as error:
+            except (ApiError, ApiUnreachableError) as error:
                 _log.warning("lease_request_failed", error=str(error))
             await asyncio.sleep(self._terms.renew_every_seconds)
 
@@ -120,7 +120,7 @@ class Lease:
                         raise LeaseLostError(
                             f"Another operator holds the Lease {self._terms.name}."
                         )
-            except (ApiError, UnreachableError, TimeoutError) as error:
+            except (ApiError, ApiUnreachableError, TimeoutError) as error:
                 failure = error
         if failure is None:
             return
@@ -135,7 +135,7 @@ class Lease:
         """Let another operator take the Lease at once."""
         try:
             await self._retry_conflicts(self._release_once)
-        except (ApiError, UnreachableError) as error:
+        except (ApiError, ApiUnreachableError) as error:
             _log.warning("lease_release_failed", error=str(error))
 
     async def _release_once(self) -> None:

@@ -20,7 +20,7 @@ from inferometer_operator.cluster.connection import (
     METADATA_ONLY,
     ApiConnection,
 )
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.reconcile.children import METADATA_KINDS
 from inferometer_operator.reconcile.context import controller_of
 from inferometer_operator.reconcile.observed import Json
@@ -140,7 +140,7 @@ class Reader:
                     rest -= len(piece)
                     yield piece
         except (TimeoutError, aiohttp.ClientError) as error:
-            raise UnreachableError(f"The log of pod {pod} did not end.") from error
+            raise ApiUnreachableError(f"The log of pod {pod} did not end.") from error
 
     async def _events(self, namespace: str, fields: str) -> tuple[Json, ...]:
         answer = await self.connection.request(

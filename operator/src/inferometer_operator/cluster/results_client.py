@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from inferometer_api.results.service_paths import EXPLORER, ingest_path, suite_ingest_path
-from inferometer_operator.settings import ResultsService
+from inferometer_operator.settings import ResultsServiceSettings
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30.0, sock_connect=5.0)
 _QUIET_SECONDS = 10.0
@@ -38,7 +38,7 @@ class ResultsClient:
     """Delivers documents with the operator's token for the service."""
 
     session: aiohttp.ClientSession
-    service: ResultsService
+    service: ResultsServiceSettings
     check_write: Callable[[], None] = lambda: None
     """Called before each delivery; it raises if this operator must not write."""
     clock: Callable[[], float] = time.monotonic

@@ -22,7 +22,7 @@ def local_time() -> datetime:
     return datetime.now(UTC)
 
 
-class ServerClock:
+class ApiServerClock:
     """A monotonic clock that starts at the API server's time and follows it slowly.
 
     A step of either clock, or an answer from an API server with another time, moves it little.

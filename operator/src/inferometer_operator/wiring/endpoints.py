@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import structlog
 
 from inferometer_api.plan.cluster_objects import SERVER
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.agent_assignment import slice_nodes
 from inferometer_operator.reconcile.observed import EndpointList, Json
@@ -62,7 +62,7 @@ async def _list_with_retry(fetch: Callable[[], Awaitable[EndpointList]]) -> Endp
     """
     try:
         return await fetch()
-    except UnreachableError:
+    except ApiUnreachableError:
         pass
     except ApiError as error:
         if not error.passing:

@@ -45,7 +45,7 @@ class DurationHistogram:
 
 
 @dataclass(frozen=True, slots=True)
-class SuiteGate:
+class SuiteGateOutcome:
     """The outcome of the gate of a suite's last execution."""
 
     outcome: str
@@ -66,7 +66,7 @@ class OperatorStats:
         """Whether every run that there is was seen."""
         self.reconcile_durations = DurationHistogram(RECONCILE.buckets)
         self.api_errors: Counter[str] = Counter()
-        self.suite_gates: dict[tuple[str, str], SuiteGate] = {}
+        self.suite_gates: dict[tuple[str, str], SuiteGateOutcome] = {}
         """By namespace and name of the suite, for a schedule of the scheduled one."""
         self._facts: dict[str, RunFacts] = {}
         self._unread: dict[str, Json] = {}

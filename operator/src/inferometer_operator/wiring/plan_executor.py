@@ -11,7 +11,7 @@ import structlog
 from inferometer_api.plan.deadlines import NAMESAKE_SECONDS
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_operator.cluster.child_store import is_child_of
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.server_clock import local_time
@@ -93,7 +93,7 @@ class PlanExecutor:
         for event in plan.events:
             try:
                 await self.writer.create_event(run, event)
-            except (ApiError, UnreachableError) as error:
+            except (ApiError, ApiUnreachableError) as error:
                 # The status holds the same: nothing waits for an event.
                 _log.warning("event_not_created", reason=event.reason, error=str(error))
         return written

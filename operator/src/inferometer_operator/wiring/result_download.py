@@ -16,7 +16,7 @@ from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.results.gzip_members import IncompleteError
 from inferometer_api.results.reading import UnreadableResultError, read_result
 from inferometer_api.results.result_transport import LogDecoder, LoggedResult, TooLargeError
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import DownloadedResult, Json
 from inferometer_operator.reconcile.result_packer import ReceivedResult
@@ -123,7 +123,7 @@ async def download_result(reader: Reader, pod: Json) -> DownloadedResult:
                 if not decoder.feed(piece):
                     break
         logged = decoder.finish()
-    except (ApiError, UnreachableError) as error:
+    except (ApiError, ApiUnreachableError) as error:
         # Whatever it is passes: a kubelet that starts does not know its pods yet.
         message = f"Cannot read the log of pod {metadata['name']}: {error}"
         return DownloadedResult(None, message, "ResultLost", passing=True)

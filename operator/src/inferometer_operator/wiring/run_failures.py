@@ -4,7 +4,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any, Final
 
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _MAX_INTERNAL_ERRORS: Final = 6
@@ -25,7 +25,7 @@ class RunFailures:
         """Take in a success."""
         self.count = self._internal_errors = 0
 
-    def note_request(self, error: ApiError | UnreachableError) -> float:
+    def note_request(self, error: ApiError | ApiUnreachableError) -> float:
         """Take in a request that failed; return in how many seconds to reconcile again."""
         self.count += 1
         retry_after = error.retry_after_seconds if isinstance(error, ApiError) else None

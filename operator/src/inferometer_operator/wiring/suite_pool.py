@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import structlog
 
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.suite.draft import read_suite_status
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.operator_stats import SuiteGate
+from inferometer_operator.wiring.operator_stats import SuiteGateOutcome
 from inferometer_operator.wiring.suite_reconciler import SuiteReconciler
 from inferometer_operator.wiring.suite_store import SuiteStore, family_of, suite_of
 from inferometer_operator.wiring.work_queue import WorkQueue
@@ -94,7 +94,7 @@ class SuitePool:
             time = str((suite.get("status") or {}).get("completionTime") or "")
             held = self._dependencies.stats.suite_gates.get(name)
             if held is None or held.time <= time:
-                self._dependencies.stats.suite_gates[name] = SuiteGate(
+                self._dependencies.stats.suite_gates[name] = SuiteGateOutcome(
                     gate.outcome, armed=gate.armed, time=time
                 )
 
@@ -114,7 +114,7 @@ class SuitePool:
             if not error.conflict:
                 _log.warning("api_request_failed", uid=uid, error=str(error))
             self._work.add(uid, _CONFLICT_SECONDS if error.conflict else _RETRY_SECONDS)
-        except UnreachableError as error:
+        except ApiUnreachableError as error:
             _log.warning("api_request_failed", uid=uid, error=str(error))
             self._work.add(uid, _RETRY_SECONDS)
         except Exception:  # noqa: BLE001 - logged with its traceback

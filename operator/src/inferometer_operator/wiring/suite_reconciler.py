@@ -39,7 +39,7 @@ from inferometer_operator.reconcile.suite.draft import (
     least_suite_status,
     read_suite_status,
 )
-from inferometer_operator.reconcile.suite.executions import Execution, decide_schedule
+from inferometer_operator.reconcile.suite.executions import SuiteExecution, decide_schedule
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.suite_delivery import OutcomeDelivery, is_deliverable
 from inferometer_operator.wiring.suite_store import SuiteStore, suite_of
@@ -262,7 +262,7 @@ class SuiteReconciler:
         runs = self.store.runs.get(uid, {}).values()
         return baseline_figures((run.key, run.outcome) for run in runs if run.role == "cell")
 
-    def _earlier(self, uid: str, raw: Json) -> list[Execution]:
+    def _earlier(self, uid: str, raw: Json) -> list[SuiteExecution]:
         created = str(raw["metadata"].get("creationTimestamp", ""))
         return [
             each

@@ -15,7 +15,7 @@ from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.context import controller_of
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.suite.draft import is_true, read_suite_status
-from inferometer_operator.reconcile.suite.executions import Execution
+from inferometer_operator.reconcile.suite.executions import SuiteExecution
 
 _KIND = "BenchmarkSuite"
 
@@ -109,7 +109,7 @@ class SuiteStore:
             None,
         )
 
-    def executions_of(self, uid: str) -> list[Execution]:
+    def executions_of(self, uid: str) -> list[SuiteExecution]:
         """Return the executions that a schedule created, the earliest first."""
         found = [each for each in self.suites.values() if suite_of(each) == uid]
         return sorted(map(_execution, found), key=lambda each: (each.created, each.name))
@@ -138,10 +138,10 @@ def version(thing: Json) -> int:
     return int(thing["metadata"].get("resourceVersion") or 0)
 
 
-def _execution(suite: Json) -> Execution:
+def _execution(suite: Json) -> SuiteExecution:
     metadata: Any = suite["metadata"]
     status = read_suite_status(suite)
-    return Execution(
+    return SuiteExecution(
         metadata["name"],
         metadata["uid"],
         str(metadata.get("creationTimestamp", "")),

@@ -9,7 +9,7 @@ import structlog
 from inferometer_api.plan.cluster_objects import MANAGED_BY_LABEL, MANAGER, RUN_UID_LABEL
 from inferometer_operator.cluster.api_paths import api_path
 from inferometer_operator.cluster.connection import METADATA_LIST, ApiConnection
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.reconcile.children import CHILD_KINDS, OPTIONAL_KINDS
 from inferometer_operator.reconcile.observed import ChildKind, Json
@@ -46,7 +46,7 @@ async def keep_swept(
             last = uids[-1]
             try:
                 swept |= set(uids) - await sweep(connection, writer, namespace, uids)
-            except (ApiError, UnreachableError) as error:
+            except (ApiError, ApiUnreachableError) as error:
                 _log.warning("sweep_failed", error=str(error))
         if has_older:
             has_older = not await delete_older_servers(connection, writer, namespace)
@@ -73,7 +73,7 @@ async def delete_older_servers(
                     done = done and error.code == _FORBIDDEN
                 else:
                     _log.info("older_server_deleted", namespace=where, name=target.name)
-    except (ApiError, UnreachableError) as error:
+    except (ApiError, ApiUnreachableError) as error:
         _log.warning("older_servers_not_deleted", error=str(error))
         return isinstance(error, ApiError) and error.code == _FORBIDDEN
     return done

@@ -3,7 +3,7 @@
 import structlog
 
 from inferometer_api.plan.deadlines import GONE_SECONDS
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.lease import LeaseLostError
 from inferometer_operator.reconcile.conditions import is_true, read_status
 from inferometer_operator.reconcile.observed import Json
@@ -123,7 +123,7 @@ class Worker:
         pause: float | None
         try:
             pause = await self._reconciler.reconcile()
-        except (ApiError, UnreachableError) as error:
+        except (ApiError, ApiUnreachableError) as error:
             self._reconciler.is_stale = True
             pause = self._failures.note_request(error)
             if isinstance(error, ApiError) and error.conflict:
@@ -144,7 +144,7 @@ class Worker:
         if self._queue.has_claim(self.uid):
             try:
                 run = await self._reconciler.read()
-            except (ApiError, UnreachableError) as error:
+            except (ApiError, ApiUnreachableError) as error:
                 self._log.warning("api_request_failed", error=str(error))
             else:
                 if read_status(run).start_time is None:
@@ -155,7 +155,7 @@ class Worker:
         if self._failures.note_internal(error):
             try:
                 await self._reconciler.abort(error)
-            except (ApiError, UnreachableError) as api_error:
+            except (ApiError, ApiUnreachableError) as api_error:
                 self._log.warning("api_request_failed", error=str(api_error))
             else:
                 return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import structlog
 
 from inferometer_operator.cluster.child_watch import ChildChange
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.reconcile.children import CHILD_KINDS, KIND_WITH_PODS, POD, QUOTA_KIND
 from inferometer_operator.reconcile.expiry import expires_at
 from inferometer_operator.reconcile.observed import Json
@@ -160,7 +160,7 @@ class WorkerPool:
                 self._work.add(uid, pause)
         except RunGoneError:
             self._forget(uid)
-        except (ApiError, UnreachableError) as error:
+        except (ApiError, ApiUnreachableError) as error:
             _log.warning("api_request_failed", uid=uid, error=str(error))
             self._work.add(uid, _RETRY_SECONDS)
         finally:

@@ -14,7 +14,7 @@ from inferometer_results.service.front_proxy import Identity
 from inferometer_results.service.reviews import (
     ACCESS_REVIEWS,
     TOKEN_REVIEWS,
-    Right,
+    RunAccess,
     access_review,
     is_allowed,
     token_identity,
@@ -63,7 +63,7 @@ class ClusterAuthority:
         """Take a store that is not limited: it knows the namespaces that have results."""
         self._api = api
         self._store = store
-        self._rights: _Memory[tuple[Identity, Right], bool] = _Memory(clock)
+        self._rights: _Memory[tuple[Identity, RunAccess], bool] = _Memory(clock)
         self._bearers: _Memory[str, Identity] = _Memory(clock)
         self._namespaces: _Memory[str, dict[str, str]] = _Memory(clock)
         self._room = asyncio.Semaphore(_REVIEWS_AT_A_TIME)
@@ -77,7 +77,7 @@ class ClusterAuthority:
         found = token_identity(await self._api.post(TOKEN_REVIEWS, token_review(token)))
         return None if found is None else self._bearers.put(key, found, _GRANTED_SECONDS)
 
-    async def may(self, identity: Identity, right: Right) -> bool:
+    async def may(self, identity: Identity, right: RunAccess) -> bool:
         """Return whether a caller has a right."""
         known = self._rights.get((identity, right))
         if known is not None:
@@ -93,14 +93,14 @@ class ClusterAuthority:
 
         Results of a namespace that is gone, or was made anew, need the right to all namespaces.
         """
-        if await self.may(identity, Right("get", "")):
+        if await self.may(identity, RunAccess("get", "")):
             return None
         stored, existing = await asyncio.gather(
             asyncio.to_thread(self._stored_namespaces), self._existing_namespaces()
         )
         live = [(name, uid) for name, uid in stored if uid and existing.get(name) == uid]
         allowed = await asyncio.gather(
-            *(self.may(identity, Right("get", name)) for name, _ in live)
+            *(self.may(identity, RunAccess("get", name)) for name, _ in live)
         )
         return frozenset(uid for (_, uid), may in zip(live, allowed, strict=True) if may)
 

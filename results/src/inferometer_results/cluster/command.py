@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kubernetes.aio.config import ConfigException
 
-from inferometer_results.cluster.server import Retention, ServiceConfig, serve
+from inferometer_results.cluster.server import ResultRetention, ServiceConfig, serve
 from inferometer_results.explore.prices import PriceListError, read_prices
 from inferometer_results.service.cluster_access import ReviewError
 from inferometer_results.service.front_proxy import FrontProxyError
@@ -51,7 +51,7 @@ def _config(options: argparse.Namespace) -> ServiceConfig:
         probe_port=options.probe_port,
         kubeconfig=options.kubeconfig,
         prices=prices,
-        retention=Retention(options.keep_days or None, options.keep_megabytes or None),
+        retention=ResultRetention(options.keep_days or None, options.keep_megabytes or None),
     )
 
 

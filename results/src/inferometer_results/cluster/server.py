@@ -48,7 +48,7 @@ _FINISH_SECONDS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class ResultRetention:
     """How long results are kept, if they have no tag and no judged change begins with them."""
 
     days: int | None = None
@@ -81,7 +81,7 @@ class ServiceConfig:
     probe_port: int
     kubeconfig: Path | None
     prices: PriceList | None
-    retention: Retention
+    retention: ResultRetention
 
 
 class _Server(uvicorn.Server):
@@ -136,7 +136,7 @@ async def serve(config: ServiceConfig) -> None:
         await api.close()
 
 
-async def _delete_regularly(retention: Retention, store: Store) -> None:
+async def _delete_regularly(retention: ResultRetention, store: Store) -> None:
     """Delete the results whose time is over, now and then every hour."""
     while retention.is_limited:
         try:

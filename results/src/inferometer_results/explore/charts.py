@@ -8,12 +8,19 @@ import numpy as np
 from inferometer_results.explore.batch_scaling import BatchScaling
 from inferometer_results.explore.figure import ShownFigure
 from inferometer_results.explore.model import MeasuredGroup
-from inferometer_results.explore.outliers import NodeFigure
-from inferometer_results.explore.trend import Trend, TrendPoint
+from inferometer_results.explore.outliers import NodeMedian
+from inferometer_results.explore.trend import TimeSeries, TrendPoint
 from inferometer_results.history.change_points import ChangePoint
-from inferometer_results.history.trend import Finding, State
+from inferometer_results.history.trend import ChangeFinding, State
 from inferometer_results.quantity import duration, significant, time_unit
-from inferometer_results.report.axis import Axis, Floats, Tick, category_axis, linear_axis, log_axis
+from inferometer_results.report.axis import (
+    ChartAxis,
+    Floats,
+    Tick,
+    category_axis,
+    linear_axis,
+    log_axis,
+)
 from inferometer_results.report.chart import Chart, Line, Mark, ReferenceLine, Whiskers
 from inferometer_results.report.palette import SERIES_COUNT
 
@@ -108,7 +115,7 @@ def scaling_chart(
     )
 
 
-def trend_chart(found: Trend, figure: ShownFigure) -> Chart | None:
+def trend_chart(found: TimeSeries, figure: ShownFigure) -> Chart | None:
     """Return a figure over time, with numbered marks where something changed."""
     if not found.points:
         return None
@@ -162,7 +169,7 @@ def trend_chart(found: Trend, figure: ShownFigure) -> Chart | None:
     )
 
 
-def numbered_changes(found: Trend) -> list[tuple[int, str, str]]:
+def numbered_changes(found: TimeSeries) -> list[tuple[int, str, str]]:
     """Return what the numbered marks mean: the number, when, and what changed."""
     listed = []
     for number, point, _ in _numbered(found):
@@ -174,7 +181,7 @@ def numbered_changes(found: Trend) -> list[tuple[int, str, str]]:
     return listed
 
 
-def nodes_chart(found: Sequence[NodeFigure], figure: ShownFigure) -> Chart | None:
+def nodes_chart(found: Sequence[NodeMedian], figure: ShownFigure) -> Chart | None:
     """Return the median of a figure on each node; outliers in another colour."""
     if not found:
         return None
@@ -211,7 +218,7 @@ def nodes_chart(found: Sequence[NodeFigure], figure: ShownFigure) -> Chart | Non
     )
 
 
-def _numbered(found: Trend) -> list[tuple[int, TrendPoint, bool]]:
+def _numbered(found: TimeSeries) -> list[tuple[int, TrendPoint, bool]]:
     before: tuple[str, ...] | None = None
     marked = []
     for point in found.counted:
@@ -225,7 +232,7 @@ def _numbered(found: Trend) -> list[tuple[int, TrendPoint, bool]]:
     ]
 
 
-def _change_words(change: ChangePoint, judged: tuple[State, Finding] | None) -> str:
+def _change_words(change: ChangePoint, judged: tuple[State, ChangeFinding] | None) -> str:
     words = f"the level changes by {_percent(change.ratio, change.low, change.high)}"
     if judged is None:
         return f"{words}, a candidate"
@@ -269,7 +276,7 @@ def _seconds(started_at: str) -> float:
         return 0.0
 
 
-def _time_axis(seconds: Sequence[float]) -> Axis:
+def _time_axis(seconds: Sequence[float]) -> ChartAxis:
     low, high = min(seconds), max(seconds)
     if high <= low:
         low, high = low - 43200, high + 43200
@@ -279,4 +286,4 @@ def _time_axis(seconds: Sequence[float]) -> Axis:
         Tick(at, datetime.fromtimestamp(at, tz=UTC).strftime(form))
         for at in np.linspace(low, high, 4).tolist()
     )
-    return Axis("Start of the run (UTC)", low - margin, high + margin, ticks)
+    return ChartAxis("Start of the run (UTC)", low - margin, high + margin, ticks)

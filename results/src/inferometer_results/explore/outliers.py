@@ -19,7 +19,7 @@ _SCALE = 1.4826
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFigure:
+class NodeMedian:
     """The median of a figure on one node, and how it compares with the other nodes."""
 
     node: str
@@ -39,7 +39,7 @@ class NodeFigure:
         return is_far and abs(self.deviations) > MOST_DEVIATIONS
 
 
-def node_figures(values: Mapping[str, Sequence[float]]) -> list[NodeFigure]:
+def node_figures(values: Mapping[str, Sequence[float]]) -> list[NodeMedian]:
     """Return each node that has positive values, in the order of their medians."""
     positive = {node: [value for value in found if value > 0] for node, found in values.items()}
     logs = {node: math.log(median(found)) for node, found in positive.items() if found}
@@ -49,7 +49,7 @@ def node_figures(values: Mapping[str, Sequence[float]]) -> list[NodeFigure]:
     spread = _SCALE * median(abs(value - middle) for value in logs.values())
     is_judged = len(logs) >= FEWEST_NODES
     return [
-        NodeFigure(
+        NodeMedian(
             node,
             math.exp(value),
             len(positive[node]),

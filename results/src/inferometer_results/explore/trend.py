@@ -13,7 +13,7 @@ from inferometer_results.history.change_points import (
     SeriesAnalysis,
     find_change_points,
 )
-from inferometer_results.history.trend import Finding, State
+from inferometer_results.history.trend import ChangeFinding, State
 
 Row = Mapping[str, Any]
 
@@ -35,12 +35,12 @@ class TrendPoint:
     """The conditions that differ from those of the point before: "engine: a to b"."""
     change: ChangePoint | None = None
     """The change of the level that begins here."""
-    judged: tuple[State, Finding] | None = None
+    judged: tuple[State, ChangeFinding] | None = None
     """What interleaved runs show about it; without them it is a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
+class TimeSeries:
     """A series in the order of time."""
 
     points: tuple[TrendPoint, ...]
@@ -58,8 +58,8 @@ def trend(
     figure: ShownFigure,
     labels: Mapping[str, Sequence[Row]],
     conditions: Mapping[str, Mapping[str, str]],
-    judged: Mapping[str, tuple[State, Finding]] | None = None,
-) -> Trend:
+    judged: Mapping[str, tuple[State, ChangeFinding]] | None = None,
+) -> TimeSeries:
     """Return the series of a figure over measurements that come newest first.
 
     `judged` are the findings about changes, by the result with which the change begins.
@@ -85,7 +85,7 @@ def trend(
             change=changes.get(later),
             judged=judged.get(found[later].row["id"]),
         )
-    return Trend(tuple(found), analysis)
+    return TimeSeries(tuple(found), analysis)
 
 
 def _point(

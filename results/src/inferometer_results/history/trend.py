@@ -20,7 +20,7 @@ from inferometer_results.history.series import (
     series_of,
 )
 from inferometer_results.store.comparability import comparability_key, differing
-from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, Entry
+from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, JournalRow
 
 State = Literal["candidate", "accepted", "rejected"]
 """Found in the history; shown by interleaved runs as well; refuted by them."""
@@ -31,7 +31,7 @@ ReadDocument = Callable[[str], ResultDocument]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ChangeFinding:
     """What interleaved runs show about a change point; the text of its entry in the journal."""
 
     scenario: str
@@ -57,7 +57,7 @@ class Change:
     before: Point
     after: Point
     is_better: bool
-    finding: Finding | None = None
+    finding: ChangeFinding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Trend:
 def trends(
     results: Iterable[dict[str, Any]],
     figure: str,
-    journal: Sequence[tuple[str, Entry]],
+    journal: Sequence[tuple[str, JournalRow]],
     read: ReadDocument,
 ) -> list[Trend]:
     """Return the trend of a figure in each series of these results.
@@ -92,7 +92,9 @@ FindingKey = tuple[str, str, str, str]
 """Result, scenario, step and figure."""
 
 
-def known_findings(journal: Sequence[tuple[str, Entry]]) -> dict[FindingKey, tuple[State, Finding]]:
+def known_findings(
+    journal: Sequence[tuple[str, JournalRow]],
+) -> dict[FindingKey, tuple[State, ChangeFinding]]:
     """Return the last finding about each change point."""
     found = {}
     for id_, entry in journal:
@@ -103,17 +105,17 @@ def known_findings(journal: Sequence[tuple[str, Entry]]) -> dict[FindingKey, tup
     return found
 
 
-def read_finding(text: str) -> Finding | None:
+def read_finding(text: str) -> ChangeFinding | None:
     """Return what an entry says; None if it is not readable."""
     try:
-        return Finding(**json.loads(text))
+        return ChangeFinding(**json.loads(text))
     except (ValueError, TypeError):
         return None
 
 
 def _trend(
     series: Series,
-    known: dict[FindingKey, tuple[State, Finding]],
+    known: dict[FindingKey, tuple[State, ChangeFinding]],
     before: Series | None,
     read: ReadDocument,
 ) -> Trend:
@@ -133,7 +135,9 @@ def _trend(
     return Trend(series, analysis, changes, differing(*keys), last)
 
 
-def _change(series: Series, point: ChangePoint, known: tuple[State, Finding] | None) -> Change:
+def _change(
+    series: Series, point: ChangePoint, known: tuple[State, ChangeFinding] | None
+) -> Change:
     state, finding = known or ("candidate", None)
     return Change(
         point,

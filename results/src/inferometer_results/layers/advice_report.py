@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from inferometer_analysis.advice import Advice, Variant
+from inferometer_analysis.advice import Advice, MeasuredVariant
 from inferometer_analysis.samples import Interval
 
 
@@ -14,7 +14,7 @@ class AdviceReport:
     """All advice on a model, and what became of the pieces that were tried, by their places."""
 
     model: str
-    present: Variant
+    present: MeasuredVariant
     advice: tuple[Advice, ...]
     was_tried: bool = False
     achieved: Mapping[int, Interval] = field(default_factory=dict)

@@ -23,7 +23,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ChartAxis:
     """A range of values, linear or logarithmic, with its ticks and what it shows."""
 
     label: str
@@ -43,7 +43,7 @@ class Axis:
         return np.clip((numbers - low) / (high - low), 0.0, 1.0)
 
 
-def linear_axis(label: str, values: Iterable[float], *, whole: bool = False) -> Axis:
+def linear_axis(label: str, values: Iterable[float], *, whole: bool = False) -> ChartAxis:
     """Return an axis from 0 over all finite values that ends on a round number.
 
     With `whole` its ticks are whole numbers, as counts are.
@@ -55,19 +55,19 @@ def linear_axis(label: str, values: Iterable[float], *, whole: bool = False) -> 
     step = max(1.0, round(step)) if whole else step
     last = max(1, math.ceil(high / step - 1e-9))
     ticks = tuple(_tick(index * step) for index in range(last + 1))
-    return Axis(label, 0.0, last * step, ticks)
+    return ChartAxis(label, 0.0, last * step, ticks)
 
 
-def span_axis(label: str, low: float, high: float) -> Axis:
+def span_axis(label: str, low: float, high: float) -> ChartAxis:
     """Return an axis over just this range, with ticks at the round numbers within."""
     if high <= low:
         low, high = low - (abs(low) or 1.0) / 2, high + (abs(high) or 1.0) / 2
     step = _round_step((high - low) / 5)
     inner = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-    return Axis(label, low, high, tuple(_tick(index * step) for index in inner))
+    return ChartAxis(label, low, high, tuple(_tick(index * step) for index in inner))
 
 
-def log_axis(label: str, values: Iterable[float]) -> Axis:
+def log_axis(label: str, values: Iterable[float]) -> ChartAxis:
     """Return a logarithmic axis over all positive values that ends on 1, 2 or 5 of a decade."""
     low, high = _extent(value for value in values if value > 0)
     low, high = (low, high) if low > 0 else (1.0, 10.0)
@@ -80,10 +80,10 @@ def log_axis(label: str, values: Iterable[float]) -> Axis:
     shown = [value for value in grid if start * (1 - 1e-9) <= value <= end * (1 + 1e-9)]
     if math.log10(end / start) > 2.2:
         shown = [value for value in shown if _is_decade(value)]
-    return Axis(label, start, end, tuple(_tick(value) for value in shown), logarithmic=True)
+    return ChartAxis(label, start, end, tuple(_tick(value) for value in shown), logarithmic=True)
 
 
-def log_span_axis(label: str, low: float, high: float) -> Axis:
+def log_span_axis(label: str, low: float, high: float) -> ChartAxis:
     """Return a logarithmic axis over just this range, with ticks at 1, 2 and 5 of a decade."""
     wide = log_axis(label, [low, high])
     if high <= low:
@@ -92,18 +92,18 @@ def log_span_axis(label: str, low: float, high: float) -> Axis:
     return replace(wide, low=low, high=high, ticks=inner)
 
 
-def percentile_axis(label: str, count: int) -> Axis:
+def percentile_axis(label: str, count: int) -> ChartAxis:
     """Return the axis 1 / (1 - p) on which each further nine takes the same room."""
     end = max(4.0, 2.0 * count)
     ticks = [Tick(1 / (1 - percent / 100), f"{percent:.6g}") for percent in _PERCENT_TICKS]
     shown = tuple(tick for tick in ticks if tick.value <= end)
-    return Axis(label, 1.0, end, shown, logarithmic=True)
+    return ChartAxis(label, 1.0, end, shown, logarithmic=True)
 
 
-def category_axis(label: str, names: list[str]) -> Axis:
+def category_axis(label: str, names: list[str]) -> ChartAxis:
     """Return an axis on which the names stand side by side at 0, 1, 2, ..."""
     ticks = tuple(Tick(index, name) for index, name in enumerate(names))
-    return Axis(label, -0.5, len(names) - 0.5, ticks, gridded=False)
+    return ChartAxis(label, -0.5, len(names) - 0.5, ticks, gridded=False)
 
 
 def plain(value: float) -> str:

@@ -10,7 +10,7 @@ from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_results.compare.figures import samples_rate
 from inferometer_results.compare.interval import Estimate
 from inferometer_results.quantity import DASH, duration, energy, percent, significant, time_unit
-from inferometer_results.report.latency_charts import Bound
+from inferometer_results.report.latency_charts import LatencyBound
 from inferometer_results.report.summary import anchor, bounded
 from inferometer_results.report.wording import bound_of, setting
 from inferometer_results.wording.search import figure_value, peak_rate, repeated_of
@@ -119,7 +119,7 @@ def _rate_bounds(rate: Estimate) -> str:
     return f"{significant(max(0.0, rate.low))}{DASH}{significant(rate.high)} samples/s"
 
 
-def _latency(step: Step, goal: Bound | None) -> MainFigure:
+def _latency(step: Step, goal: LatencyBound | None) -> MainFigure:
     percentile = goal.percentile if goal else _read_by(step)
     value = percentile_of(step.latency, percentile)
     unit = time_unit([value.nanoseconds if value else None])

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from inferometer_results.report.axis import Axis, Floats
+from inferometer_results.report.axis import ChartAxis, Floats
 
 Tone = Literal["bound", "guide"]
 
@@ -125,8 +125,8 @@ class Chart:
     caption: str
     summary: str
     """What a person who cannot see the chart should know: figures in a sentence."""
-    x: Axis
-    y: Axis
+    x: ChartAxis
+    y: ChartAxis
     marks: Sequence[Mark]
     positions: tuple[str, ...] = field(default=())
     """Each point of the x axis in words, shared by all lines, shown next to the pointer."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from inferometer_api.results.result import NodeSample, ScenarioResult
 from inferometer_results.quantity import byte_unit
-from inferometer_results.report.axis import Axis, Floats
+from inferometer_results.report.axis import ChartAxis, Floats
 from inferometer_results.report.chart import Area, Chart, Line, Mark, Note
 from inferometer_results.report.palette import SERIES_COUNT
 from inferometer_results.report.timeline import Moment, Timeline, Words
@@ -81,7 +81,7 @@ def held_down_chart(timeline: Timeline, result: ScenarioResult, node: str) -> Ch
     caption = "When the GPU's clock was held down, by reason."
     if len(gpus) > 1:
         caption += " Height is the share of the GPUs."
-    axis = Axis("Reason", 0.0, float(len(reasons)), (), gridded=False)
+    axis = ChartAxis("Reason", 0.0, float(len(reasons)), (), gridded=False)
     chart = timeline.chart(Words("held", "GPU clocks held down", caption), axis, marks)
     listed = ", ".join(_REASONS.get(reason, reason) for reason in reasons)
     return replace(chart, summary=f"Held down at times by {listed}.")

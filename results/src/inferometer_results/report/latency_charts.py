@@ -8,7 +8,7 @@ import numpy as np
 from inferometer_api.results.result import Distribution, ScenarioResult, Step
 from inferometer_results.quantity import DASH, Unit, significant, time_unit
 from inferometer_results.report.axis import (
-    Axis,
+    ChartAxis,
     Floats,
     Tick,
     linear_axis,
@@ -37,7 +37,7 @@ _BOUND_IN_SIGHT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class LatencyBound:
     """The latency bound of a percentile."""
 
     nanoseconds: int
@@ -85,7 +85,7 @@ def distribution_chart(result: ScenarioResult) -> Chart | None:
     )
 
 
-def percentile_chart(result: ScenarioResult, bound: Bound | None) -> Chart | None:
+def percentile_chart(result: ScenarioResult, bound: LatencyBound | None) -> Chart | None:
     """Return latency by percentile with the bound; each further nine has the same width."""
     times = _latencies(result)
     if not times:
@@ -133,7 +133,7 @@ def lag_chart(result: ScenarioResult) -> Chart | None:
     )
 
 
-def bound_marks(bound: Bound | None, unit: Unit, highest: float) -> tuple[list[Mark], str]:
+def bound_marks(bound: LatencyBound | None, unit: Unit, highest: float) -> tuple[list[Mark], str]:
     """Return the bound as a mark, and its part of the caption; `highest` is the chart's maximum."""
     if bound is None:
         return [], ""
@@ -191,7 +191,7 @@ def _ridges(times: list[_Times]) -> Chart:
         "scale.",
         summary=" ".join(_spread(each.summary, unit, each.name) for each in times),
         x=_time_axis("Latency", edges, unit),
-        y=Axis("Step", 0.0, float(len(times)), ticks, gridded=False),
+        y=ChartAxis("Step", 0.0, float(len(times)), ticks, gridded=False),
         marks=marks,
     )
 
@@ -207,7 +207,7 @@ def _edges(times: Sequence[_Times], unit: Unit, *, finer: int = 1) -> Floats:
     return np.linspace(low, high, bins + 1)
 
 
-def _time_axis(label: str, edges: Floats, unit: Unit) -> Axis:
+def _time_axis(label: str, edges: Floats, unit: Unit) -> ChartAxis:
     low, high = float(edges[0]), float(edges[-1])
     if high / low >= _SPANS_DECADES:
         return log_span_axis(f"{label} ({unit.name}, logarithmic)", low, high)
@@ -215,7 +215,7 @@ def _time_axis(label: str, edges: Floats, unit: Unit) -> Axis:
     return span_axis(f"{label} ({unit.name})", max(0.0, low - room), high + room)
 
 
-def _value_axis(label: str, values: Floats, unit: Unit) -> Axis:
+def _value_axis(label: str, values: Floats, unit: Unit) -> ChartAxis:
     present = values[np.isfinite(values) & (values > 0)]
     if len(present) and present.max() / present.min() >= 3 * _SPANS_DECADES:
         return log_axis(f"{label} ({unit.name}, logarithmic)", present.tolist())

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from inferometer_api.results.result import Step, nanoseconds_at, percentile_of
 from inferometer_results.quantity import Unit, time_unit
-from inferometer_results.report.axis import Axis, Floats, linear_axis, log_axis
+from inferometer_results.report.axis import ChartAxis, Floats, linear_axis, log_axis
 from inferometer_results.report.chart import Line, Mark, Whiskers, finite
 
 _SPANS_DECADES = 24.0
@@ -16,7 +16,7 @@ class Latencies(NamedTuple):
     """Lines and strokes over the steps' places, and an axis on which all of them are."""
 
     marks: list[Mark]
-    axis: Axis
+    axis: ChartAxis
     unit: Unit
     known: list[int]
     """Every percentile that is drawn, in nanoseconds."""

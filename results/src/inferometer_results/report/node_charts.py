@@ -7,7 +7,7 @@ import numpy as np
 
 from inferometer_api.results.result import ScenarioResult
 from inferometer_results.quantity import byte_unit
-from inferometer_results.report.axis import Axis, linear_axis, span_axis
+from inferometer_results.report.axis import ChartAxis, linear_axis, span_axis
 from inferometer_results.report.chart import Chart, Line
 from inferometer_results.report.timeline import Timeline, Words
 
@@ -126,5 +126,5 @@ def same_scale(charts: list[Chart]) -> list[Chart]:
         return charts
     low, high = min(axis.low for axis in axes), max(axis.high for axis in axes)
     label = axes[0].label
-    shared: Axis = linear_axis(label, [high]) if low == 0 else span_axis(label, low, high)
+    shared: ChartAxis = linear_axis(label, [high]) if low == 0 else span_axis(label, low, high)
     return [replace(chart, y=shared) for chart in charts]

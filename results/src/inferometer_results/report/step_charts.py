@@ -5,7 +5,7 @@ import numpy as np
 from inferometer_api.results.result import ScenarioResult
 from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_results.quantity import energy_unit, significant
-from inferometer_results.report.axis import Axis, category_axis, linear_axis
+from inferometer_results.report.axis import ChartAxis, category_axis, linear_axis
 from inferometer_results.report.chart import Bars, Chart, Line, Mark, finite
 from inferometer_results.report.latency_marks import latency_marks
 
@@ -89,7 +89,7 @@ def _setting(result: ScenarioResult) -> str:
     return "step" if kind is None or kind.varies is None else kind.varies
 
 
-def _categories(result: ScenarioResult) -> Axis:
+def _categories(result: ScenarioResult) -> ChartAxis:
     if _setting(result) == "batch size":
         names = [str(step.batch_size) for step in result.steps]
         return category_axis("Batch size (samples per query)", names)

@@ -55,7 +55,7 @@ class SummaryRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ScenarioEntry:
     """One scenario in the summary table, with a row for each of its steps."""
 
     name: str
@@ -79,7 +79,7 @@ class Summary:
     """The summary table, with all latencies in one unit."""
 
     unit: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ScenarioEntry, ...]
     energy_notes: tuple[NoEnergy, ...]
     """Why energy is unavailable, each reason once."""
     shows_energy: bool
@@ -105,7 +105,7 @@ def summarise(document: ResultDocument, prices: PriceList | None = None) -> Summ
     steps = [step for result in document.scenarios for step in steps_shown(result)]
     unit = time_unit(value for step in steps for value in _times(step.latency))
     entries = tuple(
-        Entry(
+        ScenarioEntry(
             entry_name(result),
             anchor(index),
             result.verdict.state,

@@ -9,7 +9,7 @@ from inferometer_results.headline import is_open_loop
 from inferometer_results.quantity import significant, time_unit
 from inferometer_results.report.axis import linear_axis, log_axis
 from inferometer_results.report.chart import Area, Chart, Line, Mark
-from inferometer_results.report.latency_charts import Bound, bound_marks
+from inferometer_results.report.latency_charts import LatencyBound, bound_marks
 from inferometer_results.report.timeline import Moment, Words, merged, of_windows, words_of
 
 _SPANS_DECADES = 24.0
@@ -49,7 +49,7 @@ def rate_chart(result: ScenarioResult) -> Chart | None:
     return timeline.chart(words, linear_axis(f"Rate ({unit})", highest), marks)
 
 
-def latency_chart(result: ScenarioResult, bound: Bound | None) -> Chart | None:
+def latency_chart(result: ScenarioResult, bound: LatencyBound | None) -> Chart | None:
     """Return the latency of each window: median, 99th percentile and maximum."""
     timeline = of_windows(result)
     found = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from inferometer_api.results.result import NodeSample, ScenarioResult, Step, UsageSample, Window
 from inferometer_results.quantity import significant
-from inferometer_results.report.axis import Axis, Floats, linear_axis, span_axis
+from inferometer_results.report.axis import ChartAxis, Floats, linear_axis, span_axis
 from inferometer_results.report.chart import TRACK_HEIGHT, Chart, Line, Mark, ReferenceLine, finite
 
 MOST_POINTS = 150
@@ -103,7 +103,7 @@ class Timeline:
         seconds = statistics.median_low(lengths or [0]) / 1000
         return f"in windows of {f'{int(seconds):,}' if seconds >= 1 else f'{seconds:.3g}'} s"
 
-    def chart(self, words: Words, y: Axis, marks: Sequence[Mark]) -> Chart:
+    def chart(self, words: Words, y: ChartAxis, marks: Sequence[Mark]) -> Chart:
         """Return a chart over this time."""
         borders = [ReferenceLine("x", self._in_unit(at), label) for at, label in self.borders]
         unit, _ = self._unit()
@@ -266,7 +266,7 @@ def _end(moment: Moment) -> float:
     return moment.at_milliseconds + half
 
 
-def _range_of(line: Line, y: Axis) -> str:
+def _range_of(line: Line, y: ChartAxis) -> str:
     present = line.y[np.isfinite(line.y)]
     low, high = significant(float(present.min())), significant(float(present.max()))
     return f"{line.name}: from {low} to {high}; {y.label}."

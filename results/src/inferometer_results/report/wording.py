@@ -4,7 +4,7 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_api.scenarios.table import SCENARIOS, judged_percentile
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.scenario import Scenario
-from inferometer_results.report.latency_charts import Bound
+from inferometer_results.report.latency_charts import LatencyBound
 
 _CLOSED = (
     "Closed loop: the next query is sent as soon as the previous one is answered. Latency is the "
@@ -60,13 +60,13 @@ def setting(run: BenchmarkRun, name: str, kind: str) -> str:
     return row.wording(scenario.load_profile)
 
 
-def bound_of(run: BenchmarkRun, name: str) -> Bound | None:
+def bound_of(run: BenchmarkRun, name: str) -> LatencyBound | None:
     """Return the latency bound of a scenario, None if it has none."""
     scenario = _scenario(run, name)
     judged = None if scenario is None else judged_percentile(scenario)
     if judged is None or judged.bound_ns is None:
         return None
-    return Bound(judged.bound_ns, judged.percentile)
+    return LatencyBound(judged.bound_ns, judged.percentile)
 
 
 def _scenario(run: BenchmarkRun, name: str) -> Scenario | None:

@@ -23,7 +23,7 @@ class AccessRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedRequest:
     """Why a request is not answered."""
 
     status: int
@@ -32,7 +32,7 @@ class Refusal:
 
 def refusal(
     method: str, url_length: int, headers: Mapping[str, str], rules: AccessRules
-) -> Refusal | None:
+) -> RefusedRequest | None:
     """Return why a request is refused, None if it may be answered.
 
     Names of headers are in lower case.
@@ -40,26 +40,30 @@ def refusal(
     return _refused_caller(headers, rules) or refused_request(method, url_length, headers)
 
 
-def _refused_caller(headers: Mapping[str, str], rules: AccessRules) -> Refusal | None:
+def _refused_caller(headers: Mapping[str, str], rules: AccessRules) -> RefusedRequest | None:
     host = headers.get("host", "")
     if not _is_own(host, rules.hosts):
-        return Refusal(421, "The name of this host is unknown here. Allow it with --allow-host.")
+        return RefusedRequest(
+            421, "The name of this host is unknown here. Allow it with --allow-host."
+        )
     origin = headers.get("origin")
     if origin is not None and origin.lower() not in {f"http://{host}", f"https://{host}"}:
-        return Refusal(403, "Pages of other sites may not read results.")
+        return RefusedRequest(403, "Pages of other sites may not read results.")
     if rules.token is not None and not _is_authorised(headers.get("authorization"), rules.token):
-        return Refusal(401, "Send the token: Authorization: Bearer TOKEN.")
+        return RefusedRequest(401, "Send the token: Authorization: Bearer TOKEN.")
     return None
 
 
-def refused_request(method: str, url_length: int, headers: Mapping[str, str]) -> Refusal | None:
+def refused_request(
+    method: str, url_length: int, headers: Mapping[str, str]
+) -> RefusedRequest | None:
     """Return why a request that reads is refused for any caller; None if it is not."""
     if method not in _METHODS:
-        return Refusal(405, "Results are only read here: use GET or HEAD.")
+        return RefusedRequest(405, "Results are only read here: use GET or HEAD.")
     if url_length > _MOST_URL_BYTES:
-        return Refusal(414, f"An address has at most {_MOST_URL_BYTES} bytes.")
+        return RefusedRequest(414, f"An address has at most {_MOST_URL_BYTES} bytes.")
     if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-        return Refusal(413, "Requests have no body here.")
+        return RefusedRequest(413, "Requests have no body here.")
     return None
 
 

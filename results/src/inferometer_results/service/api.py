@@ -46,9 +46,9 @@ _MEDIA_TYPES = {
     "openmetrics": ("application/openmetrics-text; version=1.0.0; charset=utf-8", "txt"),
 }
 _FAULTS: dict[int | str, dict[str, Any]] = {
-    400: {"model": schema.Fault},
-    404: {"model": schema.Fault},
-    503: {"model": schema.Fault},
+    400: {"model": schema.ErrorBody},
+    404: {"model": schema.ErrorBody},
+    503: {"model": schema.ErrorBody},
 }
 _IdPath = Annotated[str, Path(description="ID of a result, or its beginning.")]
 _AfterQuery = Annotated[str, Query(description="ID of a result; the first ones if missing.")]

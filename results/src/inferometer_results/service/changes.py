@@ -12,8 +12,8 @@ from inferometer_results.service import schema
 from inferometer_results.service.answers import find_row, json_answer
 from inferometer_results.service.cluster_access import Caller
 from inferometer_results.service.ingest import Ingest
-from inferometer_results.service.reviews import Right, Verb
-from inferometer_results.store.index_rows import Entry
+from inferometer_results.service.reviews import RunAccess, Verb
+from inferometer_results.store.index_rows import JournalRow
 from inferometer_results.store.store import Store
 from inferometer_results.store.visibility import READABLE
 
@@ -58,7 +58,7 @@ class Changes:
         except AnnotationError as error:
             return _fault(str(error), 400)
         caller: Caller = request.state.caller
-        entry = Entry(self.ingest.now(), caller.identity.user, wanted.action, wanted.text)
+        entry = JournalRow(self.ingest.now(), caller.identity.user, wanted.action, wanted.text)
         await run_in_threadpool(self._store.note, found, entry)
         return json_answer({"id": found}, 201)
 
@@ -93,7 +93,7 @@ class Changes:
         namespace = row["namespace"]
         exists = namespace and await authority.namespace_uid(namespace) == row["namespace_uid"]
         # Results of a namespace that is gone need the right in all namespaces.
-        right = Right(verb, namespace if exists else "")
+        right = RunAccess(verb, namespace if exists else "")
         if await authority.may(caller.identity, right):
             return id_
         where = f"in namespace {namespace}" if exists else "in all namespaces"
@@ -113,7 +113,7 @@ def change_routes(changes: Changes) -> APIRouter:
         return await changes.delete(request, id_)
 
     faults: dict[int | str, dict[str, Any]] = {
-        code: {"model": schema.Fault} for code in (400, 403, 404, 415, 429, 503)
+        code: {"model": schema.ErrorBody} for code in (400, 403, 404, 415, 429, 503)
     }
     routes.add_api_route(
         "/results/{id_}/journal",

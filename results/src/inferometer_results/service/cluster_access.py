@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from inferometer_api.results.service_paths import PAGE_TYPE
 from inferometer_results.service.access import header_texts, secured, url_bytes
-from inferometer_results.service.access_rules import Refusal, refused_request
+from inferometer_results.service.access_rules import RefusedRequest, refused_request
 from inferometer_results.service.answers import json_answer
 from inferometer_results.service.discovery import discovery_document, explorer_path, failure
 from inferometer_results.service.front_proxy import (
@@ -16,13 +16,13 @@ from inferometer_results.service.front_proxy import (
     Identity,
     proxied_identity,
 )
-from inferometer_results.service.reviews import Right
+from inferometer_results.service.reviews import RunAccess
 from inferometer_results.store.visibility import READABLE, Readable
 
 PEER_NAME = "peer_name"
 """Where the server puts the common name of a client certificate into the state of a request."""
-_FORBIDDEN = Refusal(403, "Pods read and push results through the API server, not here.")
-_UNKNOWN = Refusal(
+_FORBIDDEN = RefusedRequest(403, "Pods read and push results through the API server, not here.")
+_UNKNOWN = RefusedRequest(
     401, "Send requests through the API server: kubectl inferometer web, or results --cluster."
 )
 
@@ -47,7 +47,7 @@ class Authority(Protocol):
         """Return the bearer of a token of our audience, None if it is none."""
         ...
 
-    async def may(self, identity: Identity, right: Right) -> bool:
+    async def may(self, identity: Identity, right: RunAccess) -> bool:
         """Return whether a caller has a right."""
         ...
 
@@ -86,12 +86,12 @@ class ClusterAccess:
                 return
             refused = found
         except ReviewError as error:
-            refused = Refusal(503, str(error))
+            refused = RefusedRequest(503, str(error))
         except FrontProxyError as error:
-            refused = Refusal(431, str(error))
+            refused = RefusedRequest(431, str(error))
         await _refuse(refused, scope, receive, send)
 
-    async def _caller(self, scope: Scope) -> Caller | Refusal:
+    async def _caller(self, scope: Scope) -> Caller | RefusedRequest:
         if self._proxy.trusts(scope.get("state", {}).get(PEER_NAME)):
             identity = proxied_identity(scope["headers"], self._proxy)
             return _UNKNOWN if identity is None else Caller(identity, "person")
@@ -110,7 +110,7 @@ class ClusterAccess:
             await json_answer(document)(scope, receive, send)
             return
         if path is None:
-            await _refuse(Refusal(404, "There is no such path here."), scope, receive, send)
+            await _refuse(RefusedRequest(404, "There is no such path here."), scope, receive, send)
             return
         inner: dict[str, Any] = {
             **scope,
@@ -149,7 +149,7 @@ def _disguised(send: Send) -> Send:
     return send_disguised
 
 
-async def _refuse(refused: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(refused: RefusedRequest, scope: Scope, receive: Receive, send: Send) -> None:
     answer = json_answer(failure(refused.status, refused.sentence), refused.status)
     if refused.status == 503:
         answer.headers["retry-after"] = "5"

@@ -25,7 +25,7 @@ from inferometer_results.store.comparability import differing_conditions
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class DifferingCondition:
     """A condition of the comparability key that differs."""
 
     name: str
@@ -49,7 +49,7 @@ class ComparedResults:
 
     ids: tuple[str, str]
     documents: tuple[ResultDocument, ResultDocument]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[DifferingCondition, ...]
     differences: tuple[Difference, ...]
     comparison: Comparison
 
@@ -67,7 +67,7 @@ def compare_results(
     return ComparedResults(
         ids,
         documents,
-        tuple(Condition(name, one, other) for name, (one, other) in found.items()),
+        tuple(DifferingCondition(name, one, other) for name, (one, other) in found.items()),
         tuple(differences(first, second)),
         comparison,
     )

@@ -14,7 +14,7 @@ from inferometer_api.results.service_paths import result_page
 from inferometer_results.service import schema
 from inferometer_results.service.answers import json_answer
 from inferometer_results.service.cluster_access import Authority, Caller
-from inferometer_results.service.reviews import Right
+from inferometer_results.service.reviews import RunAccess
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.store import Kept, Store
 from inferometer_results.store.suite_outcomes import keep_outcome
@@ -133,17 +133,20 @@ def ingest_routes(ingest: Ingest) -> APIRouter:
             responses={
                 200: {"model": schema.Stored},
                 201: {"model": schema.Stored},
-                **{code: {"model": schema.Fault} for code in (400, 403, 404, 413, 422, 429, 503)},
+                **{
+                    code: {"model": schema.ErrorBody}
+                    for code in (400, 403, 404, 413, 422, 429, 503)
+                },
             },
         )
     return routes
 
 
-def _needed(caller: Caller, namespace: str) -> Right:
+def _needed(caller: Caller, namespace: str) -> RunAccess:
     """Return the right that sending needs: that of an operator where it serves runs."""
     if caller.way == "operator":
-        return Right("patch", namespace, "status")
-    return Right("create", namespace)
+        return RunAccess("patch", namespace, "status")
+    return RunAccess("create", namespace)
 
 
 def _forbidden(caller: Caller, namespace: str) -> str:

@@ -16,7 +16,7 @@ Verb = Literal["create", "get", "patch", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class RunAccess:
     """A right to the BenchmarkRuns of a namespace, "" for those of all namespaces."""
 
     verb: Verb
@@ -24,7 +24,7 @@ class Right:
     subresource: str = ""
 
 
-def access_review(identity: Identity, right: Right) -> dict[str, Any]:
+def access_review(identity: Identity, right: RunAccess) -> dict[str, Any]:
     """Return the SubjectAccessReview of a right."""
     attributes = {
         "group": GROUP,

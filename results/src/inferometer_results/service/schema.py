@@ -62,7 +62,7 @@ class SearchField(BaseModel):
     help: str
 
 
-class Fault(BaseModel):
+class ErrorBody(BaseModel):
     """Why a request is not answered."""
 
     model_config = _STRICT
@@ -115,7 +115,7 @@ class Side(BaseModel):
     verdict: str
 
 
-class Condition(BaseModel):
+class ConditionRow(BaseModel):
     """A condition of the comparability key that differs; "" is an unknown value."""
 
     model_config = _STRICT
@@ -125,7 +125,7 @@ class Condition(BaseModel):
     b: str
 
 
-class Difference(Condition):
+class DifferenceRow(ConditionRow):
     """A field of specification or environment that differs."""
 
     part: str
@@ -166,8 +166,8 @@ class ComparisonDocument(BaseModel):
     b: Side
     comparable: bool
     """Whether no condition differs."""
-    conditions: list[Condition]
-    differences: list[Difference]
+    conditions: list[ConditionRow]
+    differences: list[DifferenceRow]
     figures: list[FigureRow]
     only_a: list[str]
     only_b: list[str]

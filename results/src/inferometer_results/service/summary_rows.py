@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from inferometer_results.explore.model import MeasuredGroup
-from inferometer_results.explore.outliers import NodeFigure
+from inferometer_results.explore.outliers import NodeMedian
 from inferometer_results.explore.trend import TrendPoint
 from inferometer_results.service.summary_views import ModelPage, NodesPage, TrendPage
 
@@ -86,7 +86,7 @@ def node_rows(page: NodesPage) -> list[dict[str, Any]]:
     ]
 
 
-def _finite(node: NodeFigure) -> float | None:
+def _finite(node: NodeMedian) -> float | None:
     """Return the deviations of a node; JSON has no infinity."""
     found = node.deviations
     return None if found is None or found in {float("inf"), float("-inf")} else found

@@ -19,10 +19,10 @@ from inferometer_results.explore.charts import (
 from inferometer_results.explore.eligibility import why_not_ranked
 from inferometer_results.explore.figure import FIGURES, ShownFigure
 from inferometer_results.explore.model import ModelView, could_rank, model_view
-from inferometer_results.explore.outliers import NodeFigure, node_figures
+from inferometer_results.explore.outliers import NodeMedian, node_figures
 from inferometer_results.explore.prices import PriceList
-from inferometer_results.explore.trend import Trend, trend
-from inferometer_results.history.trend import Finding, State, known_findings
+from inferometer_results.explore.trend import TimeSeries, trend
+from inferometer_results.history.trend import ChangeFinding, State, known_findings
 from inferometer_results.report.chart import Chart
 from inferometer_results.report.svg import draw
 from inferometer_results.service.answers import RequestError
@@ -93,7 +93,7 @@ class TrendPage(View):
     steps: tuple[Choice, ...]
     figures: tuple[Choice, ...]
     figure: ShownFigure
-    found: Trend
+    found: TimeSeries
     changes: tuple[tuple[int, str, str], ...]
     charts: tuple[DrawnChart, ...]
 
@@ -106,7 +106,7 @@ class NodesPage(View):
     steps: tuple[Choice, ...]
     figures: tuple[Choice, ...]
     figure: ShownFigure
-    nodes: tuple[NodeFigure, ...]
+    nodes: tuple[NodeMedian, ...]
     left_out: int
     """Measurements that do not count."""
     charts: tuple[DrawnChart, ...]
@@ -192,7 +192,7 @@ def show_trend(
 
 def _judged(
     store: Store, rows: Sequence[Mapping[str, Any]], figure: str
-) -> dict[str, tuple[State, Finding]]:
+) -> dict[str, tuple[State, ChangeFinding]]:
     """Return what interleaved runs show about changes that begin with one of these results."""
     found = known_findings(store.journal(list(dict.fromkeys(row["id"] for row in rows))))
     step = "" if rows[0]["kind"] == _SEARCH else rows[0]["step"]

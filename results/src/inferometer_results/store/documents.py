@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_api.results.reading import UnreadableResultError, read_result
 from inferometer_results.store.database import StoreError
-from inferometer_results.store.index_rows import Entry, IndexRows, Origin, index_rows
+from inferometer_results.store.index_rows import IndexRows, JournalRow, Origin, index_rows
 from inferometer_results.store.index_tables import PAGE, clear, insert_rows
 from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.store.tables import DOCUMENT, JOURNAL
@@ -83,28 +83,28 @@ def stored_document(row: Any) -> StoredDocument:
     return StoredDocument(row.id, origin, row.name, content)
 
 
-def rows_of_document(row: Any, journal: Sequence[Entry]) -> IndexRows:
+def rows_of_document(row: Any, journal: Sequence[JournalRow]) -> IndexRows:
     """Return the rows of the index for the document in a row."""
     stored = stored_document(row)
     read = read_result(stored.content, source=f"Result {row.id}")
     return index_rows(row.id, row.number, read, stored.origin, journal)
 
 
-def journal_of(connection: Connection, ids: Sequence[str]) -> dict[str, list[Entry]]:
+def journal_of(connection: Connection, ids: Sequence[str]) -> dict[str, list[JournalRow]]:
     """Return the entries of results in order, by ID."""
     query = select(JOURNAL).where(JOURNAL.c.document_id.in_(list(ids))).order_by(JOURNAL.c.number)
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[JournalRow]] = {}
     for row in connection.execute(query):
         found.setdefault(row.document_id, []).append(entry_of(row))
     return found
 
 
-def entry_of(row: Any) -> Entry:
+def entry_of(row: Any) -> JournalRow:
     """Return the entry in a row of the journal."""
-    return Entry(row.at, row.by, row.action, row.text)
+    return JournalRow(row.at, row.by, row.action, row.text)
 
 
-def journal_row(id_: str, entry: Entry) -> dict[str, str]:
+def journal_row(id_: str, entry: JournalRow) -> dict[str, str]:
     """Return the row of an entry."""
     return {
         "at": entry.at,

@@ -35,7 +35,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalRow:
     """One entry of the journal: what a person added to a result."""
 
     at: str
@@ -58,7 +58,7 @@ class IndexRows:
 
 
 def index_rows(
-    result_id: str, number: int, read: ReadResult, origin: Origin, journal: Sequence[Entry]
+    result_id: str, number: int, read: ReadResult, origin: Origin, journal: Sequence[JournalRow]
 ) -> IndexRows:
     """Return the rows of a document that was kept as the `number`th."""
     document = read.document
@@ -96,7 +96,7 @@ def _storable(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def standing_tags(journal: Sequence[Entry]) -> list[str]:
+def standing_tags(journal: Sequence[JournalRow]) -> list[str]:
     """Return the tags that the entries of one result leave, in the order of the alphabet."""
     tags: set[str] = set()
     for entry in journal:
@@ -107,7 +107,7 @@ def standing_tags(journal: Sequence[Entry]) -> list[str]:
     return sorted(tags)
 
 
-def standing_retraction(journal: Sequence[Entry]) -> str | None:
+def standing_retraction(journal: Sequence[JournalRow]) -> str | None:
     """Return why a result is retracted, None if it is not."""
     reason: str | None = None
     for entry in journal:
@@ -117,7 +117,7 @@ def standing_retraction(journal: Sequence[Entry]) -> str | None:
 
 
 def _result_row(
-    document: ResultDocument, origin: Origin, journal: Sequence[Entry]
+    document: ResultDocument, origin: Origin, journal: Sequence[JournalRow]
 ) -> dict[str, Any]:
     spec, found = document.run.spec, document.environment
     server = None if found is None else found.server
@@ -209,7 +209,9 @@ def _measurement_row(scenario: ScenarioResult, step: Step, *, is_headline: bool)
     }
 
 
-def _label_rows(document: ResultDocument, journal: Sequence[Entry]) -> Iterator[dict[str, Any]]:
+def _label_rows(
+    document: ResultDocument, journal: Sequence[JournalRow]
+) -> Iterator[dict[str, Any]]:
     for name, value in sorted(document.run.metadata.labels.items()):
         yield {"origin": "run", "name": name, "value": value}
     for name, value in sorted(document.run.spec.server.placement.node_selector.items()):

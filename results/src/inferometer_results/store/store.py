@@ -33,7 +33,7 @@ from inferometer_results.store.find_ids import (
     find_ids,
     find_matches,
 )
-from inferometer_results.store.index_rows import Entry, Origin, index_rows, storable
+from inferometer_results.store.index_rows import JournalRow, Origin, index_rows, storable
 from inferometer_results.store.index_tables import (
     PAGE,
     attach,
@@ -220,7 +220,7 @@ class Store:
         with self._reading() as connection:
             return find_matches(connection, search).condition
 
-    def note(self, id_: str, entry: Entry) -> None:
+    def note(self, id_: str, entry: JournalRow) -> None:
         """Add an entry to the journal of a result."""
         with self._writing() as connection:
             row = connection.execute(select(DOCUMENT).where(DOCUMENT.c.id == id_)).one_or_none()
@@ -232,7 +232,7 @@ class Store:
                 connection, [rows_of_document(row, journal_of(connection, [id_]).get(id_, []))]
             )
 
-    def journal(self, ids: Sequence[str] | None = None) -> list[tuple[str, Entry]]:
+    def journal(self, ids: Sequence[str] | None = None) -> list[tuple[str, JournalRow]]:
         """Return the entries of the journal in order, each with the ID of its result.
 
         Those of these results, otherwise all.
@@ -253,7 +253,7 @@ class Store:
             (row.document_id, entry_of(row)) for row in sorted(rows, key=lambda row: row.number)
         ]
 
-    def restore_journal(self, entries: Sequence[tuple[str, Entry]]) -> None:
+    def restore_journal(self, entries: Sequence[tuple[str, JournalRow]]) -> None:
         """Add the entries of another store's journal, those that this one lacks."""
         known = set(self.journal())
         for id_, entry in entries:

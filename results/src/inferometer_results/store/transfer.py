@@ -15,7 +15,7 @@ from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.export.rows import without_formulas
 from inferometer_results.store.database import StoreError
 from inferometer_results.store.documents import RESULT_KIND, StoredDocument
-from inferometer_results.store.index_rows import Entry, Origin
+from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.scenario_rows import tags
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import DOCUMENT, MEASUREMENT, RESULT
@@ -128,20 +128,20 @@ def _restore_other(store: Store, fields: dict[str, Any], where: str) -> Imported
     return Imported(where, row["id"], store.restore_other(row | {"content": content}))
 
 
-def _journal_lines(entries: Iterable[tuple[str, Entry]]) -> Iterator[str]:
+def _journal_lines(entries: Iterable[tuple[str, JournalRow]]) -> Iterator[str]:
     for id_, entry in entries:
         yield json.dumps({"journal": id_, **asdict(entry)})
 
 
 def import_archive(store: Store, lines: Iterable[str], *, source: str) -> Iterator[Imported]:
     """Keep what `archive_lines` wrote; yield what became of each document."""
-    entries: list[tuple[str, Entry]] = []
+    entries: list[tuple[str, JournalRow]] = []
     for number, line in enumerate(lines, 1):
         where = f"{source}:{number}"
         try:
             fields = json.loads(line)
             if "journal" in fields:
-                entries.append((fields.pop("journal"), Entry(**fields)))
+                entries.append((fields.pop("journal"), JournalRow(**fields)))
                 continue
             if "other" in fields:
                 yield _restore_other(store, fields, where)

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from inferometer_api.results.accuracy import Accuracy, AccuracyFigure, WrongSample
+from inferometer_api.results.accuracy import AccuracyFigure, AccuracyResult, WrongSample
 from inferometer_results.quantity import duration, significant
 
 _PERCENT = frozenset({"Top1", "Top5", "ExactMatch", "F1", "MAP", "MeanIoU", "WER", "CER"})
 _MOST_NAMED = 5
 
 
-def accuracy_sentences(accuracy: Accuracy) -> Iterator[str]:
+def accuracy_sentences(accuracy: AccuracyResult) -> Iterator[str]:
     """Yield the measures, the data set, and the samples that failed or are wrong."""
     if accuracy.figures:
         yield f"{'; '.join(map(figure_text, accuracy.figures))}."

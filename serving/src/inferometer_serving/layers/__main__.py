@@ -22,7 +22,7 @@ from inferometer_serving.layers.measure import MeasureOptions, measure
 from inferometer_serving.layers.optimised import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import REWRITINGS, rewrite
-from inferometer_serving.layers.whole_model import MOST_BYTES, Variant
+from inferometer_serving.layers.whole_model import MOST_BYTES, NamedVariant
 from inferometer_serving.options import EngineName, Precision
 
 _EXIT_REFUSED = 2
@@ -118,8 +118,8 @@ def _variants(file: Path | None) -> list[dict[str, Any]]:
     return found
 
 
-def _variant(fields: dict[str, Any]) -> Variant:
-    return Variant(
+def _variant(fields: dict[str, Any]) -> NamedVariant:
+    return NamedVariant(
         name=fields["name"],
         model=Path(fields["model"]),
         engine=EngineName(fields["engine"]),

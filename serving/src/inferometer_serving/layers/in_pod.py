@@ -18,7 +18,7 @@ from inferometer_serving.layers.measure import MeasureOptions, measure, single_l
 from inferometer_serving.layers.optimised import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.timing import Report
-from inferometer_serving.layers.whole_model import MOST_BYTES, Variant
+from inferometer_serving.layers.whole_model import MOST_BYTES, NamedVariant
 from inferometer_serving.machine_name import engine_versions
 from inferometer_serving.options import EngineName, Precision
 
@@ -38,7 +38,7 @@ def measure_in_pod(
     engines = tuple(map(EngineName, engine_versions()))
     suite = single_layers([layers] if request.kind == "Kernels" else [])
     variants = [
-        Variant(
+        NamedVariant(
             f"{engine}:FP32:{settings.threads}", model, engine, Precision.FP32, settings.threads
         )
         for engine in engines

@@ -43,7 +43,7 @@ from inferometer_serving.layers.optimised import (
 )
 from inferometer_serving.layers.timing import OUT_OF_TIME, Item, Report, time_items
 from inferometer_serving.layers.whole_model import (
-    Variant,
+    NamedVariant,
     WholeModel,
     largest_difference,
     open_variant,
@@ -96,7 +96,7 @@ def single_layers(graphs: Iterable[LayerGraph]) -> BrickSuite:
 def measure(
     suite: BrickSuite,
     models: Sequence[GraphFile],
-    variants: Sequence[Variant],
+    variants: Sequence[NamedVariant],
     options: MeasureOptions,
     report: Report,
 ) -> LayerTimings:
@@ -249,7 +249,7 @@ def _open_model(graph: GraphFile, settings: GraphSettings) -> Runnable:
     return bind(opened, feeds, {each.name: ANY_TENSOR for each in opened.get_outputs()})
 
 
-def _variant_item(variant: Variant, options: MeasureOptions, found: _Found) -> Item:
+def _variant_item(variant: NamedVariant, options: MeasureOptions, found: _Found) -> Item:
     item = Item(
         name=variant.name,
         open=partial(open_variant, variant, options.graph),

@@ -24,7 +24,7 @@ MOST_BYTES = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class NamedVariant:
     """One way to run a model."""
 
     name: str
@@ -53,7 +53,7 @@ class WholeModel:
         return self.session.runner.run(names, self.feeds)
 
 
-def open_variant(variant: Variant, settings: GraphSettings) -> WholeModel:
+def open_variant(variant: NamedVariant, settings: GraphSettings) -> WholeModel:
     """Load a model. Raises ModelRefusedError."""
     graph = read_graph(variant.model, max_bytes=MOST_BYTES)
     chosen = EngineSettings(

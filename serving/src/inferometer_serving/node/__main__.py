@@ -23,7 +23,7 @@ from inferometer_serving.node.loopback import loopback_probes
 from inferometer_serving.node.machine import CpuTimes, cpu_times, machine_identity
 from inferometer_serving.node.pointer_chase import latency_probes
 from inferometer_serving.node.punctuality import punctuality_probes
-from inferometer_serving.node.samples import Findings, Probe, figure
+from inferometer_serving.node.samples import Findings, NodeProbe, figure
 from inferometer_serving.node.storage import storage_probes
 from inferometer_serving.node.stream import stream_probes
 
@@ -79,7 +79,7 @@ def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeChara
     )
 
 
-def _probes(folder: Path, kernels: dict[str, list[str]]) -> Iterator[Probe]:
+def _probes(folder: Path, kernels: dict[str, list[str]]) -> Iterator[NodeProbe]:
     yield from punctuality_probes()
     yield from stream_probes()
     yield from latency_probes()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.node.machine import available_bytes, numa_cpus
-from inferometer_serving.node.samples import Probe, figure, seconds_of
+from inferometer_serving.node.samples import NodeProbe, figure, seconds_of
 
 _LOG2_SIZES = (12, 16, 20, 24, 28)
 _LEAST_SECONDS = 0.01
@@ -22,14 +22,14 @@ _FAULT_BYTES = 64 << 20
 Bytes = npt.NDArray[np.uint8]
 
 
-def memory_probes() -> Iterator[Probe]:
+def memory_probes() -> Iterator[NodeProbe]:
     """Yield a probe for each pair of NUMA nodes, and those of page faults."""
     nodes = numa_cpus()
     for source, cpus in nodes.items():
         for target in nodes:
             probe = partial(_copies, source, target, cpus, nodes[target])
-            yield Probe(f"memcpy ({source} to {target})", probe)
-    yield Probe("pageFault", _faults)
+            yield NodeProbe(f"memcpy ({source} to {target})", probe)
+    yield NodeProbe("pageFault", _faults)
 
 
 @contextmanager

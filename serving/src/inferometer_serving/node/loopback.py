@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from statistics import median
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.node.samples import NotMeasurableError, Probe, figure, seconds_of
+from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure, seconds_of
 
 _HOST = "127.0.0.1"
 _MESSAGE_BYTES = 64
@@ -20,9 +20,9 @@ _ECHO, _COUNT = b"e", b"c"
 _TIMEOUT_SECONDS = 10.0
 
 
-def loopback_probes() -> Iterator[Probe]:
+def loopback_probes() -> Iterator[NodeProbe]:
     """Yield the probe of a connection."""
-    yield Probe("loopback", _measured)
+    yield NodeProbe("loopback", _measured)
 
 
 def _measured() -> list[NodeFigure]:

@@ -13,7 +13,7 @@ from inferometer_api.nodes.characteristics import MatrixUnit, NodeFigure
 from inferometer_serving.layers.brick_model import model_as_brick
 from inferometer_serving.layers.kernels import Kernels, OnnxKernels, OpenVinoKernels
 from inferometer_serving.model.session import EngineSettings
-from inferometer_serving.node.samples import NotMeasurableError, Probe, figure, seconds_of
+from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure, seconds_of
 from inferometer_serving.options import Precision
 
 _WIDTH = 1024
@@ -33,7 +33,7 @@ _UNITS: dict[str, tuple[str, ...]] = {
 """The kernel's names of units, and what OpenVINO's names of kernels that use them contain."""
 
 
-def matrix_probes(names: dict[str, list[str]]) -> Iterator[Probe]:
+def matrix_probes(names: dict[str, list[str]]) -> Iterator[NodeProbe]:
     """Yield a probe for each engine and precision; `names` gets the kernels of each engine."""
     threads = len(os.sched_getaffinity(0))
     openers: dict[tuple[str, str], Callable[[], Kernels]] = {
@@ -49,7 +49,7 @@ def matrix_probes(names: dict[str, list[str]]) -> Iterator[Probe]:
         },
     }
     for (engine, precision), opened in openers.items():
-        yield Probe(
+        yield NodeProbe(
             f"gemm ({engine}, {precision})", partial(_peak, engine, precision, threads, opened)
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.node.machine import available_bytes, last_level_cache_bytes
-from inferometer_serving.node.samples import NotMeasurableError, Probe, figure, seconds_of
+from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure, seconds_of
 
 _CODE = {
     # mov rdi, [rdi]; dec rsi; jnz; mov rax, rdi; ret
@@ -29,9 +29,9 @@ _SEED = 42
 Chase = Callable[[int, int], int]
 
 
-def latency_probes() -> Iterator[Probe]:
+def latency_probes() -> Iterator[NodeProbe]:
     """Yield the probe of the ladder: powers of two up to four times the last-level cache."""
-    yield Probe("latency/load", _ladder)
+    yield NodeProbe("latency/load", _ladder)
 
 
 def working_sets() -> list[int]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.node.samples import Probe, figure
+from inferometer_serving.node.samples import NodeProbe, figure
 
 _SLEEP_SECONDS = 0.001
 _WAKE_UPS = 400
@@ -19,10 +19,10 @@ _PAUSE_NS = 20_000
 """A step of the loop that takes longer is a standstill; usually one takes a tenth of 1 us."""
 
 
-def punctuality_probes() -> Iterator[Probe]:
+def punctuality_probes() -> Iterator[NodeProbe]:
     """Yield the probes of timers and standstills."""
-    yield Probe("timer", _wake_ups)
-    yield Probe("jitter", _standstills)
+    yield NodeProbe("timer", _wake_ups)
+    yield NodeProbe("jitter", _standstills)
 
 
 def _wake_ups() -> list[NodeFigure]:

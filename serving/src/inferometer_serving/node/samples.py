@@ -15,7 +15,7 @@ class NotMeasurableError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class NodeProbe:
     """One primitive: measures one figure or several."""
 
     name: str
@@ -30,7 +30,7 @@ class Findings:
     figures: list[NodeFigure] = field(default_factory=list)
     unavailable: dict[str, str] = field(default_factory=dict)
 
-    def add(self, probe: Probe) -> None:
+    def add(self, probe: NodeProbe) -> None:
         """Measure, and note why not if that cannot be."""
         try:
             self.figures += probe.measure()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_models.page_cache import evict, read_whole, resident_bytes
-from inferometer_serving.node.samples import NotMeasurableError, Probe, figure, seconds_of
+from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure, seconds_of
 
 _FILE_BYTES = 128 << 20
 _CHUNK_BYTES = 1 << 20
@@ -17,9 +17,9 @@ _DISK_REPEATS, _CACHE_REPEATS = 3, 5
 _RESIDENT_SHARE = 0.01
 
 
-def storage_probes(folder: Path) -> Iterator[Probe]:
+def storage_probes(folder: Path) -> Iterator[NodeProbe]:
     """Yield the probe of a file in a folder."""
-    yield Probe("storage", partial(_reads, folder))
+    yield NodeProbe("storage", partial(_reads, folder))
 
 
 def _reads(folder: Path) -> list[NodeFigure]:

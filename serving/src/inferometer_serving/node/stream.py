@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.node.machine import available_bytes, last_level_cache_bytes
-from inferometer_serving.node.samples import NotMeasurableError, Probe, figure
+from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure
 
 Doubles = npt.NDArray[np.float64]
 
@@ -34,12 +34,12 @@ _CACHES = 4
 _MEMORY_SHARE = 4
 
 
-def stream_probes() -> Iterator[Probe]:
+def stream_probes() -> Iterator[NodeProbe]:
     """Yield a probe for each number of threads: the powers of two, and all CPUs."""
     cpus = sorted(os.sched_getaffinity(0))
     numbers = {1 << power for power in range(len(cpus).bit_length()) if 1 << power <= len(cpus)}
     for number in sorted(numbers | {len(cpus)}):
-        yield Probe(f"stream ({number} threads)", _measuring(cpus[:number]))
+        yield NodeProbe(f"stream ({number} threads)", _measuring(cpus[:number]))
 
 
 def _measuring(cpus: Sequence[int]) -> Callable[[], Sequence[NodeFigure]]:

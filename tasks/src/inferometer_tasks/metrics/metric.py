@@ -22,7 +22,7 @@ class MetricValue:
     high: float | None = None
 
 
-class Metric(Protocol):
+class AccuracyMeasure(Protocol):
     """A measure of accuracy. Its memory does not grow with the samples, but for mAP."""
 
     def add(self, prediction: Prediction, label: Any) -> bool | None:

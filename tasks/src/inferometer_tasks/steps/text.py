@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from inferometer_api.manifest.input_steps import Tokenize
-from inferometer_api.manifest.output_steps import Span
+from inferometer_api.manifest.output_steps import AnswerSpan
 from inferometer_tasks.errors import SampleError
 from inferometer_tasks.sample import Array, Sample
 
@@ -36,7 +36,7 @@ def _encode(sample: Sample, tokenizer: Any, most: int, length: int | None) -> An
         raise SampleError(f"The text cannot be split into tokens: {error}.") from error
 
 
-def span(step: Span, starts: Array, ends: Array, sample: Sample, tokenizer: Any) -> str:
+def span(step: AnswerSpan, starts: Array, ends: Array, sample: Sample, tokenizer: Any) -> str:
     """Return the stretch of the context with the highest sum of both scores."""
     if sample.context is None:
         raise SampleError("span needs a context, but the sample has none.")

@@ -132,7 +132,7 @@ def _keep(
     source: ResultSource, candidate: _Candidate, judged: "Judgement", rounds: int, directory: Path
 ) -> None:
     """Record what the interleaved runs show; end the command with its exit code."""
-    from inferometer_results.history.trend import Finding
+    from inferometer_results.history.trend import ChangeFinding
     from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE
 
     change, series = candidate.change, candidate.trend.series
@@ -143,7 +143,7 @@ def _keep(
         )
         raise typer.Exit(ExitCode.INCONCLUSIVE)
     is_accepted = judged.outcome == ("better" if change.is_better else "worse")
-    finding = Finding(
+    finding = ChangeFinding(
         series.name.scenario,
         series.name.step,
         series.figure,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from inferometer_api.suite.anchor import merge_pairs
 from inferometer_api.suite.schedule import Ticks, ticks
-from inferometer_api.suite.spec import Schedule, SuiteSpec
+from inferometer_api.suite.spec import SuiteSchedule, SuiteSpec
 from inferometer_api.suite.status import SuiteDisplay, SuiteStatus
 from inferometer_api.suite.wording import gate_word
 from inferometer_api.timestamps import format_time, parse_time
@@ -17,7 +17,7 @@ _LONGEST_STEM = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class SuiteExecution:
     """A suite that a schedule created."""
 
     name: str
@@ -35,8 +35,8 @@ class ScheduleDecision:
     status: SuiteStatus
     create: str = ""
     """Name of the execution to create; empty: none."""
-    cancel: tuple[Execution, ...] = ()
-    delete: tuple[Execution, ...] = ()
+    cancel: tuple[SuiteExecution, ...] = ()
+    delete: tuple[SuiteExecution, ...] = ()
     look_again_seconds: float | None = None
 
 
@@ -53,7 +53,7 @@ def decide_schedule(
     created: datetime,
     spec: SuiteSpec,
     draft: SuiteDraft,
-    executions: Sequence[Execution],
+    executions: Sequence[SuiteExecution],
 ) -> ScheduleDecision:
     """Return what to do for a suite with a schedule; `created` is when it was created.
 
@@ -89,12 +89,12 @@ def decide_schedule(
     )
 
 
-def _ticks(schedule: Schedule, created: datetime, status: SuiteStatus, now: datetime) -> Ticks:
+def _ticks(schedule: SuiteSchedule, created: datetime, status: SuiteStatus, now: datetime) -> Ticks:
     last = parse_time(status.last_schedule_time)
     return ticks(schedule, max(created, last) if last is not None else created, now)
 
 
-def _exists(name: str, due: datetime, executions: Sequence[Execution]) -> bool:
+def _exists(name: str, due: datetime, executions: Sequence[SuiteExecution]) -> bool:
     return any(each.name == execution_name(name, due) for each in executions)
 
 
@@ -102,8 +102,8 @@ def _due_execution(
     name: str,
     found: Ticks,
     spec: SuiteSpec,
-    executions: Sequence[Execution],
-    going_on: Sequence[Execution],
+    executions: Sequence[SuiteExecution],
+    going_on: Sequence[SuiteExecution],
 ) -> str:
     """Return the name of the execution to create now, empty if there is none."""
     if found.due is None or spec.suspend or going_on or _exists(name, found.due, executions):
@@ -111,7 +111,7 @@ def _due_execution(
     return execution_name(name, found.due)
 
 
-def _count_pairs(draft: SuiteDraft, executions: Sequence[Execution]) -> None:
+def _count_pairs(draft: SuiteDraft, executions: Sequence[SuiteExecution]) -> None:
     """Add the A/A pairs of the execution that ended last, once."""
     ended = [each for each in executions if each.is_finished]
     newest = max(ended, key=lambda each: each.created, default=None)
@@ -126,7 +126,7 @@ def _count_pairs(draft: SuiteDraft, executions: Sequence[Execution]) -> None:
     )
 
 
-def _show(draft: SuiteDraft, spec: SuiteSpec, executions: Sequence[Execution]) -> None:
+def _show(draft: SuiteDraft, spec: SuiteSpec, executions: Sequence[SuiteExecution]) -> None:
     newest = max(executions, key=lambda each: each.created, default=None)
     shown = None if newest is None else newest.status.display
     draft.update(
@@ -147,8 +147,8 @@ def _show(draft: SuiteDraft, spec: SuiteSpec, executions: Sequence[Execution]) -
 
 
 def _beyond_history(
-    schedule: Schedule, executions: Sequence[Execution], status: SuiteStatus
-) -> list[Execution]:
+    schedule: SuiteSchedule, executions: Sequence[SuiteExecution], status: SuiteStatus
+) -> list[SuiteExecution]:
     """Return the executions to delete: never one that the status does not know yet."""
     found = []
     for complete, limit in (
