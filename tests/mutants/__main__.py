@@ -173,22 +173,8 @@ def say(line: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 1 if too many kept faults survive or one is invalid."""
-    parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
-    parser.add_argument("names", nargs="*", help="only mutants whose name contains one of these")
-    parser.add_argument("--list", type=Path, help="only this list (default: both kept lists)")
-    parser.add_argument("--check", action="store_true", help="only check that the lists fit")
-    parser.add_argument("--random", type=int, metavar="N", help="run N random faults instead")
-    parser.add_argument("--seed", type=int, default=1, help="of the random faults (default: 1)")
-    parser.add_argument("--at-once", type=int, default=2, help="how many to run at once")
-    parser.add_argument("--survivors", type=int, default=3, help="how many may survive")
-    chosen = parser.parse_args(arguments)
-    if chosen.random is not None:
-        say(f"seed {chosen.seed}")
-        mutants = random_mutants(ROOT, chosen.random, chosen.seed)
-    else:
-        mutants = read_mutants(*([chosen.list] if chosen.list else LISTS))
-        if chosen.names:
-            mutants = [each for each in mutants if any(name in each.name for name in chosen.names)]
+    chosen = parser().parse_args(arguments)
+    mutants = select(chosen)
     unfit = problems(mutants, ROOT)
     if unfit:
         say("\n".join(unfit))
@@ -199,6 +185,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text, code = summary(results, chosen.survivors)
     say(f"\n{text}")
     return code if chosen.random is None else 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    found = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
+    found.add_argument("names", nargs="*", help="only mutants whose name contains one of these")
+    found.add_argument("--list", type=Path, help="only this list (default: both kept lists)")
+    found.add_argument("--check", action="store_true", help="only check that the lists fit")
+    found.add_argument("--random", type=int, metavar="N", help="run N random faults instead")
+    found.add_argument("--seed", type=int, default=1, help="of the random faults (default: 1)")
+    found.add_argument(
+        "--part", type=_part, default=(1, 1), metavar="K/N", help="only the K-th of N parts, as 2/5"
+    )
+    found.add_argument("--at-once", type=int, default=2, help="how many to run at once")
+    found.add_argument("--survivors", type=int, default=3, help="how many may survive")
+    return found
+
+
+def select(chosen: argparse.Namespace) -> list[Mutant]:
+    """Return the mutants that the options choose."""
+    if chosen.random is not None:
+        say(f"seed {chosen.seed}")
+        mutants = random_mutants(ROOT, chosen.random, chosen.seed)
+    else:
+        mutants = read_mutants(*([chosen.list] if chosen.list else LISTS))
+    if chosen.names:
+        mutants = [each for each in mutants if any(name in each.name for name in chosen.names)]
+    part, parts = chosen.part
+    return mutants[part - 1 :: parts]
+
+
+def _part(text: str) -> tuple[int, int]:
+    """Return the number of a part and how many parts there are."""
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no part: write 2/5 for the second of five")
+    return int(part), int(parts)
 
 
 def summary(results: Sequence[Result], most_survivors: int) -> tuple[str, int]:

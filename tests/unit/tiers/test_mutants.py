@@ -1,11 +1,12 @@
 """Mutants are small faults that fit the tree, kept or random."""
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from mutants.__main__ import ROOT, Result, Tree, Verdict, judge, summary
+from mutants.__main__ import ROOT, Result, Tree, Verdict, judge, parser, select, summary
 from mutants.catalogue import LISTS, Mutant, problems, read_mutants
 from mutants.random_faults import random_mutants
 
@@ -45,6 +46,26 @@ def test_random_mutants_are_those_of_their_seed() -> None:
     assert problems(first, ROOT) == []
     for mutant in first:
         compile(mutant.new, mutant.file, "exec")
+
+
+@pytest.mark.parametrize("options", [[], ["--random", "20", "--seed", "3"]], ids=["kept", "random"])
+def test_the_parts_of_a_list_are_all_of_it(options: list[str]) -> None:
+    """A long list can be run in pieces: each fault belongs to exactly one part."""
+
+    def names(*more: str) -> list[str]:
+        return [each.name for each in select(parser().parse_args([*options, *more]))]
+
+    parts = [names("--part", f"{part}/3") for part in (1, 2, 3)]
+    assert sorted(chain.from_iterable(parts)) == sorted(names())
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@pytest.mark.parametrize("part", ["0/2", "3/2", "2", "a/b"])
+def test_a_part_that_cannot_be_is_refused(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message shows how a part is written."""
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--part", part])
+    assert "write 2/5 for the second of five" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
