@@ -12,7 +12,7 @@ from pathlib import Path
 
 from inferometer_api.results.accuracy import AccuracyResult, EvaluatedDataset, StepTime
 from inferometer_api.results.result import Counts, Energy, ErrorExample, ScenarioResult, Step
-from inferometer_api.spec.scenario import AccuracyResult as AccuracySpec
+from inferometer_api.spec.scenario import Accuracy
 from inferometer_api.timestamps import format_time
 from inferometer_loadgen.requests.encode import Encoder, uses_binary
 from inferometer_loadgen.requests.inputs import InputRefusedError
@@ -47,7 +47,7 @@ _NO_ENERGY = "scenarios of kind accuracy do not measure energy"
 class PreparedAccuracy:
     """What one accuracy scenario needs: checked before anything is sent."""
 
-    spec: AccuracySpec
+    spec: Accuracy
     dataset: Dataset
     task: ModelTask
     description: ServerDescription
@@ -104,7 +104,7 @@ class AccuracyExecutor:
             for name, each in self._prepared.items()
         ]
 
-    async def _dataset(self, name: str, spec: AccuracySpec, file: str) -> Dataset:
+    async def _dataset(self, name: str, spec: Accuracy, file: str) -> Dataset:
         if name not in self._datasets:
             path = Path(file) if file else None
             unpacked = self._folder / name
