@@ -86,6 +86,8 @@ class LocalDriverFactory:
     """Receives the share of a step's requests that are made."""
     on_first_query: Callable[[], None]
     """Called before the first query of a step is sent."""
+    on_first_answers: Callable[[Sequence[int]], None] = lambda _: None
+    """Receives the latencies of the first queries of a step, in nanoseconds, before its warm-up."""
     share: LoadShare = WHOLE_LOAD
     request_log: RequestLog | None = None
     _answered: dict[int, list[ReplyBody]] = field(default_factory=dict, init=False)
@@ -98,7 +100,7 @@ class LocalDriverFactory:
         first = await self._send_first(scenario, plan, pools)
         recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)
         recorder.statistics.warm_up_queries = first.sent
-        recorder.statistics.first_latencies_ns = first.latencies_ns
+        self.on_first_answers(first.latencies_ns)
         if self.load.protocol == "HTTP" and self.encoder.binary:
             in_json = [reply for reply in first.replies if reply.json_length is None]
             recorder.statistics.json_replies = len(in_json)

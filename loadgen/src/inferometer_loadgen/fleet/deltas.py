@@ -72,8 +72,8 @@ class DeltaReader:
                 return
             case Histogram():
                 self._take_histogram(name, now, gained)
-            case None | list():
-                return  # cold starts, which alone keep a list, have no fleet
+            case None:
+                return
             case int():
                 if grown := now - self._numbers.get(name, 0):
                     gained.numbers[name] = grown

@@ -31,8 +31,6 @@ class StepStatistics:
     waited_for_connection: int = 0
     checked_replies: int = 0
     warm_up_queries: int = 0
-    first_latencies_ns: list[int] = field(default_factory=list)
-    """Of the first queries, which are sent one by one before the warm-up."""
     warm_up_answered: int = 0
     """Successful ones of these; some may be answered within the window."""
     answered_within: int = 0

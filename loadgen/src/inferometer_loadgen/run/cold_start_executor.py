@@ -15,15 +15,19 @@ from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 
 
-class _FirstSend:
-    """Notes when the first query of the current server was sent."""
+class _FirstQueryWatch:
+    """Notes when the first query of the current server was sent, and how long the first took."""
 
     def __init__(self) -> None:
-        self.microseconds: int | None = None
+        self.sent_microseconds: int | None = None
+        self.latencies_ns: Sequence[int] = ()
 
-    def note(self) -> None:
-        if self.microseconds is None:
-            self.microseconds = time.time_ns() // 1000
+    def note_send(self) -> None:
+        if self.sent_microseconds is None:
+            self.sent_microseconds = time.time_ns() // 1000
+
+    def note_answers(self, latencies_ns: Sequence[int]) -> None:
+        self.latencies_ns = latencies_ns
 
 
 @asynccontextmanager
@@ -39,7 +43,7 @@ class ColdStartExecutor:
     def __init__(self, load: LoadExecutor) -> None:
         self._load = load
         self._run: RunContext | None = None
-        self._first = _FirstSend()
+        self._first = _FirstQueryWatch()
         self._start_up = ""
 
     async def prepare(
@@ -49,15 +53,16 @@ class ColdStartExecutor:
         repeats: Sequence[ScenarioRepeat],
     ) -> Sequence[str]:
         """Prepare the load."""
-        self._run, self._first = run, _FirstSend()
+        self._run, self._first = run, _FirstQueryWatch()
         self._start_up = descriptions[0].start_up
         first, on_first_query = self._first, run.on_first_query
 
-        def note() -> None:
-            first.note()
+        def note_send() -> None:
+            first.note_send()
             on_first_query()
 
-        return await self._load.prepare(replace(run, on_first_query=note), descriptions, repeats)
+        watched = replace(run, on_first_query=note_send, on_first_answers=first.note_answers)
+        return await self._load.prepare(watched, descriptions, repeats)
 
     def start(self, repeat: ScenarioRepeat) -> "ColdStartRepeat":
         """Begin one repeat of a scenario; raises RuntimeError before `prepare`."""
@@ -73,7 +78,12 @@ class ColdStartRepeat:
     """Measures one repeat; see RepeatExecution."""
 
     def __init__(
-        self, load: LoadRepeat, run: RunContext, cold: ColdStart, first: _FirstSend, start_up: str
+        self,
+        load: LoadRepeat,
+        run: RunContext,
+        cold: ColdStart,
+        first: _FirstQueryWatch,
+        start_up: str,
     ) -> None:
         self._load = load
         self._run = run
@@ -97,10 +107,10 @@ class ColdStartRepeat:
 
     def _record(self) -> ColdStartRecord | None:
         evidence = self._run.plan.servers[0].start
-        sent = self._first.microseconds
+        sent = self._first.sent_microseconds
         if evidence is None or sent is None:
             return None
         steps = self._load.steps_so_far
         median = nanoseconds_at(steps[0].latency, 50.0) if steps else None
-        queries = FirstQueries(sent, self._load.first_latencies_ns, median)
+        queries = FirstQueries(sent, self._first.latencies_ns, median)
         return compose_record(self._cold.state, evidence, read_phases(self._start_up), queries)

@@ -80,6 +80,8 @@ class RunContext:
     interruption: Interruption
     on_first_query: Callable[[], None]
     """Called before the first query of a step is sent."""
+    on_first_answers: Callable[[Sequence[int]], None] = lambda _: None
+    """Receives the latencies of the first queries of a step, in nanoseconds, before its warm-up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,9 @@ class LoadExecutor:
         drivers = local_driver_factory(
             run.plan, description, inputs, run.progress.prepared, run.on_first_query
         )
-        return replace(drivers, request_log=self._request_log)
+        return replace(
+            drivers, request_log=self._request_log, on_first_answers=run.on_first_answers
+        )
 
     def _conditions(self, repeat: ScenarioRepeat) -> ScenarioConditions:
         spec, servers = self._run.plan.run.spec, self._run.servers
@@ -203,8 +205,6 @@ class LoadRepeat:
             else PeakSearch(goal(repeat.scenario.load_profile), repeat.validity, repeat.seed)
         )
         self._measurements: list[Measurement] = []
-        self.first_latencies_ns: Sequence[int] = ()
-        """Of the queries before the warm-up of the last step."""
 
     def next_step(self) -> StepPlan | None:
         """Return the next planned step, or the one that the search chooses."""
@@ -220,7 +220,6 @@ class LoadRepeat:
         finally:
             if self._request_log is not None:
                 self._request_log.write(name, self._repeat.repeat, step.label)
-        self.first_latencies_ns = outcome.first_latencies_ns
         if outcome.measurement is not None:
             self._measurements.append(outcome.measurement)
             if self._search is not None and outcome.end not in CUTS_SHORT:

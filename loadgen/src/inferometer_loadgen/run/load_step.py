@@ -40,8 +40,6 @@ class StepOutcome:
     """None if its window never began."""
     last_error: str = ""
     """Why a lost server could not be reached again, as a sentence; empty if none was lost."""
-    first_latencies_ns: Sequence[int] = ()
-    """Of the queries before the warm-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ class LoadStepRunner:
         step = step.model_copy(update={"other_load": loads, "tracing": traced})
         left = unanswered(tallied)
         measurement = Measurement(plan, step, end, left, warmed_up=controller.warmed_up)
-        return StepOutcome(end, over, measurement, driver.last_error, tallied.first_latencies_ns)
+        return StepOutcome(end, over, measurement, driver.last_error)
 
     async def _traced(self, driver: LoadDriver, plan: StepPlan) -> StepTracing | None:
         """Return the traced queries of a step whose window began; None without tracing."""
