@@ -11,11 +11,9 @@ import numpy.typing as npt
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.node.machine import available_bytes, numa_cpus
-from inferometer_serving.node.samples import NodeProbe, figure, seconds_of
+from inferometer_serving.node.samples import NodeProbe, figure, seconds_of, seconds_per_call
 
 _LOG2_SIZES = (12, 16, 20, 24, 28)
-_LEAST_SECONDS = 0.01
-"""Copies of one sample take at least this long together."""
 _REPEATS = 5
 _FAULT_BYTES = 64 << 20
 
@@ -63,10 +61,7 @@ def _copies(
 
 
 def _copy_rate(origin: Bytes, destination: Bytes) -> float:
-    copy = partial(np.copyto, destination, origin)
-    copy()
-    times = max(1, round(_LEAST_SECONDS / seconds_of(copy)))
-    return origin.nbytes * times / seconds_of(lambda: [copy() for _ in range(times)])
+    return origin.nbytes / seconds_per_call(partial(np.copyto, destination, origin))
 
 
 def _faults() -> list[NodeFigure]:

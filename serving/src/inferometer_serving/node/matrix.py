@@ -13,12 +13,11 @@ from inferometer_api.nodes.characteristics import MatrixUnit, NodeFigure
 from inferometer_serving.layers.brick_model import model_as_brick
 from inferometer_serving.layers.kernels import Kernels, OnnxKernels, OpenVinoKernels
 from inferometer_serving.model.session import EngineSettings
-from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure, seconds_of
+from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure, seconds_per_call
 from inferometer_serving.options import Precision
 
 _WIDTH = 1024
 _REPEATS = 7
-_LEAST_SECONDS = 0.02
 _UNITS: dict[str, tuple[str, ...]] = {
     "amx_int8": ("amx",),
     "amx_bf16": ("amx",),
@@ -61,12 +60,7 @@ def _peak(
         layer = opened()
     except ImportError as error:
         raise NotMeasurableError(f"{engine} is not installed") from error
-    layer.run()
-    times = max(1, round(_LEAST_SECONDS / seconds_of(layer.run)))
-    work = 2.0 * _WIDTH**3 * times
-    samples = [
-        work / seconds_of(lambda: [layer.run() for _ in range(times)]) for _ in range(_REPEATS)
-    ]
+    samples = [2.0 * _WIDTH**3 / seconds_per_call(layer.run) for _ in range(_REPEATS)]
     setting = {"engine": engine, "precision": precision, "threads": threads, "width": _WIDTH}
     return [figure("gemm", "flop/s", samples, setting)]
 

@@ -8,6 +8,7 @@ from inferometer_api.nodes.characteristics import NodeFigure, Unit
 from inferometer_api.statistics import geometric_mean
 
 _RATES = ("bytes/s", "flop/s")
+_LEAST_SECONDS = 0.02
 
 
 class NotMeasurableError(RuntimeError):
@@ -61,3 +62,13 @@ def seconds_of(work: Callable[[], object]) -> float:
     began = time.perf_counter_ns()
     work()
     return max(1, time.perf_counter_ns() - began) / 1e9
+
+
+def seconds_per_call(work: Callable[[], object]) -> float:
+    """Return how long a call takes on average, over as many calls as take 20 ms.
+
+    A call before them is not counted.
+    """
+    work()
+    times = max(1, round(_LEAST_SECONDS / seconds_of(work)))
+    return seconds_of(lambda: [work() for _ in range(times)]) / times
