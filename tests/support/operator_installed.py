@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,16 +17,23 @@ INSTALL_TIMEOUT = "240s"
 
 
 @contextmanager
-def operator_installed(cluster: Cluster, prefix: str, values: Json | None = None) -> Iterator[str]:
+def operator_installed(
+    cluster: Cluster,
+    prefix: str,
+    values: Json | None = None,
+    prepare: Callable[[str], None] = lambda _: None,
+) -> Iterator[str]:
     """Yield a fresh namespace that admits only restricted pods, and that an operator serves.
 
     The definition is applied apart from the chart, so that several releases may share a cluster.
+    `prepare` is called with the namespace before the chart is installed.
     """
     for file in DEFINITIONS:
         cluster.kubectl("apply", "--server-side", "-f", str(file))
     for name in (NAME, SUITE_NAME):
         wait_until(functools.partial(_is_established, cluster, name), f"The definition {name}")
     with fresh_namespace(cluster, prefix) as namespace:
+        prepare(namespace)
         # One replica is enough where no fail-over is tried, and leaves room on a small node.
         settled = {"crds": {"install": False}, "operator": {"replicas": 1}} | (values or {})
         done = helm(

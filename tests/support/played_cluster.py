@@ -127,8 +127,9 @@ def a_worker(
     cluster: PlayedCluster,
     decide: Callable[..., Plan],
     wake: Callable[[str, float], None] = lambda *_: None,
+    queue: RunQueue | None = None,
 ) -> tuple[Worker, RunQueue]:
-    """Return a worker of the cluster's run, and the roster of one slot that it is on."""
+    """Return a worker of the cluster's run, and its queue: one of one slot, unless it is given."""
     dependencies = Dependencies(
         make_plan=decide,
         settings=SETTINGS,
@@ -140,7 +141,7 @@ def a_worker(
         now=lambda: NOW,
         result_slot=cluster.room,
     )
-    queue = RunQueue(1, wake)
+    queue = queue or RunQueue(1, wake)
     assert cluster.run is not None
     queue.update(cluster.run)
     return Worker(dependencies, queue, cluster.run), queue

@@ -384,21 +384,60 @@ def test_a_run_that_goes_back_to_the_queue_wakes_one_with_fewer_attempts() -> No
 
 
 def test_no_run_is_admitted_while_the_server_of_another_is_replaced() -> None:
-    """The node of that server is free meanwhile; a server that finds none holds others for 60 s."""
+    """The node of that server is free meanwhile; a server that finds none holds others for 90 s."""
     played = _Woken(slots=2)
     played.add(_begun("a"), _run("b", "2"))
     played.queue.release_claim("b")
     played.queue.note_replacement("a", is_awaited=True)
     assert not played.queue.position("b").admitted
     assert played.woken() == []
-    assert played.queue.wake_moved() == pytest.approx(60.0)
+    assert played.queue.wake_moved() == pytest.approx(90.0)
     played.queue.note_replacement("a", is_awaited=False)
     assert played.woken() == ["b"]
     played.queue.note_replacement("a", is_awaited=True)
     assert not played.queue.position("b").admitted
-    played.now += 60.0
+    played.now += 90.0
     assert played.woken() == ["b"]
     assert played.queue.position("b").admitted
+
+
+def test_a_server_is_not_replaced_while_runs_that_were_admitted_wait_for_nodes() -> None:
+    """Until each has its nodes or is back in the queue, for 45 s at most."""
+    played = _Woken(slots=3)
+    played.add(_begun("a"), _begun("b"), _run("claimed", "3"))
+    queue = played.queue
+    queue.note_placement("a", is_placed=True)
+    assert queue.others_await_nodes("a"), "Neither b nor the one that begins has its nodes."
+    queue.note_placement("b", is_placed=True)
+    assert queue.others_await_nodes("a")
+    queue.update(_begun("claimed"))
+    assert queue.others_await_nodes("a"), "Its pods are still to be created."
+    queue.update(_pausing("claimed", "3"))
+    assert not queue.others_await_nodes("a")
+    queue.update(_begun("claimed"))
+    queue.note_placement("claimed", is_placed=True)
+    assert not queue.others_await_nodes("a")
+    queue.note_placement("claimed", is_placed=False)
+    queue.note_replacement("a", is_awaited=True)
+    played.now += 44.0
+    assert queue.others_await_nodes("a")
+    played.now += 1.0
+    assert not queue.others_await_nodes("a")
+
+
+def test_a_run_that_comes_back_has_no_nodes_of_its_last_attempt() -> None:
+    """What was noted of an attempt ends with it, and with the run."""
+    played = _Woken(slots=2)
+    played.add(_begun("a"), _begun("b"))
+    queue = played.queue
+    for uid in ("a", "b"):
+        queue.note_placement(uid, is_placed=True)
+    assert not queue.others_await_nodes("a")
+    queue.update(_pausing("b", "2"))
+    queue.update(_begun("b"))
+    assert queue.others_await_nodes("a")
+    queue.remove("b")
+    assert not queue.others_await_nodes("a")
 
 
 def test_a_run_whose_result_is_awaited_frees_its_slot_and_keeps_its_nodes() -> None:

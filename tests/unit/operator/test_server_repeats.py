@@ -1,6 +1,7 @@
 """The server of a run is replaced between its repeats, whatever happens to the operator."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,20 @@ def test_the_server_is_replaced_once_its_repeat_is_over() -> None:
         f"delete {SERVER_JOB}",
         f"make {SERVER_JOB}",
     ]
+
+
+def test_a_server_stays_while_another_run_would_take_its_node() -> None:
+    """Pods that were admitted before wait for nodes; once none does, the server is replaced."""
+    cluster = first_measured()
+    cluster.turn = replace(cluster.turn, others_await_nodes=True)
+    awaits(cluster).later(30)
+    assert SERVER_JOB in cluster.children
+    assert cluster.says("Failed") is None
+    cluster.turn = replace(cluster.turn, others_await_nodes=False)
+    cluster.later(2)
+    assert SERVER_JOB not in cluster.children
+    pods_gone(cluster)
+    assert cluster.made[SERVER_JOB] == 2
 
 
 def test_the_new_server_is_handed_over_until_the_load_generator_has_it() -> None:

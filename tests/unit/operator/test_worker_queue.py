@@ -1,16 +1,20 @@
 """A run that began keeps its slot; one that fails to begin passes it on."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from typing_extensions import override
 
+from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import Observed
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.wiring.run_queue import RunQueue
+from support.cluster_objects import a_pod, bound, server_pod
 from support.played_cluster import BEGUN, PlayedCluster, a_worker, no_pauses, worked
 
 pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
@@ -115,6 +119,49 @@ def test_a_run_that_may_have_begun_or_only_changed_keeps_its_turn(
 
     worked(worker, looked_often)
     assert not any(admitted)
+
+
+class _Restarting(PlayedCluster):
+    """A run whose load generator awaits the server of the second repeat."""
+
+    @override
+    async def observe(self, run: Any, turn: Any, polled: Any) -> Observed:
+        progress = ProgressReport(stage="WaitingForRestart", repeat=2, repeat_count=2)
+        found = await super().observe(run, turn, polled)
+        return replace(found, report=LoadReport(progress=progress))
+
+
+def test_a_run_that_awaits_its_server_knows_whether_others_wait_for_nodes() -> None:
+    """From the pods that their workers have seen: a load pod, and a node for each."""
+    cluster = _Restarting()
+    assert cluster.run is not None
+    cluster.run["status"] = {"startTime": BEGUN}
+    awaited: list[bool] = []
+
+    def decide(_run: Any, observed: Observed, *_: Any) -> Plan:
+        awaited.append(observed.queue_position.others_await_nodes)
+        return Plan(RunStatus(start_time=BEGUN), look_again_seconds=0.001)
+
+    worker, queue = a_worker(cluster, decide)
+    other = PlayedCluster()
+    other.run = {
+        "metadata": {"name": "b", "namespace": "ns", "uid": "b", "resourceVersion": "1"},
+        "status": {"startTime": BEGUN},
+    }
+    begun = Plan(RunStatus(start_time=BEGUN), look_again_seconds=0.001)
+    neighbour, _ = a_worker(other, lambda *_: begun, queue=queue)
+    pod = a_pod(other.run, "loadgen")
+    for pods, expected in (
+        ((), True),
+        ((pod,), True),
+        ((bound(pod), server_pod(other.run)), True),
+        ((bound(pod), bound(server_pod(other.run))), False),
+    ):
+        other.observed_pods, other.looks = pods, 0
+        worked(neighbour, lambda: other.looks > 1)
+        awaited.clear()
+        worked(worker, lambda: len(awaited) > 0)
+        assert awaited[-1] is expected, pods
 
 
 def test_a_slot_is_kept_while_it_is_unknown_whether_the_run_has_begun() -> None:

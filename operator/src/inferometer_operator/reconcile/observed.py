@@ -32,6 +32,8 @@ class QueuePosition:
     """NAMESPACE/NAME of a run ahead of it."""
     nodes_freed: bool = False
     """Whether another run has ended since this one found no nodes: it need not wait any longer."""
+    others_await_nodes: bool = False
+    """Whether another admitted run waits for nodes while this one awaits its next server."""
 
 
 @dataclass(frozen=True, slots=True)

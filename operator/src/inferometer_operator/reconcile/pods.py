@@ -3,7 +3,7 @@
 Any author may write the labels of a run; the controller decides whose pod it is.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -127,6 +127,12 @@ def exporter_container(pod: Json) -> Json:
 def main_container(pod: Json) -> Json:
     """Return the status of the server or load generator of a pod, empty while there is none."""
     return next((each for each, is_init in containers(pod) if not is_init), {})
+
+
+def is_placed(run_pods: Collection[Json]) -> bool:
+    """Return whether a run has load pods, and none of its pods waits for a node."""
+    has_load = any(component(pod) == LOADGEN for pod in run_pods)
+    return has_load and all(node(pod) for pod in run_pods if is_live(pod))
 
 
 def has_started(pod: Json) -> bool:

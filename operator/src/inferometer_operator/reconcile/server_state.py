@@ -154,8 +154,11 @@ def _replacement(context: ReconcileContext, job: Json | None) -> ServerProgress:
     """Return what is left to do until the Job of the awaited repeat is there.
 
     The next server starts once the pods of the last one are gone: it may need what they hold, and
-    two servers would not be measured alike.
+    two servers would not be measured alike. The last one stays while a run that was admitted before
+    waits for nodes: it would take this one's.
     """
+    if job is not None and context.observed.queue_position.others_await_nodes:
+        return ServerProgress()
     if job is not None:
         return ServerProgress(delete=deletion_targets([("server", job)]))
     if any(context.now < context.gone_deadline(pod) for pod in server_pods(context)):

@@ -10,10 +10,10 @@ from inferometer_api.plan.deadlines import GONE_SECONDS
 from inferometer_operator.cluster.results_client import ResultsClient
 from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.reconcile.children import deletion_targets
-from inferometer_operator.reconcile.conditions import is_true, read_status
+from inferometer_operator.reconcile.conditions import is_decided, is_true, read_status
 from inferometer_operator.reconcile.observed import ChildRole, Json, Observed
 from inferometer_operator.reconcile.plan import Plan
-from inferometer_operator.reconcile.pods import master_pod
+from inferometer_operator.reconcile.pods import is_placed, master_pod
 from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.wiring.abort import aborted_status, delete_children, find_children
 from inferometer_operator.wiring.delivery import ResultDelivery
@@ -99,7 +99,7 @@ class Reconciler:
             began = self._dependencies.clock()
             position = self._queue.position(self.uid)
             observed = await self._dependencies.observer.observe(run, position, self.memory)
-            self._queue.note_replacement(self.uid, is_awaited=awaits_servers(observed.report))
+            observed = self._note_nodes(run, observed)
             plan, observed = await self._make_plan(run, observed)
             run, again = await self._carry_out(run, observed, plan)
             self._dependencies.stats.reconcile_durations.observe(self._dependencies.clock() - began)
@@ -188,6 +188,19 @@ class Reconciler:
             return LOOK_SECONDS
         self._queue.deactivate(self.uid)
         return None
+
+    def _note_nodes(self, run: Json, observed: Observed) -> Observed:
+        """Note what the run's pods mean for others; return what others mean for its next server."""
+        is_awaited = awaits_servers(observed.report)
+        self._queue.note_replacement(self.uid, is_awaited=is_awaited)
+        is_over = is_decided(read_status(run))
+        self._queue.note_placement(self.uid, is_placed=is_over or is_placed(observed.pods))
+        if not is_awaited:
+            return observed
+        # Asked after no further run is admitted.
+        await_nodes = self._queue.others_await_nodes(self.uid)
+        position = dataclasses.replace(observed.queue_position, others_await_nodes=await_nodes)
+        return dataclasses.replace(observed, queue_position=position)
 
     async def _make_plan(self, run: Json, observed: Observed) -> tuple[Plan, Observed]:
         observed = dataclasses.replace(

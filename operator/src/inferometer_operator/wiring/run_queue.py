@@ -27,9 +27,12 @@ _WRITES, _WRITES_SECONDS = 2, 75.0
 a write may take 15 s."""
 _WITH_NODES = frozenset({"admitted", "collecting"})
 """States in which a run has pods, or may have some."""
-_HOLD_SECONDS = 60.0
+_HOLD_SECONDS = 90.0
 """How long no run is admitted while the server of another one is replaced: its node is free then,
 and a run that took it would keep the other one waiting until its end."""
+_PLACEMENT_SECONDS = 45.0
+"""How long a server is not replaced because runs that were admitted before wait for nodes: they
+find some, or go back to the queue after 30 s."""
 _MAX_SERVED = 1000
 _NEVER = float("-inf")
 
@@ -73,6 +76,8 @@ class RunQueue:
         """UIDs of runs that back off and may try again now, because another run has ended."""
         self._replacing: dict[str, float] = {}
         """When runs began to await their next server."""
+        self._placed: set[str] = set()
+        """UIDs of admitted runs none of whose pods waits for a node."""
         self._reported: dict[str, _Reported] = {}
         self._order: list[QueuedRun] | None = None
         """The waiting runs in their order; None: it is to be found again."""
@@ -96,6 +101,8 @@ class RunQueue:
         changed = before != queued
         if queued.state in _WITH_NODES or (queued.state == "backing-off" and changed):
             self._clear(queued.uid)
+        if queued.state not in _WITH_NODES:
+            self._placed.discard(queued.uid)
         if changed:
             if before is None:
                 self._note_change()
@@ -155,6 +162,21 @@ class RunQueue:
             self._changed()
         elif not is_awaited and self._replacing.pop(uid, None) is not None:
             self._changed()
+
+    def note_placement(self, uid: str, *, is_placed: bool) -> None:
+        """Note whether no pod of an admitted run waits for a node."""
+        if is_placed and uid in self._runs:
+            self._placed.add(uid)
+        else:
+            self._placed.discard(uid)
+
+    def others_await_nodes(self, uid: str) -> bool:
+        """Return whether another admitted run may take the node of a server that is replaced."""
+        since = self._replacing.get(uid)
+        if since is not None and self._clock() >= since + _PLACEMENT_SECONDS:
+            return False
+        self._found_order()
+        return any(run.uid != uid and run.uid not in self._placed for run in self._holders)
 
     def reactivate(self, run: Json) -> None:
         """Take in a run again that another operator had."""
@@ -251,6 +273,7 @@ class RunQueue:
     def _remove(self, uid: str) -> None:
         self._clear(uid)
         self._replacing.pop(uid, None)
+        self._placed.discard(uid)
         run = self._runs.pop(uid, None)
         if run is None:
             return
