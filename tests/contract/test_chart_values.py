@@ -19,6 +19,8 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"images": {"pullPolicy": "Sometimes"}}, "/images/pullPolicy", "'Always'"),
     ({"images": {"loadgen": {"digest": "sha256:short"}}}, "/images/loadgen/digest", "pattern"),
     ({"images": {"tag": "two words"}}, "/images/tag", "pattern"),
+    ({"images": {"registry": "https://registry.example.com"}}, "/images/registry", "pattern"),
+    ({"images": {"registry": "registry.example.com/team//"}}, "/images/registry", "pattern"),
     ({"images": {"servers": {"triton": "mirror/triton"}}}, "/images/servers/triton", "pattern"),
     ({"images": {"pullSecrets": ["Mine"]}}, "/images/pullSecrets/0", "pattern"),
     ({"maxConcurrentRuns": 0}, "/maxConcurrentRuns", "minimum"),
