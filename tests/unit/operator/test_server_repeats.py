@@ -216,7 +216,10 @@ def test_a_new_server_that_is_late_ends_the_run() -> None:
 
 
 def test_a_new_server_without_a_node_does_not_go_back_to_the_queue() -> None:
-    """Nothing is measured twice: it waits until the ready deadline, and fails by its cause."""
+    """Nothing is measured twice: it waits until the ready deadline, and fails by its cause.
+
+    The load generator is stopped, so that what was measured is kept.
+    """
     cluster = pods_gone(awaits(first_measured()))
     pod = unschedulable(server_pod(cluster.run, 1, made=2), "0/1 nodes are available.")
     pod["metadata"]["uid"] = "uid-of-pod-2"
@@ -224,6 +227,12 @@ def test_a_new_server_without_a_node_does_not_go_back_to_the_queue() -> None:
     assert cluster.later(60).says("Failed") is None
     assert cluster.status()["phase"] == "Measuring"
     assert cluster.later(300).says("Failed") == ("True", "Unschedulable")
+    assert cluster.stops > 0
+    assert cluster.says("Finished") != ("True", "Failed")
+    cluster.end_load(143, document=VALID)
+    pods_gone(cluster)
+    assert cluster.finished
+    assert cluster.status()["result"]["configMaps"]
 
 
 def test_a_pod_that_never_goes_holds_the_restart_up_for_a_minute() -> None:
