@@ -197,7 +197,7 @@ class Reconciler:
         self._queue.note_placement(self.uid, is_placed=is_over or is_placed(observed.pods))
         if not is_awaited:
             return observed
-        # Asked after no further run is admitted.
+        # Read only now that no further run is admitted.
         await_nodes = self._queue.others_await_nodes(self.uid)
         position = dataclasses.replace(observed.queue_position, others_await_nodes=await_nodes)
         return dataclasses.replace(observed, queue_position=position)
