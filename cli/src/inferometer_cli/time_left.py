@@ -30,6 +30,14 @@ class TimeLeft:
         return f"{'at most' if self.is_bound else 'about'} {long_duration(self.seconds)} left"
 
 
+def planned_seconds(run: BenchmarkRun) -> float:
+    """Return how long a run is planned to measure; a search as long as it may."""
+    planned = [planned_duration(each, run.spec) for each in run.spec.scenarios]
+    return run.spec.validity.repeats * sum(
+        each.least_seconds or each.most_seconds for each in planned
+    )
+
+
 class RemainingTime:
     """Estimates the time left at each progress report of one run."""
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import fmean, stdev
 
-_HALVINGS = 60
-_LARGEST_QUANTILE = 1000.0
+_HALVINGS = 70
+_LARGEST_QUANTILE = 1e6
 _WIDEST = math.log(1e6)
 """Bounds a million times away from their figure are useless."""
 
@@ -34,7 +34,7 @@ def geometric_mean(values: Sequence[float]) -> tuple[float, float | None, float 
 def student_quantile(probability: float, degrees_of_freedom: int) -> float:
     """Return the quantile of Student's t distribution.
 
-    `probability` is from 0.5 to 0.9995 (to 0.999999 from 2 degrees of freedom on),
+    `probability` is from 0.5 to 0.9999995 (to 1 - 1e-12 from 2 degrees of freedom on),
     `degrees_of_freedom` at least 1. The quantile is found by bisection of the distribution
     function, a finite sum for whole degrees (Abramowitz and Stegun, 26.7.3 and 26.7.4).
     """

@@ -1,5 +1,6 @@
 """Two variants are measured in turn, what is measured stays, and the paired runs are judged."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,13 @@ class Machine:
         """The threads of the server in each measurement."""
         self.stops_at: int | None = None
         self.invalid: set[int] = set()
+        self.scatter = 0.0
+        """The logarithmic scatter of the service times."""
         self.governors: dict[int, str] = {}
         self.notes: dict[int, str] = {}
         """The governor and a note of single measurements."""
 
-    def measure(self, run: BenchmarkRun, *_: Any) -> ResultDocument:
+    def measure(self, run: BenchmarkRun, *_: Any, **__: Any) -> ResultDocument:
         """Return the result of a run."""
         number = len(self.measured)
         if number == self.stops_at:
@@ -44,7 +47,8 @@ class Machine:
             return a_result(run=run, scenarios=[], outcome=ended)
         threads = run.spec.server.threads or 1
         self.measured.append(threads)
-        load = Load(service_milliseconds=20.0 * threads + number % 3 / 100, seed=number)
+        milliseconds = 20.0 * threads * (1 + self.scatter * (number * 7 % 5 - 2))
+        load = Load(service_milliseconds=milliseconds + number % 3 / 100, seed=number)
         verdict = Verdict(state="VALID")
         if number in self.invalid:
             busy = Finding(rule="BusyMachine", message="It was busy.", figure="1", limit="0")
@@ -238,3 +242,90 @@ def test_a_round_with_an_invalid_run_does_not_count(
     assert ended.code == ExitCode.INVALID
     assert "not shown: latency is INVALID in A." in ended.stderr
     assert "latency  A INVALID, B INVALID, too few rounds are VALID in both" in ended.stdout
+
+
+def test_an_inconclusive_series_is_continued_to_a_second_look(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """Up to twice the rounds; the plan says so before, and the looks are recorded."""
+    machine.scatter = 0.05
+    ended = inferometer(*words)
+    assert len(machine.measured) == 4 * _ROUNDS
+    assert "planned duration: about " in ended.stderr
+    assert " for 8 rounds if they are inconclusive" in ended.stderr
+    assert "Inconclusive after 4 rounds: measuring up to 8, for a second look." in ended.stderr
+    assert "round 8/8, A: VALID" in ended.stderr
+    assert "/*-B: mnist, 8 rounds, measured " in ended.stdout
+    assert looks_of(words) == [4, 8]
+    assert ended.code == ExitCode.INCONCLUSIVE
+    assert f"repeat the command with --output {output_of(words)} and more --rounds" in ended.stderr
+
+
+def test_a_series_that_is_decided_is_not_continued(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """A slower B and an equal one are known after the planned rounds."""
+    assert inferometer(*words).code == ExitCode.VALID
+    assert len(machine.measured) == 2 * _ROUNDS
+    words[words.index("--output") + 1] += "-slower"
+    assert inferometer(*words, "--set-b", "spec.server.threads=2").code == ExitCode.SLOWER
+    assert len(machine.measured) == 4 * _ROUNDS
+
+
+def test_one_look_is_enough_if_the_user_says_so(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """With --most-rounds equal to --rounds nothing more is measured."""
+    machine.scatter = 0.05
+    ended = inferometer(*words, "--most-rounds", str(_ROUNDS))
+    assert ended.code == ExitCode.INCONCLUSIVE
+    assert len(machine.measured) == 2 * _ROUNDS
+    assert "for 8 rounds" not in ended.stderr
+
+
+def test_rounds_added_by_hand_are_one_more_look(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """The same judgement is stricter after earlier looks, and repeating one is no new look."""
+    machine.scatter = 0.05
+    inferometer(*words)
+    again = inferometer(*words)
+    assert looks_of(words) == [4, 8]
+    assert "its bounds (99.992 %)" in again.stdout
+    words[words.index("--rounds") + 1] = "9"
+    more = inferometer(*words, "--most-rounds", "9")
+    assert looks_of(words) == [4, 8, 9]
+    assert "its bounds (99.999 %)" in more.stdout
+    assert len(machine.measured) == 18
+
+
+def test_fewer_rounds_than_planned_are_refused_as_the_most(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """The sentence says how to ask for one look."""
+    ended = inferometer(*words, "--most-rounds", "3")
+    assert ended.code == ExitCode.REFUSED
+    assert "--most-rounds is 3, less than --rounds (4)" in ended.stderr
+    assert machine.measured == []
+
+
+def test_a_damaged_record_of_the_looks_is_refused(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """Without it the judgement could be too easy."""
+    inferometer(*words)
+    (output_of(words) / "looks.json").write_text("{}")
+    ended = inferometer(*words)
+    assert ended.code == ExitCode.REFUSED
+    assert "looks.json is damaged" in ended.stderr
+
+
+def output_of(words: list[str]) -> Path:
+    """Return the directory of the results."""
+    return Path(words[words.index("--output") + 1])
+
+
+def looks_of(words: list[str]) -> list[int]:
+    """Return the numbers of rounds at which the series was judged."""
+    found: list[int] = json.loads((output_of(words) / "looks.json").read_text())["rounds"]
+    return found

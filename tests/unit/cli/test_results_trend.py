@@ -61,7 +61,7 @@ class Machine:
         self.scatter = scatter
         self.measured: list[str] = []
 
-    def measure(self, run: BenchmarkRun, *_: Any) -> ResultDocument:
+    def measure(self, run: BenchmarkRun, *_: Any, **__: Any) -> ResultDocument:
         """Return the result of a run."""
         cpu = run.spec.server.resources.cpu
         milliseconds = self.slow if cpu == _SLOW else 10.0

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inferometer_api.scenarios.planned_duration import planned_duration
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.suite.figures import CellKey, Figures, figures_of
 from inferometer_api.suite.gate import judge_suite
@@ -35,6 +34,7 @@ from inferometer_cli.local.suite_folder import (
 )
 from inferometer_cli.suite_file import cell_runs, plan_file
 from inferometer_cli.terminal import ProgressFormat, print_error, print_message
+from inferometer_cli.time_left import planned_seconds
 from inferometer_results.quantity import long_duration
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class _Pace:
 
     def __init__(self, folder: SuiteFolder, runs: Mapping[str, BenchmarkRun]) -> None:
         self._folder = folder
-        self._planned = {key: _planned_seconds(run) for key, run in runs.items()}
+        self._planned = {key: planned_seconds(run) for key, run in runs.items()}
         self._began = time.monotonic()
         self._measured_seconds = 0.0
         """Planned seconds of the runs that this command measured."""
@@ -201,12 +201,6 @@ class _Pace:
     def count(self) -> None:
         """Take in that the announced run is over."""
         self._measured_seconds += self._current
-
-
-def _planned_seconds(run: BenchmarkRun) -> float:
-    spec = run.spec
-    planned = [planned_duration(each, spec) for each in spec.scenarios]
-    return spec.validity.repeats * sum(each.least_seconds or each.most_seconds for each in planned)
 
 
 def _finish(

@@ -1,19 +1,21 @@
 """The comparison of two variants: matching steps, and the judgement of each figure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from inferometer_api.judgement import (
     DEFAULT_MARGIN,
     FEWEST_RUNS,
     GROUPED_FALSE_ALARMS,
+    GROUPED_STANDARD_ERRORS,
     PAIRED_FALSE_ALARMS,
     Judgement,
     MarginRule,
     Outcome,
     judge_groups,
     judge_pairs,
+    part_of_look,
 )
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
@@ -156,9 +158,8 @@ def compare(
         _with_cost(after, prices),
         same_scenarios(before.run, after.run),
     )
-    return _compare(
-        found, MarginRule(margin, GROUPED_FALSE_ALARMS), is_paired=False, is_gate=is_gate
-    )
+    rule = MarginRule(margin, GROUPED_FALSE_ALARMS, least_standard_errors=GROUPED_STANDARD_ERRORS)
+    return _compare(found, rule, is_paired=False, is_gate=is_gate)
 
 
 def _with_cost(
@@ -178,8 +179,12 @@ def compare_rounds(
     *,
     margin: float = DEFAULT_MARGIN,
     is_gate: bool = False,
+    look: int = 1,
 ) -> Comparison:
     """Compare two variants by interleaved runs: each round has one of both, in the same place.
+
+    `look` counts the judgements of this growing series: the n-th is stricter, so that all of them
+    together keep the probabilities of error.
 
     Model, server and load may differ: that is what is compared. A scenario that differs itself is
     not judged. A round in which a scenario is INVALID in one of both does not count for it, unless
@@ -191,7 +196,8 @@ def compare_rounds(
         measured_in_rounds([each.scenarios for each in after], valid),
         same_scenarios(before[0].run, after[0].run),
     )
-    return _compare(found, MarginRule(margin, PAIRED_FALSE_ALARMS), is_paired=True, is_gate=is_gate)
+    rule = MarginRule(margin, PAIRED_FALSE_ALARMS, part=part_of_look(look))
+    return _compare(found, rule, is_paired=True, is_gate=is_gate)
 
 
 def same_scenarios(before: BenchmarkRun, after: BenchmarkRun) -> set[str]:
@@ -221,7 +227,7 @@ def _compare(found: _Variants, rule: MarginRule, *, is_paired: bool, is_gate: bo
     ]
     if is_gate:
         gated = sum(figure.is_gated for pair in pairs for figure in pair.figures)
-        rule = MarginRule(rule.margin, rule.false_alarms, max(1, gated))
+        rule = replace(rule, figures=max(1, gated))
     return Comparison(
         tuple(_judged(pair, rule, is_paired=is_paired) for pair in pairs),
         tuple(step_name(each) for key, each in found.before.items() if key not in found.after),

@@ -20,6 +20,8 @@ class Gate:
     """Whether a measurement is INVALID."""
     detectable: float | None
     """The smallest change that is shown with a probability of 0.8 in every required figure."""
+    is_open: bool
+    """Whether it is inconclusive, and more runs may decide it."""
 
 
 def gate(before: ResultDocument, after: ResultDocument, comparison: Comparison) -> Gate:
@@ -39,18 +41,21 @@ def gate(before: ResultDocument, after: ResultDocument, comparison: Comparison) 
     for pair in comparison.pairs:
         reasons += _doubts(pair, comparison.rule.margin)
     required = [
-        figure.judgement.detectable
+        figure.judgement
         for pair in comparison.pairs
         for figure in pair.figures
         if figure.is_required and figure.judgement is not None
     ]
     decision: Literal["PASS", "FAIL", "INCONCLUSIVE"] = "INCONCLUSIVE" if reasons else "PASS"
+    is_invalid = not all(pair.is_valid for pair in comparison.pairs)
+    lacks_runs = not all(each.is_no_worse for each in required)
     return Gate(
         "FAIL" if failures else decision,
         failures,
         tuple(reasons),
-        not all(pair.is_valid for pair in comparison.pairs),
-        max(required, default=None),
+        is_invalid,
+        max((each.detectable for each in required), default=None),
+        is_open=not failures and not is_invalid and lacks_runs,
     )
 
 

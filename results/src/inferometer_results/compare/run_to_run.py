@@ -10,9 +10,11 @@ from inferometer_api.judgement import (
     DEFAULT_MARGIN,
     FEWEST_RUNS,
     GROUPED_FALSE_ALARMS,
+    GROUPED_STANDARD_ERRORS,
     PAIRED_FALSE_ALARMS,
     MarginRule,
     detectable_change,
+    part_of_look,
 )
 from inferometer_api.results.result import Finding, ResultDocument, ScenarioResult
 from inferometer_results.compare.figures import Figure, Kind, Measured, measured
@@ -126,8 +128,14 @@ def needed_runs(spread: Spread, change: float, *, figures: int = 1) -> NeededRun
     """
     margin = DEFAULT_MARGIN if change > DEFAULT_MARGIN else change / 2
     unsure = _upper_limit_factor(len(spread.values) - 1)
-    paired = MarginRule(margin, PAIRED_FALSE_ALARMS, figures)
-    grouped = MarginRule(margin, GROUPED_FALSE_ALARMS, figures)
+    paired = MarginRule(margin, PAIRED_FALSE_ALARMS, figures, part_of_look(1))
+    grouped = MarginRule(
+        margin,
+        GROUPED_FALSE_ALARMS,
+        GROUPED_STANDARD_ERRORS,
+        figures,
+        least_standard_errors=GROUPED_STANDARD_ERRORS,
+    )
     neighbours, all_runs = unsure * spread.neighbour_variation, unsure * spread.variation
 
     def shown_by_rounds(runs: int) -> bool:

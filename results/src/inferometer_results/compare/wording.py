@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from inferometer_api.judgement import EQUALITY_CONFIDENCE
 from inferometer_results.compare.comparison import Bases, Compared, Comparison, Pair
 from inferometer_results.compare.figures import Figure
 from inferometer_results.compare.interval import Estimate
@@ -123,11 +122,14 @@ def explanations(comparison: Comparison) -> Iterator[str]:
     words = {figure.word for pair in comparison.pairs for figure in pair.figures}
     margin = f"{comparison.rule.margin * 100:g} %"
     if words & {"better", "worse", "equal", "inconclusive"}:
-        confidence = f"{comparison.rule.confidence * 100:.4g} %"
+        rule = comparison.rule
+        errors = rule.least_standard_errors
+        least = f" and at least {errors:g} standard errors" if errors else ""
         yield (
-            f"A change is better or worse if its {confidence} bounds exclude no change and it is "
-            f"more than {margin}; equal if its {EQUALITY_CONFIDENCE * 100:.0f} % bounds, which are "
-            "shown then, are within this margin; else inconclusive."
+            f"A change is better or worse if its bounds ({rule.confidence * 100:.6g} %{least}) "
+            f"exclude no change and it is more than {margin}; equal if its "
+            f"{rule.equality_confidence * 100:.4g} % bounds, which are shown then, are within this "
+            "margin; else inconclusive."
         )
     if "not judged" in words and all(not pair.caveats for pair in comparison.pairs):
         yield f"Differences are not judged. {_ADVICE}"

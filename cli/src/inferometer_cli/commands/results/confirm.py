@@ -2,7 +2,6 @@
 
 import socket
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +18,12 @@ from inferometer_cli.commands.results.trend import (
     find_trends,
 )
 from inferometer_cli.exits import ExitCode, RefusedError
+from inferometer_cli.local.interleaved import (
+    InterleavedSeries,
+    RoundPlan,
+    Variant,
+    measure_until_decided,
+)
 from inferometer_cli.result_source import ClusterOption, ResultSource, opened_source
 from inferometer_cli.result_store import DatabaseOption, WhereOption
 from inferometer_cli.run_file import read_run_file
@@ -27,6 +32,7 @@ from inferometer_cli.terminal import flushed_output, output_console, print_messa
 if TYPE_CHECKING:
     from inferometer_api.judgement import Judgement
     from inferometer_api.results.result import ResultDocument
+    from inferometer_results.compare.comparison import Compared, Comparison
     from inferometer_results.compare.figures import Measured
     from inferometer_results.history.trend import Change, Trend
 
@@ -86,6 +92,7 @@ def confirm(  # noqa: PLR0913 - one argument for each option
     before: _FileOption = None,
     after: _FileOption = None,
     rounds: ab.RoundsOption = 12,
+    most_rounds: ab.MostRoundsOption = None,
     output: ab.OutputOption = None,
     database: DatabaseOption = None,
     cluster: ClusterOption = False,
@@ -98,18 +105,17 @@ def confirm(  # noqa: PLR0913 - one argument for each option
     interleaved runs show as well is an alert: it is kept as accepted, and exits with 4 if it is for
     the worse. One that they refute is kept as rejected. Neither is deleted by `results prune`.
     """
+    plan = RoundPlan.of(rounds, most_rounds)
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
         candidate = _candidate(source, source.resolve(id_), _Wanted(where, figure, scenario))
         runs = _variants(source, candidate, {"A": before, "B": after})
-    series = ab.InterleavedSeries(runs, {"A": _base(before), "B": _base(after)})
-    now = datetime.now(tz=UTC)
-    directory = output or Path("results") / f"ab-{runs['A'].name}-{now:%Y%m%dT%H%M%SZ}"
-    ab.measure_rounds(series, directory, rounds)
-    judged = _judge(series, directory, candidate)
+    directory = output or ab.default_directory(runs["A"])
+    series = InterleavedSeries(runs, {"A": _base(before), "B": _base(after)}, directory)
+    judged = _judge(series, plan, candidate)
     with opened_source(database, options, in_cluster=cluster) as source:
         _name_conditions(source, candidate, series.measured["A"][0])
-        _keep(source, candidate, judged, rounds, directory)
+        _keep(source, candidate, judged, series)
 
 
 def _name_conditions(
@@ -129,35 +135,35 @@ def _name_conditions(
 
 
 def _keep(
-    source: ResultSource, candidate: _Candidate, judged: "Judgement", rounds: int, directory: Path
+    source: ResultSource, candidate: _Candidate, judged: "Judgement", series: InterleavedSeries
 ) -> None:
     """Record what the interleaved runs show; end the command with its exit code."""
     from inferometer_results.history.trend import ChangeFinding
     from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE
 
-    change, series = candidate.change, candidate.trend.series
+    change, changed = candidate.change, candidate.trend.series
     if judged.outcome == "inconclusive":
         print_message(
             "Inconclusive: these runs show neither the change nor that there is none, and nothing "
-            f"is recorded. Repeat the command with more --rounds and --output {directory}"
+            f"is recorded. Repeat the command with more --rounds and --output {series.directory}"
         )
         raise typer.Exit(ExitCode.INCONCLUSIVE)
     is_accepted = judged.outcome == ("better" if change.is_better else "worse")
     finding = ChangeFinding(
-        series.name.scenario,
-        series.name.step,
-        series.figure,
+        changed.name.scenario,
+        changed.name.step,
+        changed.figure,
         judged.ratio,
         judged.low,
         judged.high,
-        rounds,
+        len(series.measured["A"]),
     )
     action = ACCEPT_CHANGE if is_accepted else REJECT_CHANGE
     source.annotate(change.after.result_id, action, finding.text())
     if not is_accepted:
         print_message("Rejected: the interleaved runs do not show the change.")
         return
-    print_message(f"Accepted: the interleaved runs show {series.figure} {judged.outcome} as well.")
+    print_message(f"Accepted: the interleaved runs show {changed.figure} {judged.outcome} as well.")
     if not change.is_better:
         raise typer.Exit(ExitCode.SLOWER)
 
@@ -195,16 +201,16 @@ def _candidate(source: ResultSource, id_: str, wanted: _Wanted) -> _Candidate:
 
 
 def _variants(
-    source: ResultSource, candidate: _Candidate, files: dict[ab.Variant, Path | None]
-) -> dict[ab.Variant, BenchmarkRun]:
+    source: ResultSource, candidate: _Candidate, files: dict[Variant, Path | None]
+) -> dict[Variant, BenchmarkRun]:
     """Return what is measured in turn. Raises RefusedError if both are the same."""
     from inferometer_api.results.reading import read_result
 
-    sides: dict[ab.Variant, str] = {
+    sides: dict[Variant, str] = {
         "A": candidate.change.before.result_id,
         "B": candidate.change.after.result_id,
     }
-    runs: dict[ab.Variant, BenchmarkRun] = {}
+    runs: dict[Variant, BenchmarkRun] = {}
     for variant, id_ in sides.items():
         file = files[variant]
         run = (
@@ -230,29 +236,42 @@ def _only(run: BenchmarkRun, scenario: str) -> BenchmarkRun:
     return run.model_copy(update={"spec": run.spec.model_copy(update={"scenarios": scenarios})})
 
 
-def _judge(series: ab.InterleavedSeries, directory: Path, candidate: _Candidate) -> "Judgement":
-    """Print the interleaved runs; return the judgement of the candidate's figure."""
+def _judge(series: InterleavedSeries, plan: RoundPlan, candidate: _Candidate) -> "Judgement":
+    """Measure in turn and print the runs; return the judgement of the candidate's figure."""
     from inferometer_cli.comparison_table import print_rounds
     from inferometer_results.compare.comparison import compare_rounds
 
+    comparison = measure_until_decided(
+        series,
+        plan,
+        lambda look: compare_rounds(series.measured["A"], series.measured["B"], look=look),
+        is_open=lambda found: any(
+            figure.word == "inconclusive" for figure, _ in _of_candidate(found, candidate)
+        ),
+    )
     before, after = series.measured["A"], series.measured["B"]
-    comparison = compare_rounds(before, after)
     with flushed_output():
-        print_rounds(str(directory), before, after, comparison, output_console())
-    name = candidate.trend.series.name
-    judged = [
-        (figure, pair.caveats)
-        for pair in comparison.pairs
-        for figure in pair.figures
-        if pair.before.step == name.step and figure.name == candidate.figure_name(pair.before)
-    ]
-    for figure, caveats in judged:
+        print_rounds(str(series.directory), before, after, comparison, output_console())
+    for figure, caveats in _of_candidate(comparison, candidate):
         if figure.judgement is not None:
             return figure.judgement
         for caveat in caveats:
-            print_message(f"not shown: {name.scenario} {caveat}")
+            print_message(f"not shown: {candidate.trend.series.name.scenario} {caveat}")
     print_message("Not judged: the interleaved runs lack the figure, and nothing is recorded.")
     raise typer.Exit(ExitCode.INVALID)
+
+
+def _of_candidate(
+    comparison: "Comparison", candidate: _Candidate
+) -> list[tuple["Compared", tuple[str, ...]]]:
+    """Return the candidate's figure, with the caveats of its step."""
+    return [
+        (figure, pair.caveats)
+        for pair in comparison.pairs
+        for figure in pair.figures
+        if pair.before.step == candidate.trend.series.name.step
+        and figure.name == candidate.figure_name(pair.before)
+    ]
 
 
 def _base(file: Path | None) -> Path:
