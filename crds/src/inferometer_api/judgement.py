@@ -27,7 +27,7 @@ PAIRED_FALSE_ALARMS = 0.001
 """The probability that interleaved pairs of equal variants show a difference."""
 GROUPED_FALSE_ALARMS = 0.005
 """The same of runs that were not interleaved, if each is independent of the one before."""
-GROUPED_STANDARD_ERRORS = 6.5
+GROUPED_STANDARD_ERRORS = 7.0
 """Such a difference counts beyond so many standard errors. Runs in a row resemble each other, so
 their scatter says too little about other runs. Found by simulation of machines that drift: with 3
 to 5 repeats at most 1 % of equal results differ."""

@@ -128,11 +128,10 @@ def needed_runs(spread: Spread, change: float, *, figures: int = 1) -> NeededRun
     """
     margin = DEFAULT_MARGIN if change > DEFAULT_MARGIN else change / 2
     unsure = _upper_limit_factor(len(spread.values) - 1)
-    paired = MarginRule(margin, PAIRED_FALSE_ALARMS, figures, part_of_look(1))
+    paired = MarginRule(margin, PAIRED_FALSE_ALARMS, figures, part=part_of_look(1))
     grouped = MarginRule(
         margin,
         GROUPED_FALSE_ALARMS,
-        GROUPED_STANDARD_ERRORS,
         figures,
         least_standard_errors=GROUPED_STANDARD_ERRORS,
     )
