@@ -77,6 +77,29 @@ def test_a_bound_is_filled_once(tmp_path: Path) -> None:
     assert set(after["measured"]) == {"onnxruntime:FP32:1", "openvino:FP32:1"}
 
 
+def test_bricks_are_exported_and_timed_once(tmp_path: Path) -> None:
+    """An exported file is timed like its model; what is known is printed and not timed again."""
+    documents = []
+    for arguments in (
+        ("generate", MODEL),
+        ("export", MODEL, "--output", "suite.json"),
+        ("run", "suite.json", "--rounds", "3", "--database", "layers.db"),
+        ("run", MODEL, "--database", "layers.db"),
+        ("coverage", MODEL, "--database", "layers.db"),
+    ):
+        with started(tmp_path, "bricks", *arguments, "--json") as process:
+            ended = process.ended(within_seconds=600)
+        assert ended.code == 0, ended.stderr
+        documents.append(json.loads(ended.stdout))
+    generated, exported, timed, known, (covered,) = documents
+    assert exported == {"file": "suite.json", "bricks": generated["unique"]}
+    assert len(timed["bricks"]) == len(known["bricks"]) == generated["unique"]
+    assert all(each["isNew"] for each in timed["bricks"].values())
+    assert not any(each["isNew"] for each in known["bricks"].values())
+    assert covered["layersKnown"] == covered["layers"]
+    assert "squeezenet" not in (tmp_path / "suite.json").read_text()
+
+
 def test_advice_is_tried(tmp_path: Path) -> None:
     """Each piece of advice has a prediction; with --try each applied one an achieved gain."""
     with started(

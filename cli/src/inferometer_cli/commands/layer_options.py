@@ -81,13 +81,18 @@ def describe_models(files: list[Path], settings: "LayerSettings") -> list["Layer
     from inferometer_cli.local.layers import describe_model
 
     graphs, refused = [], []
+    began = monotonic()
     for number, file in enumerate(files, 1):
         try:
             graphs.append(describe_model(file, settings))
         except RefusedError as error:
             refused.append(str(error))
         else:
-            print_message(f"{number}/{len(files)} {file.stem}: {len(graphs[-1].uses)} layers")
+            left = (monotonic() - began) / number * (len(files) - number)
+            words = f", about {left:.0f} s left" if left else ""
+            print_message(
+                f"{number}/{len(files)} {file.stem}: {len(graphs[-1].uses)} layers{words}"
+            )
     if not graphs:
         raise RefusedError(refused[0])
     for each in refused:

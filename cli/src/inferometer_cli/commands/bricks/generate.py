@@ -60,7 +60,7 @@ def generate(
     )
 
 
-def export(
+def export(  # noqa: PLR0913 - one argument for each option
     models: ModelsArgument,
     *,
     output: Annotated[
@@ -70,6 +70,7 @@ def export(
     batch_size: BatchSizeOption = 1,
     threads: ThreadsOption = 1,
     warm_up_shape: ShapeOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Write the unique bricks of some models to a file that others can run.
 
@@ -86,6 +87,9 @@ def export(
     )
     suite = compose_suite(graphs, granularity)
     write_document(output, suite)
+    if json:
+        print_output(dumps({"file": str(output), "bricks": len(suite.bricks)}))
+        return
     print_output(
         f"{len(suite.bricks):,} bricks in {output}. Elsewhere: inferometer bricks run {output.name}"
     )

@@ -74,16 +74,15 @@ def run(  # noqa: PLR0913 - one argument for each option
     with opened(database) as store:
         known = None if again else known_here(store, threads)
         missing = _missing(wanted.suite, known)
-        if not missing.bricks and not reference:
-            print_output(
-                f"All {len(wanted.suite.bricks):,} bricks are known already. --again times them."
-            )
-            return
-        request = TimingRequest(settings, missing, wanted.references, rounds=rounds)
-        timings = time_layers(request, ProgressPrinter())
-        keep_here(store, timings, wanted.graphs)
-        everything = known_here(store, threads)
-    found = _BrickRun(wanted, missing, timings, everything or timings, granularity)
+        if known is not None and not missing.bricks and not reference:
+            timings = known.model_copy(update={"seconds": 0.0, "bricks": {}, "failed": []})
+            everything = known
+        else:
+            request = TimingRequest(settings, missing, wanted.references, rounds=rounds)
+            timings = time_layers(request, ProgressPrinter())
+            keep_here(store, timings, wanted.graphs)
+            everything = known_here(store, threads) or timings
+    found = _BrickRun(wanted, missing, timings, everything, granularity)
     if json:
         from orjson import OPT_INDENT_2, dumps
 
@@ -194,6 +193,9 @@ def _print(found: _BrickRun, *, reference: bool) -> None:
     from inferometer_results.layers.brick_errors import error_sentences
 
     suite, timings = found.wanted.suite, found.timings
+    if not found.missing.bricks and not reference:
+        print_output(f"All {len(suite.bricks):,} bricks are known already. --again times them.")
+        return
     for each in timings.failed:
         brick = suite.bricks.get(each.key)
         name = each.key
