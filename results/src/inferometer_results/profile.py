@@ -111,8 +111,10 @@ def sentences_of(each: ProfiledStep) -> Iterator[str]:
         layers = layers_of(profile)
         total = sum(layer.latency_ns for layer in outermost(layers))
         yield (
-            f"The {len(layers)} layers sum to {total / 1e6:.3f} ms, "
-            f"{100 * layers_share(profile):.1f} % of their inference; the rest lies between them."
+            f"The {len(layers)} layers sum to {total / 1e6:.3f} ms: "
+            f"{100 * total / median(profile.model_nanoseconds):.1f} % of an inference without the "
+            f"profiler, and {100 * layers_share(profile):.1f} % of their own, in which the "
+            "profiler writes between them."
         )
         begin, middle, end = thirds(layers, lambda layer: layer.latency_ns)
         if total:
