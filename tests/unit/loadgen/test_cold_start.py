@@ -130,6 +130,20 @@ def test_a_state_that_does_not_hold_is_invalid(
     assert _rules(found.model_copy(update={"state": state})) == (reasons, [])
 
 
+@pytest.mark.parametrize(
+    ("state", "words"), [("ModelCached", "at most 1 %"), ("ModelInMemory", "at least 99 %")]
+)
+def test_a_state_that_does_not_hold_is_named_with_its_limit(state: str, words: str) -> None:
+    """The message has the share that was in memory and the share that the state has."""
+    found = _record(*OWN, launched=400_000, model_bytes=1000, resident_bytes=500)
+    found = found.model_copy(update={"state": state})
+    (reason,) = judge([], ScenarioConditions(kind="coldStart", cold_start=found)).reasons
+    assert reason.message.startswith(
+        f"Before the start 50.0 % of the model's files were in memory; the state {state} has "
+        f"{words}. "
+    )
+
+
 def test_files_that_were_not_there_are_cold() -> None:
     """A model that the start itself fetches was nowhere before."""
     found = _record(*OWN, launched=400_000, model_bytes=0, resident_bytes=0)

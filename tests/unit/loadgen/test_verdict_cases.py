@@ -55,6 +55,9 @@ def test_without_an_answer_there_is_no_latency_to_judge() -> None:
     step = a_step(succeeded=0, failed=1000, latency=None, dispatch_lag=None)
     judged = verdict(step, bound_ns=1)
     assert names(judged) == ["NoReply", "ErrorRate"]
+    found = judged.reasons[0]
+    assert found.message.startswith("None of 1000 queries was answered successfully.")
+    assert (found.figure, found.limit) == ("0 answers", "1 answer")
 
 
 def test_a_maximum_duration_that_came_first_is_named() -> None:
@@ -306,6 +309,13 @@ def test_a_trend_is_certain_if_41_pairs_of_45_agree(
     assert (found is not None) == certain
     if found is not None:
         assert found.change * way == pytest.approx(0.18, abs=0.03)
+
+
+@pytest.mark.parametrize("way", [1, -1])
+def test_equal_parts_are_no_trend(way: int) -> None:
+    """A tie counts for neither direction: one step of ten parts is less than certain."""
+    assert trend([10.0] * 10) is None
+    assert trend([10.0] * 5 + [10.0 + way] * 5) is None
 
 
 def test_noise_is_rarely_unsteady() -> None:

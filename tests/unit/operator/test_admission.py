@@ -7,7 +7,7 @@ import pytest
 from inferometer_operator.reconcile.observed import KueueObjects, QueuePosition
 from inferometer_operator.settings import Kueue
 from support.cluster_objects import unschedulable
-from support.condition_rows import PREEMPTED, a_cluster, changed, for_kueue, over
+from support.condition_rows import PREEMPTED, UNREAD, a_cluster, changed, for_kueue, over
 from support.kueue_objects import (
     a_flavor,
     admitted,
@@ -309,6 +309,18 @@ def test_a_finished_run_frees_its_quota() -> None:
         "workload Finished",
         f"delete {_WORKLOAD}",
     ]
+
+
+def test_a_run_whose_result_is_awaited_frees_its_quota_once_its_pods_are_gone() -> None:
+    """While a pod of the server lives or is being deleted, its node is not free."""
+    cluster = _measuring().end_load(document=UNREAD)
+    assert cluster.says("Finished") == ("False", "ResultPending")
+    (server,) = [pod for name, pod in cluster.pods.items() if "server" in name]
+    assert "deletionTimestamp" not in server["metadata"]
+    assert "workload Finished" not in cluster.writes
+    server["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert "workload Finished" not in cluster.later(1000).writes
+    assert "workload Finished" in cluster.collect_garbage().later(1).writes
 
 
 def test_a_kept_workload_is_finished_once() -> None:

@@ -183,6 +183,13 @@ def test_nodes_without_agents_are_named_and_the_others_are_measured() -> None:
     )
 
 
+def test_four_nodes_without_agents_are_all_named() -> None:
+    """Nothing is left to count."""
+    cluster = metered(list_agents(endpoint("node3", "10.1.0.3")), replicas=5)
+    reason = plan_of(cluster).energy_unavailable_reason
+    assert "ready on node1, node2, node4, node5:" in reason
+
+
 def test_an_agent_that_starts_is_waited_for_while_the_server_starts() -> None:
     """On a new node both come at once: it is seen every two seconds, for a quarter of a minute."""
     starts = list_agents(endpoint("node1", "10.1.0.1", ready=False))

@@ -320,3 +320,11 @@ def _many(count: int) -> PretendCluster:
 
 def _with(document: ResultDocument, scenarios: list[ScenarioResult]) -> ResultDocument:
     return document.model_copy(update={"scenarios": scenarios})
+
+
+def test_the_load_generator_has_its_time_from_when_its_pod_could_be_made() -> None:
+    """A server that waited long for a node leaves it no less."""
+    cluster = a_cluster().settle().later(200).schedule().start_server().later(150)
+    assert cluster.jobs_made == 1
+    assert cluster.says("Failed") is None
+    assert cluster.later(151).says("Failed") == ("True", "LoadNotStarted")

@@ -7,7 +7,7 @@ import pytest
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_api.results.result import Outcome
 from inferometer_api.status.run_status import RunStatus, ScenarioSummary
-from inferometer_operator.reconcile.conditions import valid_condition
+from inferometer_operator.reconcile.conditions import clip, valid_condition
 from inferometer_operator.reconcile.pods import requests
 from inferometer_operator.reconcile.server_state import missing_port
 from support.cluster_objects import Object, unschedulable, warning
@@ -161,3 +161,11 @@ def test_reasons_are_whole_sentences() -> None:
     long = "A sentence. " * 33
     found = _judged(("a", 1, ["First.", long.strip(), "Third.", "Fourth."]))
     assert found.endswith("First. (3 more in status.scenarios.)")
+
+
+@pytest.mark.parametrize("length", [4095, 4096, 4097, 10_000])
+def test_no_message_is_longer_than_the_api_takes(length: int) -> None:
+    """The schema of the status allows 4,096 characters; a cut message ends with dots."""
+    found = clip("a" * length)
+    assert len(found) == min(length, 4096)
+    assert found.endswith(" ...") == (length > 4096)

@@ -92,6 +92,12 @@ def test_the_queue_state_of_a_run_comes_from_the_cluster(run: dict[str, Any], st
     assert queued_run(run).state == state
 
 
+def test_a_run_has_waited_for_nodes_as_often_as_its_status_says() -> None:
+    """One that never did has not waited at all."""
+    assert queued_run(_run("a")).attempts == 0
+    assert queued_run(_run("a", status={"waitingForNodes": {"attempts": 3}})).attempts == 3
+
+
 def test_a_suspended_run_that_has_begun_holds_its_turn() -> None:
     """Its pods still run until it is finished."""
     run = {**_begun("a"), "spec": {"suspend": True}}

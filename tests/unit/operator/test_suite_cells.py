@@ -10,7 +10,12 @@ import pytest
 from inferometer_api.suite.plan_suite import SuitePlan
 from inferometer_api.suite.progress import RunOutcome, State
 from inferometer_api.suite.status import SuiteConditionType, SuiteStatus
-from inferometer_operator.reconcile.suite.cells import SuiteDecision, SuiteObserved, decide
+from inferometer_operator.reconcile.suite.cells import (
+    SuiteDecision,
+    SuiteObserved,
+    decide,
+    run_outcomes,
+)
 from inferometer_operator.reconcile.suite.draft import SuiteDraft, is_true
 from support.suites import a_suite, an_axis, an_outcome, parsed, planned
 
@@ -66,6 +71,17 @@ def test_a_run_that_was_seen_is_never_created_again() -> None:
     assert "No server." in next(
         each.message for each in fifth.status.conditions if each.type == "Failed"
     )
+
+
+def test_a_run_that_is_over_keeps_its_figures_while_it_exists() -> None:
+    """Once it is deleted, or if its object says something else, the recorded state stays."""
+    plan = planned(a_suite())
+    name = plan.runs[0].name
+    seen = an_outcome()
+    assert run_outcomes(plan, "V.", SuiteObserved({name: seen}, {}))[0] is seen
+    assert run_outcomes(plan, "V.", SuiteObserved({}, {}))[0] == RunOutcome("V")
+    changed = SuiteObserved({name: RunOutcome("F", problem="No server.")}, {})
+    assert run_outcomes(plan, "V.", changed)[0] == RunOutcome("V")
 
 
 @pytest.mark.parametrize(

@@ -105,3 +105,23 @@ def test_history_is_bounded_and_its_pairs_are_kept() -> None:
     assert pairs.ratios_parts_per_million == [1_000_001]
     again = decided(nights[-1] + timedelta(hours=2), found.status, ended, limits)
     assert again.status.anchors == found.status.anchors
+
+
+def test_the_newest_pairs_come_last() -> None:
+    """The oldest are dropped first, so that the history is that of the last executions."""
+    old = AnchorPairs(node_class="m7", ratios_parts_per_million=[999_000])
+    found = decided(NIGHT + timedelta(hours=1), SuiteStatus(anchors=[old]), [an_execution(NIGHT)])
+    (pairs,) = found.status.anchors
+    assert pairs.ratios_parts_per_million == [999_000, 1_000_001]
+
+
+def test_a_condition_has_the_time_of_its_last_change() -> None:
+    """The same value with another reason keeps the time; another value has a new one."""
+    draft = SuiteDraft(SuiteStatus(), NIGHT, 1)
+    draft.set("Accepted", "True", "Accepted", "The first time.")
+    hour_later = NIGHT + timedelta(hours=1)
+    later = SuiteDraft(draft.status, hour_later, 1)
+    later.set("Accepted", "True", "Accepted", "The second time.")
+    assert later.status.conditions[0].last_transition_time == format_time(NIGHT)
+    later.set("Accepted", "False", "Accepted", "The third time.")
+    assert later.status.conditions[0].last_transition_time == format_time(hour_later)
