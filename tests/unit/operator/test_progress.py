@@ -8,8 +8,8 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.reconcile.progress import percent_complete
 from support.runs import a_run
 
-_SWEEP = {"name": "sweep", "concurrency": {"clients": [1, 2, 4, 8]}}
-_SEARCH = {"name": "search", "findPeak": {"latencyBoundMicroseconds": 1000}}
+_SWEEP: dict[str, object] = {"name": "sweep", "concurrency": {"clients": [1, 2, 4, 8]}}
+_SEARCH: dict[str, object] = {"name": "search", "findPeak": {"latencyBoundMicroseconds": 1000}}
 
 
 def _percent(member: dict[str, object], step: str) -> int:
