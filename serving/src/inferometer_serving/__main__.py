@@ -12,8 +12,8 @@ gc.disable()  # until the model is loaded: what is imported stays
 # structlog imports rich for a console that this process does not have.
 sys.modules.setdefault("rich", cast("ModuleType", None))
 
+from inferometer_serving.command_line import add_options, parse, serve_options  # noqa: E402 - the same
 from inferometer_serving.main import serve  # noqa: E402 - slower before
-from inferometer_serving.options import add_options, parse, serve_options  # noqa: E402 - the same
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -22,7 +22,7 @@ from inferometer_api.runtimes.descriptor import FetchedLayout, Listen, ServerSta
 from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.resolve import fill_defaults, whole_cpus
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_serving.options import add_options
+from inferometer_serving.command_line import add_options
 from support.run_table import rows
 from support.runs import Run, a_run, a_scenario, an_external_run, with_value
 

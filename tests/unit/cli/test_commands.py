@@ -10,7 +10,7 @@ from onnx import ModelProto
 
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.export import FORMATS
-from inferometer_serving.options import OPTIONS
+from inferometer_serving.command_line import OPTIONS
 from support.command import Command
 from support.inferometer_process import run_file
 from support.onnx_models import identity, save, unsupported_operator, zip_map

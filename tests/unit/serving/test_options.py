@@ -5,14 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_serving.options import (
-    OPTIONS,
-    Device,
-    ServeOptions,
-    add_options,
-    parse,
-    serve_options,
-)
+from inferometer_serving.command_line import OPTIONS, add_options, parse, serve_options
+from inferometer_serving.options import Device, ServeOptions
 
 
 def _read(*words: str) -> ServeOptions:

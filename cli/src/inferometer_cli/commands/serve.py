@@ -13,7 +13,8 @@ from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import check_installed
 from inferometer_cli.quick_run import is_model, model_uri
-from inferometer_serving.options import OPTIONS, Option, ServeOptions, conflict, serve_options
+from inferometer_serving.command_line import OPTIONS, Option, conflict, serve_options
+from inferometer_serving.options import ServeOptions
 
 if TYPE_CHECKING:
     from inferometer_fetch.fetched_model import FetchedModel

@@ -1,0 +1,312 @@
+"""The command line of a server: how each of its options is written and read."""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from inferometer_serving.options import (
+    Device,
+    EngineName,
+    ExecutionMode,
+    GraphOptimization,
+    ModelControlMode,
+    Precision,
+    Provider,
+    ServeOptions,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a server, as `inferometer serve` and the server's own process take it."""
+
+    name: str
+    """The field of ServeOptions."""
+    read: Callable[[str], Any]
+    """Turns what was typed into the field's value; ValueError or ArgumentTypeError says why not."""
+    default: Any
+    help: str
+    metavar: str
+    repeated: bool = False
+    """May be given several times; a dict collects what was read."""
+
+    @property
+    def flag(self) -> str:
+        """Return the option as typed: --http-port; in the singular where it may be repeated."""
+        name = self.name.removesuffix("s") if self.repeated else self.name
+        return "--" + name.replace("_", "-")
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} to {most}")
+        return value
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86400")
+    return value
+
+
+def _model_name(text: str) -> str:
+    if not text or "/" in text or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"{text!r} is no name: it stands in URLs, between slashes")
+    return text
+
+
+def _device(text: str) -> Device:
+    try:
+        return Device(text.upper())
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no device: CPU or GPU") from error
+
+
+def _engine(text: str) -> EngineName:
+    try:
+        return EngineName(text.lower())
+    except ValueError as error:
+        known = " or ".join(EngineName)
+        raise argparse.ArgumentTypeError(f"{text!r} is no engine: {known}") from error
+
+
+def _one_of(choices: type[StrEnum], what: str) -> Callable[[str], StrEnum]:
+    def read(text: str) -> StrEnum:
+        for choice in choices:
+            if text.upper() == choice.upper():
+                return choice
+        raise argparse.ArgumentTypeError(f"{text!r} is no {what}: {', '.join(choices)}")
+
+    return read
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in {"on", "off", "true", "false"}:
+        raise argparse.ArgumentTypeError(f"{text!r} is not on or off")
+    return text.lower() in {"on", "true"}
+
+
+def _control_mode(text: str) -> ModelControlMode:
+    try:
+        return ModelControlMode(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not none or explicit") from error
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    read = _whole(1, 1 << 20)
+    return tuple(dict.fromkeys(read(each) for each in text.split(",")))
+
+
+def _named_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, separator, sizes = text.rpartition("=")
+    if not separator or not name:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no shape of an input: write for instance image=1,3,224,224"
+        )
+    read = _whole(1, 1 << 31)
+    return name, tuple(read(each) for each in sizes.split(","))
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "model_name",
+        _model_name,
+        None,
+        "Name to serve the model as; default: its file's name.",
+        "NAME",
+    ),
+    Option(
+        "engine",
+        _engine,
+        EngineName.ONNX_RUNTIME,
+        "Library that computes: onnxruntime or openvino.",
+        "ENGINE",
+    ),
+    Option(
+        "device", _device, Device.CPU, "CPU, or GPU (CUDA). Refused if CUDA is not available.", "D"
+    ),
+    Option(
+        "precision",
+        _one_of(Precision, "precision"),
+        Precision.DEFAULT,
+        "Default, FP32, BF16, FP16 or INT8. ONNX Runtime computes in the types of the model, "
+        "OpenVINO by default in BF16 if the CPU can.",
+        "PRECISION",
+    ),
+    Option("threads", _whole(1, 1024), 1, "Threads within an operator.", "N"),
+    Option("instances", _whole(1, 64), 1, "Instances of the model; each has its own threads.", "N"),
+    Option(
+        "max_batch_size",
+        _whole(0, 4096),
+        0,
+        "Join requests along the batch axis, up to this number of samples; 0: never join.",
+        "N",
+    ),
+    Option(
+        "max_delay_microseconds",
+        _whole(0, 60_000_000),
+        0,
+        "How long a request may wait for others to join it.",
+        "N",
+    ),
+    Option("host", str, "127.0.0.1", "Address to listen on.", "ADDRESS"),
+    Option("http_port", _whole(0, 65535), 0, "Port for HTTP; 0 takes a free one.", "PORT"),
+    Option("grpc_port", _whole(0, 65535), 0, "Port for gRPC; 0 takes a free one.", "PORT"),
+    Option(
+        "max_body_bytes",
+        _whole(1, (1 << 31) - 1),
+        256 << 20,
+        "Largest request taken, and largest it may be once decompressed.",
+        "BYTES",
+    ),
+    Option(
+        "max_model_bytes",
+        _whole(1, 1 << 50),
+        8 << 30,
+        "Largest model taken, external data included.",
+        "BYTES",
+    ),
+    Option(
+        "warm_up_batch_sizes",
+        _sizes,
+        (1,),
+        "Batch sizes to run once before the server is ready, as in 1,8,32.",
+        "SIZES",
+    ),
+    Option(
+        "warm_up_shapes",
+        _named_shape,
+        {},
+        "Whole shape of an input with open axes other than the batch, as in image=1,3,224,224; "
+        "may be given for several inputs.",
+        "NAME=SHAPE",
+        repeated=True,
+    ),
+    Option(
+        "warm_up_inputs",
+        Path,
+        None,
+        "A .npz file of samples, whose shapes inputs with open axes are warmed up with.",
+        "FILE",
+    ),
+    Option(
+        "drain_seconds",
+        _seconds,
+        30.0,
+        "How long requests in flight may take to end after SIGTERM.",
+        "SECONDS",
+    ),
+    Option(
+        "model_control_mode",
+        _control_mode,
+        ModelControlMode.NONE,
+        "Whether clients may load and unload the model: none or explicit.",
+        "MODE",
+    ),
+    Option(
+        "profiling",
+        _switch,
+        False,
+        "on lets clients profile the model: POST /v2/models/NAME/profile. off: they may not.",
+        "off|on",
+    ),
+    Option(
+        "start_up_report",
+        _switch,
+        False,
+        "on adds the phases of the server's start to the model's configuration. ONNX Runtime then "
+        "profiles how it opens the model, and writes that to a temporary file.",
+        "off|on",
+    ),
+    Option(
+        "provider",
+        _one_of(Provider, "provider"),
+        Provider.DEFAULT,
+        "ONNX Runtime's execution provider: CPU, XNNPACK, CUDA, TensorRT or OpenVINO; Default is "
+        "that of the device.",
+        "PROVIDER",
+    ),
+    Option(
+        "graph_optimization",
+        _one_of(GraphOptimization, "graph optimisation"),
+        GraphOptimization.ALL,
+        "How far ONNX Runtime rewrites the graph: Disabled, Basic, Extended or All.",
+        "LEVEL",
+    ),
+    Option(
+        "execution_mode",
+        _one_of(ExecutionMode, "execution mode"),
+        ExecutionMode.SEQUENTIAL,
+        "Parallel lets ONNX Runtime run independent operators at the same time; Sequential.",
+        "MODE",
+    ),
+    Option(
+        "inter_op_threads",
+        _whole(1, 1024),
+        1,
+        "Threads that run operators at the same time, with --execution-mode Parallel.",
+        "N",
+    ),
+    Option("arena", _switch, True, "Whether ONNX Runtime takes memory from an arena.", "off|on"),
+    Option(
+        "spinning", _switch, True, "Whether ONNX Runtime's threads spin while they wait.", "off|on"
+    ),
+    Option("run", str, "", "The run that it serves: the label run of its metrics.", "NAME"),
+    Option("run_namespace", str, "", "That run's namespace: the label run_namespace.", "NAME"),
+)
+"""Every option but the model itself, which is a path here and an address in `inferometer serve`."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add every option to a parser."""
+    for option in OPTIONS:
+        parser.add_argument(
+            option.flag,
+            dest=option.name,
+            type=option.read,
+            default=None if option.repeated else option.default,
+            action="append" if option.repeated else "store",
+            help=option.help,
+            metavar=option.metavar,
+        )
+
+
+def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argparse.Namespace:
+    """Read a command line by a parser that has the options, and refuse what means nothing."""
+    arguments = parser.parse_args(words)
+    if problem := conflict(vars(arguments)):
+        parser.error(problem)
+    return arguments
+
+
+def conflict(values: Mapping[str, Any]) -> str:
+    """Return why the values of the options do not fit together; empty if they do."""
+    if values["max_delay_microseconds"] and not values["max_batch_size"]:
+        return (
+            "--max-delay-microseconds is how long a request waits for others to join it, and "
+            "requests are never joined without --max-batch-size: give that as well"
+        )
+    return ""
+
+
+def serve_options(model: Path, values: dict[str, Any], default_name: str) -> ServeOptions:
+    """Return the options for a model from a parser's namespace as a dict."""
+    known = {option.name: values[option.name] for option in OPTIONS}
+    known["warm_up_shapes"] = dict(known["warm_up_shapes"] or {})
+    known["model_name"] = known["model_name"] or default_name
+    return ServeOptions(model=model, **known)
