@@ -1,9 +1,8 @@
 """`inferometer run`: measures a BenchmarkRun file on this machine."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeGuard
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, TypeGuard
 import typer
 
 from inferometer_api.metrics.definitions import run_labels
-from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import (
     ExitCode,
@@ -23,12 +21,11 @@ from inferometer_cli.exits import (
 from inferometer_cli.quick_run import (
     QuickOptions,
     compose_run,
-    field_hint,
     in_flags,
     is_model,
     run_yaml,
 )
-from inferometer_cli.result_store import SaveOption, try_to_keep
+from inferometer_cli.result_store import SaveOption
 from inferometer_cli.run_file import (
     SetOption,
     check_run,
@@ -36,15 +33,12 @@ from inferometer_cli.run_file import (
     parse_run_text,
     source_name,
 )
+from inferometer_cli.shown_result import Showing, keep_and_show
 from inferometer_cli.terminal import (
     ProgressFormat,
-    flushed_output,
     message_format,
-    output_console,
     print_error,
-    print_message,
     print_output,
-    print_paths,
 )
 
 if TYPE_CHECKING:
@@ -190,17 +184,6 @@ _JsonOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Showing:
-    """How a result is kept and shown."""
-
-    json: bool
-    save: bool
-    """Whether it is kept in the database too."""
-    has_file: bool
-    """Whether the run is a file, whose fields messages may name."""
-
-
 def run(  # noqa: PLR0913 - one argument for each option
     target: _Target = None,
     *,
@@ -258,7 +241,7 @@ def run(  # noqa: PLR0913 - one argument for each option
             benchmark_run, agent, prometheus_targets, progress, log_requests, fleet_web=fleet_web
         )
         options = replace(options, allow_python_steps=allow_python_steps)
-        shown = _Showing(json, save, _has_file(target))
+        shown = Showing(json, save, _has_file(target))
         raise typer.Exit(_measure(benchmark_run, base, output, options, shown))
 
 
@@ -267,7 +250,7 @@ def _measure(
     base: Path,
     output: Path | None,
     options: "RunOptions",
-    showing: _Showing,
+    showing: Showing,
 ) -> ExitCode:
     """Measure a run, keep and show its result, and return the exit code."""
     # Reports and tables are slow to import: not before the file is known to be valid.
@@ -284,7 +267,7 @@ def _measure(
         if options.request_log is not None:
             finish_request_log(options.request_log)
         document = with_run_to_run_spread(document, directory, is_stored=showing.save)
-        _keep_and_show(document, directory, showing)
+        keep_and_show(document, directory, showing)
     if document.outcome.state == "Complete" and ending.exit_code is not None:
         print_error("Stopped after the last measurement; the result is complete.")
         return ending.exit_code
@@ -360,41 +343,3 @@ def _run_options(
 
         check_request_log(log_requests)
     return RunOptions(PrometheusTargets(targets, labels), agent, fleet_web, progress, log_requests)
-
-
-def _keep_and_show(document: ResultDocument, directory: Path, showing: _Showing) -> None:
-    from inferometer_cli.result_file import save_result
-    from inferometer_cli.result_table import print_table
-
-    shown, hint = (document, "") if showing.has_file else _without_fields(document)
-    try:
-        paths = save_result(document, directory) if document.scenarios else None
-    finally:
-        if showing.json:
-            print_output(document.model_dump_json(indent=2, exclude_none=True))
-        elif document.scenarios:
-            with flushed_output():
-                print_table(shown, output_console())
-        # The table says it too; do not print it twice on a terminal.
-        is_read = document.scenarios and not showing.json and sys.stdout.isatty()
-        if document.outcome.state != "Complete" and not is_read:
-            print_error(shown.outcome.message)
-    if paths is not None:
-        stored = try_to_keep(paths[0]) if showing.save else ""
-        print_paths(result=paths[0], report=paths[1], stored=stored)
-    elif document.outcome.state not in {"Complete", "Refused"}:
-        print_message("Nothing was measured, so no result was written.")
-    if hint:
-        print_message(hint)
-
-
-def _without_fields(document: ResultDocument) -> tuple[ResultDocument, str]:
-    """Return a result whose outcome names options instead of fields, and how to set fields."""
-    verdicts = [each.verdict for each in document.scenarios]
-    messages = [
-        document.outcome.message,
-        *(found.message for each in verdicts for found in (*each.reasons, *each.cautions)),
-    ]
-    outcome = document.outcome.model_copy(update={"message": in_flags(document.outcome.message)})
-    hint = next(filter(None, map(field_hint, messages)), "")
-    return document.model_copy(update={"outcome": outcome}), hint
