@@ -29,12 +29,33 @@ async def _statuses(token_file: Path | None, *sent: str | None) -> list[int]:
         await runner.cleanup()
 
 
+async def _raw_status(token_file: Path, header: bytes) -> bytes:
+    runner = await serve(Health(), lambda: b"metric 1\n", 0, token_file)
+    port = next(each[1] for each in runner.addresses if each[0] == "0.0.0.0")  # noqa: S104
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        request = (b"GET /metrics HTTP/1.1", b"Host: a", b"Authorization: " + header, b"", b"")
+        writer.write(b"\r\n".join(request))
+        line = await reader.readline()
+        writer.close()
+        return line.strip()
+    finally:
+        await runner.cleanup()
+
+
 def test_metrics_require_the_token_of_the_file(tmp_path: Path) -> None:
     """Another token, another scheme and none are refused; probes need none."""
     file = tmp_path / "token"
     file.write_text("secret\n")
-    sent = ("Bearer secret", "Bearer secre", "Bearer ", "Basic secret", None)
-    assert asyncio.run(_statuses(file, *sent)) == [200, 401, 401, 401, 401]
+    sent = ("Bearer secret", "Bearer secre", "Bearer ", "Basic secret", "Bearer \xe4", None)
+    assert asyncio.run(_statuses(file, *sent)) == [200, 401, 401, 401, 401, 401]
+
+
+def test_a_header_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    """Its bytes are compared, and no error of the operator's own is logged."""
+    file = tmp_path / "token"
+    file.write_text("secret")
+    assert asyncio.run(_raw_status(file, b"Bearer \xff\xfe")) == b"HTTP/1.1 401 Unauthorized"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff"], ids=["missing", "empty", "no text"])

@@ -101,7 +101,9 @@ def _bears(request: web.Request, token_file: Path) -> bool:
     except (OSError, UnicodeDecodeError):
         return False
     given = request.headers.get("Authorization", "")
-    return bool(token) and hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
+    return bool(token) and hmac.compare_digest(
+        given.encode(errors="surrogateescape"), f"Bearer {token}".encode()
+    )
 
 
 def _answer(healthy: bool, text: str) -> web.Response:  # noqa: FBT001 - the first half of a verdict
