@@ -7,6 +7,7 @@ fields and accept any text where this version knows a list of words.
 """
 
 import re
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import (
@@ -23,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, SchemaValidator, core_schema
 from typing_extensions import override
 
 from inferometer_api import patterns
@@ -32,6 +33,8 @@ from inferometer_api.rules import Fault, FaultsError, Rule
 API_VERSION = "inferometer.dev/v1alpha1"
 READING = "reading"
 """Validation context in which rules between fields and lists of words do not apply."""
+_MOST_ENTRIES = 4096
+"""Of one map that another program wrote. The largest has an entry for each Python package."""
 
 
 def _with_open_words(schema: Any) -> Any:
@@ -98,10 +101,13 @@ class Document(BaseModel):
     def read_json(cls, text: str | bytes | bytearray, *, keep_unknown: bool = False) -> Self:
         """Return the document in a JSON text, which another program wrote; see `read`.
 
-        With `keep_unknown`, the fields that this version does not know are in `model_extra`.
+        With `keep_unknown`, the fields that this version does not know are in `model_extra`. The
+        error has the first one of each list: pydantic takes about 1 KiB for each error that it
+        collects, and a damaged list has millions.
         """
         extra: Literal["allow", "ignore"] = "allow" if keep_unknown else "ignore"
-        return cls.model_validate_json(text, extra=extra, context=READING)
+        found = _reader(cls).validate_json(text, extra=extra, context=READING)
+        return cast("Self", found)
 
     @classmethod
     @override
@@ -128,6 +134,34 @@ class Document(BaseModel):
     @classmethod
     def _drop_nulls(cls, data: Any) -> Any:
         return _without_nulls(data)
+
+
+@cache
+def _reader(model: type[Document]) -> SchemaValidator:
+    model.model_rebuild()  # documents are built on first use
+    return SchemaValidator(_bounded(model.__pydantic_core_schema__))
+
+
+def _bounded(schema: Any) -> Any:
+    """Return a core schema whose errors are bounded: one for each list, and maps are small."""
+    if isinstance(schema, list):
+        return [_bounded(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: value if key == "metadata" else _bounded(value) for key, value in schema.items()}
+    if schema.get("type") == "list":
+        return {**found, "fail_fast": True}
+    if schema.get("type") == "dict":
+        return core_schema.no_info_before_validator_function(
+            _check_entries, cast("CoreSchema", found)
+        )
+    return found
+
+
+def _check_entries(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) > _MOST_ENTRIES:
+        raise PydanticCustomError("too_many", "has more than 4096 entries")
+    return value
 
 
 def _without_nulls(data: Any) -> Any:

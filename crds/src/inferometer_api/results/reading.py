@@ -2,17 +2,11 @@
 
 import json
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, cast
 
 from pydantic import ValidationError
-from pydantic_core import CoreSchema, PydanticCustomError, SchemaValidator, core_schema
 
-from inferometer_api.document import READING
 from inferometer_api.results.result import SCHEMA_VERSION, ResultDocument
 
-_MOST_ENTRIES = 4096
-"""Of one map. The largest has an entry for each Python package."""
 _EXPECTED = "Give a result.json that `inferometer run` wrote."
 
 
@@ -37,7 +31,7 @@ def read_result(text: str | bytes | bytearray, *, source: str) -> ReadResult:
     text in messages: a path, "The result of default/resnet50". Raises UnreadableResultError.
     """
     try:
-        document = _read(text)
+        document = ResultDocument.read_json(text, keep_unknown=True)
     except ValidationError as error:
         raise UnreadableResultError(_why_unreadable(source, text, error)) from error
     version, writer = document.schema_version, document.inferometer_version
@@ -50,42 +44,6 @@ def read_result(text: str | bytes | bytearray, *, source: str) -> ReadResult:
         f"reads version {SCHEMA_VERSION} and ignores newer fields."
     )
     return ReadResult(document, notice)
-
-
-def _read(text: str | bytes | bytearray) -> ResultDocument:
-    """Return the document, or raise for the first error of each list.
-
-    pydantic takes about 1 KiB for each error that it collects, and a damaged list has millions.
-    """
-    return cast("ResultDocument", _validator().validate_json(text, extra="allow", context=READING))
-
-
-@cache
-def _validator() -> SchemaValidator:
-    ResultDocument.model_rebuild()  # documents are built on first use
-    return SchemaValidator(_bounded(ResultDocument.__pydantic_core_schema__))
-
-
-def _bounded(schema: Any) -> Any:
-    """Return a core schema whose errors are bounded: one for each list, and maps are small."""
-    if isinstance(schema, list):
-        return [_bounded(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found = {key: value if key == "metadata" else _bounded(value) for key, value in schema.items()}
-    if schema.get("type") == "list":
-        return {**found, "fail_fast": True}
-    if schema.get("type") == "dict":
-        return core_schema.no_info_before_validator_function(
-            _check_entries, cast("CoreSchema", found)
-        )
-    return found
-
-
-def _check_entries(value: Any) -> Any:
-    if isinstance(value, dict) and len(value) > _MOST_ENTRIES:
-        raise PydanticCustomError("too_many", "has more than 4096 entries")
-    return value
 
 
 def _parsed(version: str) -> tuple[int, int]:
