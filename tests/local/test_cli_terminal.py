@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.results.result import ResultDocument
-from support.inferometer_process import COMMAND, Inferometer, run_file
+from support.inferometer_process import COMMAND, Ended, Inferometer, run_file
 from support.local_runs import Done, done, together
 from support.onnx_models import identity, save
 
@@ -83,13 +84,32 @@ def test_a_terminal_shows_progress_that_moves(tmp_path: Path) -> None:
     """On a terminal one line shows stage, rate and p99 and is wiped before the table."""
     save(identity(), tmp_path / "model.onnx")
     run_file(tmp_path, CALM, validity={"minDurationSeconds": 2})
+    ended, text = _on_terminal(tmp_path, "run", "run.yaml", "--output", "out")
+    assert ended.code in {0, 3}, text
+    assert "s0 (1/1): measuring" in text
+    assert "queries/s" in text
+    assert "\x1b[2K" in text
+    assert text.count("starting the server") >= 1
+    assert "report  out/report.html" in text
+
+
+def test_a_terminal_shows_a_refusal_of_the_server_once(tmp_path: Path) -> None:
+    """The line of JSON is for programs: on a terminal the sentence stands alone."""
+    save(identity(), tmp_path / "model.onnx")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        words = ("serve", "file:model.onnx", "--http-port", port, "--grpc-port", "0")
+        ended, text = _on_terminal(tmp_path, *words)
+    assert ended.code == 2, text
+    assert text.startswith("refused: ")
+    assert text.count(port) == 1
+
+
+def _on_terminal(folder: Path, *words: str) -> tuple[Ended, str]:
+    """Run a command whose output is a terminal; return its end and what the terminal received."""
     ours, theirs = pty.openpty()
-    process = Inferometer(
-        tmp_path,
-        *("run", "run.yaml", "--output", "out"),
-        env={"TERM": "xterm-256color", "NO_COLOR": ""},
-        terminal=theirs,
-    )
+    environment = {"TERM": "xterm-256color", "NO_COLOR": ""}
+    process = Inferometer(folder, *words, env=environment, terminal=theirs)
     os.close(theirs)
     seen = bytearray()
     reader = threading.Thread(target=_read_all, args=(ours, seen))
@@ -100,13 +120,7 @@ def test_a_terminal_shows_progress_that_moves(tmp_path: Path) -> None:
         process.close()
         reader.join()
         os.close(ours)
-    text = seen.decode()
-    assert ended.code in {0, 3}, text
-    assert "s0 (1/1): measuring" in text
-    assert "queries/s" in text
-    assert "\x1b[2K" in text
-    assert text.count("starting the server") >= 1
-    assert "report  out/report.html" in text
+    return ended, seen.decode()
 
 
 def _read_all(descriptor: int, into: bytearray) -> None:

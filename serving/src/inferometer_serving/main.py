@@ -3,8 +3,8 @@
 It reports its progress on standard output, in lines of JSON:
 `{"event": "listening", "httpPort": 8000, "grpcPort": 8001}`, then
 `{"event": "ready", "loadSeconds": 0.4, "warmUpSeconds": 0.1}`, or
-`{"event": "refused" | "failed", "message": "..."}` before it ends. Logs and the
-error message go to standard error.
+`{"event": "refused" | "failed", "message": "..."}` before it ends, unless that is a terminal. Logs
+and the error message go to standard error.
 """
 
 import asyncio
@@ -161,7 +161,8 @@ def _print_event(document: dict[str, object]) -> None:
 
 
 def _end(event: str, sentence: str, code: int) -> int:
-    _print_event({"event": event, "message": sentence})
+    if not sys.stdout.isatty():  # a person would read it twice
+        _print_event({"event": event, "message": sentence})
     sys.stderr.write(f"{event}: {sentence}\n")
     sys.stderr.flush()
     return code
