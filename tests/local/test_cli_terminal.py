@@ -102,7 +102,7 @@ def test_a_terminal_shows_a_refusal_of_the_server_once(tmp_path: Path) -> None:
         ended, text = _on_terminal(tmp_path, *words)
     assert ended.code == 2, text
     assert text.startswith("refused: ")
-    assert text.count(port) == 1
+    assert text.count(port) == 1, text
 
 
 def _on_terminal(folder: Path, *words: str) -> tuple[Ended, str]:

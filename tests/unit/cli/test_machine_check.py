@@ -1,9 +1,16 @@
 """Warnings before a run: a busy machine, and other measurements on it."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from inferometer_api.results.result import OtherLoad, ProcessLoad
+from inferometer_api.results.result import OtherLoad, ProcessLoad, ResultDocument
+from inferometer_cli.exits import StopSignal
+from inferometer_cli.local import measurement
 from inferometer_cli.local.machine_check import busy, other_runs
+from inferometer_cli.progress import Warn
+from support.results import a_result
 
 
 @pytest.mark.parametrize(
@@ -57,3 +64,24 @@ def test_a_busy_machine_is_reported_with_names() -> None:
     )
     assert list(busy(load.model_copy(update={"other_cores": 0.5}))) == []
     assert list(busy(load.model_copy(update={"cpu_count": 64, "other_cores": 6.4}))) == []
+
+
+@pytest.mark.parametrize(("is_series", "count"), [(True, 2), (False, 4)])
+def test_a_series_warns_once_of_each_fault(
+    monkeypatch: pytest.MonkeyPatch, *, is_series: bool, count: int
+) -> None:
+    """The figures of a busy machine differ from run to run, and the fault is the same."""
+    document = a_result()
+    cores = iter((1.1, 1.3))
+
+    async def run(*_: Any, watch: Any, **__: Any) -> ResultDocument:
+        watch(Warn(f"This machine is busy: other processes use {next(cores)} of its 2 CPUs."))
+        watch(Warn("Another measurement is under way on this machine: inferometer run."))
+        return document
+
+    monkeypatch.setattr(measurement, "run_locally", run)
+    heard: list[object] = []
+    warned: set[str] | None = set() if is_series else None
+    for _ in range(2):
+        measurement.measure(document.run, Path(), StopSignal(), watch=heard.append, warned=warned)
+    assert len(heard) == count

@@ -1,6 +1,7 @@
 """The HTTP server: listens, and holds the connections until they are done."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Coroutine
 from contextlib import ExitStack, suppress
@@ -131,6 +132,8 @@ def port_refused(
 ) -> StartRefusedError:
     """Return the error for a port that cannot be listened on."""
     reason = getattr(error, "strerror", None) or str(error)
+    if isinstance(error, OSError) and (error.errno or 0) > 0:
+        reason = os.strerror(error.errno or 0)  # asyncio's text has the address again
     return StartRefusedError(
         f"Cannot listen on port {port} of {host} for {protocol} ({flag}): {reason}. "
         "Stop the process that uses it, or set another port; 0 selects a free one."
