@@ -19,16 +19,21 @@ _NOT_HTTPS = "it redirects to an address that is not https"
 _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-def https_stream(what: str, uri: str) -> Iterator[bytes]:
-    """Yield the content of an https:// address.
+def https_stream(what: str, uri: str, *, first_byte: int = 0) -> Iterator[bytes]:
+    """Yield the content of an https:// address from `first_byte` on.
 
     Raises TransientError if another try may succeed, also if the content ends early, and
     ModelRefusedError if it cannot: no such file or host, an untrusted certificate, a redirect to
     another scheme.
     """
-    with _open(what, uri) as response:
+    with _open(what, uri, first_byte) as response:
+        is_part = getattr(response, "status", None) == HTTPStatus.PARTIAL_CONTENT
+        unwanted = 0 if is_part else first_byte
         while chunk := _read(what, response):
-            yield chunk
+            wanted = chunk[unwanted:]
+            unwanted -= min(unwanted, len(chunk))
+            if wanted:
+                yield wanted
         missing = getattr(response, "length", None)  # http.client accepts a short body
         if missing:
             raise TransientError(f"it ended {missing:,} bytes early")
@@ -57,8 +62,10 @@ class _PermanentError(urllib.error.URLError):
     """A fault that occurs at every try."""
 
 
-def _open(what: str, uri: str) -> IO[bytes]:
+def _open(what: str, uri: str, first_byte: int) -> IO[bytes]:
     opener = urllib.request.build_opener(_SecureRedirects())
+    if first_byte:
+        opener.addheaders.append(("Range", f"bytes={first_byte}-"))
     try:
         response: IO[bytes] = opener.open(uri, timeout=_STALL_SECONDS)
     except urllib.error.HTTPError as error:

@@ -16,6 +16,7 @@ from inferometer_fetch.transfer import CHUNK_BYTES, TransientError
 from inferometer_models.errors import ModelRefusedError
 
 if TYPE_CHECKING:  # only the library's stubs define them
+    from obstore import GetOptions
     from obstore.store import ClientConfig, S3Config
 
 _REQUIRED = ("accessKeyId", "secretAccessKey")
@@ -90,9 +91,9 @@ def store_from(
 
 
 def object_stream(
-    what: str, store: ObjectStore, bucket: str, key: str
+    what: str, store: ObjectStore, bucket: str, key: str, *, first_byte: int = 0
 ) -> Callable[[], Iterator[bytes]]:
-    """Return a function that yields the content of an object at each call.
+    """Return a function that yields the content of an object, from `first_byte` on, at each call.
 
     It raises TransientError if another try may succeed, and ModelRefusedError if it cannot: no such
     object or bucket, or keys that are wrong or must not read it.
@@ -100,7 +101,8 @@ def object_stream(
 
     def stream() -> Iterator[bytes]:
         try:
-            found = obstore.get(_opened(store, bucket), key)
+            options: GetOptions | None = {"range": {"offset": first_byte}} if first_byte else None
+            found = obstore.get(_opened(store, bucket), key, options=options)
             for chunk in found.stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(chunk)
         except FileNotFoundError as error:
@@ -112,6 +114,22 @@ def object_stream(
             raise _fault(what, store, error) from error
 
     return stream
+
+
+def check_readable(what: str, store: ObjectStore, bucket: str, key: str) -> None:
+    """Check with a store that its keys may read an object.
+
+    Raises ModelRefusedError if they may not or it does not exist, TransientError if the store does
+    not answer.
+    """
+    try:
+        obstore.head(_opened(store, bucket), key)
+    except FileNotFoundError as error:
+        raise ModelRefusedError(
+            f"The {what} does not exist, according to {store}. Check bucket, key and accessKeyId."
+        ) from error
+    except (BaseError, ValueError, OSError) as error:
+        raise _fault(what, store, error) from error
 
 
 def put_object(store: ObjectStore, bucket: str, key: str, file: BinaryIO) -> None:

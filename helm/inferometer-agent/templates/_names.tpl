@@ -33,11 +33,26 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
+{{- define "agent.cacheSelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: model-cache
+{{- end -}}
+
 {{- define "agent.image" -}}
-{{- $image := .Values.images.agent -}}
-{{- with .Values.images.registry }}{{ trimSuffix "/" . }}/{{ end -}}
+{{ include "agent.imageOf" (list . .Values.images.agent) }}
+{{- end -}}
+
+{{- define "agent.cacheImage" -}}
+{{ include "agent.imageOf" (list . .Values.images.modelCache) }}
+{{- end -}}
+
+{{- define "agent.imageOf" -}}
+{{- $root := index . 0 -}}
+{{- $image := index . 1 -}}
+{{- with $root.Values.images.registry }}{{ trimSuffix "/" . }}/{{ end -}}
 {{- $image.repository -}}
 {{- if $image.digest }}@{{ $image.digest }}
-{{- else }}:{{ $image.tag | default .Values.images.tag | default .Chart.AppVersion }}
+{{- else }}:{{ $image.tag | default $root.Values.images.tag | default $root.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}

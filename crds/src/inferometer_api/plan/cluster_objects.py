@@ -37,6 +37,15 @@ LEASE = "inferometer-operator"
 RESULT_FILE = "result.json.gz"
 """Key in `binaryData` of the part that a ConfigMap of the result holds."""
 
+CACHE_DRIVER = f"cache.{GROUP}"
+"""Name of the CSI driver that mounts models from the cache of a node."""
+CACHE_ATTRIBUTES = ("uri", "sha256")
+"""Attributes of its volumes."""
+CACHE_MODEL_FILE = "model.onnx"
+"""The name of the ONNX file in every volume."""
+CACHE_FOLDER = "model-cache"
+"""The folder of the volume in a server pod, next to claims and ConfigMaps."""
+
 DEFAULT_PORTS = {"http": 80, "https": 443, "grpc": GRPC_PORT, "grpcs": 443}
 """Port of a server URL without one, by scheme."""
 LOADGEN_PORT = 8080

@@ -1,0 +1,156 @@
+"""Command of the model cache: `python -m inferometer_fetch.cache`.
+
+It serves the Container Storage Interface until SIGTERM. Exit codes: 0 it was stopped; 1 its folder
+or socket cannot be used.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import structlog
+
+from inferometer_api.plan.cluster_objects import CACHE_DRIVER
+from inferometer_api.spec.resolve import whole_bytes
+from inferometer_fetch.cache.access import Access
+from inferometer_fetch.cache.csi_server import (
+    CsiService,
+    RegistrationService,
+    start_registration,
+    start_server,
+)
+from inferometer_fetch.cache.download import Downloads, external_locations
+from inferometer_fetch.cache.mounter import LinuxMounter
+from inferometer_fetch.cache.node_cache import NodeCache
+from inferometer_fetch.cache.store import ModelStore
+
+_log = structlog.get_logger()
+_STOP_SECONDS = 10.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until SIGTERM or SIGINT; return the exit code."""
+    options = _parser().parse_args(arguments)
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        cache = _cache(options)
+        cache.restore()
+        service = CsiService(
+            cache,
+            driver=options.driver,
+            version=version("inferometer"),
+            node=options.node,
+            kubelet_folder=options.kubelet_folder,
+        )
+        servers = [start_server(service, options.socket)]
+        if options.registration_socket is not None:
+            endpoint = options.kubelet_socket or options.socket
+            registration = RegistrationService(driver=options.driver, endpoint=endpoint)
+            servers.append(start_registration(registration, options.registration_socket))
+    except (OSError, RuntimeError) as error:
+        sys.stderr.write(f"The model cache cannot start: {error}.\n")
+        return 1
+    _log.info("listening", socket=str(options.socket), folder=str(options.folder))
+    _check_repeatedly(cache, options.verify_hours * 3600.0, ended)
+    for stopped in [each.stop(_STOP_SECONDS) for each in servers]:
+        stopped.wait()
+    return 0
+
+
+def _cache(options: argparse.Namespace) -> NodeCache:
+    store = ModelStore(
+        options.folder,
+        quota_bytes=options.quota_bytes,
+        policy=options.eviction,
+        clock=time.time,
+    )
+    downloads = Downloads(
+        store,
+        max_model_bytes=options.max_model_bytes,
+        find_external=partial(external_locations, user=options.parser_user),
+    )
+    return NodeCache(store, downloads, Access(time.monotonic), LinuxMounter())
+
+
+def _check_repeatedly(cache: NodeCache, period_seconds: float, ended: threading.Event) -> None:
+    """Check references and checksums, each time after `period_seconds`, until the end."""
+    while not ended.wait(period_seconds):
+        cache.restore()
+        for key, files in cache.verify_all().items():
+            _log.error("damaged", key=key, files=files)
+
+
+def _bytes(text: str) -> int:
+    return whole_bytes(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m inferometer_fetch.cache",
+        description="Keep models on this node, and mount them into pods through CSI.",
+    )
+    parser.add_argument("--socket", type=Path, required=True, help="Unix socket of the plugin.")
+    parser.add_argument(
+        "--registration-socket",
+        type=Path,
+        help="Unix socket in the kubelet's folder plugins_registry by which it finds the plugin.",
+    )
+    parser.add_argument(
+        "--kubelet-socket",
+        type=Path,
+        help="Path of --socket as the kubelet sees it; absent: the same path.",
+    )
+    parser.add_argument("--folder", type=Path, required=True, help="Folder of the cache.")
+    parser.add_argument(
+        "--kubelet-folder",
+        type=Path,
+        default=Path("/var/lib/kubelet"),
+        help="The kubelet's folder; targets elsewhere are refused.",
+    )
+    parser.add_argument("--driver", default=CACHE_DRIVER, help="Name of the CSI driver.")
+    parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="Name of the node.")
+    parser.add_argument(
+        "--quota",
+        dest="quota_bytes",
+        type=_bytes,
+        default=_bytes("50Gi"),
+        metavar="QUANTITY",
+        help="The most disk that models and downloads take: 50Gi.",
+    )
+    parser.add_argument(
+        "--max-model",
+        dest="max_model_bytes",
+        type=_bytes,
+        default=_bytes("10Gi"),
+        metavar="QUANTITY",
+        help="The largest file of a model: 10Gi.",
+    )
+    parser.add_argument(
+        "--eviction",
+        choices=("CostAware", "LRU"),
+        default="CostAware",
+        help="What a full cache removes first of what no pod uses: the model that costs least to "
+        "fetch again (fetch time x popularity / size), or the one used longest ago.",
+    )
+    parser.add_argument(
+        "--verify-hours", type=float, default=24.0, help="Time between checks of all checksums."
+    )
+    parser.add_argument(
+        "--parser-user",
+        type=int,
+        help="User and group that read a downloaded graph; absent: those of this process.",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""Which credentials a store accepted within the last hour."""
+
+import hashlib
+import hmac
+import json
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+
+from inferometer_api.spec.address import address
+from inferometer_fetch.cache.request import ModelRequest
+from inferometer_fetch.errors import FetchFailedError
+from inferometer_fetch.object_store import check_readable
+from inferometer_fetch.transfer import TransientError
+from inferometer_models.errors import ModelRefusedError
+
+ACCEPTED_SECONDS = 3600.0
+
+
+def _ask_store(request: ModelRequest) -> None:
+    found = address(request.uri)
+    if request.store is None or found is None:
+        raise ModelRefusedError(f"The model {request.uri} has no store.")
+    check_readable(f"model {request.uri}", request.store, found.place, found.path)
+
+
+class Access:
+    """Checks the credentials of pods for private models; it keeps none of them.
+
+    What is remembered is a keyed hash, whose key ends with the process.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        ask_store: Callable[[ModelRequest], None] = _ask_store,
+    ) -> None:
+        self._clock = clock
+        self._ask_store = ask_store
+        self._hash_key = secrets.token_bytes(32)
+        self._lock = threading.Lock()
+        self._accepted_at: dict[bytes, float] = {}
+
+    def check(self, request: ModelRequest) -> None:
+        """Return if the model is public, or its store accepted these credentials within the hour.
+
+        Otherwise the store is asked. Raises ModelRefusedError if it refuses, and FetchFailedError
+        if it does not answer.
+        """
+        if request.store is None:
+            return
+        digest, now = self._digest(request), self._clock()
+        with self._lock:
+            accepted_at = self._accepted_at.get(digest)
+        if accepted_at is not None and 0 <= now - accepted_at < ACCEPTED_SECONDS:
+            return
+        try:
+            self._ask_store(request)
+        except TransientError as error:
+            raise FetchFailedError(
+                f"The model {request.uri} is private, and its store does not answer: {error}. It "
+                "is mounted only if the store accepted the pod's credentials within the last hour."
+            ) from error
+        with self._lock:
+            self._accepted_at = {
+                each: at
+                for each, at in self._accepted_at.items()
+                if 0 <= now - at < ACCEPTED_SECONDS
+            }
+            self._accepted_at[digest] = now
+
+    def _digest(self, request: ModelRequest) -> bytes:
+        store = {} if request.store is None else asdict(request.store)
+        text = json.dumps([request.key, store], sort_keys=True)
+        return hmac.new(self._hash_key, text.encode(), hashlib.sha256).digest()

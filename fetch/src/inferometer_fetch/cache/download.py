@@ -1,0 +1,233 @@
+"""Fetches a model into its partial folder: resumed, checked, and once for all who wait."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as WaitTimeoutError
+from pathlib import Path
+from typing import TypeAlias
+
+from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
+from inferometer_api.spec.address import address
+from inferometer_fetch.cache.errors import CacheFullError, StillFetchingError
+from inferometer_fetch.cache.request import ModelRequest
+from inferometer_fetch.cache.store import Entry, ModelStore
+from inferometer_fetch.errors import FetchFailedError
+from inferometer_fetch.https import https_stream
+from inferometer_fetch.object_store import object_stream
+from inferometer_fetch.transfer import CHUNK_BYTES, TransientError, path_below
+from inferometer_models.errors import ModelRefusedError
+
+_PAUSES_SECONDS = (0.5, 1.5)
+_DOWNLOADS_AT_ONCE = 4
+_PARSE_SECONDS = 120
+
+
+class Downloads:
+    """Downloads in progress, one for each model."""
+
+    def __init__(
+        self,
+        store: ModelStore,
+        *,
+        max_model_bytes: int,
+        open_content: "OpenContent | None" = None,
+        find_external: Callable[[Path], tuple[str, ...]] | None = None,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._max_model_bytes = max_model_bytes
+        self._open_content = open_content or open_content_of
+        self._find_external = find_external or external_locations
+        self._timer = timer
+        self._lock = threading.Lock()
+        self._futures: dict[str, Future[Entry]] = {}
+        self._pool = ThreadPoolExecutor(_DOWNLOADS_AT_ONCE, thread_name_prefix="download")
+
+    def fetch(self, request: ModelRequest, *, timeout_seconds: float) -> Entry:
+        """Return the entry of a model, after downloading it unless it is in the cache.
+
+        Requests for a model that is being downloaded wait for that download. Raises
+        StillFetchingError after `timeout_seconds`, while the download goes on; ModelRefusedError,
+        FetchFailedError or CacheFullError if it fails.
+        """
+        key = request.key
+        with self._lock:
+            found = self._store.entry(key)
+            if found is not None:
+                return found
+            future = self._futures.get(key)
+            if future is None:
+                future = self._pool.submit(self._download, request)
+                self._futures[key] = future
+        try:
+            return future.result(timeout_seconds)
+        except WaitTimeoutError:
+            raise StillFetchingError(
+                f"The model {request.uri} is being downloaded to the node. The pod starts once it "
+                "is there."
+            ) from None
+
+    def close(self) -> None:
+        """Wait for the downloads to end."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _download(self, request: ModelRequest) -> Entry:
+        key, began = request.key, self._timer()
+        try:
+            folder = self._store.begin(key)
+            sha256 = self._files(request, folder)
+            return self._store.commit(key, sha256, self._timer() - began)
+        except FetchFailedError:
+            self._store.end(key, keep=True)
+            raise
+        except OSError as error:
+            self._store.end(key, keep=False)
+            raise CacheFullError(
+                f"The model {request.uri} could not be written to the model cache of the node: "
+                f"{error.strerror or error}."
+            ) from error
+        except BaseException:
+            self._store.end(key, keep=False)
+            raise
+        finally:
+            with self._lock:
+                self._futures.pop(key, None)
+
+    def _files(self, request: ModelRequest, folder: Path) -> dict[str, str]:
+        """Download the ONNX file and, from a store, its external data; return the checksums."""
+        what, target = f"model {request.uri}", folder / CACHE_MODEL_FILE
+        opened = self._open_content(what, request, None)
+        digest = self._transfer(what, request.key, opened, target, sha256=request.sha256)
+        if digest != request.sha256:
+            # Not which: a pod's author could learn what an address of the cluster serves.
+            raise ModelRefusedError(
+                f"The {what} should have the sha256 {request.sha256}, but has another: it is "
+                "another file. Correct the checksum or the address."
+            )
+        found = {CACHE_MODEL_FILE: digest}
+        for location in self._find_external(target):
+            if request.store is None:
+                raise ModelRefusedError(
+                    f"The {what} has external data ({location}), which https:// does not fetch: "
+                    "use s3://, or save the model in one file."
+                )
+            data = f"external data {location} of the {what}"
+            opened = self._open_content(data, request, location)
+            found[location] = self._transfer(
+                data, request.key, opened, path_below(folder, location)
+            )
+        return found
+
+    def _transfer(
+        self,
+        what: str,
+        key: str,
+        opened: "Content",
+        target: Path,
+        *,
+        sha256: str | None = None,
+    ) -> str:
+        """Append what is missing to a file; return its checksum.
+
+        Only a file whose checksum is known beforehand is resumed: another might have changed.
+        """
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for pause_seconds in (*_PAUSES_SECONDS, None):
+            if sha256 is None and target.exists():
+                self._store.reserve(key, -target.stat().st_size)
+                target.unlink()
+            try:
+                return self._append(what, key, opened, target, sha256)
+            except TransientError as fault:
+                if pause_seconds is None:
+                    raise FetchFailedError(
+                        f"The {what} could not be fetched: {fault}. Check the address and the "
+                        "network. What was fetched is kept, and the next try continues there."
+                    ) from fault
+                time.sleep(pause_seconds)
+        raise AssertionError  # the last try returned or raised
+
+    def _append(
+        self, what: str, key: str, opened: "Content", target: Path, sha256: str | None
+    ) -> str:
+        with target.open("a+b") as file:
+            file.seek(0)
+            digest, count = hashlib.sha256(), 0
+            while chunk := file.read(CHUNK_BYTES):
+                digest.update(chunk)
+                count += len(chunk)
+            if count and digest.hexdigest() == sha256:
+                return digest.hexdigest()
+            resumed = count
+            for chunk in opened(count):
+                count += len(chunk)
+                self._check_size(what, count)
+                self._store.reserve(key, len(chunk))
+                file.write(chunk)
+                digest.update(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        if resumed and digest.hexdigest() != sha256:
+            self._store.reserve(key, -target.stat().st_size)
+            target.unlink()  # the part was of another file: once more from the start
+            raise TransientError("the part from an earlier try did not fit")
+        return digest.hexdigest()
+
+    def _check_size(self, what: str, count: int) -> None:
+        if count > self._max_model_bytes:
+            raise ModelRefusedError(
+                f"The {what} is larger than the {self._max_model_bytes:,} bytes that the "
+                "model cache takes: raise modelCache.maxModel in the chart of the agents."
+            )
+
+
+Content: TypeAlias = Callable[[int], Iterator[bytes]]
+"""Yields a content from the given byte on."""
+OpenContent: TypeAlias = Callable[[str, ModelRequest, str | None], Content]
+"""Opens what a message calls by the first argument: a model's file, or its external data."""
+
+
+def open_content_of(what: str, request: ModelRequest, location: str | None) -> Content:
+    """Open the ONNX file of a request, or its external data at `location`."""
+    if request.store is None:
+        return lambda first_byte: https_stream(what, request.uri, first_byte=first_byte)
+    found = address(request.uri)
+    if found is None:
+        raise ModelRefusedError(f"The {what} has no address of a store.")
+    folder = found.path.rpartition("/")[0]
+    path = found.path if location is None else f"{folder}/{location}".removeprefix("/")
+    store, bucket = request.store, found.place
+    return lambda first_byte: object_stream(what, store, bucket, path, first_byte=first_byte)()
+
+
+def external_locations(model: Path, *, user: int | None = None) -> tuple[str, ...]:
+    """Return where an ONNX file has its external data, relative to it.
+
+    The file is not trusted: another process parses it, as `user` without rights if that is given.
+    Raises ModelRefusedError if it is no ONNX model, or has data outside its folder.
+    """
+    with model.open("rb") as file:
+        words = [sys.executable, "-m", "inferometer_fetch.cache.graph_locations"]
+        ended = subprocess.run(  # noqa: S603 - words of our own
+            words,
+            stdin=file,
+            capture_output=True,
+            cwd="/",
+            user=user,
+            group=user,
+            extra_groups=None if user is None else (),
+            timeout=_PARSE_SECONDS,
+            check=False,
+        )
+    if ended.returncode:
+        reason = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2][:500]
+        raise ModelRefusedError(reason or "The model could not be read.")
+    locations: list[str] = json.loads(ended.stdout)
+    return tuple(locations)

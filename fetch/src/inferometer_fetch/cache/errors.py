@@ -1,0 +1,17 @@
+"""Errors of the node's model cache; each message is a sentence for the pod's events."""
+
+
+class CacheFullError(Exception):
+    """Pods use so much of the quota or disk that a model does not fit."""
+
+
+class StillFetchingError(Exception):
+    """A download goes on; the kubelet asks again."""
+
+
+class DamagedEntryError(Exception):
+    """A model in use no longer has its checksum."""
+
+
+class MountedOtherwiseError(Exception):
+    """Another volume is mounted at the target."""

@@ -1,0 +1,77 @@
+"""Read-only bind mounts of the node."""
+
+import ctypes
+import errno
+import os
+import re
+from pathlib import Path
+from typing import Protocol
+
+from inferometer_fetch.cache.references import NodeMount
+
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
+_MS_REMOUNT, _MS_BIND = 32, 4096
+_MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
+_READ_ONLY = _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+_ENTRY = re.compile(r"/entries/([0-9a-f]{64})/files$")
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+class Mounter(Protocol):
+    """Makes and lists mounts."""
+
+    def bind_read_only(self, source: Path, target: Path) -> None:
+        """Mount the folder `source` at `target`, read-only; raise OSError."""
+
+    def unmount(self, target: Path) -> None:
+        """Remove the mount at a path; raise OSError."""
+
+    def mounts(self) -> dict[str, NodeMount]:
+        """Return the mounts of the node by their paths."""
+
+
+class LinuxMounter:
+    """Mounts by system calls. Needs CAP_SYS_ADMIN."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+
+    def bind_read_only(self, source: Path, target: Path) -> None:
+        """Mount in two steps, since the kernel ignores "read-only" in a first bind mount."""
+        self._mount(os.fsencode(source), os.fsencode(target), _MS_BIND)
+        try:
+            self._mount(None, os.fsencode(target), _READ_ONLY)
+        except OSError:
+            self.unmount(target)
+            raise
+
+    def unmount(self, target: Path) -> None:
+        """Detach: a process of the pod may still have a file open."""
+        if self._libc.umount2(os.fsencode(target), _MNT_DETACH | _UMOUNT_NOFOLLOW):
+            code = ctypes.get_errno()
+            if code != errno.EINVAL:  # it is no mount
+                raise OSError(code, os.strerror(code), str(target))
+
+    def mounts(self) -> dict[str, NodeMount]:
+        """Read the mounts of this process's namespace, which the node's kubelet shares."""
+        return parse_mounts(Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
+
+    def _mount(self, source: bytes | None, target: bytes, flags: int) -> None:
+        if self._libc.mount(source, target, None, ctypes.c_ulong(flags), None):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), os.fsdecode(target))
+
+
+def parse_mounts(mountinfo: str) -> dict[str, NodeMount]:
+    """Return the mounts in the text of /proc/self/mountinfo, the last one of each path."""
+    found = {}
+    for line in mountinfo.splitlines():
+        words = line.split(" ")
+        root, target, options = (_unescaped(words[index]) for index in (3, 4, 5))
+        entry = _ENTRY.search(root)
+        found[target] = NodeMount(entry[1] if entry else None, "ro" in options.split(","))
+    return found
+
+
+def _unescaped(word: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), word)

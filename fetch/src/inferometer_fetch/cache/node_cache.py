@@ -1,0 +1,186 @@
+"""Mounts models into pods: from the cache, or after one download."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from inferometer_fetch.cache.access import Access
+from inferometer_fetch.cache.download import Downloads
+from inferometer_fetch.cache.errors import (
+    DamagedEntryError,
+    MountedOtherwiseError,
+    StillFetchingError,
+)
+from inferometer_fetch.cache.mounter import Mounter
+from inferometer_fetch.cache.references import (
+    MOUNTED,
+    MOUNTING,
+    Reference,
+    count_references,
+    reconcile,
+)
+from inferometer_fetch.cache.request import ModelRequest
+from inferometer_fetch.cache.store import Entry, ModelStore
+from inferometer_models.errors import ModelRefusedError
+
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A volume that was mounted."""
+
+    key: str
+    was_cached: bool
+    """Whether the model was on the node before."""
+
+
+class NodeCache:
+    """The cache of one node."""
+
+    def __init__(
+        self, store: ModelStore, downloads: Downloads, access: Access, mounter: Mounter
+    ) -> None:
+        self._store = store
+        self._downloads = downloads
+        self._access = access
+        self._mounter = mounter
+        self._lock = threading.Lock()
+        self._busy: set[str] = set()
+        self._damaged: set[str] = set()
+
+    def publish(
+        self, request: ModelRequest, target: Path, *, timeout_seconds: float
+    ) -> Publication:
+        """Mount a model at `target`, read-only; fetch it before if it is not in the cache.
+
+        Does nothing if it is mounted there already. Raises the errors of Downloads.fetch and
+        Access.check, DamagedEntryError, MountedOtherwiseError, and OSError if it cannot be mounted.
+        """
+        with self._alone(str(target)):
+            self._access.check(request)
+            key = request.key
+            held = self._store.references().get(str(target))
+            is_mounted = str(target) in self._mounter.mounts()
+            if is_mounted and held == Reference(str(target), key, MOUNTED):
+                return Publication(key, was_cached=True)
+            if is_mounted:
+                raise MountedOtherwiseError(
+                    f"Something else is mounted at {target}: delete the pod, so that the kubelet "
+                    "unmounts it."
+                )
+            was_cached = self._refer(request, str(target), timeout_seconds)
+            try:
+                target.mkdir(parents=True, exist_ok=True)
+                self._mounter.bind_read_only(self._store.files(key), target)
+            except BaseException:
+                self._store.forget(str(target))
+                raise
+            self._store.refer(Reference(str(target), key, MOUNTED))
+            self._store.note_use(key)
+            return Publication(key, was_cached)
+
+    def unpublish(self, target: Path) -> None:
+        """Unmount the volume at `target`, and forget its reference; do nothing if there is none."""
+        with self._alone(str(target)):
+            if str(target) in self._mounter.mounts():
+                self._mounter.unmount(target)
+            if target.is_dir():
+                target.rmdir()
+            self._store.forget(str(target))
+
+    def restore(self) -> None:
+        """Make references and mounts agree, after a start and from time to time."""
+        with self._lock:
+            references = {
+                target: each
+                for target, each in self._store.references().items()
+                if target not in self._busy
+            }
+            mounts = {
+                target: each
+                for target, each in self._mounter.mounts().items()
+                if target not in self._busy
+            }
+            found = reconcile(references, mounts)
+            for target in found.unmounted:
+                self._mounter.unmount(Path(target))
+            for target in found.dropped:
+                self._store.forget(target)
+            for reference in found.kept:
+                if references.get(reference.target) != reference:
+                    self._store.refer(reference)
+
+    def verify(self, entry: Entry) -> tuple[str, ...]:
+        """Check an entry's files again; return those that are damaged.
+
+        A damaged entry is removed, or, while pods use it, not mounted any more.
+        """
+        key = entry.model.key
+        damaged = self._store.damaged_files(key)
+        if damaged and not self._store.remove_unused(key):
+            with self._lock:
+                self._damaged.add(key)
+        return damaged
+
+    def verify_all(self) -> dict[str, tuple[str, ...]]:
+        """Check every entry; return the damaged files by key."""
+        found = {each.model.key: self.verify(each) for each in self._store.entries()}
+        return {key: files for key, files in found.items() if files}
+
+    def _refer(self, request: ModelRequest, target: str, timeout_seconds: float) -> bool:
+        """Write the intent to mount, so that the entry stays; return whether it was there."""
+        for _ in range(_TRIES):
+            self._check_sound(request)
+            was_cached = self._store.entry(request.key) is not None
+            entry = self._downloads.fetch(request, timeout_seconds=timeout_seconds)
+            if self._store.refer(Reference(target, entry.model.key, MOUNTING)):
+                return was_cached
+        raise StillFetchingError(
+            f"The model {request.uri} was evicted from the model cache of the node while the pod "
+            "waited. The next try downloads it again."
+        )
+
+    def _check_sound(self, request: ModelRequest) -> None:
+        """Raise DamagedEntryError if the entry is damaged and in use; remove it if it is not."""
+        key = request.key
+        with self._lock:
+            is_damaged = key in self._damaged
+        if not is_damaged:
+            return
+        if self._store.remove_unused(key):
+            with self._lock:
+                self._damaged.discard(key)
+            return
+        count = count_references(self._store.references())[key]
+        raise DamagedEntryError(
+            f"The copy of the model {request.uri} in the model cache of the node is damaged: its "
+            f"checksum changed. {count} volumes still use it; end their pods, and it is downloaded "
+            "again."
+        )
+
+    @contextmanager
+    def _alone(self, target: str) -> Iterator[None]:
+        """Keep a second call for the same volume out."""
+        with self._lock:
+            if target in self._busy:
+                raise StillFetchingError("An earlier call for this volume has not ended.")
+            self._busy.add(target)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy.discard(target)
+
+
+def check_target(target: str, kubelet_folder: Path) -> Path:
+    """Return the path of a volume; raise ModelRefusedError if it is not one of the kubelet's."""
+    path = Path(target)
+    if ".." in path.parts or not path.is_relative_to(kubelet_folder) or path == kubelet_folder:
+        raise ModelRefusedError(
+            f"The target {target!r} is not below the kubelet's folder {kubelet_folder}: set "
+            "modelCache.kubeletFolder in the chart of the agents."
+        )
+    return path

@@ -1,0 +1,293 @@
+"""The cache's folder: entries, partial downloads and references, each changed atomically.
+
+    entries/KEY/entry.json       what the entry is; entries/KEY/usage.json how it is used
+    entries/KEY/files/...        the files that pods see
+    partial/KEY/files/...        a download that is not whole, which the next one resumes
+    mounts/NAME.json             one reference
+    trash/...                    what is being deleted
+
+An entry exists once `entries/KEY` does: it is renamed there after all its files are verified and
+on disk. Only one process may use the folder.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from inferometer_fetch.cache.errors import CacheFullError
+from inferometer_fetch.cache.eviction import CachedModel, EvictionPolicy, choose_victims
+from inferometer_fetch.cache.references import Reference, count_references
+from inferometer_models.graph_file import sha256_of
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A whole model in the cache."""
+
+    model: CachedModel
+    sha256: Mapping[str, str]
+    """The checksum of each file, by its path in the volume."""
+
+
+class ModelStore:
+    """Entries, partial downloads and references of one folder; safe for threads."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        quota_bytes: int,
+        policy: EvictionPolicy,
+        clock: Callable[[], float],
+    ) -> None:
+        self.root = root
+        self.quota_bytes = quota_bytes
+        self._policy: EvictionPolicy = policy
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._downloading: set[str] = set()
+        for folder in ("entries", "partial", "mounts", "trash"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        root.chmod(0o700)
+        for abandoned in (root / "trash").iterdir():
+            shutil.rmtree(abandoned, ignore_errors=True)
+        self._entries = dict(_read_entries(root / "entries", self._discard))
+        self._partial_bytes = {
+            each.name: _folder_bytes(each) for each in (root / "partial").iterdir()
+        }
+        self._references = dict(_read_references(root / "mounts"))
+
+    @property
+    def used_bytes(self) -> int:
+        """The bytes of all entries and partial downloads."""
+        with self._lock:
+            entries = sum(each.model.size_bytes for each in self._entries.values())
+            return entries + sum(self._partial_bytes.values())
+
+    def entry(self, key: str) -> Entry | None:
+        """Return an entry, or None if it is not in the cache."""
+        with self._lock:
+            return self._entries.get(key)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all entries, in the order of their keys."""
+        with self._lock:
+            return tuple(self._entries[key] for key in sorted(self._entries))
+
+    def files(self, key: str) -> Path:
+        """Return the folder that pods see of an entry."""
+        return self.root / "entries" / key / "files"
+
+    # Downloads
+
+    def begin(self, key: str) -> Path:
+        """Return the folder for the files of a download, which may hold a part of them."""
+        with self._lock:
+            self._downloading.add(key)
+            folder = self.root / "partial" / key / "files"
+            folder.mkdir(parents=True, exist_ok=True)
+            self._partial_bytes[key] = _folder_bytes(folder)
+            return folder
+
+    def reserve(self, key: str, count_bytes: int) -> None:
+        """Count bytes that a download is about to write; evict for them if the quota is full.
+
+        Raises CacheFullError if what pods use leaves no room.
+        """
+        with self._lock:
+            self._make_room(count_bytes)
+            self._partial_bytes[key] = self._partial_bytes.get(key, 0) + count_bytes
+
+    def commit(self, key: str, sha256: Mapping[str, str], fetch_seconds: float) -> Entry:
+        """Turn a verified download into an entry."""
+        folder = self.root / "partial" / key
+        size_bytes = sum((folder / "files" / path).stat().st_size for path in sha256)
+        now = self._clock()
+        entry = Entry(CachedModel(key, size_bytes, fetch_seconds, 0.0, now), dict(sha256))
+        for file in folder.rglob("*"):
+            file.chmod(0o755 if file.is_dir() else 0o444)
+            _sync(file)
+        (folder / "files").chmod(0o755)
+        _write_json(folder / "usage.json", asdict(entry.model))
+        _write_json(folder / "entry.json", {"sha256": entry.sha256, "sizeBytes": size_bytes})
+        with self._lock:
+            (folder).rename(self.root / "entries" / key)
+            _sync(self.root / "entries")
+            self._entries[key] = entry
+            self._partial_bytes.pop(key, None)
+            self._downloading.discard(key)
+        return entry
+
+    def end(self, key: str, *, keep: bool) -> None:
+        """End a download that failed; `keep` its files for the next one."""
+        with self._lock:
+            self._downloading.discard(key)
+            folder = self.root / "partial" / key
+            if not keep:
+                self._partial_bytes.pop(key, None)
+                self._discard(folder)
+            elif folder.exists():
+                self._partial_bytes[key] = _folder_bytes(folder)
+
+    # References
+
+    def references(self) -> dict[str, Reference]:
+        """Return the references by their targets."""
+        with self._lock:
+            return dict(self._references)
+
+    def refer(self, reference: Reference) -> bool:
+        """Write a reference; return False if its entry is not in the cache."""
+        with self._lock:
+            if reference.key not in self._entries:
+                return False
+            _write_json(self._record(reference.target), asdict(reference))
+            self._references[reference.target] = reference
+            return True
+
+    def forget(self, target: str) -> None:
+        """Remove a reference, if there is one."""
+        with self._lock:
+            self._record(target).unlink(missing_ok=True)
+            self._references.pop(target, None)
+
+    def note_use(self, key: str) -> None:
+        """Count one more mount of an entry."""
+        with self._lock:
+            entry = self._entries[key]
+            used = replace(entry, model=entry.model.used_at(self._clock()))
+            self._entries[key] = used
+            _write_json(self.root / "entries" / key / "usage.json", asdict(used.model))
+
+    # Checks and eviction
+
+    def damaged_files(self, key: str) -> tuple[str, ...]:
+        """Read an entry again, and return the files that no longer have their checksum."""
+        entry = self.entry(key)
+        if entry is None:
+            return ()
+        return tuple(
+            path
+            for path, sha256 in entry.sha256.items()
+            if _checksum(self.files(key) / path) != sha256
+        )
+
+    def remove_unused(self, key: str) -> bool:
+        """Remove an entry unless pods refer to it; return whether it is gone."""
+        with self._lock:
+            if key in count_references(self._references):
+                return False
+            self._remove(key)
+            return True
+
+    def _make_room(self, count_bytes: int) -> None:
+        missing = self.used_bytes + count_bytes - self.quota_bytes
+        counts = count_references(self._references)
+        idle = {
+            key: CachedModel(key, size, 0.0, 0.0, 0.0)
+            for key, size in self._partial_bytes.items()
+            if key not in self._downloading
+        }
+        unused = [each.model for key, each in self._entries.items() if key not in counts]
+        victims = choose_victims(
+            [*idle.values(), *unused], missing, policy=self._policy, now=self._clock()
+        )
+        if victims is None:
+            raise CacheFullError(
+                f"The model cache of the node is full: of {self.quota_bytes:,} bytes, pods and "
+                f"downloads use too many to store {count_bytes:,} more. End pods that use other "
+                "models, or raise modelCache.quota in the chart of the agents."
+            )
+        for key in victims:
+            if key in idle:
+                self._partial_bytes.pop(key)
+                self._discard(self.root / "partial" / key)
+            else:
+                self._remove(key)
+
+    def _remove(self, key: str) -> None:
+        self._entries.pop(key, None)
+        self._discard(self.root / "entries" / key)
+
+    def _discard(self, folder: Path) -> None:
+        """Delete a folder such that a crash never leaves a part of it in its place."""
+        trash = self.root / "trash" / f"{folder.name}-{secrets.token_hex(4)}"
+        try:
+            folder.rename(trash)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(trash, ignore_errors=True)
+
+    def _record(self, target: str) -> Path:
+        name = hashlib.sha256(target.encode()).hexdigest()
+        return self.root / "mounts" / f"{name}.json"
+
+
+def _read_entries(folder: Path, discard: Callable[[Path], None]) -> Iterator[tuple[str, Entry]]:
+    """Yield the whole entries of a folder, and discard what is none."""
+    for each in sorted(folder.iterdir()):
+        described = _read_json(each / "entry.json")
+        usage = _read_json(each / "usage.json")
+        if described is None or not all(
+            (each / "files" / path).is_file() for path in described["sha256"]
+        ):
+            discard(each)
+            continue
+        unknown = asdict(CachedModel(each.name, described["sizeBytes"], 0.0, 0.0, 0.0))
+        yield each.name, Entry(CachedModel(**(usage or unknown)), described["sha256"])
+
+
+def _read_references(folder: Path) -> Iterator[tuple[str, Reference]]:
+    for each in sorted(folder.glob("*.json")):
+        record = _read_json(each)
+        if record is None:
+            each.unlink()
+            continue
+        reference = Reference(**record)
+        yield reference.target, reference
+
+
+def _read_json(path: Path) -> Any:
+    """Return the content of a file, or None if it is not there or not whole."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with partial.open("w") as file:
+            json.dump(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _checksum(path: Path) -> str:
+    try:
+        return sha256_of(path)
+    except OSError:
+        return ""
+
+
+def _folder_bytes(folder: Path) -> int:
+    return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,158 @@
+"""The CSI node plugin of the model cache, over its real socket."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]  # ships no types
+import pytest
+
+from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
+from inferometer_fetch.cache.csi_messages import (
+    CSI_SERVICES,
+    REGISTRATION_SERVICE,
+    Methods,
+    message_class,
+)
+from inferometer_fetch.cache.csi_server import (
+    CsiService,
+    RegistrationService,
+    start_registration,
+    start_server,
+)
+from inferometer_fetch.cache.download import external_locations
+from inferometer_models.errors import ModelRefusedError
+from support import onnx_models
+from support.model_cache import MemoryMounter, ScriptedStore, node_cache
+
+CONTENT = onnx_models.identity().SerializeToString()
+URI = "https://models/m.onnx"
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def mounter() -> MemoryMounter:
+    """Return a node without mounts."""
+    return MemoryMounter()
+
+
+@pytest.fixture
+def call(tmp_path: Path, mounter: MemoryMounter) -> Iterator[Call]:
+    """Run the plugin on a socket, and return a function that calls one of its methods."""
+    cache, _ = node_cache(tmp_path / "cache", ScriptedStore({URI: CONTENT}), mounter)
+    service = CsiService(
+        cache, driver="d", version="1", node="n", kubelet_folder=tmp_path / "kubelet"
+    )
+    socket = tmp_path / "csi.sock"
+    server = start_server(service, socket)
+    yield from _caller(socket, CSI_SERVICES)
+    server.stop(None).wait()
+
+
+@pytest.fixture
+def call_registration(tmp_path: Path) -> Iterator[Call]:
+    """Run the registration on a socket, and return a function that calls one of its methods."""
+    service = RegistrationService(driver="d", endpoint=Path("/kubelet/csi.sock"))
+    server = start_registration(service, tmp_path / "reg.sock")
+    yield from _caller(tmp_path / "reg.sock", REGISTRATION_SERVICE)
+    server.stop(None).wait()
+
+
+def _caller(socket: Path, services: dict[str, Methods]) -> Iterator[Call]:
+    paths = {
+        method: (f"/{name}/{method}", *forms)
+        for name, methods in services.items()
+        for method, forms in methods.items()
+    }
+    with grpc.insecure_channel(f"unix://{socket}") as channel:
+
+        def answer(method: str, **fields: Any) -> Any:
+            path, request, response = paths[method]
+            return channel.unary_unary(
+                path,
+                request_serializer=message_class(request).SerializeToString,
+                response_deserializer=message_class(response).FromString,
+            )(message_class(request)(**fields), timeout=60)
+
+        yield answer
+
+
+def _volume(target: Path, **attributes: str) -> dict[str, Any]:
+    known = {
+        "csi.storage.k8s.io/pod.namespace": "a",
+        "csi.storage.k8s.io/ephemeral": "true",
+        "uri": URI,
+        "sha256": hashlib.sha256(CONTENT).hexdigest(),
+    }
+    return {
+        "volume_id": "v",
+        "target_path": str(target),
+        "volume_context": {**known, **attributes},
+        "volume_capability": message_class("VolumeCapability")(mount={}),
+        "readonly": True,
+    }
+
+
+def test_the_kubelet_finds_the_plugin(call: Call, call_registration: Call) -> None:
+    """The registration leads to the plugin, whose name and node are those that were set."""
+    found = call_registration("GetInfo")
+    assert (found.type, found.name, found.endpoint) == ("CSIPlugin", "d", "/kubelet/csi.sock")
+    assert found.supported_versions == ["1.0.0"]
+    call_registration("NotifyRegistrationStatus", plugin_registered=False, error="no")
+    info = call("GetPluginInfo")
+    assert (info.name, info.vendor_version) == ("d", "1")
+    assert call("Probe").ready.value
+    assert call("NodeGetInfo").node_id == "n"
+    call("GetPluginCapabilities")
+    call("NodeGetCapabilities")
+
+
+def test_a_volume_is_mounted_and_unmounted(
+    call: Call, mounter: MemoryMounter, tmp_path: Path
+) -> None:
+    """The kubelet's calls mount a model, and end its mount."""
+    target = tmp_path / "kubelet" / "pods" / "mount"
+    call("NodePublishVolume", **_volume(target))
+    assert mounter.table[str(target)].read_only
+    key = mounter.table[str(target)].key
+    assert key is not None
+    file = tmp_path / "cache" / "entries" / key / "files" / CACHE_MODEL_FILE
+    assert file.read_bytes() == CONTENT
+    call("NodeUnpublishVolume", volume_id="v", target_path=str(target))
+    assert mounter.table == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "words"),
+    [
+        ({"sha256": "0" * 64}, "INVALID_ARGUMENT", "has another"),
+        ({"uri": "ftp://x"}, "INVALID_ARGUMENT", "use https:// or s3://"),
+        ({"csi.storage.k8s.io/ephemeral": "false"}, "INVALID_ARGUMENT", "inline volumes"),
+    ],
+)
+def test_a_refusal_is_a_sentence_for_the_event(
+    call: Call, tmp_path: Path, changed: dict[str, str], code: str, words: str
+) -> None:
+    """The kubelet writes the message into the pod's events."""
+    with pytest.raises(grpc.RpcError) as raised:
+        call("NodePublishVolume", **_volume(tmp_path / "kubelet" / "t", **changed))
+    assert raised.value.code().name == code
+    assert words in raised.value.details()
+
+
+def test_a_target_outside_the_kubelets_folder_is_refused(call: Call, tmp_path: Path) -> None:
+    """No caller mounts over another path of the node."""
+    for target in (tmp_path / "etc", tmp_path / "kubelet" / ".." / "etc", tmp_path / "kubelet"):
+        with pytest.raises(grpc.RpcError, match="not below the kubelet's folder"):
+            call("NodePublishVolume", **_volume(target))
+
+
+def test_another_process_reads_an_untrusted_graph(tmp_path: Path) -> None:
+    """The locations of external data are found, and what is no model is refused."""
+    onnx_models.write_with_external_data(tmp_path, "w/data.bin")
+    (model,) = tmp_path.glob("*.onnx")
+    assert external_locations(model) == ("w/data.bin",)
+    model.write_bytes(b"no model")
+    with pytest.raises(ModelRefusedError, match="not an ONNX model"):
+        external_locations(model)

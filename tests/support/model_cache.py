@@ -1,0 +1,109 @@
+"""A model cache without a kernel: mounts in memory, content from a script."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from inferometer_fetch.cache.access import Access
+from inferometer_fetch.cache.download import Content, Downloads
+from inferometer_fetch.cache.eviction import EvictionPolicy
+from inferometer_fetch.cache.node_cache import NodeCache
+from inferometer_fetch.cache.references import NodeMount
+from inferometer_fetch.cache.request import ModelRequest
+from inferometer_fetch.cache.store import ModelStore
+from inferometer_fetch.object_store import ObjectStore
+
+GIGABYTE = 1 << 30
+
+
+class MemoryMounter:
+    """Mounts in a dict that outlives a plugin, as the kernel's outlive it."""
+
+    def __init__(self) -> None:
+        self.table: dict[str, NodeMount] = {}
+        self.fault: OSError | None = None
+
+    def bind_read_only(self, source: Path, target: Path) -> None:
+        """Note a mount, or raise the fault."""
+        if self.fault is not None:
+            raise self.fault
+        assert source.is_dir()
+        self.table[str(target)] = NodeMount(source.parent.name, read_only=True)
+
+    def unmount(self, target: Path) -> None:
+        """Remove a mount."""
+        del self.table[str(target)]
+
+    def mounts(self) -> dict[str, NodeMount]:
+        """Return the mounts."""
+        return dict(self.table)
+
+
+class ScriptedStore:
+    """Contents by address, with the number of times that each was opened and from which byte."""
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self.contents = dict(contents)
+        self.opened: list[tuple[str, int]] = []
+        self.asked: list[ModelRequest] = []
+        self.faults: list[Exception] = []
+        """One is raised at each opening, after the first half of the content."""
+        self.refusal: Exception | None = None
+
+    def open_content(self, _: str, request: ModelRequest, location: str | None) -> Content:
+        """Return a function that yields the content of a request."""
+        address = request.uri if location is None else f"{request.uri}/{location}"
+
+        def content(first_byte: int) -> Iterator[bytes]:
+            self.opened.append((address, first_byte))
+            whole = self.contents[address]
+            half = max(first_byte, len(whole) // 2)
+            yield whole[first_byte:half]
+            if self.faults:
+                raise self.faults.pop(0)
+            yield whole[half:]
+
+        return content
+
+    def ask(self, request: ModelRequest) -> None:
+        """Note a check of credentials, and refuse them if that is planned."""
+        self.asked.append(request)
+        if self.refusal is not None:
+            raise self.refusal
+
+
+def node_cache(
+    folder: Path,
+    content: ScriptedStore,
+    mounter: MemoryMounter,
+    *,
+    quota_bytes: int = GIGABYTE,
+    max_model_bytes: int = GIGABYTE,
+    policy: EvictionPolicy = "LRU",
+    clock: list[float] | None = None,
+) -> tuple[NodeCache, ModelStore]:
+    """Start the cache of a node as the plugin does, on whatever its folder holds."""
+    now = clock if clock is not None else [1000.0]
+    store = ModelStore(folder, quota_bytes=quota_bytes, policy=policy, clock=lambda: now[0])
+    downloads = Downloads(
+        store,
+        max_model_bytes=max_model_bytes,
+        open_content=content.open_content,
+        find_external=lambda _: (),
+    )
+    cache = NodeCache(store, downloads, Access(lambda: now[0], content.ask), mounter)
+    cache.restore()
+    return cache, store
+
+
+def public(
+    content: bytes, uri: str = "https://models/m.onnx", namespace: str = "a"
+) -> ModelRequest:
+    """Return a request for a public model."""
+    return ModelRequest(uri, hashlib.sha256(content).hexdigest(), namespace)
+
+
+def private(content: bytes, namespace: str = "a", keys: str = "s") -> ModelRequest:
+    """Return a request for a private model."""
+    store = ObjectStore("id", keys, endpoint="https://store")
+    return ModelRequest("s3://models/m.onnx", hashlib.sha256(content).hexdigest(), namespace, store)

@@ -1,0 +1,147 @@
+"""Tests of the folder of the model cache, over any order of events and restarts."""
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from typing_extensions import override
+
+from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
+from inferometer_fetch.cache.errors import CacheFullError
+from inferometer_fetch.cache.references import MOUNTED, Reference
+from inferometer_fetch.cache.store import ModelStore
+
+QUOTA = 100
+_KEYS = st.sampled_from([character * 64 for character in "abcd"])
+_TARGETS = st.sampled_from(["/pods/1", "/pods/2", "/pods/3"])
+
+
+def open_store(folder: Path) -> ModelStore:
+    """Open a store with a small quota and a clock that stands still."""
+    return ModelStore(folder, quota_bytes=QUOTA, policy="LRU", clock=lambda: 0.0)
+
+
+def download(store: ModelStore, key: str, content: bytes) -> None:
+    """Write an entry of one file."""
+    folder = store.begin(key)
+    store.reserve(key, len(content))
+    (folder / CACHE_MODEL_FILE).write_bytes(content)
+    store.commit(key, {CACHE_MODEL_FILE: hashlib.sha256(content).hexdigest()}, 1.0)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Downloads, references and restarts in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.store = open_store(self.folder)
+
+    @override
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    @rule(key=_KEYS, size=st.integers(1, 60))
+    def downloads(self, key: str, size: int) -> None:
+        """Download a model, or be refused because pods use too much."""
+        if self.store.entry(key) is not None:
+            return
+        used = {each.key for each in self.store.references().values()}
+        held = sum(each.model.size_bytes for each in self.store.entries() if each.model.key in used)
+        try:
+            download(self.store, key, bytes(size))
+        except CacheFullError:
+            assert held + size > QUOTA
+            self.store.end(key, keep=False)
+        else:
+            assert held + size <= QUOTA
+            assert used <= {each.model.key for each in self.store.entries()}
+
+    @rule(key=_KEYS, size=st.integers(1, 60), keep=st.booleans())
+    def fails(self, key: str, size: int, keep: bool) -> None:  # noqa: FBT001 - drawn
+        """End a download before it is whole."""
+        if self.store.entry(key) is None:
+            folder = self.store.begin(key)
+            try:
+                self.store.reserve(key, size)
+                (folder / CACHE_MODEL_FILE).write_bytes(bytes(size))
+            except CacheFullError:
+                keep = False
+            self.store.end(key, keep=keep)
+
+    @rule(pod=_TARGETS, key=_KEYS)
+    def refers(self, pod: str, key: str) -> None:
+        """Refer to an entry, which works only if it is there."""
+        is_there = self.store.entry(key) is not None
+        assert self.store.refer(Reference(pod, key, MOUNTED)) == is_there
+        if is_there:
+            self.store.note_use(key)
+
+    @rule(pod=_TARGETS)
+    def forgets(self, pod: str) -> None:
+        """End a reference."""
+        self.store.forget(pod)
+
+    @rule()
+    def restarts(self) -> None:
+        """Read the folder again; nothing is lost."""
+        before = (self.store.entries(), self.store.references(), self.store.used_bytes)
+        self.store = open_store(self.folder)
+        assert (self.store.entries(), self.store.references(), self.store.used_bytes) == before
+
+    @invariant()
+    def holds_what_it_says(self) -> None:
+        """Compare the store with its disk, its quota and the checksums."""
+        files = [*self.folder.rglob("files/**/*")]
+        assert sum(each.stat().st_size for each in files if each.is_file()) == self.store.used_bytes
+        assert self.store.used_bytes <= QUOTA
+        for entry in self.store.entries():
+            assert self.store.damaged_files(entry.model.key) == ()
+        keys = {entry.model.key for entry in self.store.entries()}
+        assert {each.key for each in self.store.references().values()} <= keys
+
+
+StoreMachine.TestCase.settings = settings(max_examples=8, stateful_step_count=15, deadline=None)
+TestStore = StoreMachine.TestCase
+
+
+def test_an_entry_that_is_not_whole_is_discarded(tmp_path: Path) -> None:
+    """After a crash of the node, entries without their files or their description are gone."""
+    store = open_store(tmp_path)
+    for key in ("a" * 64, "b" * 64):
+        download(store, key, b"12345")
+    (store.files("a" * 64) / CACHE_MODEL_FILE).unlink()
+    (store.files("b" * 64).parent / "entry.json").write_text('{"sha256": {"mod')
+    again = open_store(tmp_path)
+    assert again.entries() == ()
+    assert again.used_bytes == 0
+    assert list((tmp_path / "entries").iterdir()) == []
+
+
+def test_a_broken_record_is_no_reference(tmp_path: Path) -> None:
+    """A reference that was half written is dropped; the mounts decide."""
+    store = open_store(tmp_path)
+    download(store, "a" * 64, b"12345")
+    store.refer(Reference("/pods/1", "a" * 64, MOUNTED))
+    (record,) = (tmp_path / "mounts").iterdir()
+    record.write_text('{"target": ')
+    assert open_store(tmp_path).references() == {}
+
+
+def test_an_active_download_is_never_evicted(tmp_path: Path) -> None:
+    """A download in progress keeps its part; an abandoned one goes first."""
+    store = open_store(tmp_path)
+    folder = store.begin("a" * 64)
+    store.reserve("a" * 64, 60)
+    (folder / CACHE_MODEL_FILE).write_bytes(bytes(60))
+    store.begin("b" * 64)
+    with pytest.raises(CacheFullError, match="full"):
+        store.reserve("b" * 64, 60)
+    store.end("a" * 64, keep=True)
+    store.reserve("b" * 64, 60)
+    assert not folder.exists()

@@ -1,0 +1,350 @@
+"""Tests of the model cache of a node: sharing, tenancy, faults and restarts."""
+
+import errno
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
+from inferometer_fetch.cache import download
+from inferometer_fetch.cache.access import ACCEPTED_SECONDS
+from inferometer_fetch.cache.errors import (
+    CacheFullError,
+    DamagedEntryError,
+    MountedOtherwiseError,
+    StillFetchingError,
+)
+from inferometer_fetch.cache.references import MOUNTING, NodeMount, Reference
+from inferometer_fetch.cache.request import ModelRequest, model_request
+from inferometer_fetch.errors import FetchFailedError
+from inferometer_fetch.transfer import TransientError
+from inferometer_models.errors import ModelRefusedError
+from support.model_cache import MemoryMounter, ScriptedStore, node_cache, private, public
+from support.waiting import wait_until
+
+CONTENT = b"0123456789"
+URI, PRIVATE_URI = "https://models/m.onnx", "s3://models/m.onnx"
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next try follow at once."""
+    monkeypatch.setattr(download, "_PAUSES_SECONDS", (0.0, 0.0))
+
+
+@pytest.fixture
+def content() -> ScriptedStore:
+    """Return a store with one model, under a public and a private address."""
+    return ScriptedStore({URI: CONTENT, PRIVATE_URI: CONTENT})
+
+
+@pytest.fixture
+def mounter() -> MemoryMounter:
+    """Return a node without mounts."""
+    return MemoryMounter()
+
+
+def test_pods_share_one_download(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """Pods of two namespaces that ask at once for a new public model wait for one download."""
+    gate = threading.Event()
+    opened = content.open_content
+
+    def slowly(_: str, request: ModelRequest, location: str | None) -> download.Content:
+        gate.wait(60)
+        return opened("", request, location)
+
+    content.open_content = slowly  # type: ignore[method-assign]  # a gate before it
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    threads = [
+        threading.Thread(
+            target=cache.publish,
+            args=(public(CONTENT, namespace=name), tmp_path / name),
+            kwargs={"timeout_seconds": 60},
+        )
+        for name in ("a", "b", "c")
+    ]
+    for each in threads:
+        each.start()
+    wait_until(lambda: len(cache._busy) == 3, "three calls that wait")
+    gate.set()
+    for each in threads:
+        each.join()
+    assert content.opened == [(URI, 0)]
+    assert len(mounter.table) == len(store.references()) == 3
+    (entry,) = store.entries()
+    assert (store.files(entry.model.key) / CACHE_MODEL_FILE).read_bytes() == CONTENT
+
+
+def test_a_call_that_waits_too_long_leaves_the_download_going(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """The kubelet is told to ask again, and the next call finds the model."""
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    request = public(CONTENT)
+    with pytest.raises(StillFetchingError, match="being downloaded"):
+        cache.publish(request, tmp_path / "t", timeout_seconds=-1)
+    wait_until(lambda: store.entry(request.key) is not None, "the model in the cache")
+    assert cache.publish(request, tmp_path / "t", timeout_seconds=60).was_cached
+    assert content.opened == [(URI, 0)]
+
+
+def test_a_download_is_resumed(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """After an interruption, also one that killed the plugin, only the missing bytes are read."""
+    folder = tmp_path / "c"
+    content.faults = [TransientError("cut")]
+    cache, store = node_cache(folder, content, mounter)
+    cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert content.opened == [(URI, 0), (URI, 5)]
+    cache.unpublish(tmp_path / "t")
+    key = public(CONTENT).key
+    assert store.remove_unused(key)
+    part = folder / "partial" / key / "files"
+    part.mkdir(parents=True)  # what a killed plugin leaves
+    (part / CACHE_MODEL_FILE).write_bytes(CONTENT[:7])
+    cache, _ = node_cache(folder, content, mounter)
+    cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert content.opened[2:] == [(URI, 7)]
+
+
+def test_a_part_of_another_file_is_fetched_anew(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """A part whose beginning is wrong is never completed into a model."""
+    part = tmp_path / "c" / "partial" / public(CONTENT).key / "files"
+    part.mkdir(parents=True)
+    (part / CACHE_MODEL_FILE).write_bytes(b"xxx")
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    made = cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert content.opened == [(URI, 3), (URI, 0)]
+    assert (store.files(made.key) / CACHE_MODEL_FILE).read_bytes() == CONTENT
+    assert store.used_bytes == len(CONTENT)
+
+
+def test_a_wrong_checksum_is_refused(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """Another content is neither kept nor mounted, and the message does not reveal its checksum."""
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    with pytest.raises(ModelRefusedError, match="has another") as raised:
+        cache.publish(public(b"other"), tmp_path / "t", timeout_seconds=60)
+    assert public(CONTENT).sha256 not in str(raised.value)
+    assert (mounter.table, store.references(), store.used_bytes) == ({}, {}, 0)
+
+
+def test_a_store_that_is_gone_is_reported_and_its_part_kept(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """The message says why, and the next call resumes."""
+    content.faults = [TransientError("connection refused")] * 3
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    with pytest.raises(FetchFailedError, match="connection refused"):
+        cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert mounter.table == {}
+    assert store.used_bytes == 5
+    cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert content.opened[-1] == (URI, 5)
+
+
+def test_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """ENOSPC ends the download with that reason, and its part goes, so that others have room."""
+    content.faults = [OSError(errno.ENOSPC, "No space left on device")]
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    with pytest.raises(CacheFullError, match="No space left on device"):
+        cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert (store.used_bytes, store.references(), mounter.table) == (0, {}, {})
+
+
+def test_only_what_no_pod_uses_is_evicted(tmp_path: Path, mounter: MemoryMounter) -> None:
+    """A full cache refuses a new model while pods use the others, and evicts once they end."""
+    contents = {f"https://models/{name}": name.encode() * 40 for name in "abc"}
+    cache, store = node_cache(tmp_path / "c", ScriptedStore(contents), mounter, quota_bytes=100)
+    requests = {uri: public(content, uri) for uri, content in contents.items()}
+    a, b, c = requests.values()
+    cache.publish(a, tmp_path / "a", timeout_seconds=60)
+    cache.publish(b, tmp_path / "b", timeout_seconds=60)
+    with pytest.raises(CacheFullError, match="full"):
+        cache.publish(c, tmp_path / "c1", timeout_seconds=60)
+    cache.unpublish(tmp_path / "b")
+    cache.publish(c, tmp_path / "c1", timeout_seconds=60)
+    assert {each.model.key for each in store.entries()} == {a.key, c.key}
+
+
+def test_a_model_that_is_too_large_is_refused(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """The limit holds for what arrives, whatever the host says."""
+    cache, store = node_cache(tmp_path / "c", content, mounter, max_model_bytes=9)
+    with pytest.raises(ModelRefusedError, match="larger than the 9 bytes"):
+        cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert store.used_bytes == 0
+
+
+def test_a_private_model_stays_in_its_namespace(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """Who knows address and checksum gets nothing: not without keys, nor from another namespace."""
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    mine = private(CONTENT)
+    cache.publish(mine, tmp_path / "t", timeout_seconds=60)
+    assert len(content.opened) == 1
+    # Another namespace's own store that accepts any keys, with the checksum of the model.
+    assert mine.store is not None
+    theirs = replace(
+        private(CONTENT, namespace="b"), store=replace(mine.store, endpoint="https://mine")
+    )
+    content.contents[PRIVATE_URI] = b"anything"
+    with pytest.raises(ModelRefusedError, match="has another"):
+        cache.publish(theirs, tmp_path / "u", timeout_seconds=60)
+    in_place = replace(theirs, namespace="a")
+    with pytest.raises(ModelRefusedError, match="has another"):
+        cache.publish(in_place, tmp_path / "u", timeout_seconds=60)
+    content.contents[URI] = b"anything"
+    with pytest.raises(ModelRefusedError, match="has another"):
+        cache.publish(public(CONTENT), tmp_path / "u", timeout_seconds=60)
+    content.refusal = ModelRefusedError("AccessDenied")
+    with pytest.raises(ModelRefusedError, match="AccessDenied"):
+        cache.publish(private(CONTENT, keys="guess"), tmp_path / "u", timeout_seconds=60)
+    assert [*mounter.table] == [str(tmp_path / "t")]
+    assert len(store.entries()) == 1
+
+
+def test_credentials_are_accepted_for_an_hour(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """Within the hour a private model is mounted without its store; later the store decides."""
+    clock = [0.0]
+    cache, _ = node_cache(tmp_path / "c", content, mounter, clock=clock)
+    cache.publish(private(CONTENT), tmp_path / "t", timeout_seconds=60)
+    content.refusal = TransientError("connection refused")
+    clock[0] = ACCEPTED_SECONDS - 1
+    assert cache.publish(private(CONTENT), tmp_path / "u", timeout_seconds=60).was_cached
+    clock[0] = ACCEPTED_SECONDS
+    with pytest.raises(FetchFailedError, match="within the last hour"):
+        cache.publish(private(CONTENT), tmp_path / "v", timeout_seconds=60)
+    assert len(content.asked) == 2
+    content.refusal = None
+    cache.publish(private(CONTENT), tmp_path / "v", timeout_seconds=60)
+    again, _ = node_cache(tmp_path / "c", content, mounter, clock=clock)
+    again.publish(private(CONTENT), tmp_path / "w", timeout_seconds=60)
+    assert len(content.asked) == 4  # a new plugin remembers no credentials
+    for file in (tmp_path / "c").rglob("*"):
+        assert file.is_dir() or b"https://store" not in file.read_bytes()
+
+
+def test_a_restarted_plugin_knows_its_references(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """References survive the plugin, end with the node, and end with the pods meanwhile gone."""
+    cache, _ = node_cache(tmp_path / "c", content, mounter)
+    for name in ("t", "u"):
+        cache.publish(public(CONTENT), tmp_path / name, timeout_seconds=60)
+    del mounter.table[str(tmp_path / "u")]
+    _, store = node_cache(tmp_path / "c", content, mounter)
+    assert [*store.references()] == [str(tmp_path / "t")]
+    assert not store.remove_unused(public(CONTENT).key)
+    _, store = node_cache(tmp_path / "c", content, MemoryMounter())
+    assert store.references() == {}
+    assert store.entry(public(CONTENT).key) is not None
+
+
+def test_a_plugin_killed_in_mid_mount_starts_over(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """The unfinished mount is undone at the next start, and the kubelet's next call mounts."""
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    key, target = public(CONTENT).key, str(tmp_path / "u")
+    store.refer(Reference(target, key, MOUNTING))
+    mounter.table[target] = NodeMount(key, read_only=False)
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    assert [*mounter.table] == [*store.references()] == [str(tmp_path / "t")]
+    cache.publish(public(CONTENT), Path(target), timeout_seconds=60)
+    assert mounter.table[target].read_only
+
+
+def test_a_mount_that_fails_leaves_no_reference(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """The entry can be evicted, and the next call tries again."""
+    mounter.fault = PermissionError(errno.EPERM, "Operation not permitted")
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    with pytest.raises(PermissionError):
+        cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert store.references() == {}
+    mounter.fault = None
+    cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+
+
+def test_publishing_twice_changes_nothing(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """CSI calls are idempotent; a target with another volume is refused."""
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    for _ in range(2):
+        cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert len(store.references()) == 1
+    with pytest.raises(MountedOtherwiseError):
+        cache.publish(private(CONTENT), tmp_path / "t", timeout_seconds=60)
+    for _ in range(2):
+        cache.unpublish(tmp_path / "t")
+    assert (mounter.table, store.references()) == ({}, {})
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_damaged_file_is_never_mounted_again(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """The check finds it; it is fetched anew as soon as no pod uses it."""
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    request = public(CONTENT)
+    cache.publish(request, tmp_path / "t", timeout_seconds=60)
+    assert cache.verify_all() == {}
+    file = store.files(request.key) / CACHE_MODEL_FILE
+    file.chmod(0o644)
+    file.write_bytes(b"damaged!!!")
+    assert cache.verify_all() == {request.key: (CACHE_MODEL_FILE,)}
+    with pytest.raises(DamagedEntryError, match="1 volumes still use it"):
+        cache.publish(request, tmp_path / "u", timeout_seconds=60)
+    cache.unpublish(tmp_path / "t")
+    assert not cache.publish(request, tmp_path / "u", timeout_seconds=60).was_cached
+    assert (store.files(request.key) / CACHE_MODEL_FILE).read_bytes() == CONTENT
+
+
+_POD = {"csi.storage.k8s.io/pod.namespace": "a", "csi.storage.k8s.io/ephemeral": "true"}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"uri": URI, "sha256": "0" * 64}, "inline volumes of pods"),
+        ({**_POD, "uri": URI, "sha256": "0" * 63}, "64 hexadecimal digits"),
+        ({**_POD, "uri": URI}, "64 hexadecimal digits"),
+        ({**_POD, "uri": "http://h/m.onnx", "sha256": "0" * 64}, "use https:// or s3://"),
+        ({**_POD, "uri": "file:///etc/shadow", "sha256": "0" * 64}, "use https:// or s3://"),
+        ({**_POD, "uri": "pvc://c/m.onnx", "sha256": "0" * 64}, "use https:// or s3://"),
+        ({**_POD, "uri": "s3://b/../m.onnx", "sha256": "0" * 64}, "'..'"),
+        ({**_POD, "uri": "s3://b/m.onnx", "sha256": "0" * 64}, "nodePublishSecretRef"),
+        ({**_POD, "uri": URI, "sha256": "0" * 64, "path": "/"}, "Unknown volume attributes: path"),
+    ],
+)
+def test_requests_are_checked(attributes: dict[str, str], words: str) -> None:
+    """A volume's attributes name a model by address and checksum, and nothing else."""
+    with pytest.raises(ModelRefusedError, match=words):
+        model_request(attributes, {})
+
+
+def test_the_namespace_is_the_kubelets() -> None:
+    """The namespace of a request is what the kubelet says of the pod, and keys make it private."""
+    attributes = {**_POD, "uri": PRIVATE_URI, "sha256": "AB" * 32}
+    found = model_request(attributes, {"accessKeyId": "i", "secretAccessKey": "hidden"})
+    assert (found.namespace, found.sha256) == ("a", "ab" * 32)
+    assert found.store is not None
+    assert "hidden" not in repr(found)
