@@ -70,6 +70,7 @@ MATRIX: dict[str, Json] = {
         "ceilings": CEILINGS,
         "externalAllowList": ["models.example.com:8001", "*.example.org"],
         "allowedServers": {"ovms": {"image": f"mirror/ovms@{DIGEST}", "arguments": ["--port"]}},
+        "modelCache": {"enabled": True},
         "modelStorage": "1Ti",
         "runPriorityClass": "measured",
         "load": {
@@ -226,6 +227,7 @@ def test_every_value_reaches_the_settings() -> None:
         "priorityClass": "measured",
         "externalAllowList": ["models.example.com:8001", "*.example.org"],
         "allowedServers": {"ovms": {"image": f"mirror/ovms@{DIGEST}", "arguments": ["--port"]}},
+        "modelCache": True,
         "modelStorage": "1Ti",
         "agent": {"namespace": "agents", "service": "watchers"},
         "metrics": {

@@ -330,6 +330,16 @@ BROKEN_RULES = (
         "sha256 of nothing", an_external_run(model={"name": "m", "sha256": "0" * 64}), "spec.model"
     ),
     Row(
+        "a cached model without checksum",
+        a_run(model={"uri": "s3://b/m.onnx", "cache": "Node"}),
+        "spec.model",
+    ),
+    Row(
+        "a built-in model from the cache",
+        a_run(model={"uri": "zoo://a/b", "sha256": "0" * 64, "cache": "Node"}),
+        "spec.model",
+    ),
+    Row(
         "a Secret for file:", a_run(model={"uri": "file:m", "credentialsSecret": "s"}), "spec.model"
     ),
     Row(

@@ -38,6 +38,7 @@ allowedServers: {{ toJson (.Values.allowedServers | default dict) }}
 allowSecrets: {{ .Values.allowSecrets }}
 readNodes: {{ .Values.readNodes | default false }}
 kueue: {enabled: {{ (.Values.kueue).enabled | default false }}}
+modelCache: {{ (.Values.modelCache).enabled | default false }}
 modelStorage: {{ .Values.modelStorage | quote }}
 {{- with (.Values.agent).namespace }}
 agent: {namespace: {{ . }}, service: {{ $.Values.agent.service }}}

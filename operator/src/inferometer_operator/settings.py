@@ -155,6 +155,8 @@ class Settings(Document):
     kueue: Kueue = Field(default_factory=Kueue)
     results: ResultsServiceSettings | None = None
     """Keeps each result for good; absent: results live in ConfigMaps as long as their runs."""
+    model_cache: bool = False
+    """Whether the nodes have a model cache (chart inferometer-agent), for runs with model.cache."""
     model_storage: MemoryQuantity = "10Gi"
     """The most disk that a model may take on a node."""
 

@@ -160,6 +160,11 @@ def _refused_by_runtime(
 def _refused_locally(spec: RunSpec) -> tuple[_Refusal, ...]:
     return (
         (
+            "spec.model.cache",
+            spec.model.cache is not None,
+            "a local run has no model cache of a node; leave it out",
+        ),
+        (
             "spec.suspend",
             spec.suspend,
             "a local run cannot be suspended; leave it out and start the run later",

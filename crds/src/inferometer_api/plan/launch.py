@@ -10,6 +10,7 @@ from posixpath import join
 from types import MappingProxyType
 from typing import Literal
 
+from inferometer_api.plan.cluster_objects import CACHE_FOLDER, CACHE_MODEL_FILE
 from inferometer_api.plan.credentials import NO_CREDENTIALS, Credentials
 from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedFleet, PlannedServer
 from inferometer_api.plan.spec_warnings import spec_warnings
@@ -31,10 +32,13 @@ def pod_layout(
 ) -> FetchedLayout:
     """Return where the files of a launched server's model are in its pod, before they are fetched.
 
-    A model on a claim stays there, below the folder `sources`, if the server takes any path; every
-    other one is written into the folder `destination`. Raises AddressError.
+    A model on a claim stays there, below the folder `sources`, if the server takes any path, and
+    one of the node's cache is mounted there; every other one is written into the folder
+    `destination`. Raises AddressError.
     """
     layout = launch.layout(run)
+    if run.spec.model.cache is not None:
+        return layout.located(destination, join(sources, CACHE_FOLDER, CACHE_MODEL_FILE))
     found = address(run.spec.model.uri or "")
     file = None if found is None else found.file
     on_claim = f"{sources}/{file}" if file is not None and layout.takes_any_path else None
@@ -64,7 +68,8 @@ def fetch_command(
 
     `destination` is the folder for written files. In a local run, a relative `file:` path starts in
     the folder `base`. Written files lie in the layout of the runtime (`pod_layout`). In a `pod`,
-    the .npz file of inputs is fetched too. The command prints one line of JSON with path, sha256
+    the .npz file of inputs is fetched too, and a model of the node's cache is not fetched: the
+    command is empty if nothing else is. The command prints one line of JSON with path, sha256
     and name. Raises ValueError if the server is External.
     """
     model, file = run.spec.model, run.spec.load.inputs.file
@@ -73,12 +78,15 @@ def fetch_command(
     layout = launch.layout(run)
     by_place: tuple[str, ...] = ("--zoo-cache",)
     if pod is not None:
-        by_place = (
-            *("--max-model-bytes", str(pod.max_model_bytes)),
+        inputs = (
             *_option("--inputs-uri", None if file is None else file.uri),
             *_option("--inputs-sha256", None if file is None else file.sha256),
             *_sources(pod),
         )
+        if model.cache is not None:
+            words = (python, *("-m", _FETCHER), *("--destination", destination), *inputs)
+            return () if file is None else words
+        by_place = (*("--max-model-bytes", str(pod.max_model_bytes)), *inputs)
     return (
         python,
         *("-m", _FETCHER),

@@ -93,6 +93,11 @@ https://."""
 endpoint, region, sessionToken, caCertificate. It must carry the label \
 inferometer.dev/allow-use=s3."""
 
+    cache: Literal["Node"] | None = None
+    """Node: server pods mount the model from the cache of their node, which downloads it once and \
+keeps it for later pods. Requires https:// or s3:// with sha256, runtime OnnxRuntime or OpenVino, \
+and the cache in the cluster (docs/how-to/scale-out.md). Absent: every pod fetches the model."""
+
     manifest: ManifestSource | None = None
     """What the model is, what it needs, and the steps around it. Absent: model.yaml next to \
 a model from file:, if there is one."""
@@ -147,6 +152,18 @@ server's metadata; without such metadata, whatever the server returns."""
             message="outputs are only for the name of an External server's model",
             holds=lambda model: model.outputs is None or model.name is not None,
             field="outputs",
+        ),
+        Rule(
+            cel="!has(self.cache) || has(self.uri) && has(self.sha256) && "
+            "(self.uri.startsWith('https://') || self.uri.startsWith('s3://'))",
+            message="cache needs a model from https:// or s3:// with its sha256",
+            holds=lambda model: (
+                model.cache is None
+                or (
+                    model.sha256 is not None and (model.uri or "").startswith(("https://", "s3://"))
+                )
+            ),
+            field="cache",
         ),
         needs_checksum("a model", lambda model: (model.uri, model.sha256)),
         Rule(

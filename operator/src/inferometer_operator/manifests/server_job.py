@@ -28,9 +28,11 @@ from inferometer_operator.manifests.pod_spec import (
 from inferometer_operator.manifests.sources import (
     SOURCES,
     addresses,
+    cache_volume,
     fetch_container,
     fetching_pod,
     mount_all,
+    mount_cache,
     volumes,
 )
 from inferometer_operator.settings import Settings
@@ -115,22 +117,27 @@ def _pod(run: BenchmarkRun, owner: Owner, launch: ServerLaunch, settings: Settin
     fetch = fetch_command(
         run, launch, destination=_MODEL_FOLDER, python=PYTHON, pod=fetching_pod(run, settings)
     )
-    # The GPU is the server's alone; both containers request its CPU and memory.
-    fetcher = fetch_container(
-        run,
-        settings.images.named(launch.fetcher_image(server), launch.images),
-        fetch,
-        _resources(server, gpu=False),
-        settings,
-    )
-    mount_all(fetcher, places)
-    mount(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
+    if fetch:
+        # The GPU is the server's alone; both containers request its CPU and memory.
+        fetcher = fetch_container(
+            run,
+            settings.images.named(launch.fetcher_image(server), launch.images),
+            fetch,
+            _resources(server, gpu=False),
+            settings,
+        )
+        mount_all(fetcher, places)
+        mount(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
+        spec["initContainers"] = [fetcher]
     described = server_containers(run, launch, _start(run, launch, settings))
     serving, *sidecars = (_container(each, launch, server, settings) for each in described)
     _add_ports_and_probe(serving, launch, run)
     mount_all(serving, addresses(run.spec.model.uri))
     mount(serving, _MODEL_VOLUME, _MODEL_FOLDER, read_only=True)
-    spec["initContainers"] = [fetcher]
+    cached = cache_volume(run)
+    if cached is not None:
+        spec["volumes"].append(cached)
+        mount_cache(serving)
     spec["containers"] = [serving, *sidecars]
     shared = {volume for each in described for volume in each.volumes}
     spec["volumes"] += [

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from inferometer_api.plan.cluster_objects import CACHE_DRIVER, CACHE_FOLDER
 from inferometer_api.plan.launch import FetchingPod
 from inferometer_api.spec.address import CLAIMS, CONFIG_MAPS, STORE_VARIABLES, Address, address
 from inferometer_api.spec.resolve import whole_bytes
@@ -37,14 +38,36 @@ def mount_all(target: Manifest, places: Sequence[Address]) -> None:
         mount(target, _name(index), path, read_only=True)
 
 
+def cache_volume(run: BenchmarkRun) -> Manifest | None:
+    """Return the volume of the node's model cache that a run names, or None.
+
+    The kubelet hands the keys of an s3:// store to the cache.
+    """
+    model = run.spec.model
+    if model.cache is None:
+        return None
+    attributes = {"uri": model.uri, "sha256": model.sha256}
+    volume: Manifest = {"driver": CACHE_DRIVER, "readOnly": True, "volumeAttributes": attributes}
+    if model.credentials_secret is not None:
+        volume["nodePublishSecretRef"] = {"name": model.credentials_secret}
+    return {"name": CACHE_FOLDER, "csi": volume}
+
+
+def mount_cache(target: Manifest) -> None:
+    """Mount the volume of the node's model cache into a container, below SOURCES."""
+    mount(target, CACHE_FOLDER, f"{SOURCES}/{CACHE_FOLDER}", read_only=True)
+
+
 def fetching_pod(run: BenchmarkRun, settings: Settings) -> FetchingPod:
-    """Return the pod's limits for fetching: a model that stays on a claim takes no storage."""
+    """Return the pod's limits for fetching: a model that is mounted takes no storage."""
     room = whole_bytes(settings.model_storage)
-    stays = bool(addresses(run.spec.model.uri)) and _takes_any_path(run, settings)
+    is_mounted = run.spec.model.cache is not None or bool(addresses(run.spec.model.uri))
+    stays = is_mounted and takes_any_path(run, settings)
     return FetchingPod(SOURCES, _CLAIM_BYTES if stays else room, room)
 
 
-def _takes_any_path(run: BenchmarkRun, settings: Settings) -> bool:
+def takes_any_path(run: BenchmarkRun, settings: Settings) -> bool:
+    """Return whether a run's server can read its model wherever it is mounted."""
     return settings.launch_of(run.spec).layout(run).takes_any_path
 
 

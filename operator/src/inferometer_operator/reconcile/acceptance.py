@@ -15,6 +15,7 @@ from inferometer_api.spec.problems import Problem, describe_errors
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
+from inferometer_operator.manifests.sources import takes_any_path
 from inferometer_operator.reconcile.ceilings import beyond_ceilings
 from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.external_service import (
@@ -69,7 +70,7 @@ def parse_run(raw: Json, *, begun: bool = False) -> BenchmarkRun | Rejection:
 
 def find_rejection(context: ReconcileContext) -> Rejection | None:
     """Return why a valid run is rejected here, or None if it is accepted."""
-    if sentences := list(unavailable(context.run, place="Cluster")):
+    if sentences := [*unavailable(context.run, place="Cluster"), *_without_cache(context)]:
         return _refusal("NotAvailable", sentences)
     if sentences := list(beyond_ceilings(context.run, context.settings)):
         return _refusal("CeilingExceeded", sentences)
@@ -146,6 +147,27 @@ def _forbidden_servers(context: ReconcileContext) -> Iterator[str]:
             context.settings.launch_of(context.run.spec)
         except ServerNotAllowedError as error:
             yield str(error)
+
+
+def _without_cache(context: ReconcileContext) -> Iterator[str]:
+    if context.run.spec.model.cache is None:
+        return
+    if not context.settings.model_cache:
+        yield (
+            "spec.model.cache: the nodes of this cluster have no model cache (the operator's "
+            "setting modelCache.enabled is false); install it with the chart inferometer-agent, "
+            "or leave cache out: then every pod fetches the model."
+        )
+    try:
+        is_mountable = takes_any_path(context.run, context.settings)
+    except ServerNotAllowedError:
+        return  # reported as such
+    if not is_mountable:
+        yield (
+            f"spec.model.cache: {context.run.spec.server.runtime} reads models from a repository "
+            "of its own, into which they are copied; use runtime OnnxRuntime or OpenVino, or "
+            "leave cache out."
+        )
 
 
 def _missing_ports(context: ReconcileContext) -> Iterator[str]:
