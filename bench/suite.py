@@ -21,6 +21,7 @@ from bench.case_fleet import FLEET_MASTER, FLEET_WORKERS
 from bench.case_judges import MLPERF_JUDGE, PERF_ANALYZER_JUDGE
 from bench.case_layers import BOUNDS, LAYERS_SUM
 from bench.case_mlflow import RESULTS_MLFLOW
+from bench.case_model_cache import MODEL_CACHE
 from bench.case_operator import OPERATOR_SCALE
 from bench.case_overhead import SERVER_OVERHEAD
 from bench.case_pace import MEMORY, PACE
@@ -46,6 +47,7 @@ CASES: tuple[Case, ...] = (
     AGENT_OVERHEAD,
     MLPERF_JUDGE,
     PERF_ANALYZER_JUDGE,
+    MODEL_CACHE,
     RESULTS_STORE,
     RESULTS_SEARCH,
     RESULTS_PAGE,

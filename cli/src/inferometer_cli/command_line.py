@@ -11,6 +11,7 @@ from inferometer_cli.commands import (
     advise,
     bound,
     bricks,
+    cache,
     cancel,
     compare,
     examples,
@@ -99,6 +100,7 @@ app.command("overhead", short_help="Show what server and network add to an infer
 )
 app.command("noise", short_help="Measure how far figures differ from run to run here.")(noise.noise)
 app.command("node", short_help="Measure what this machine gives at best.")(node.node)
+app.command("cache", short_help="Measure in which form a model loads fastest.")(cache.cache)
 app.add_typer(bricks.app)
 app.command("serve", short_help="Serve one ONNX model over HTTP and gRPC.")(serve.serve)
 app.command("models", short_help="List the built-in models.")(models.models)

@@ -266,6 +266,14 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "spinning", _switch, True, "Whether ONNX Runtime's threads spin while they wait.", "off|on"
     ),
+    Option(
+        "prepacking",
+        _switch,
+        True,
+        "Whether ONNX Runtime rearranges weights when it opens the model; off keeps external data "
+        "memory-mapped and shared.",
+        "off|on",
+    ),
     Option("run", str, "", "The run that it serves: the label run of its metrics.", "NAME"),
     Option("run_namespace", str, "", "That run's namespace: the label run_namespace.", "NAME"),
 )

@@ -73,6 +73,7 @@ class OnnxRuntimeChoices:
     inter_op_threads: int = 1
     arena: bool = True
     spinning: bool = True
+    prepacking: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class ServeOptions:
     inter_op_threads: int = 1
     arena: bool = True
     spinning: bool = True
+    prepacking: bool = True
     run: str = ""
     """The run that the server was started for; empty where it was not."""
     run_namespace: str = ""

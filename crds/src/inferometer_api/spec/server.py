@@ -86,6 +86,11 @@ Sequential."""
     spinning: bool | None = None
     """Whether threads spin while they wait for work: less latency, more CPU. Absent: true."""
 
+    prepacking: bool | None = None
+    """Whether weights are rearranged for the kernels when the model is opened. With false, \
+external data stays memory-mapped: the model opens at once, and the servers of a node share its \
+pages; some operators then take longer (`inferometer cache` measures it). Absent: true."""
+
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="!has(self.interOpThreads) || self.interOpThreads == 1 || "

@@ -1,0 +1,53 @@
+"""Chooses the form in which a node keeps a model: load time against steady latency."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+STEADY_TOLERANCE = 0.02
+"""A form whose steady latency is within 2 % of the best is as good in steady state."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormFigures:
+    """What one form of a model costs."""
+
+    name: str
+    load_milliseconds: float
+    steady_milliseconds: float
+    added_bytes: float
+    """What each further server on the node takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormChoice:
+    """The form to keep, and the one that loads fastest whatever it costs later."""
+
+    best: FormFigures
+    """The fastest to load among those without a loss in steady state."""
+    fastest: FormFigures
+
+    @property
+    def steady_cost(self) -> float:
+        """The share of steady latency that the fastest load costs; 0 if it is the best."""
+        if self.best.name == self.fastest.name:
+            return 0.0
+        return self.fastest.steady_milliseconds / self.best.steady_milliseconds - 1
+
+    @property
+    def break_even_queries(self) -> int | None:
+        """After how many queries the best form has made up for its slower load; None: never."""
+        gain = self.fastest.steady_milliseconds - self.best.steady_milliseconds
+        if gain <= 0:
+            return None
+        late = self.best.load_milliseconds - self.fastest.load_milliseconds
+        return max(0, round(late / gain))
+
+
+def choose_form(forms: Sequence[FormFigures]) -> FormChoice:
+    """Return the form to keep. Raises ValueError if there are none."""
+    limit = min(each.steady_milliseconds for each in forms) * (1 + STEADY_TOLERANCE)
+    as_good = [each for each in forms if each.steady_milliseconds <= limit]
+    return FormChoice(
+        min(as_good, key=lambda each: each.load_milliseconds),
+        min(forms, key=lambda each: each.load_milliseconds),
+    )

@@ -1,0 +1,127 @@
+"""`inferometer cache`: measures the forms in which a node can keep a model."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.terminal import output_console, print_message, print_output
+
+if TYPE_CHECKING:
+    from inferometer_analysis.model_forms import FormChoice
+
+_ModelArgument = Annotated[
+    Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="An ONNX file.")
+]
+_WriteOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--write",
+        file_okay=False,
+        metavar="FOLDER",
+        help="Keep the recommended form in this folder, which must not exist.",
+    ),
+]
+_ThreadsOption = Annotated[
+    int, typer.Option("--threads", min=1, help="Threads within an operator.")
+]
+_ServersOption = Annotated[
+    int, typer.Option("--servers", min=2, max=64, help="Servers that share the memory.")
+]
+_JsonOption = Annotated[bool, typer.Option("--json", help="Print the whole document.")]
+
+_HEADINGS = ("form", "load ms", "together ms", "first ms", "steady ms", "added MiB", "file MiB")
+_SETTINGS = {
+    "OneFile": "the model in one file",
+    "ExternalData": "weights as external data",
+    "MemoryMapped": "weights as external data, with server.onnxRuntime.prepacking: false",
+    "SavedPrepacked": "the optimised graph with prepacked weights, with "
+    "server.onnxRuntime.graphOptimization: Disabled; it fits this kind of CPU and this version of "
+    "ONNX Runtime alone",
+}
+
+
+def cache(
+    model: _ModelArgument,
+    *,
+    write: _WriteOption = None,
+    threads: _ThreadsOption = 1,
+    servers: _ServersOption = 3,
+    as_json: _JsonOption = False,
+) -> None:
+    """Measure in which form a model loads fastest, and what the servers of a node share of it.
+
+    Each form is opened in fresh processes with its pages in memory, as from the model cache of a
+    node. "added" is the memory that each further server of the model takes.
+    """
+    from inferometer_analysis.model_forms import FormFigures, choose_form
+    from inferometer_cli.local.model_forms import measure_forms
+
+    if write is not None and write.exists():
+        raise RefusedError(f"The folder {write} exists: name a new one in --write.")
+    with tempfile.TemporaryDirectory(prefix="inferometer-forms-") as folder:
+        print_message(f"Writing and opening the forms of {model} ...")
+        document = measure_forms(model, Path(folder) / "forms", threads=threads, servers=servers)
+        forms = document["forms"]
+        choice = choose_form(
+            [
+                FormFigures(
+                    each["name"],
+                    each["loadMilliseconds"],
+                    each["steadyMilliseconds"],
+                    each["addedBytes"],
+                )
+                for each in forms
+            ]
+        )
+        if write is not None:
+            (best,) = (each for each in forms if each["name"] == choice.best.name)
+            shutil.copytree(Path(best["model"]).parent, write)
+    if as_json:
+        import orjson
+
+        print_output(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+        return
+    _print_table(forms)
+    for sentence in _sentences(choice):
+        print_output(sentence)
+
+
+def _print_table(forms: list[dict[str, Any]]) -> None:
+    from inferometer_cli.text_table import print_columns
+
+    rows = [
+        (
+            each["name"],
+            *(
+                f"{each[name]:.1f}"
+                for name in (
+                    "loadMilliseconds",
+                    "togetherMilliseconds",
+                    "firstMilliseconds",
+                    "steadyMilliseconds",
+                )
+            ),
+            f"{each['addedBytes'] / 2**20:.1f}",
+            f"{each['fileBytes'] / 2**20:.1f}",
+        )
+        for each in forms
+    ]
+    print_columns([_HEADINGS, *rows], output_console())
+
+
+def _sentences(choice: "FormChoice") -> list[str]:
+    best, fastest = choice.best, choice.fastest
+    found = [f"Keep {best.name}: {_SETTINGS[best.name]}."]
+    if fastest.name != best.name:
+        queries = choice.break_even_queries
+        after = "" if queries is None else f" Past {queries:,} queries, {best.name} is ahead."
+        found.append(
+            f"{fastest.name} loads in {fastest.load_milliseconds:.1f} ms instead of "
+            f"{best.load_milliseconds:.1f} ms, and costs {choice.steady_cost:.0%} of steady "
+            f"latency.{after}"
+        )
+    return found

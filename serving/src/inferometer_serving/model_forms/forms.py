@@ -1,0 +1,89 @@
+"""Writes the forms of a model that load faster than one file with the weights inside."""
+
+import hashlib
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
+
+from inferometer_serving.model.onnx_runtime import session_options
+from inferometer_serving.model.session import EngineSettings
+
+MODEL_FILE, WEIGHTS_FILE = "model.onnx", "model.onnx.data"
+_CPU_FACTS = Path("/proc/cpuinfo")
+_LEAST_EXTERNAL_BYTES = 1024
+"""Smaller tensors stay in the ONNX file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelForm:
+    """One way to keep and open a model."""
+
+    name: str
+    model: Path
+    prepacking: bool = True
+    graph_optimization: str = "All"
+
+
+def write_forms(model: Path, folder: Path, *, threads: int) -> tuple[ModelForm, ...]:
+    """Write every form of a model below a folder; return them, the plain file first.
+
+    The prepacked form fits this kind of CPU and this version of the engine alone; its folder is
+    named after both.
+    """
+    external = _write_external(model, folder / "external")
+    prepacked = _write_prepacked(external, folder / f"prepacked-{machine_kind()}", threads)
+    inside = _write_inside(model, folder / "inside")
+    return (
+        ModelForm("OneFile", inside),
+        ModelForm("ExternalData", external),
+        ModelForm("MemoryMapped", external, prepacking=False),
+        # It is optimised already.
+        ModelForm("SavedPrepacked", prepacked, graph_optimization="Disabled"),
+    )
+
+
+def machine_kind() -> str:
+    """Return a name for CPUs and engines that can read each other's prepacked weights."""
+    lines = _CPU_FACTS.read_text().splitlines() if _CPU_FACTS.exists() else []
+    facts = sorted({each for each in lines if each.startswith(("model name", "flags", "Features"))})
+    text = "\n".join([platform.machine(), *facts])
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:12]}-ort{onnxruntime.__version__}"
+
+
+def _write_inside(model: Path, folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    onnx.save_model(onnx.load(model), folder / MODEL_FILE)
+    return folder / MODEL_FILE
+
+
+def _write_external(model: Path, folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    onnx.save_model(
+        onnx.load(model),
+        folder / MODEL_FILE,
+        save_as_external_data=True,
+        all_tensors_to_one_file=True,
+        location=WEIGHTS_FILE,
+        size_threshold=_LEAST_EXTERNAL_BYTES,
+    )
+    return folder / MODEL_FILE
+
+
+def _write_prepacked(external: Path, folder: Path, threads: int) -> Path:
+    folder.mkdir(parents=True)
+    options = session_options(EngineSettings(threads=threads))
+    options.optimized_model_filepath = str(folder / MODEL_FILE)
+    for entry, value in (
+        ("session.optimized_model_external_initializers_file_name", WEIGHTS_FILE),
+        (
+            "session.optimized_model_external_initializers_min_size_in_bytes",
+            str(_LEAST_EXTERNAL_BYTES),
+        ),
+        ("session.save_external_prepacked_constant_initializers", "1"),
+    ):
+        options.add_session_config_entry(entry, value)
+    onnxruntime.InferenceSession(str(external), options, providers=["CPUExecutionProvider"])
+    return folder / MODEL_FILE
