@@ -57,7 +57,6 @@ def cache(
     Each form is opened in fresh processes with its pages in memory, as from the model cache of a
     node. "added" is the memory that each further server of the model takes.
     """
-    from inferometer_analysis.model_forms import FormFigures, choose_form
     from inferometer_cli.local.model_forms import measure_forms
 
     if write is not None and write.exists():
@@ -66,17 +65,7 @@ def cache(
         print_message(f"Writing and opening the forms of {model} ...")
         document = measure_forms(model, Path(folder) / "forms", threads=threads, servers=servers)
         forms = document["forms"]
-        choice = choose_form(
-            [
-                FormFigures(
-                    each["name"],
-                    each["loadMilliseconds"],
-                    each["steadyMilliseconds"],
-                    each["addedBytes"],
-                )
-                for each in forms
-            ]
-        )
+        choice = _choice(forms)
         if write is not None:
             (best,) = (each for each in forms if each["name"] == choice.best.name)
             shutil.copytree(Path(best["model"]).parent, write)
@@ -88,6 +77,15 @@ def cache(
     _print_table(forms)
     for sentence in _sentences(choice):
         print_output(sentence)
+
+
+def _choice(forms: list[dict[str, Any]]) -> "FormChoice":
+    from inferometer_analysis.model_forms import FormFigures, choose_form
+
+    names = ("loadMilliseconds", "steadyMilliseconds", "addedBytes")
+    return choose_form(
+        [FormFigures(each["name"], *(each[name] for name in names)) for each in forms]
+    )
 
 
 def _print_table(forms: list[dict[str, Any]]) -> None:

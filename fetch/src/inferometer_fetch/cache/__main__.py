@@ -106,6 +106,12 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m inferometer_fetch.cache",
         description="Keep models on this node, and mount them into pods through CSI.",
     )
+    _add_places(parser)
+    _add_limits(parser)
+    return parser
+
+
+def _add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--socket", type=Path, required=True, help="Unix socket of the plugin.")
     parser.add_argument(
         "--registration-socket",
@@ -126,6 +132,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--driver", default=CACHE_DRIVER, help="Name of the CSI driver.")
     parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="Name of the node.")
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quota",
         dest="quota_bytes",
@@ -157,7 +166,6 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         help="User and group that read a downloaded graph; absent: those of this process.",
     )
-    return parser
 
 
 if __name__ == "__main__":

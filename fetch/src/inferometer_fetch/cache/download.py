@@ -118,6 +118,11 @@ class Downloads:
                     f"The {what} has external data ({location}), which https:// does not fetch: "
                     "use s3://, or save the model in one file."
                 )
+            if location == CACHE_MODEL_FILE:
+                raise ModelRefusedError(
+                    f"The {what} has external data called {CACHE_MODEL_FILE}, which is what the "
+                    "model is called here: give the data another name."
+                )
             data = f"external data {location} of the {what}"
             opened = self._open_content(data, request, location)
             found[location] = self._transfer(
