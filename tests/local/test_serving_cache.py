@@ -1,6 +1,9 @@
 """The CSI node plugin of the model cache, over its real socket."""
 
 import hashlib
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from inferometer_fetch.cache.download import external_locations
 from inferometer_models.errors import ModelRefusedError
 from support import onnx_models
 from support.model_cache import MemoryMounter, ScriptedStore, node_cache
+from support.requirements import cannot_run
 
 CONTENT = onnx_models.identity().SerializeToString()
 URI = "https://models/m.onnx"
@@ -156,3 +160,39 @@ def test_another_process_reads_an_untrusted_graph(tmp_path: Path) -> None:
     model.write_bytes(b"no model")
     with pytest.raises(ModelRefusedError, match="not an ONNX model"):
         external_locations(model)
+
+
+_MOUNTS = """
+import json, sys
+from pathlib import Path
+from inferometer_fetch.cache.mounter import LinuxMounter
+source, target = map(Path, sys.argv[1:])
+mounter = LinuxMounter()
+mounter.bind_read_only(source, target)
+found = mounter.mounts()[str(target)]
+try:
+    (target / "new").touch()
+    written = "yes"
+except OSError as error:
+    written = error.strerror
+content = (target / "model.onnx").read_text()
+mounter.unmount(target)
+mounter.unmount(target)
+left = str(target) in mounter.mounts()
+print(json.dumps([found.key, found.read_only, written, content, left]))
+"""
+
+
+def test_the_kernels_mounts_are_read_only(tmp_path: Path) -> None:
+    """In a mount namespace of its own: a bind mount is listed, cannot be written, and ends."""
+    key = "0f" * 32
+    source, target = tmp_path / "entries" / key / "files", tmp_path / "a target"
+    source.mkdir(parents=True)
+    target.mkdir()
+    (source / CACHE_MODEL_FILE).write_text("weights")
+    words = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", _MOUNTS]
+    ended = subprocess.run([*words, source, target], capture_output=True, text=True, check=False)
+    if "Operation not permitted" in ended.stderr and ended.stderr.startswith("unshare"):
+        cannot_run("Mounts need the rights of root here.")
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == [key, True, "Read-only file system", "weights", False]

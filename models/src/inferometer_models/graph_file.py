@@ -2,10 +2,11 @@
 
 import hashlib
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -15,6 +16,7 @@ from inferometer_models.errors import ModelRefusedError
 from inferometer_models.foreign_file import is_lfs_pointer, reason_not_onnx
 
 _CHUNK_BYTES = 1 << 20
+_NONE_KNOWN: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,13 @@ class GraphFile:
     """Without the external data."""
 
 
-def read_graph(path: Path, *, max_bytes: int) -> GraphFile:
+def read_graph(
+    path: Path, *, max_bytes: int, known_sha256: Mapping[str, str] = _NONE_KNOWN
+) -> GraphFile:
     """Return the checked ONNX file at `path`.
+
+    `known_sha256` has checksums that were verified already, by paths relative to the model's
+    folder; these files are not read for theirs.
 
     Raises ModelRefusedError if it is missing, larger than `max_bytes` with its external data,
     no ONNX model, or has external data outside its own folder.
@@ -51,8 +58,11 @@ def read_graph(path: Path, *, max_bytes: int) -> GraphFile:
     _check_size(path, size_bytes, max_bytes)
     return GraphFile(
         path=path,
-        sha256=sha256_of(path),
-        external_sha256={location: sha256_of(file) for location, file in files.items()},
+        sha256=known_sha256.get(path.name) or sha256_of(path),
+        external_sha256={
+            location: known_sha256.get(location) or sha256_of(file)
+            for location, file in files.items()
+        },
         size_bytes=size_bytes,
         model=model,
     )

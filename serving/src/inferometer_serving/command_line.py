@@ -274,6 +274,14 @@ OPTIONS: tuple[Option, ...] = (
         "memory-mapped and shared.",
         "off|on",
     ),
+    Option(
+        "checksums",
+        Path,
+        None,
+        "JSON with verified checksums by the paths of the model's files, which are then not read "
+        "for theirs.",
+        "FILE",
+    ),
     Option("run", str, "", "The run that it serves: the label run of its metrics.", "NAME"),
     Option("run_namespace", str, "", "That run's namespace: the label run_namespace.", "NAME"),
 )

@@ -95,6 +95,8 @@ class ServeOptions:
     grpc_port: int = 0
     max_body_bytes: int = 256 << 20
     max_model_bytes: int = 8 << 30
+    checksums: Path | None = None
+    """JSON with the checksums of the model's files, verified by the cache of the node."""
     warm_up_batch_sizes: tuple[int, ...] = (1,)
     warm_up_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     warm_up_inputs: Path | None = None

@@ -1,6 +1,7 @@
 """Tests of the model cache of a node: sharing, tenancy, faults and restarts."""
 
 import errno
+import json
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,8 @@ def test_pods_share_one_download(
     assert len(mounter.table) == len(store.references()) == 3
     (entry,) = store.entries()
     assert (store.files(entry.model.key) / CACHE_MODEL_FILE).read_bytes() == CONTENT
+    known = json.loads((store.files(entry.model.key) / "checksums.json").read_bytes())
+    assert known == {CACHE_MODEL_FILE: public(CONTENT).sha256}
 
 
 def test_a_call_that_waits_too_long_leaves_the_download_going(

@@ -33,6 +33,7 @@ def test_the_volume_replaces_the_fetcher() -> None:
     (server,) = pod["containers"]
     assert mounts(server)["/sources/model-cache"] is True
     assert after("--model", server["command"]) == "/sources/model-cache/model.onnx"
+    assert after("--checksums", server["command"]) == "/sources/model-cache/checksums.json"
 
 
 def test_keys_go_to_the_volume_alone() -> None:

@@ -43,6 +43,8 @@ CACHE_ATTRIBUTES = ("uri", "sha256")
 """Attributes of its volumes."""
 CACHE_MODEL_FILE = "model.onnx"
 """The name of the ONNX file in every volume."""
+CACHE_CHECKSUMS_FILE = "checksums.json"
+"""The name of the file in every volume with the verified SHA-256 of each other one."""
 CACHE_FOLDER = "model-cache"
 """The folder of the volume in a server pod, next to claims and ConfigMaps."""
 

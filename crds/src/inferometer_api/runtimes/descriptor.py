@@ -76,6 +76,8 @@ class ServerStart:
     inputs_file: str | None = None
     """The .npz file of inputs, if the server has to read the shapes from it."""
     max_model_bytes: int | None = None
+    checksums_file: str | None = None
+    """JSON with the verified checksums of the model's files, if a cache has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,7 @@ def own_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
         *_option("--run", name),
         *_option("--run-namespace", namespace),
         *_option("--max-model-bytes", start.max_model_bytes),
+        *_option("--checksums", start.checksums_file),
         *_warm_up_shapes(run, start),
     )
 

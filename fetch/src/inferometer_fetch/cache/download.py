@@ -13,7 +13,7 @@ from concurrent.futures import TimeoutError as WaitTimeoutError
 from pathlib import Path
 from typing import TypeAlias
 
-from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
+from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_MODEL_FILE
 from inferometer_api.spec.address import address
 from inferometer_fetch.cache.errors import CacheFullError, StillFetchingError
 from inferometer_fetch.cache.request import ModelRequest
@@ -118,10 +118,10 @@ class Downloads:
                     f"The {what} has external data ({location}), which https:// does not fetch: "
                     "use s3://, or save the model in one file."
                 )
-            if location == CACHE_MODEL_FILE:
+            if location in {CACHE_MODEL_FILE, CACHE_CHECKSUMS_FILE}:
                 raise ModelRefusedError(
-                    f"The {what} has external data called {CACHE_MODEL_FILE}, which is what the "
-                    "model is called here: give the data another name."
+                    f"The {what} has external data called {location}, which is the name of a file "
+                    "of the cache: give the data another name."
                 )
             data = f"external data {location} of the {what}"
             opened = self._open_content(data, request, location)

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE
 from inferometer_fetch.cache.errors import CacheFullError
 from inferometer_fetch.cache.eviction import CachedModel, EvictionPolicy, choose_victims
 from inferometer_fetch.cache.references import Reference, count_references
@@ -111,6 +112,7 @@ class ModelStore:
         size_bytes = sum((folder / "files" / path).stat().st_size for path in sha256)
         now = self._clock()
         entry = Entry(CachedModel(key, size_bytes, fetch_seconds, 0.0, now), dict(sha256))
+        _write_json(folder / "files" / CACHE_CHECKSUMS_FILE, sha256)
         for file in folder.rglob("*"):
             file.chmod(0o755 if file.is_dir() else 0o444)
             _sync(file)

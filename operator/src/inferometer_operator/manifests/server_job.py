@@ -29,6 +29,7 @@ from inferometer_operator.manifests.sources import (
     SOURCES,
     addresses,
     cache_volume,
+    checksums_file,
     fetch_container,
     fetching_pod,
     mount_all,
@@ -160,6 +161,7 @@ def _start(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Serve
             launch.scraped_port,
         ),
         max_model_bytes=fetching_pod(run, settings).max_model_bytes,
+        checksums_file=checksums_file(run),
     )
 
 

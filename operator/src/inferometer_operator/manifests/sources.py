@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from inferometer_api.plan.cluster_objects import CACHE_DRIVER, CACHE_FOLDER
+from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_DRIVER, CACHE_FOLDER
 from inferometer_api.plan.launch import FetchingPod
 from inferometer_api.spec.address import CLAIMS, CONFIG_MAPS, STORE_VARIABLES, Address, address
 from inferometer_api.spec.resolve import whole_bytes
@@ -56,6 +56,13 @@ def cache_volume(run: BenchmarkRun) -> Manifest | None:
 def mount_cache(target: Manifest) -> None:
     """Mount the volume of the node's model cache into a container, below SOURCES."""
     mount(target, CACHE_FOLDER, f"{SOURCES}/{CACHE_FOLDER}", read_only=True)
+
+
+def checksums_file(run: BenchmarkRun) -> str | None:
+    """Return where a server finds the checksums that the cache verified, or None."""
+    if run.spec.model.cache is None:
+        return None
+    return f"{SOURCES}/{CACHE_FOLDER}/{CACHE_CHECKSUMS_FILE}"
 
 
 def fetching_pod(run: BenchmarkRun, settings: Settings) -> FetchingPod:

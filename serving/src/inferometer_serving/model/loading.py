@@ -1,5 +1,6 @@
 """Prepares a model for serving: checks it, opens it for each instance, and warms it up."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -57,7 +58,8 @@ class WarmUp:
 def load(options: ServeOptions, interrupt: Interrupt, start_up: StartUp) -> LoadedModel:
     """Check and open the model. Raises ModelRefusedError."""
     started = perf_counter()
-    graph = read_graph(options.model, max_bytes=options.max_model_bytes)
+    known = {} if options.checksums is None else json.loads(options.checksums.read_bytes())
+    graph = read_graph(options.model, max_bytes=options.max_model_bytes, known_sha256=known)
     start_up.end("modelRead", size_bytes=graph.size_bytes)
     import_engine(options.engine)
     start_up.end("engineImported")
