@@ -85,7 +85,7 @@ def test_pods_share_one_download(
 def test_a_call_that_waits_too_long_leaves_the_download_going(
     tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
 ) -> None:
-    """The kubelet is told to ask again, and the next call finds the model."""
+    """The kubelet has to try again, and the next call finds the model."""
     cache, store = node_cache(tmp_path / "c", content, mounter)
     request = public(CONTENT)
     with pytest.raises(StillFetchingError, match="being downloaded"):

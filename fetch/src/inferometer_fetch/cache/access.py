@@ -45,7 +45,7 @@ class Access:
     def check(self, request: ModelRequest) -> None:
         """Return if the model is public, or its store accepted these credentials within the hour.
 
-        Otherwise the store is asked. Raises ModelRefusedError if it refuses, and FetchFailedError
+        Otherwise this queries the store. Raises ModelRefusedError if it refuses, FetchFailedError
         if it does not answer.
         """
         if request.store is None:

@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 CALLS_AT_ONCE = 32
 """Calls that wait for a download hold one of these."""
 _ANSWER_SECONDS = 100.0
-"""The kubelet gives a call two minutes, and then asks again."""
+"""The kubelet gives a call two minutes, and then tries again."""
 
 _CODES: dict[type[Exception], grpc.StatusCode] = {
     ModelRefusedError: grpc.StatusCode.INVALID_ARGUMENT,
@@ -100,7 +100,7 @@ class CsiService:
 
 
 class RegistrationService:
-    """Tells the kubelet that a CSI plugin is there, and where.
+    """Reports to the kubelet that a CSI plugin is there, and where.
 
     It is what the standard sidecar csi-node-driver-registrar does.
     """

@@ -6,7 +6,7 @@ class CacheFullError(Exception):
 
 
 class StillFetchingError(Exception):
-    """A download goes on; the kubelet asks again."""
+    """A download goes on; the kubelet tries again."""
 
 
 class DamagedEntryError(Exception):

@@ -116,7 +116,7 @@ class NodeCache:
     def verify(self, entry: Entry) -> tuple[str, ...]:
         """Check an entry's files again; return those that are damaged.
 
-        A damaged entry is removed, or, while pods use it, not mounted any more.
+        A damaged entry is removed, or, while pods use it, no longer mounted.
         """
         key = entry.model.key
         damaged = self._store.damaged_files(key)

@@ -42,7 +42,7 @@ def reconcile(references: Mapping[str, Reference], mounts: Mapping[str, NodeMoun
     """Compare the records with the mounts of the node; the mounts are the truth.
 
     A restart of the node leaves no mount, so every reference goes. A mount that was not finished
-    goes too: the kubelet asks again. A finished mount stays, even if its record is lost.
+    goes too: the kubelet tries again. A finished mount stays, even if its record is lost.
     """
     kept, dropped, unmounted = [], [], []
     for target, reference in references.items():
