@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from docgen.files import CHECKOUT
 
-from inferometer_api.crd import NAME
+from inferometer_api.crd import NAME, SUITE_NAME
 from support.api_client import AnswerError, Api, Object
 from support.chart import CHART, helm
 from support.cluster.control_plane import ControlPlane
@@ -50,7 +50,7 @@ def older(plane: ControlPlane, node: FakeKubelet, tmp_path: Path) -> Iterator[St
         restore(stage)
         yield stage
         helm_succeeds(stage, "uninstall", RELEASE)
-        plane.kubectl("delete", "crd", NAME)
+        plane.kubectl("delete", "crd", NAME, SUITE_NAME, "--ignore-not-found")
         plane.kubectl("delete", "clusterrole", *USER_ROLES, "--ignore-not-found")
 
 
