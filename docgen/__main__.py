@@ -17,13 +17,16 @@ from docgen.conditions_page import conditions_page
 from docgen.field_tables import HEADER, Schema
 from docgen.files import CHECKOUT, stale, write
 from docgen.metrics_page import metrics_page
+from docgen.nodebenchmark_page import nodebenchmark_page
 from docgen.result_page import result_page
 from docgen.result_schema import result_schema
 from docgen.zoo_names import zoo_names
 from inferometer_api.crd import (
     NAME,
+    NODE_BENCHMARK_NAME,
     SUITE_NAME,
     custom_resource_definition,
+    node_benchmark_resource_definition,
     suite_resource_definition,
 )
 
@@ -32,7 +35,12 @@ def generated_files() -> dict[str, str]:
     """Return the text of each generated file by its path in the checkout."""
     definition, suites = custom_resource_definition(), suite_resource_definition()
     schema = result_schema()
-    manifests = {NAME: _manifest(definition), SUITE_NAME: _manifest(suites)}
+    nodes = node_benchmark_resource_definition()
+    manifests = {
+        NAME: _manifest(definition),
+        SUITE_NAME: _manifest(suites),
+        NODE_BENCHMARK_NAME: _manifest(nodes),
+    }
     return {
         # A copy in the chart: a packed one holds nothing from outside its folder.
         **{f"crds/{name}.yaml": text for name, text in manifests.items()},
@@ -43,6 +51,7 @@ def generated_files() -> dict[str, str]:
         "docs/reference/benchmarksuite.md": benchmarksuite_page(suites),
         "docs/reference/conditions.md": conditions_page(),
         "docs/reference/metrics.md": metrics_page(),
+        "docs/reference/nodebenchmark.md": nodebenchmark_page(nodes),
         "docs/reference/result.md": result_page(schema),
     }
 

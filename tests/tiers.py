@@ -69,6 +69,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/cluster/test_kueue.py",
     ),
     "nodes": (
+        "tests/api/test_node_benchmarks.py",
+        "tests/cluster/test_node_benchmarks.py",
         "tests/cluster/test_examples_cluster.py",
         "tests/cluster/test_fleet_nodes.py",
         "tests/cluster/test_agent_chart_nodes.py",
@@ -133,6 +135,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "results/src/inferometer_results/store/*": ("results",),
     "results/src/inferometer_results/cluster/*": ("results",),
     "helm/inferometer-results/*": ("results",),
+    "crds/src/inferometer_api/nodes/*": ("nodes", "analysis"),
     "crds/src/inferometer_api/suite/*": ("suites",),
     "operator/src/inferometer_operator/reconcile/suite/*": ("suites",),
     "operator/src/inferometer_operator/wiring/suite_*.py": ("suites",),

@@ -63,6 +63,7 @@ def _served(client: Api) -> bool:
     try:
         client.all("BenchmarkRun", None)
         client.all("BenchmarkSuite", None)
+        client.all("NodeBenchmark", None)
     except AnswerError:
         return False
     return True

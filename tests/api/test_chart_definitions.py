@@ -10,7 +10,7 @@ import pytest
 import yaml
 from docgen.files import CHECKOUT
 
-from inferometer_api.crd import NAME, SUITE_NAME
+from inferometer_api.crd import NAME, NODE_BENCHMARK_NAME, SUITE_NAME
 from support.chart import CHART, helm
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
@@ -44,7 +44,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 @pytest.fixture
 def bare(plane: ControlPlane) -> ControlPlane:
     """Give the API server, without any definition of ours."""
-    plane.kubectl("delete", "crd", NAME, SUITE_NAME, "--ignore-not-found")
+    definitions = (NAME, SUITE_NAME, NODE_BENCHMARK_NAME)
+    plane.kubectl("delete", "crd", *definitions, "--ignore-not-found")
     for role in ("view", "edit", "admin"):
         plane.kubectl("delete", "clusterrole", f"inferometer-{role}", "--ignore-not-found")
     policies = "validatingadmissionpolicies,validatingadmissionpolicybindings"

@@ -23,6 +23,8 @@ _RARELY_USED = {
     ("", "configmaps", "get"),
     ("", "events", "list"),
     ("inferometer.dev", "benchmarkruns", "patch"),
+    ("inferometer.dev", "nodebenchmarks", "delete"),
+    ("inferometer.dev", "nodebenchmarks/status", "patch"),
     *(
         ("inferometer.dev", "benchmarksuites", verb)
         for verb in ("create", "delete", "get", "patch")
@@ -30,7 +32,8 @@ _RARELY_USED = {
 }
 """Children are read from the watches. One is read by itself if the answer to its creation was lost,
 or its deletion met a conflict, and Events once something has hung for 3 s. Suites and their runs
-are cancelled, and executions created and deleted, in tests/api/test_suite_faults.py."""
+are cancelled, and executions created and deleted, in tests/api/test_suite_faults.py, and
+NodeBenchmarks in tests/api/test_node_benchmarks.py."""
 _ALONE: dict[str, str] = {}
 """With an environment of its own, even an empty one, it is no fork of another process."""
 _ENDED_WHILE_IT_IMPORTS = """

@@ -158,7 +158,8 @@ def test_users_roles_are_about_runs() -> None:
         }
         for role in ("view", "edit", "admin")
     }
-    kinds = [("inferometer.dev", name) for name in ("benchmarkruns", "benchmarksuites")]
+    plurals = ("benchmarkruns", "benchmarksuites", "nodebenchmarks")
+    kinds = [("inferometer.dev", name) for name in plurals]
     changing = ("create", "update", "patch", "delete", "deletecollection")
     edit = {(*kind, verb, False) for kind in kinds for verb in changing}
     assert roles == {
@@ -168,6 +169,7 @@ def test_users_roles_are_about_runs() -> None:
         | {
             ("inferometer.dev", "benchmarkruns/status", "patch", False),
             ("inferometer.dev", "benchmarksuites/status", "patch", False),
+            ("inferometer.dev", "nodebenchmarks/status", "patch", False),
             ("", "events", "create", False),
         },
     }

@@ -23,6 +23,7 @@ _PLURALS = {
     "Job": "apis/batch/v1 jobs",
     "Lease": "apis/coordination.k8s.io/v1 leases",
     "Node": "api/v1 nodes",
+    "NodeBenchmark": "apis/inferometer.dev/v1alpha1 nodebenchmarks",
     "PersistentVolumeClaim": "api/v1 persistentvolumeclaims",
     "Pod": "api/v1 pods",
     "ResourceFlavor": "apis/kueue.x-k8s.io/v1beta2 resourceflavors",

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from inferometer_api.crd import NAME, SUITE_NAME
+from inferometer_api.crd import NAME, NODE_BENCHMARK_NAME, SUITE_NAME
 from support.chart import CHART, Json, helm
 from support.cluster.cluster import Cluster
 from support.cluster.namespaces import fresh_namespace
 from support.waiting import wait_until
 
-DEFINITIONS = tuple(Path(CHART, "files", f"{name}.yaml") for name in (NAME, SUITE_NAME))
+_NAMES = (NAME, SUITE_NAME, NODE_BENCHMARK_NAME)
+DEFINITIONS = tuple(Path(CHART, "files", f"{name}.yaml") for name in _NAMES)
 INSTALL_TIMEOUT = "240s"
 
 
@@ -30,7 +31,7 @@ def operator_installed(
     """
     for file in DEFINITIONS:
         cluster.kubectl("apply", "--server-side", "-f", str(file))
-    for name in (NAME, SUITE_NAME):
+    for name in _NAMES:
         wait_until(functools.partial(_is_established, cluster, name), f"The definition {name}")
     with fresh_namespace(cluster, prefix) as namespace:
         prepare(namespace)

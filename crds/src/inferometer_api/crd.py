@@ -1,10 +1,11 @@
-"""The CustomResourceDefinitions of BenchmarkRun and BenchmarkSuite."""
+"""The CustomResourceDefinitions of BenchmarkRun, BenchmarkSuite and NodeBenchmark."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from inferometer_api.document import API_VERSION, Document
+from inferometer_api.nodes.benchmark import NodeBenchmark
 from inferometer_api.schema import structural_schema
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.suite.spec import BenchmarkSuite
@@ -14,6 +15,8 @@ PLURAL = "benchmarkruns"
 NAME = f"{PLURAL}.{GROUP}"
 SUITE_PLURAL = "benchmarksuites"
 SUITE_NAME = f"{SUITE_PLURAL}.{GROUP}"
+NODE_BENCHMARK_PLURAL = "nodebenchmarks"
+NODE_BENCHMARK_NAME = f"{NODE_BENCHMARK_PLURAL}.{GROUP}"
 
 _Column = tuple[str, str, str]
 """Heading, JSON path and description."""
@@ -78,6 +81,18 @@ _SUITE = _Resource(
         ("Next", ".status.nextScheduleTime", "Time of the next execution."),
     ),
 )
+_NODE_BENCHMARK = _Resource(
+    NodeBenchmark,
+    NODE_BENCHMARK_PLURAL,
+    "nbm",
+    (
+        ("Phase", ".status.phase", "A summary of the conditions."),
+        ("Nodes", ".status.display.nodes", "Nodes that are over, of those that match."),
+        ("Problems", ".status.display.problems", "Failed nodes, and nodes with cautions."),
+        ("Memory", ".status.display.memory", "Memory bandwidth of the slowest and fastest node."),
+    ),
+    (("Expires", ".status.expiryTime", "From when on the figures no longer count."),),
+)
 
 
 def custom_resource_definition() -> dict[str, Any]:
@@ -92,6 +107,11 @@ def suite_resource_definition() -> dict[str, Any]:
     # A schedule's template may be changed: only a run is immutable.
     _drop_transition_rules(spec["properties"]["template"])
     return found
+
+
+def node_benchmark_resource_definition() -> dict[str, Any]:
+    """Return the CustomResourceDefinition of NodeBenchmark, made from the pydantic models."""
+    return _definition(_NODE_BENCHMARK)
 
 
 def _definition(resource: _Resource) -> dict[str, Any]:

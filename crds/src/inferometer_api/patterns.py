@@ -36,6 +36,8 @@ TIME = (
 )
 CRON = r"^[0-9A-Za-z*,/#L-]+( [0-9A-Za-z*,/#L-]+){4}$"
 TIME_ZONE = r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,2}$"
+# The begin of the name of what a node benchmark measures.
+PRIMITIVE = r"^[A-Za-z][A-Za-z0-9/(), ]*$"
 # A value as on a command line: any text of one or more lines.
 SETTING = r"^(.|\n)*$"
 SETTING_PATH = r"^spec[.\[].+$"
@@ -69,6 +71,7 @@ MEANINGS = {
     "its path, are written like %C3%A4): http://HOST:PORT, https://HOST:PORT, grpc://HOST:PORT or "
     "grpcs://HOST:PORT",
     TIME: "a time as RFC 3339 writes it: 2026-01-31T12:00:00Z",
+    PRIMITIVE: "the begin of a name, such as stream or \"gemm (openvino\"",
     REASON: "one word in CamelCase",
     CRON: "five fields of cron, separated by single blanks: minute, hour, day of month, month, day "
     'of week ("0 3 * * *")',

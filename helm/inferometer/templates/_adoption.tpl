@@ -5,6 +5,7 @@ NAMESPACE", the last two are - without Helm. They are kept when their release go
 {{- define "inferometer.foreign" -}}
 {{- $kept := list (list "apiextensions.k8s.io/v1" "CustomResourceDefinition" "benchmarkruns.inferometer.dev") -}}
 {{- $kept = append $kept (list "apiextensions.k8s.io/v1" "CustomResourceDefinition" "benchmarksuites.inferometer.dev") -}}
+{{- $kept = append $kept (list "apiextensions.k8s.io/v1" "CustomResourceDefinition" "nodebenchmarks.inferometer.dev") -}}
 {{- if .Values.crds.userRoles -}}
 {{- range list "admin" "edit" "view" -}}
 {{- $kept = append $kept (list "rbac.authorization.k8s.io/v1" "ClusterRole" (printf "inferometer-%s" .)) -}}

@@ -10,6 +10,12 @@
   resources: [benchmarksuites/status]
   verbs: [patch]
 - apiGroups: [inferometer.dev]
+  resources: [nodebenchmarks]
+  verbs: [list, watch, delete]
+- apiGroups: [inferometer.dev]
+  resources: [nodebenchmarks/status]
+  verbs: [patch]
+- apiGroups: [inferometer.dev]
   resources: [benchmarkruns/status]
   verbs: [patch]
 - apiGroups: [batch]
@@ -61,7 +67,7 @@
   verbs: [get]
 {{- end -}}
 
-{{- /* What it may do in the whole cluster, if suites choose their nodes. */ -}}
+{{- /* What it may do in the whole cluster, if suites choose their nodes, or nodes are measured. */ -}}
 {{- define "inferometer.nodeRules" -}}
 - apiGroups: [""]
   resources: [nodes]

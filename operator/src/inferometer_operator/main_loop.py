@@ -14,7 +14,7 @@ import structlog
 from aiohttp import web
 
 from inferometer_operator.cluster.child_store import ChildStore
-from inferometer_operator.cluster.child_watch import ChildWatch
+from inferometer_operator.cluster.child_watch import ChildChange, ChildWatch
 from inferometer_operator.cluster.connection import ApiConnection, configuration
 from inferometer_operator.cluster.lease import LeaseConfig
 from inferometer_operator.cluster.lease_thread import LeaseThread
@@ -30,6 +30,7 @@ from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.health import Health, serve
 from inferometer_operator.wiring.metrics import exposition
+from inferometer_operator.wiring.node_pool import NodePool
 from inferometer_operator.wiring.observer import Observer
 from inferometer_operator.wiring.operator_stats import OperatorStats
 from inferometer_operator.wiring.ownership import Ownership
@@ -64,10 +65,11 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True)
 class _Pools:
-    """What works on runs and on suites; both hear of every run."""
+    """What works on runs, suites and NodeBenchmarks."""
 
     runs: WorkerPool
     suites: SuitePool
+    nodes: NodePool
 
     def run_changed(self, kind: str | None, run: Json) -> None:
         """Handle an event of a run."""
@@ -78,6 +80,12 @@ class _Pools:
         """Handle the end of a list of all runs."""
         self.runs.runs_listed(uids)
         self.suites.runs_listed(uids)
+        self.nodes.runs_listed()
+
+    def child_changed(self, change: ChildChange) -> None:
+        """Handle an event of a child."""
+        self.runs.child_changed(change)
+        self.nodes.child_changed(change)
 
 
 async def run_operator(config: OperatorConfig) -> None:
@@ -120,7 +128,8 @@ async def _lead(
         if service is not None:
             client = ResultsClient(session, service, _write_check(lease))
             shared = replace(shared, results=client)
-        pools = _Pools(WorkerPool(shared), SuitePool(shared))
+        runs = WorkerPool(shared)
+        pools = _Pools(runs, SuitePool(shared), NodePool(shared, runs.queue))
         state.health.require_watches(_RUNS, *_child_kinds(config.settings))
         working = asyncio.create_task(
             _work(config.settings, connection, state.health, pools, children)
@@ -182,7 +191,7 @@ async def _work(
             kind,
             settings.namespace,
             children,
-            changed=pool.child_changed,
+            changed=pools.child_changed,
             on_event=functools.partial(health.record_watch, kind),
         )
         for kind in _child_kinds(settings)
@@ -190,29 +199,33 @@ async def _work(
     async with asyncio.TaskGroup() as group:
         for watch in watches:
             group.create_task(watch.run())
-        group.create_task(
-            watch_runs(
-                connection,
-                settings.namespace,
-                changed=pools.run_changed,
-                listed=pools.runs_listed,
-                on_event=functools.partial(health.record_watch, _RUNS),
+        hearers = {
+            _RUNS: (pools.run_changed, pools.runs_listed),
+            "BenchmarkSuite": (pools.suites.suite_changed, pools.suites.suites_listed),
+            "NodeBenchmark": (pools.nodes.benchmark_changed, pools.nodes.benchmarks_listed),
+        }
+        for kind, (changed, listed) in hearers.items():
+            # Readiness depends on the watch of runs alone.
+            heard = functools.partial(health.record_watch, kind) if kind == _RUNS else _ignore
+            group.create_task(
+                watch_runs(
+                    connection,
+                    settings.namespace,
+                    changed=changed,
+                    listed=listed,
+                    on_event=heard,
+                    kind=kind,
+                )
             )
-        )
-        group.create_task(
-            watch_runs(
-                connection,
-                settings.namespace,
-                changed=pools.suites.suite_changed,
-                listed=pools.suites.suites_listed,
-                on_event=lambda: None,
-                kind="BenchmarkSuite",
-            )
-        )
         group.create_task(pools.suites.run())
         for watch in watches:
             await watch.listed.wait()
+        group.create_task(pools.nodes.run())
         await pool.run()
+
+
+def _ignore() -> None:
+    """Ignore a sign of a watch."""
 
 
 def _dependencies(

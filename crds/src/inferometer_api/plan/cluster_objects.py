@@ -17,6 +17,8 @@ REPEAT_LABEL = f"{GROUP}/repeat"
 Those of the first repeat have none."""
 SERVER, LOADGEN, RESULT = "server", "loadgen", "result"
 """Values of the component label of a run's pods and ConfigMaps."""
+NODE_BENCHMARK = "nodebenchmark"
+"""Value of the component label of the Jobs and pods of a NodeBenchmark."""
 EXPORTER = "exporter"
 """The container of a load pod that exports the result."""
 ADMISSION = "admission"
@@ -102,6 +104,12 @@ def result_name(run_name: str, run_uid: str, part: int) -> str:
 def export_name(run_name: str, run_uid: str) -> str:
     """Return the name of the folder with a run's exported result."""
     return f"{_stem(run_name)}-{run_uid[:8]}"
+
+
+def node_benchmark_child(name: str, uid: str, node: str) -> str:
+    """Return the name of the Job of a NodeBenchmark on a node, and of its ConfigMap."""
+    digest = hashlib.sha256(f"{uid}/{node}".encode()).hexdigest()[:10]
+    return f"{_stem(name)[: _LONGEST - 11].rstrip('-')}-{digest}"
 
 
 def workload_name(run_name: str) -> str:

@@ -45,10 +45,17 @@ RUNS = (
     ),
     Right(GROUP, "benchmarksuites/status", ("patch",), "to report the state of a suite"),
     Right(
+        GROUP,
+        "nodebenchmarks",
+        ("delete", "list", "watch"),
+        "to measure nodes, and to delete a NodeBenchmark whose ttlSecondsAfterFinished is over",
+    ),
+    Right(GROUP, "nodebenchmarks/status", ("patch",), "to report the state of a NodeBenchmark"),
+    Right(
         "batch",
         "jobs",
         ("create", "delete", "get", "list", "watch"),
-        "the server and the load generator of a run",
+        "the server and the load generator of a run, and the measurement of a node",
     ),
     Right(
         "apps",
@@ -138,7 +145,9 @@ KUEUE_CLUSTER = (
 )
 """With KUEUE, in the whole cluster: these objects have no namespace."""
 
-NODES = (Right("", "nodes", ("list",), "to find the nodes that satisfy the systems of a suite"),)
+NODES = (
+    Right("", "nodes", ("list",), "to find the nodes of a suite's systems, and of NodeBenchmarks"),
+)
 """In the whole cluster, if the admin lets suites choose their nodes."""
 
 AGENTS = (

@@ -29,6 +29,11 @@ def suite_ingest_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/suites"
 
 
+def node_ingest_path(namespace: str) -> str:
+    """Return the path that takes measurements of nodes for a namespace, below the explorer's."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/nodes"
+
+
 def suite_page(suite: str, execution: str = "") -> str:
     """Return the path of the page of a suite, or of one execution, below the explorer's.
 

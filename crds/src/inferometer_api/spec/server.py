@@ -27,7 +27,7 @@ GPU_PROVIDERS = ("CUDA", "TensorRT")
 
 MAXIMUM_THREADS = 1024
 
-_QualifiedName = Annotated[
+QualifiedName = Annotated[
     str,
     StringConstraints(
         min_length=1,
@@ -35,7 +35,7 @@ _QualifiedName = Annotated[
         pattern=patterns.QUALIFIED_NAME,
     ),
 ]
-_LabelValue = Annotated[
+LabelValue = Annotated[
     str,
     StringConstraints(max_length=63, pattern=patterns.LABEL_VALUE),
 ]
@@ -44,7 +44,7 @@ _LabelValue = Annotated[
 class Gpu(Document):
     """GPUs of each server pod."""
 
-    resource: _QualifiedName = "nvidia.com/gpu"
+    resource: QualifiedName = "nvidia.com/gpu"
     """Extended resource to request: nvidia.com/gpu, or a MIG slice such as \
 nvidia.com/mig-1g.10gb."""
 
@@ -117,13 +117,13 @@ class Resources(Document):
 class Toleration(Document):
     """A taint that the server pods tolerate, as in a pod's spec."""
 
-    key: _QualifiedName | None = None
+    key: QualifiedName | None = None
     """Key of the taint. Absent, with operator Exists: every key."""
 
     operator: Literal["Exists", "Equal"] = "Equal"
     """Equal compares key and value, Exists only the key."""
 
-    value: _LabelValue | None = None
+    value: LabelValue | None = None
     """Value of the taint, with operator Equal."""
 
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
@@ -159,7 +159,7 @@ class Toleration(Document):
 class Placement(Document):
     """Nodes for the server pods. The operator's settings place the load generator."""
 
-    node_selector: Annotated[dict[_QualifiedName, _LabelValue], NullsAbsent] = Field(
+    node_selector: Annotated[dict[QualifiedName, LabelValue], NullsAbsent] = Field(
         default_factory=dict, max_length=16
     )
     """Labels that a node must have."""

@@ -12,6 +12,7 @@ _KINDS = {
     "Job": ("apis/batch/v1", "jobs"),
     "Lease": ("apis/coordination.k8s.io/v1", "leases"),
     "Node": ("api/v1", "nodes"),
+    "NodeBenchmark": (f"apis/{GROUP}/v1alpha1", "nodebenchmarks"),
     "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims"),
     "Pod": ("api/v1", "pods"),
     "ResourceFlavor": (f"apis/{KUEUE_API_VERSION}", "resourceflavors"),

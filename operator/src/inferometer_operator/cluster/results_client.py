@@ -12,7 +12,12 @@ from typing import Any
 
 import aiohttp
 
-from inferometer_api.results.service_paths import EXPLORER, ingest_path, suite_ingest_path
+from inferometer_api.results.service_paths import (
+    EXPLORER,
+    ingest_path,
+    node_ingest_path,
+    suite_ingest_path,
+)
 from inferometer_operator.settings import ResultsServiceSettings
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30.0, sock_connect=5.0)
@@ -58,11 +63,11 @@ class ResultsClient:
 
     async def deliver_outcome(self, namespace: str, outcome: bytes) -> str:
         """Send the outcome of a suite in JSON; return its ID. Raises DeliveryError."""
+        return await self._deliver(suite_ingest_path(namespace), _compressed(outcome))
 
-        async def read() -> bytes:
-            return gzip.compress(outcome)
-
-        return await self._deliver(suite_ingest_path(namespace), read)
+    async def deliver_characteristics(self, namespace: str, document: bytes) -> str:
+        """Send what a node gives, in JSON; return its ID. Raises DeliveryError."""
+        return await self._deliver(node_ingest_path(namespace), _compressed(document))
 
     async def _deliver(self, path: str, read: Callable[[], Awaitable[bytes | bytearray]]) -> str:
         async with self._room:
@@ -98,6 +103,13 @@ class ResultsClient:
             reason = (str(error) or type(error).__name__).rstrip(".")
             message = f"The results service at {self.service.url} does not answer: {reason}."
             raise DeliveryError(message, refused=False) from error
+
+
+def _compressed(document: bytes) -> Callable[[], Awaitable[bytes]]:
+    async def read() -> bytes:
+        return gzip.compress(document)
+
+    return read
 
 
 def _read(token_file: str) -> str:

@@ -1,4 +1,4 @@
-"""The watches of runs and suites, by kopf: the only module that imports kopf.
+"""The watches of runs, suites and node benchmarks, by kopf: the only module that imports kopf.
 
 It takes kopf's list and watch, and not what kopf does with their events: kopf keeps a queue, a task
 and a memory for each object, and compares its versions, which costs more than the operator may take
@@ -26,7 +26,11 @@ from inferometer_operator.reconcile.observed import Json
 KOPF_VERSION: Final = "1.45.2"
 _RESOURCES = {
     kind: Resource(GROUP, "v1alpha1", plural, kind=kind, namespaced=True, preferred=True)
-    for kind, plural in (("BenchmarkRun", "benchmarkruns"), ("BenchmarkSuite", "benchmarksuites"))
+    for kind, plural in (
+        ("BenchmarkRun", "benchmarkruns"),
+        ("BenchmarkSuite", "benchmarksuites"),
+        ("NodeBenchmark", "nodebenchmarks"),
+    )
 }
 _RUNS_PER_PASS = 20
 """Taking in a run takes up to a millisecond, and the Lease must be renewed meanwhile."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from inferometer_api.nodes.benchmark import NodeBenchmarkStatus
 from inferometer_api.plan.cluster_objects import KUEUE_API_VERSION, MANAGER
 from inferometer_api.status.run_status import RunStatus
 from inferometer_api.suite.status import SuiteStatus
@@ -41,8 +42,12 @@ class Writer:
     clock: Callable[[], datetime] = local_time
     children: ChildStore = field(default_factory=ChildStore)
 
-    async def apply_status(self, run: Json, status: RunStatus | SuiteStatus) -> Json:
-        """Write the whole status of a run or a suite by server-side apply; return the object then.
+    async def apply_status(
+        self, run: Json, status: RunStatus | SuiteStatus | NodeBenchmarkStatus
+    ) -> Json:
+        """Write the whole status of a run, a suite or a node benchmark by server-side apply.
+
+        Return the object as it is then.
 
         Raises ApiError, a Conflict, if it has changed since it was read.
         """

@@ -1,7 +1,7 @@
 """Ownership, labels and names of a run's children."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from inferometer_api.document import API_VERSION
 from inferometer_api.plan.cluster_objects import GROUP, labels
@@ -17,15 +17,16 @@ DIGEST_ANNOTATION = f"{GROUP}/result-sha256"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The run that owns a child; the child is deleted with it."""
+    """The run or NodeBenchmark that owns a child; the child is deleted with it."""
 
     name: str
     namespace: str
     uid: str
+    kind: Literal["BenchmarkRun", "NodeBenchmark"] = "BenchmarkRun"
 
 
 def child_metadata(owner: Owner, name: str, component: str) -> Manifest:
-    """Return the metadata of a child: name, namespace, labels, and the run as its controller.
+    """Return the metadata of a child: name, namespace, labels, and the owner as its controller.
 
     Without blockOwnerDeletion, which would need the right to change a run's finalizers.
     """
@@ -36,7 +37,7 @@ def child_metadata(owner: Owner, name: str, component: str) -> Manifest:
         "ownerReferences": [
             {
                 "apiVersion": API_VERSION,
-                "kind": "BenchmarkRun",
+                "kind": owner.kind,
                 "name": owner.name,
                 "uid": owner.uid,
                 "controller": True,

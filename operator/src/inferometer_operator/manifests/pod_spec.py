@@ -5,7 +5,13 @@ They hold no credentials of the API, and write only to folders that end with the
 
 from collections.abc import Sequence
 
-from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, LOADGEN, RUN_UID_LABEL, SERVER
+from inferometer_api.plan.cluster_objects import (
+    COMPONENT_LABEL,
+    LOADGEN,
+    NODE_BENCHMARK,
+    RUN_UID_LABEL,
+    SERVER,
+)
 from inferometer_api.plan.deadlines import JOB_MARGIN_SECONDS
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest, Owner
@@ -92,13 +98,13 @@ def pod_spec(settings: Settings, owner: Owner, *, grace_seconds: int) -> Manifes
 
 
 def _apart_from_other_runs(owner: Owner) -> Manifest:
-    """Return that no pod of another run may be on the node, whichever namespace it is in.
+    """Return that no pod of another run or NodeBenchmark may be on the node, in any namespace.
 
     Pods of one run share nodes. Those that have ended do not count for the scheduler.
     """
     selector = {
         "matchExpressions": [
-            {"key": COMPONENT_LABEL, "operator": "In", "values": [SERVER, LOADGEN]},
+            {"key": COMPONENT_LABEL, "operator": "In", "values": [SERVER, LOADGEN, NODE_BENCHMARK]},
             # NotIn alone would also match pods without the label.
             {"key": RUN_UID_LABEL, "operator": "Exists"},
             {"key": RUN_UID_LABEL, "operator": "NotIn", "values": [owner.uid]},

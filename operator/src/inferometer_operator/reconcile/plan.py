@@ -21,7 +21,7 @@ class Event:
 class DeletionTarget:
     """An object to delete."""
 
-    kind: ChildKind | Literal["BenchmarkRun", "BenchmarkSuite", "Deployment"]
+    kind: ChildKind | Literal["BenchmarkRun", "BenchmarkSuite", "Deployment", "NodeBenchmark"]
     name: str
     uid: str
     """A precondition: another object of that name is never deleted."""

@@ -63,7 +63,9 @@ class RunQueue:
         """
         self._slots = slots
         self._changed = changed
-        self._wake = wake
+        self._wake_run = wake
+        self._wake_others: dict[str, Callable[[float], None]] = {}
+        """How to wake what is no run, by its UID."""
         self._clock = clock
         self._runs: dict[str, QueuedRun] = {}
         self._served: dict[str, str] = {}
@@ -91,7 +93,12 @@ class RunQueue:
 
     def update(self, run: Json) -> None:
         """Add a run, or replace what is known of it."""
-        queued = queued_run(run)
+        self.put(queued_run(run))
+
+    def put(self, queued: QueuedRun, wake: Callable[[float], None] | None = None) -> None:
+        """Add an entry, or replace it; `wake` is called for one that is no run."""
+        if wake is not None:
+            self._wake_others[queued.uid] = wake
         if queued.begun > self._served.get(queued.namespace, ""):
             self._note_served(queued)
         if queued.state == "inactive" or queued.uid in self._deactivated:
@@ -221,6 +228,13 @@ class RunQueue:
             later.append(held_until)
         return min(later) - now if later else None
 
+    def _wake(self, uid: str, pause_seconds: float) -> None:
+        other = self._wake_others.get(uid)
+        if other is None:
+            self._wake_run(uid, pause_seconds)
+        else:
+            other(pause_seconds)
+
     def _position(self, uid: str) -> QueuePosition:
         order = self._found_order()
         place = self._places.get(uid)
@@ -272,6 +286,7 @@ class RunQueue:
 
     def _remove(self, uid: str) -> None:
         self._clear(uid)
+        self._wake_others.pop(uid, None)
         self._replacing.pop(uid, None)
         self._placed.discard(uid)
         run = self._runs.pop(uid, None)

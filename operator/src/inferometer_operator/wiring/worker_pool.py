@@ -48,7 +48,7 @@ class WorkerPool:
         """UIDs of runs that no longer exist, in order: an older event may still come."""
         self._work = WorkQueue(self._is_urgent, dependencies.clock)
         self._moved = asyncio.Event()
-        self._queue = RunQueue(
+        self.queue = RunQueue(
             dependencies.settings.max_concurrent_runs,
             self._work.add,
             dependencies.clock,
@@ -86,14 +86,14 @@ class WorkerPool:
         if self._is_stale(run) or (worker is not None and not worker.hear(run)):
             return
         self._dependencies.stats.update_run(run)
-        self._queue.update(run)
+        self.queue.update(run)
         if worker is not None:
             self._work.add(uid, _GATHER_SECONDS)
         elif (due := expires_at(run, self._dependencies.settings)) is not None:
             self._leave(run)
             self._work.add(uid, seconds_until(self._dependencies.now(), due) or 0.0)
         else:
-            self._workers[uid] = Worker(self._dependencies, self._queue, run)
+            self._workers[uid] = Worker(self._dependencies, self.queue, run)
             self._work.add(uid, _GATHER_SECONDS)
 
     def _is_stale(self, run: Json) -> bool:
@@ -145,7 +145,7 @@ class WorkerPool:
                 pass
             await asyncio.sleep(_GATHER_SECONDS)
             self._moved.clear()
-            again = self._queue.wake_moved()
+            again = self.queue.wake_moved()
 
     async def _step(self, uid: str) -> None:
         """Do what is due for a run, and note when something is again."""
@@ -176,7 +176,7 @@ class WorkerPool:
         if run is None or run["metadata"]["uid"] != uid:
             raise RunGoneError
         self._finished.pop(uid, None)
-        self._workers[uid] = Worker(self._dependencies, self._queue, run)
+        self._workers[uid] = Worker(self._dependencies, self.queue, run)
         return self._workers[uid]
 
     def _leave(self, run: Json) -> None:
@@ -206,9 +206,9 @@ class WorkerPool:
         if len(self._gone) > _MAX_GONE:
             del self._gone[next(iter(self._gone))]
         self._work.discard(uid)
-        self._queue.remove(uid)
+        self.queue.remove(uid)
         self._dependencies.ownership.forget(uid)
         self._dependencies.stats.remove_run(uid)
 
     def _is_urgent(self, uid: str) -> bool:
-        return self._queue.is_admitted(uid)
+        return self.queue.is_admitted(uid)

@@ -18,6 +18,7 @@ from inferometer_results.service.changes import Changes, change_routes
 from inferometer_results.service.cluster_access import ReviewError
 from inferometer_results.service.ingest import Ingest, ingest_routes
 from inferometer_results.service.metrics import RequestMetrics, ServiceMetrics
+from inferometer_results.service.node_pages import node_routes
 from inferometer_results.service.pages import page_routes
 from inferometer_results.service.rendering import message_page
 from inferometer_results.service.suite_pages import suite_routes
@@ -96,6 +97,7 @@ def _explorer(store: Store, version: str, prices: PriceList | None = None) -> Fa
     app.include_router(api_routes(store, prices))
     app.include_router(page_routes(store, version, prices))
     app.include_router(suite_routes(store))
+    app.include_router(node_routes(store))
     for kind, status in _STATUS.items():
         app.add_exception_handler(kind, _answering(status))
     app.add_exception_handler(RequestValidationError, _answer_invalid)

@@ -16,6 +16,7 @@ from inferometer_results.service.answers import json_answer
 from inferometer_results.service.cluster_access import Authority, Caller
 from inferometer_results.service.reviews import RunAccess
 from inferometer_results.store.index_rows import Origin
+from inferometer_results.store.node_characteristics import keep_measurement
 from inferometer_results.store.store import Kept, Store
 from inferometer_results.store.suite_outcomes import keep_outcome
 
@@ -68,11 +69,21 @@ class Ingest:
             return json_answer({"error": "Only an operator sends outcomes of suites."}, 403)
         return await self._take(request, namespace, self._keep_outcome, lambda _: "/suites")
 
+    async def take_node(self, request: Request, namespace: str) -> Response:
+        """Keep what a node gives in the body of a request, as an operator measured it."""
+        caller: Caller = request.state.caller
+        if caller.way != "operator":
+            return json_answer({"error": "Only an operator sends measurements of nodes."}, 403)
+        return await self._take(request, namespace, self._keep_node, lambda _: "/measured-nodes")
+
     def _keep_result(self, content: bytes, origin: Origin) -> Kept:
         return self.store.add(content, origin, source="The document")
 
     def _keep_outcome(self, content: bytes, origin: Origin) -> Kept:
         return keep_outcome(self.store, content, origin)
+
+    def _keep_node(self, content: bytes, origin: Origin) -> Kept:
+        return keep_measurement(self.store, content, origin)
 
     async def _take(
         self,
@@ -121,9 +132,14 @@ def ingest_routes(ingest: Ingest) -> APIRouter:
         """Keep the outcome of an execution of a suite, as its operator sends it."""
         return await ingest.take_suite(request, namespace)
 
+    async def push_node(request: Request, namespace: _NamespacePath) -> Response:
+        """Keep what a node gives, as an operator sends it."""
+        return await ingest.take_node(request, namespace)
+
     for path, endpoint in (
         ("/namespaces/{namespace}/results", push_result),
         ("/namespaces/{namespace}/suites", push_suite),
+        ("/namespaces/{namespace}/nodes", push_node),
     ):
         routes.add_api_route(
             path,

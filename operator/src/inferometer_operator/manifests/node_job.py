@@ -1,0 +1,78 @@
+"""The children of a NodeBenchmark: a Job on each node, and the ConfigMap with its document."""
+
+from inferometer_api.nodes.benchmark import NodeBenchmarkSpec
+from inferometer_api.plan.cluster_objects import (
+    NODE_BENCHMARK,
+    RESULT,
+    labels,
+    node_benchmark_child,
+)
+from inferometer_api.plan.deadlines import JOB_MARGIN_SECONDS
+from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
+from inferometer_operator.manifests.pod_spec import PYTHON, container, pod_spec
+from inferometer_operator.settings import Settings
+
+DOCUMENT_FILE = "node.json"
+"""Key of the document in its ConfigMap."""
+_GRACE_SECONDS = 5
+_REQUESTS = {"cpu": "1", "memory": "1Gi"}
+"""Without limits: they would bound what is measured. No other measurement is on the node."""
+
+
+def node_job(spec: NodeBenchmarkSpec, owner: Owner, node: str, settings: Settings) -> Manifest:
+    """Return the Job that measures a node, once, while no run uses it."""
+    pod = pod_spec(settings, owner, grace_seconds=_GRACE_SECONDS)
+    command = [
+        *(PYTHON, "-m", "inferometer_serving.node"),
+        *("--folder", "/tmp", "--most-seconds", str(spec.max_seconds)),  # noqa: S108 - an emptyDir
+        *(word for each in spec.only for word in ("--only", each)),
+    ]
+    images = settings.images
+    probe = container(NODE_BENCHMARK, images.serving, images, command, {"requests": _REQUESTS})
+    source = {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    probe["env"].append({"name": "NODE_NAME", "valueFrom": source})
+    pod["containers"] = [probe]
+    pod["affinity"]["nodeAffinity"] = _only_on(node)
+    pod["tolerations"] += [
+        each.model_dump(mode="json", exclude_none=True) for each in spec.tolerations
+    ]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": child_metadata(
+            owner, node_benchmark_child(owner.name, owner.uid, node), NODE_BENCHMARK
+        ),
+        "spec": {
+            # The operator ends it earlier; this is for a Job whose operator is gone.
+            "activeDeadlineSeconds": spec.active_deadline_seconds + JOB_MARGIN_SECONDS,
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",
+            "template": {
+                "metadata": {"labels": labels(owner.name, owner.uid, NODE_BENCHMARK)},
+                "spec": pod,
+            },
+        },
+    }
+
+
+def document_map(document: str, owner: Owner, node: str) -> Manifest:
+    """Return the ConfigMap with the document of a node."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": child_metadata(
+            owner, node_benchmark_child(owner.name, owner.uid, node), RESULT
+        ),
+        "immutable": True,
+        "data": {DOCUMENT_FILE: document},
+    }
+
+
+def _only_on(node: str) -> Manifest:
+    """Return that the scheduler takes this node alone; it still heeds all other pods there."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchFields": [field]}]
+        }
+    }

@@ -1,0 +1,118 @@
+"""The pool that works on NodeBenchmarks."""
+
+import asyncio
+
+import structlog
+
+from inferometer_operator.cluster.child_watch import ChildChange
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.wiring.dependencies import Dependencies
+from inferometer_operator.wiring.node_queue import NodeQueue
+from inferometer_operator.wiring.node_reconciler import NodeReconciler
+from inferometer_operator.wiring.run_queue import RunQueue
+from inferometer_operator.wiring.suite_store import version
+from inferometer_operator.wiring.work_queue import WorkQueue
+
+_TASKS = 2
+_GATHER_SECONDS = 0.05
+_CONFLICT_SECONDS = 0.5
+_RETRY_SECONDS = 10.0
+_INTERNAL_SECONDS = 60.0
+_log = structlog.get_logger()
+
+
+class NodePool:
+    """Reconciles each NodeBenchmark when it or a child has changed, or its time has come."""
+
+    def __init__(self, dependencies: Dependencies, queue: RunQueue) -> None:
+        self._dependencies = dependencies
+        self._work = WorkQueue(clock=dependencies.clock)
+        self._queue = NodeQueue(queue, self._work.add)
+        self._benchmarks: dict[str, Json] = {}
+        self._reconcilers: dict[str, NodeReconciler] = {}
+        self._listed = asyncio.Event()
+        self._runs_listed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until cancelled; to be called once the children are known."""
+        await self._listed.wait()
+        await self._runs_listed.wait()
+        room = asyncio.Semaphore(_TASKS)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await room.acquire()
+                task = group.create_task(self._step(await self._work.get()))
+                task.add_done_callback(lambda _: room.release())
+
+    def benchmark_changed(self, kind: str | None, benchmark: Json) -> None:
+        """Handle an event of a NodeBenchmark; `kind` is the watch's type, None in a list."""
+        uid = benchmark["metadata"]["uid"]
+        if kind == "DELETED":
+            self._forget(uid)
+        elif self._put(benchmark):
+            self._work.add(uid, _GATHER_SECONDS)
+
+    def benchmarks_listed(self, uids: frozenset[str]) -> None:
+        """Handle the end of a list of all NodeBenchmarks: those that it lacks are gone."""
+        for uid in self._benchmarks.keys() - uids:
+            self._forget(uid)
+        self._listed.set()
+
+    def runs_listed(self) -> None:
+        """Handle the end of a list of all runs: the queue knows who holds a slot."""
+        self._runs_listed.set()
+
+    def child_changed(self, change: ChildChange) -> None:
+        """Handle an event of a child."""
+        if change.run_uid in self._benchmarks:
+            self._work.add(change.run_uid, _GATHER_SECONDS)
+
+    def _put(self, benchmark: Json) -> bool:
+        """Take in a NodeBenchmark; return whether it is news."""
+        metadata = benchmark["metadata"]
+        held = self._benchmarks.get(metadata["uid"])
+        if held is not None and version(benchmark) <= version(held):
+            return False
+        self._benchmarks[metadata["uid"]] = {
+            **benchmark,
+            "metadata": {k: each for k, each in metadata.items() if k != "managedFields"},
+        }
+        return True
+
+    def _forget(self, uid: str) -> None:
+        self._benchmarks.pop(uid, None)
+        self._reconcilers.pop(uid, None)
+        self._work.discard(uid)
+        self._queue.remove(uid)
+
+    async def _step(self, uid: str) -> None:
+        try:
+            held = self._benchmarks.get(uid)
+            if held is None or held["metadata"].get("deletionTimestamp"):
+                return
+            reconciler = self._reconcilers.setdefault(
+                uid, NodeReconciler(self._dependencies, self._queue)
+            )
+            written, pause = await reconciler.reconcile(held)
+            if uid not in self._benchmarks:
+                self._queue.remove(uid)
+                return
+            self._put(written)
+            if pause is not None:
+                self._work.add(uid, pause)
+        except ApiError as error:
+            if error.code == 404:
+                return  # An event of its deletion follows.
+            if not error.conflict:
+                _log.warning("api_request_failed", uid=uid, error=str(error))
+            self._work.add(uid, _CONFLICT_SECONDS if error.conflict else _RETRY_SECONDS)
+        except UnreachableError as error:
+            _log.warning("api_request_failed", uid=uid, error=str(error))
+            self._work.add(uid, _RETRY_SECONDS)
+        except Exception:  # noqa: BLE001 - logged with its traceback
+            # An error at one of them must end neither the others nor the runs.
+            _log.exception("node_benchmark_failed", uid=uid)
+            self._work.add(uid, _INTERNAL_SECONDS)
+        finally:
+            self._work.done(uid)

@@ -1,0 +1,286 @@
+"""The reconciliation of one NodeBenchmark: choose nodes, take turns, create Jobs, keep results."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+
+from inferometer_api.nodes.benchmark import (
+    MOST_NODES,
+    BenchmarkedNode,
+    NodeBenchmark,
+    NodeBenchmarkReason,
+    NodeBenchmarkSpec,
+    NodeBenchmarkStatus,
+)
+from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.nodes.selection import matching_nodes
+from inferometer_api.plan.cluster_objects import node_benchmark_child
+from inferometer_api.rules import format_path
+from inferometer_api.spec.problems import Problem, describe_errors
+from inferometer_api.timestamps import format_time
+from inferometer_operator.cluster.child_store import is_child_of
+from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.results_client import DeliveryError
+from inferometer_operator.manifests.node_job import DOCUMENT_FILE, document_map, node_job
+from inferometer_operator.manifests.owner import Manifest, Owner
+from inferometer_operator.reconcile.context import controller_of
+from inferometer_operator.reconcile.nodes.decide import OVER, NodeRefusal, NodesObserved, decide
+from inferometer_operator.reconcile.nodes.draft import NodeBenchmarkDraft, is_true, read_node_status
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.plan import DeletionTarget, Event
+from inferometer_operator.reconcile.queue_position import QueuedRun, QueueState
+from inferometer_operator.wiring.dependencies import Dependencies
+from inferometer_operator.wiring.node_log import NoDocumentError, read_document
+from inferometer_operator.wiring.node_queue import NodeQueue
+
+KIND = "NodeBenchmark"
+_KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
+_NEVER_ACCEPTED = frozenset({400, 422})
+_TAKEN = 409
+_SETTLED_SECONDS = 15.0
+"""A container counts as ended before its runtime has written the last lines of the log."""
+_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 5.0, 600.0
+_LOG_SECONDS = 1.0
+_OTHER_SECONDS = 15.0
+_log = structlog.get_logger()
+
+
+class _RefusedError(Exception):
+    """The nodes cannot be measured; the message says why."""
+
+    def __init__(self, reason: NodeBenchmarkReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class NodeReconciler:
+    """Works on one NodeBenchmark."""
+
+    dependencies: Dependencies
+    queue: NodeQueue
+    _kept: dict[str, tuple[str, NodeCharacteristics]] = field(default_factory=dict)
+    _faults: dict[str, str] = field(default_factory=dict)
+    _refused: dict[str, NodeRefusal] = field(default_factory=dict)
+    _unread_since: dict[str, float] = field(default_factory=dict)
+    _store_pause_seconds: float = _RETRY_SECONDS
+
+    async def reconcile(self, raw: Json) -> tuple[Json, float | None]:
+        """Do what is due; return the object as it is then, and when to look again."""
+        status = read_node_status(raw)
+        if await self.dependencies.ownership.other_operator(raw):
+            return raw, _OTHER_SECONDS
+        draft = NodeBenchmarkDraft(
+            status, self.dependencies.now(), raw["metadata"].get("generation")
+        )
+        if own := self.dependencies.ownership.own:
+            draft.update(operator=own)
+        try:
+            spec = _parse(raw).spec
+            if not status.nodes and not is_true(status, "Finished"):
+                await self._choose(spec, draft)
+        except _RefusedError as refusal:
+            if is_true(status, "Finished"):
+                return raw, None
+            draft.refuse(refusal.reason, str(refusal))
+            return await self._write(raw, draft.status), None
+        return await self._carry_out(raw, spec, draft)
+
+    async def _choose(self, spec: NodeBenchmarkSpec, draft: NodeBenchmarkDraft) -> None:
+        """Put the matching nodes into the status: they stay the same from then on."""
+        if not self.dependencies.settings.read_nodes:
+            raise _RefusedError(
+                "NotAvailable",
+                "The operator may not read nodes (its setting readNodes is false). Set "
+                "readNodes=true in the chart's values.",
+            )
+        names = matching_nodes(spec, await self.dependencies.reader.list_nodes())
+        if not 1 <= len(names) <= MOST_NODES:
+            raise _RefusedError(
+                "NoNodes",
+                f"{len(names) or 'No'} nodes match spec.nodeSelector and are ready, schedulable "
+                f"and without a taint that is not tolerated. It must be 1 to {MOST_NODES}.",
+            )
+        draft.update(
+            start_time=format_time(draft.now),
+            nodes=[BenchmarkedNode(node=name, state="Waiting") for name in names],
+        )
+
+    async def _carry_out(
+        self, raw: Json, spec: NodeBenchmarkSpec, draft: NodeBenchmarkDraft
+    ) -> tuple[Json, float | None]:
+        observed = self._observe(raw, draft.status)
+        decision = decide(spec, draft, observed)
+        try:
+            raw = await self._write(raw, decision.status)
+        finally:
+            # Turns that the status does not show are given back.
+            self.queue.replace(raw, _entries(raw, read_node_status(raw)))
+        self._forget_nodes(row.node for row in decision.status.nodes if row.state in OVER)
+        owner = _owner(raw)
+        for node in decision.create:
+            await self._create(node, node_job(spec, owner, node, self.dependencies.settings))
+        for node in decision.read:
+            await self._read(owner, node, observed.pods[node])
+        for target in decision.delete:
+            await self.dependencies.writer.delete(owner.namespace, target)
+        raw, pause = await self._deliver(raw)
+        if decision.is_expired and pause is None:
+            target = DeletionTarget(KIND, owner.name, owner.uid)
+            version = raw["metadata"]["resourceVersion"]
+            await self.dependencies.writer.delete(owner.namespace, target, version=version)
+            return raw, None
+        return raw, _soonest(decision.look_again_seconds, pause, self._pause(decision.read))
+
+    def _pause(self, read: Sequence[str]) -> float | None:
+        """Return when to look again after these nodes were read, and others refused."""
+        if any(node in self._kept or node in self._faults for node in read):
+            return 0.0
+        if read:
+            return _LOG_SECONDS
+        return _RETRY_SECONDS if self._refused else None
+
+    def _observe(self, raw: Json, status: NodeBenchmarkStatus) -> NodesObserved:
+        owner, reader = _owner(raw), self.dependencies.reader
+        names = {
+            node_benchmark_child(owner.name, owner.uid, row.node): row.node for row in status.nodes
+        }
+        jobs = reader.children.of_run("Job", owner.namespace, owner.uid)
+        found = {
+            names[job["metadata"]["name"]]: job
+            for job in jobs
+            if job["metadata"]["name"] in names and is_child_of(job, owner.uid)
+        }
+        uids = {job["metadata"]["uid"]: node for node, job in found.items()}
+        pods = {
+            uids[controller_of(pod)["uid"]]: pod
+            for pod in reader.list_pods(owner.namespace, owner.uid)
+            if controller_of(pod).get("uid") in uids
+        }
+        waiting = [row.node for row in status.nodes if row.state == "Waiting"]
+        admitted = self.queue.admitted(raw, waiting, _entries(raw, status))
+        return NodesObserved(admitted, found, pods, self._kept, self._faults, self._refused)
+
+    def _forget_nodes(self, nodes: Iterable[str]) -> None:
+        """Forget what was read of nodes that are over: a document takes memory."""
+        for node in nodes:
+            for memory in (self._kept, self._faults, self._refused):
+                memory.pop(node, None)
+
+    async def _create(self, node: str, job: Manifest) -> None:
+        refusal = await self.dependencies.writer.create(job)
+        if refusal is None:
+            self._refused.pop(node, None)
+            _log.info("node_job_created", node=node, job=job["metadata"]["name"])
+        elif refusal.code != _TAKEN:
+            self._refused[node] = NodeRefusal(refusal.message, refusal.code in _NEVER_ACCEPTED)
+        else:
+            self._refused[node] = NodeRefusal("another object has the Job's name", is_final=False)
+
+    async def _read(self, owner: Owner, node: str, pod: Json) -> None:
+        """Read a document and keep it; a fault counts once the log had time to be whole."""
+        clock = self.dependencies.clock
+        try:
+            text, document = await read_document(self.dependencies.reader, pod)
+        except (NoDocumentError, ApiError, UnreachableError) as error:
+            since = self._unread_since.setdefault(node, clock())
+            if clock() - since >= _SETTLED_SECONDS:
+                self._faults[node] = str(error)
+            return
+        config_map = document_map(text, owner, node)
+        refusal = await self.dependencies.writer.create(config_map)
+        if refusal is not None and refusal.code != _TAKEN:
+            self._refused[node] = NodeRefusal(refusal.message, refusal.code in _NEVER_ACCEPTED)
+            return
+        self._refused.pop(node, None)
+        self._kept[node] = (config_map["metadata"]["name"], document)
+
+    async def _deliver(self, raw: Json) -> tuple[Json, float | None]:
+        """Send one document to the results service; return when to go on, None: all are there."""
+        client, status, owner = self.dependencies.results, read_node_status(raw), _owner(raw)
+        row = next((row for row in status.nodes if row.config_map and not row.stored), None)
+        if client is None or row is None:
+            return raw, None
+        held = await self.dependencies.reader.get("ConfigMap", owner.namespace, str(row.config_map))
+        try:
+            if held is not None:
+                text = str((held.get("data") or {}).get(DOCUMENT_FILE, ""))
+                await client.deliver_characteristics(owner.namespace, text.encode())
+        except DeliveryError as error:
+            _log.warning("node_not_stored", node=row.node, error=str(error))
+            if not error.refused:
+                self._store_pause_seconds = min(
+                    2 * self._store_pause_seconds, _LONGEST_RETRY_SECONDS
+                )
+                return raw, self._store_pause_seconds
+            return raw, _LONGEST_RETRY_SECONDS
+        self._store_pause_seconds = _RETRY_SECONDS
+        stored = [
+            each.model_copy(update={"stored": True}) if each.node == row.node else each
+            for each in status.nodes
+        ]
+        return await self._write(raw, status.model_copy(update={"nodes": stored})), 0.0
+
+    async def _write(self, raw: Json, status: NodeBenchmarkStatus) -> Json:
+        """Write the status if it differs; report the end as an event."""
+        before = read_node_status(raw)
+        if before == status:
+            return raw
+        written = await self.dependencies.writer.apply_status(raw, status)
+        if is_true(status, "Finished") and not is_true(before, "Finished"):
+            _log.info("node_benchmark_ended", name=raw["metadata"]["name"], phase=status.phase)
+            await self.dependencies.writer.create_event(written, _end_event(status))
+        return written
+
+
+def _entries(raw: Json, status: NodeBenchmarkStatus) -> Sequence[QueuedRun]:
+    """Return the entries of the nodes in the queue of runs: one for each that is not over."""
+    metadata = raw["metadata"]
+    states: dict[str, QueueState] = {"Waiting": "waiting", "Running": "admitted"}
+    return [
+        QueuedRun(
+            uid=f"{metadata['uid']}/{row.node}",
+            created=metadata.get("creationTimestamp", ""),
+            namespace=metadata["namespace"],
+            name=f"{metadata['name']} on {row.node}",
+            state=states[row.state],
+            begun=row.start_time or "",
+        )
+        for row in status.nodes
+        if row.state in states
+    ]
+
+
+def _soonest(*pauses: float | None) -> float | None:
+    return min((each for each in pauses if each is not None), default=None)
+
+
+def _owner(raw: Json) -> Owner:
+    metadata = raw["metadata"]
+    return Owner(metadata["name"], metadata["namespace"], metadata["uid"], KIND)
+
+
+def _end_event(status: NodeBenchmarkStatus) -> Event:
+    failed = next(each for each in status.conditions if each.type == "Failed")
+    return Event("Warning" if failed.status == "True" else "Normal", failed.reason, failed.message)
+
+
+def _parse(raw: Json) -> NodeBenchmark:
+    metadata = raw["metadata"]
+    data: dict[str, Any] = {
+        "apiVersion": raw.get("apiVersion"),
+        "kind": raw.get("kind"),
+        "metadata": {name: metadata[name] for name in _KEPT_METADATA if name in metadata},
+        "spec": raw.get("spec"),
+    }
+    try:
+        return NodeBenchmark.model_validate(data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        problems = [
+            str(Problem(format_path(where), message))
+            for where, message in dict.fromkeys(describe_errors(error, data, NodeBenchmark))
+        ]
+        raise _RefusedError("InvalidSpec", " ".join(problems)) from error

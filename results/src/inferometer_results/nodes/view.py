@@ -1,0 +1,143 @@
+"""What the pages of nodes show: figures next to those of equal nodes, and their drift."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
+from inferometer_api.nodes.headlines import HEADLINES, headlines, machine_kind
+from inferometer_results.explore.outliers import node_figures
+from inferometer_results.nodes.wording import figure_cells, setting_words, worded
+from inferometer_results.quantity import DASH
+
+LEAST_DRIFT = 0.03
+"""A change below it is none, however narrow the intervals are."""
+_FEWEST_EQUAL = 2
+
+Histories = Mapping[str, Sequence[NodeCharacteristics]]
+"""The measurements of each node, the earliest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureRow:
+    """A figure of a node: its cells, how it compares with equal nodes, and how it changed."""
+
+    cells: tuple[str, ...]
+    """As `nodes.wording.figure_cells`."""
+    against_kind: str
+    """Difference from the median of equal nodes."""
+    is_outlier: bool
+    drift: str
+    """Change since the measurement before."""
+    has_drifted: bool
+    """Whether the intervals of both do not overlap, and the change is not small."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNode:
+    """A node in a list: its newest headlines."""
+
+    node: str
+    kind: str
+    measured: str
+    values: Mapping[str, str]
+    outliers: tuple[str, ...]
+    """Headlines in which it stands apart from equal nodes."""
+    drifted: tuple[str, ...]
+    """Headlines that have changed since the measurement before."""
+
+
+def histories(documents: Sequence[NodeCharacteristics]) -> Histories:
+    """Return the measurements by node."""
+    found: dict[str, list[NodeCharacteristics]] = {}
+    for document in sorted(documents, key=lambda each: each.started_at):
+        found.setdefault(document.machine.hostname, []).append(document)
+    return dict(sorted(found.items()))
+
+
+def of_kind(found: Histories, kind: str) -> Histories:
+    """Return the nodes whose newest measurement is of this kind of machine."""
+    return {node: each for node, each in found.items() if machine_kind(each[-1]) == kind}
+
+
+def listed_nodes(found: Histories) -> list[ListedNode]:
+    """Return every node with its newest headlines, judged within its kind."""
+    return [
+        _listed(node, each, of_kind(found, machine_kind(each[-1]))) for node, each in found.items()
+    ]
+
+
+def figure_rows(node: str, found: Histories) -> list[FigureRow]:
+    """Return the figures of the newest measurement of a node."""
+    own = found[node]
+    equal = of_kind(found, machine_kind(own[-1]))
+    before = {_key(each): each for each in own[-2].figures} if len(own) > 1 else {}
+    return [_row(node, figure, before.get(_key(figure)), equal) for figure in own[-1].figures]
+
+
+def drift_rows(history: Sequence[NodeCharacteristics]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the headlines of each measurement of a node, the newest first."""
+    return [
+        (
+            document.started_at,
+            tuple(
+                worded(found[name], found[name].value) if name in found else DASH
+                for name in HEADLINES
+            ),
+        )
+        for document in reversed(history)
+        for found in (headlines(document),)
+    ]
+
+
+def _listed(node: str, history: Sequence[NodeCharacteristics], equal: Histories) -> ListedNode:
+    newest = headlines(history[-1])
+    before = headlines(history[-2]) if len(history) > 1 else {}
+    rows = {name: _row(node, figure, before.get(name), equal) for name, figure in newest.items()}
+    return ListedNode(
+        node,
+        machine_kind(history[-1]),
+        history[-1].started_at,
+        {
+            name: worded(newest[name], newest[name].value) if name in newest else DASH
+            for name in HEADLINES
+        },
+        tuple(HEADLINES[name] for name, row in rows.items() if row.is_outlier),
+        tuple(f"{HEADLINES[name]} {row.drift}" for name, row in rows.items() if row.has_drifted),
+    )
+
+
+def _row(node: str, figure: NodeFigure, before: NodeFigure | None, equal: Histories) -> FigureRow:
+    values = {
+        name: [each.value]
+        for name, history in equal.items()
+        for each in history[-1].figures
+        if _key(each) == _key(figure)
+    }
+    judged = {each.node: each for each in node_figures(values)}
+    own = judged.get(node)
+    change = None if before is None or not before.value else figure.value / before.value - 1
+    return FigureRow(
+        figure_cells(figure),
+        DASH if own is None or len(values) < _FEWEST_EQUAL else _percent(own.ratio - 1),
+        own is not None and own.is_outlier,
+        DASH if change is None else _percent(change),
+        before is not None
+        and change is not None
+        and abs(change) > LEAST_DRIFT
+        and _are_apart(figure, before),
+    )
+
+
+def _are_apart(one: NodeFigure, other: NodeFigure) -> bool:
+    """Return whether two intervals do not overlap; without both, nothing is shown."""
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return one.low > other.high or other.low > one.high
+
+
+def _key(figure: NodeFigure) -> tuple[str, str]:
+    return figure.name, setting_words(figure.setting)
+
+
+def _percent(change: float) -> str:
+    return f"{100 * change:+.1f} %"

@@ -1,0 +1,81 @@
+"""The pages of measured nodes in the explorer: one node, and the nodes of one kind."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from starlette.responses import HTMLResponse
+
+from inferometer_api.nodes.headlines import HEADLINES, machine_kind
+from inferometer_results.nodes.view import (
+    Histories,
+    drift_rows,
+    figure_rows,
+    histories,
+    listed_nodes,
+    of_kind,
+)
+from inferometer_results.nodes.wording import (
+    HEADINGS,
+    machine_sentence,
+    unavailable_sentences,
+    unit_sentences,
+)
+from inferometer_results.service.answers import RequestError
+from inferometer_results.service.rendering import render_page
+from inferometer_results.store.node_characteristics import visible_characteristics
+from inferometer_results.store.store import Store
+
+_Name = Annotated[str, Query(max_length=1024)]
+
+
+def node_routes(store: Store) -> APIRouter:
+    """Return the routes of the pages over a store."""
+    routes = APIRouter(include_in_schema=False)
+    routes.add_api_route("/measured-nodes", _nodes(store), response_class=HTMLResponse)
+    routes.add_api_route("/measured-node", _node(store), response_class=HTMLResponse)
+    return routes
+
+
+def _nodes(store: Store) -> Callable[..., Response]:
+    def measured_nodes(kind: _Name = "") -> Response:
+        found = _histories(store)
+        kinds = sorted({machine_kind(each[-1]) for each in found.values()})
+        if kind and kind not in kinds:
+            raise RequestError(f"No node of the kind {kind} was measured.")
+        shown = listed_nodes(of_kind(found, kind) if kind else found)
+        return render_page(
+            "measured_nodes.html.j2", nodes=shown, kind=kind, kinds=kinds, headlines=HEADLINES
+        )
+
+    return measured_nodes
+
+
+def _node(store: Store) -> Callable[..., Response]:
+    def measured_node(name: _Name) -> Response:
+        found = _histories(store)
+        if name not in found:
+            raise RequestError(f"The node {name} was not measured. /measured-nodes lists all.")
+        newest = found[name][-1]
+        return render_page(
+            "measured_node.html.j2",
+            name=name,
+            kind=machine_kind(newest),
+            equal=len(of_kind(found, machine_kind(newest))),
+            machine=machine_sentence(newest),
+            notes=[
+                *newest.cautions,
+                *unit_sentences(newest.matrix_units),
+                *unavailable_sentences(newest),
+            ],
+            headings=HEADINGS,
+            rows=figure_rows(name, found),
+            headlines=HEADLINES,
+            drift=drift_rows(found[name]),
+        )
+
+    return measured_node
+
+
+def _histories(store: Store) -> Histories:
+    return histories(visible_characteristics(store))

@@ -1,0 +1,252 @@
+"""A NodeBenchmark on a real API server: a Job on each node, its documents, and how it ends."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from inferometer_api.plan import rights
+from inferometer_api.plan.cluster_objects import NODE_BENCHMARK
+from support.api_client import AnswerError, Api, Object
+from support.cluster.audit import requests
+from support.fake_pod import Pod
+from support.node_documents import a_node_document
+from support.operator_process import ACCOUNT, rule
+from support.stage import Stage
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+NAME = "workers"
+
+
+def _benchmark(**spec: Any) -> Object:
+    return {
+        "apiVersion": "inferometer.dev/v1alpha1",
+        "kind": "NodeBenchmark",
+        "metadata": {"name": NAME},
+        "spec": spec,
+    }
+
+
+def _node_of(pod: Pod) -> str:
+    affinity = pod.object["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    return str(term["matchFields"][0]["values"][0])
+
+
+def _measure(pod: Pod) -> None:
+    """Measure the node and print the document."""
+    pod.bind(_node_of(pod))
+    pod.start()
+    document = a_node_document(_node_of(pod))
+    pod.log('{"event": "progress"}', document.model_dump_json(exclude_none=True))
+    pod.end(0)
+
+
+def _start_only(pod: Pod) -> None:
+    pod.bind(_node_of(pod))
+    pod.start()
+
+
+def _fail_on_b(pod: Pod) -> None:
+    if not _node_of(pod).endswith("-b"):
+        _measure(pod)
+        return
+    pod.bind(_node_of(pod))
+    pod.start()
+    pod.end(137, "OOMKilled", "Killed")
+
+
+@pytest.fixture
+def pool(stage: Stage) -> Iterator[Stage]:
+    """Make two nodes with a label of their own, and grant the operator to list nodes."""
+    fake = stage.api.found("Node", None, stage.kubelet.node) or {}
+    made = [f"{stage.namespace}-{letter}" for letter in "ab"]
+    for name in made:
+        metadata = {"name": name, "labels": {"pool": stage.namespace}}
+        stage.api.create("Node", None, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        stage.api.merge("Node", None, name, {"status": fake["status"]}, "status")
+        stage.api.merge("Node", None, name, {"spec": {"taints": None}})
+    stage.operator_token()
+    name = f"{ACCOUNT}-{stage.namespace}-nodes"
+    rules = [rule(right) for right in rights.NODES]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    subject = {"kind": "ServiceAccount", "namespace": stage.namespace, "name": ACCOUNT}
+    metadata = {"metadata": {"name": name}}
+    stage.api.ask("POST", f"{_RBAC}/clusterroles", {**metadata, "rules": rules})
+    binding = {**metadata, "subjects": [subject], "roleRef": role}
+    stage.api.ask("POST", f"{_RBAC}/clusterrolebindings", binding)
+    yield stage
+    for each in made:
+        stage.api.delete("Node", None, each)
+    for plural in ("clusterroles", "clusterrolebindings"):
+        stage.api.ask("DELETE", f"{_RBAC}/{plural}/{name}")
+
+
+def _create(stage: Stage, **spec: Any) -> None:
+    selector = {"nodeSelector": {"pool": stage.namespace}}
+    stage.api.create("NodeBenchmark", stage.namespace, _benchmark(**selector, **spec))
+
+
+def _status(stage: Stage) -> Object:
+    found = stage.api.found("NodeBenchmark", stage.namespace, NAME) or {}
+    status: Object = found.get("status") or {}
+    return status
+
+
+def _condition(stage: Stage, kind: str) -> Object:
+    conditions = _status(stage).get("conditions") or []
+    return next((each for each in conditions if each["type"] == kind), {})
+
+
+def _finished(stage: Stage) -> Object:
+    stage.wait_for(
+        lambda: _condition(stage, "Finished").get("status") == "True",
+        lambda: f"the end: {json.dumps(_status(stage), indent=1)}\n{stage.logs()}",
+    )
+    return _status(stage)
+
+
+def _jobs(stage: Stage) -> list[str]:
+    return [each["metadata"]["name"] for each in stage.api.all("Job", stage.namespace)]
+
+
+def test_each_matching_node_is_measured_once_and_its_document_kept(pool: Stage) -> None:
+    """One Job per node in turn; columns, summaries and documents; nothing is refused or left."""
+    pool.play(NODE_BENCHMARK, _measure)
+    pool.start_operator(readNodes=True)
+    _create(pool)
+    status = _finished(pool)
+    names = [f"{pool.namespace}-a", f"{pool.namespace}-b"]
+    assert [(row["node"], row["state"]) for row in status["nodes"]] == [
+        (name, "Measured") for name in names
+    ], status
+    assert status["phase"] == "Complete"
+    assert status["nodes"][0]["summary"]["memoryBytesPerSecond"] == 20_000_000_000
+    for row in status["nodes"]:
+        held = pool.api.found("ConfigMap", pool.namespace, row["configMap"]) or {}
+        document = json.loads(held["data"]["node.json"])
+        assert document["machine"]["hostname"] == row["node"]
+        assert held["metadata"]["ownerReferences"][0]["kind"] == "NodeBenchmark"
+    pods = pool.kubelet.all(pool.namespace, NODE_BENCHMARK)
+    assert sorted(map(_node_of, pods)) == names
+    pool.wait_for(lambda: not _jobs(pool), lambda: f"the deletion of {_jobs(pool)}")
+    table = pool.control_plane.kubectl("-n", pool.namespace, "get", "nbm")
+    assert {"Complete", "2/2", "20.0", "GB/s"} <= set(table.split())
+    audited = list(requests(pool.control_plane.audit_log, pool.user))
+    assert [each for each in audited if each.code >= 400 and each.writes] == []
+    created = [each for each in audited if (each.verb, each.resource) == ("create", "jobs")]
+    assert len(created) == 2
+
+
+def test_a_run_and_a_node_take_turns_in_one_queue(pool: Stage) -> None:
+    """While a run holds the only slot, no Job of a node exists."""
+    pool.play(NODE_BENCHMARK, _measure)
+    pool.play("loadgen", pool.loads.follow)
+    pool.start_operator(readNodes=True)
+    pool.apply()
+    load = pool.load()
+    _create(pool)
+    pool.wait_for(
+        lambda: _status(pool).get("phase") == "Queued",
+        lambda: f"its place in the queue: {json.dumps(_status(pool))}\n{pool.logs()}",
+    )
+    assert pool.kubelet.all(pool.namespace, NODE_BENCHMARK) == []
+    load.judge(load.scenarios[0])
+    load.end()
+    assert _finished(pool)["phase"] == "Complete"
+
+
+def test_a_failed_pod_fails_its_node_alone(pool: Stage) -> None:
+    """The status has the exit code; the other node is measured."""
+    pool.play(NODE_BENCHMARK, _fail_on_b)
+    pool.start_operator(readNodes=True)
+    _create(pool)
+    status = _finished(pool)
+    assert [row["state"] for row in status["nodes"]] == ["Measured", "Failed"]
+    assert "exit code 137 (OOMKilled)" in status["nodes"][1]["message"]
+    assert _condition(pool, "Failed")["reason"] == "SomeFailed"
+    assert _condition(pool, "Current")["status"] == "True"
+
+
+def test_a_cancelled_benchmark_ends_its_pods(pool: Stage) -> None:
+    """The Job goes, and cancel cannot be taken back."""
+    pool.play(NODE_BENCHMARK, _start_only)
+    pool.start_operator(readNodes=True)
+    _create(pool)
+    pool.pod(NODE_BENCHMARK)
+    pool.api.merge("NodeBenchmark", pool.namespace, NAME, {"spec": {"cancel": True}})
+    assert [row["state"] for row in _finished(pool)["nodes"]] == ["Cancelled", "Cancelled"]
+    pool.wait_for(lambda: not _jobs(pool), lambda: f"the deletion of {_jobs(pool)}")
+    with pytest.raises(AnswerError, match="cancel cannot be taken back"):
+        pool.api.merge("NodeBenchmark", pool.namespace, NAME, {"spec": {"cancel": False}})
+
+
+def test_an_operator_that_is_killed_goes_on_and_a_deleted_benchmark_leaves_nothing(
+    pool: Stage,
+) -> None:
+    """The next operator reads the log of the pod that ended meanwhile; the TTL deletes all."""
+    pool.play(NODE_BENCHMARK, _start_only)
+    operator = pool.start_operator(readNodes=True, maxConcurrentRuns=2)
+    _create(pool, ttlSecondsAfterFinished=3)
+    second = pool.pod(NODE_BENCHMARK, 2)
+    operator.kill()
+    for pod in pool.kubelet.all(pool.namespace, NODE_BENCHMARK):
+        document = a_node_document(_node_of(pod))
+        pod.log(document.model_dump_json(exclude_none=True))
+        pod.end(0)
+    assert second.name
+    pool.start_operator(readNodes=True, maxConcurrentRuns=2)
+    pool.wait_for(
+        lambda: pool.api.found("NodeBenchmark", pool.namespace, NAME) is None,
+        lambda: f"its deletion: {json.dumps(_status(pool))}\n{pool.logs()}",
+    )
+    pool.wait_for(lambda: not pool.children(), lambda: f"the deletion of {pool.children()}")
+    assert len(pool.kubelet.all(pool.namespace, NODE_BENCHMARK)) == 2
+
+
+def test_without_the_right_to_nodes_a_benchmark_is_refused(stage: Stage) -> None:
+    """With the value of the chart that allows it; so is one that no node matches."""
+    stage.start_operator()
+    stage.api.create("NodeBenchmark", stage.namespace, _benchmark())
+    _finished(stage)
+    accepted = _condition(stage, "Accepted")
+    assert (accepted["status"], accepted["reason"]) == ("False", "NotAvailable")
+    assert "Set readNodes=true" in accepted["message"]
+
+
+def test_a_benchmark_that_no_node_matches_is_refused(pool: Stage) -> None:
+    """It says what a node must have."""
+    pool.start_operator(readNodes=True)
+    selector = {"nodeSelector": {"pool": "none"}}
+    pool.api.create("NodeBenchmark", pool.namespace, _benchmark(**selector))
+    _finished(pool)
+    assert _condition(pool, "Accepted")["reason"] == "NoNodes"
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"maxSeconds": 181}, "spec.maxSeconds"),
+        ({"only": ["a;b"]}, "spec.only"),
+        ({"nodes": []}, "unknown field"),
+        ({"tolerations": [{"operator": "Equal"}]}, "without a key"),
+    ],
+    ids=["seconds", "only", "unknown", "toleration"],
+)
+def test_the_api_server_refuses_what_is_wrong(
+    api: Api, namespace: str, spec: Object, words: str
+) -> None:
+    """With the field, and the rules of the models."""
+    with pytest.raises(AnswerError) as caught:
+        api.create("NodeBenchmark", namespace, _benchmark(**spec))
+    assert words in str(caught.value)
+
+
+def test_the_nodes_of_a_benchmark_are_immutable(api: Api, namespace: str) -> None:
+    """Its figures belong together; expiry and TTL can be changed."""
+    api.create("NodeBenchmark", namespace, _benchmark())
+    api.merge("NodeBenchmark", namespace, NAME, {"spec": {"expirySeconds": 60}})
+    for change in ({"only": ["stream"]}, {"nodeSelector": {"a": "b"}}, {"maxSeconds": 20}):
+        with pytest.raises(AnswerError, match="immutable: create a new NodeBenchmark"):
+            api.merge("NodeBenchmark", namespace, NAME, {"spec": change})

@@ -1,0 +1,89 @@
+"""Pages of measured nodes: intervals, equal nodes, outliers, and drift."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.results.reading import UnreadableResultError
+from inferometer_results.nodes.view import figure_rows, histories, listed_nodes
+from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.app import create_app
+from inferometer_results.store.node_characteristics import (
+    keep_characteristics,
+    keep_measurement,
+    visible_characteristics,
+)
+from inferometer_results.store.store import Store
+from support.node_documents import a_node_document
+from support.stored_results import ORIGIN
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """Return an empty store."""
+    with Store(str(tmp_path / "results.db")) as found:
+        yield found
+
+
+def _equal_nodes(slow: float) -> list[NodeCharacteristics]:
+    """Return five nodes of one kind, the last with this memory bandwidth, and one of another."""
+    rates = (2.0e10, 2.01e10, 1.99e10, 2.005e10, slow)
+    return [
+        *(a_node_document(f"node-{at}", triad=rate) for at, rate in enumerate(rates)),
+        a_node_document("other", triad=5e10, cpu_model="Another CPU"),
+    ]
+
+
+@pytest.mark.parametrize(("slow", "outliers"), [(1.2e10, ["node-4"]), (1.98e10, [])])
+def test_a_node_stands_apart_from_equal_nodes_alone(slow: float, outliers: list[str]) -> None:
+    """A node with another CPU is not compared with them, and a small difference is none."""
+    listed = listed_nodes(histories(_equal_nodes(slow)))
+    assert [each.node for each in listed if each.outliers] == outliers
+    found = {each.node: each for each in listed}
+    assert found["other"].values["memory"] == "50 GB/s"
+
+
+def test_a_figure_has_changed_if_its_intervals_are_apart() -> None:
+    """8 % less is within the intervals of 5 %, 20 % less is not; 20 % less at once is drift."""
+    for second, drifted in ((1.84e10, False), (1.6e10, True)):
+        found = histories([a_node_document(day=2, triad=second), a_node_document(day=1)])
+        rows = {row.cells[:2]: row for row in figure_rows("node-1", found)}
+        row = rows["stream/triad", "2 threads"]
+        assert (row.has_drifted, row.drift) == (drifted, f"{second / 2e8 - 100:+.1f} %")
+        assert not rows["latency/load", "256 MiB"].has_drifted
+
+
+def test_the_explorer_shows_each_node_and_its_kind(store: Store) -> None:
+    """The list, the kinds, a node with its figures and history, and clear refusals."""
+    for document in [*_equal_nodes(1.2e10), a_node_document("node-0", day=2, triad=1.5e10)]:
+        keep_characteristics(store, document)
+    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+    with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+        assert "/measured-nodes" in client.get("/nodes").text
+        page = client.get("/measured-nodes").text
+        assert page.count('<tr class="outlier">') == 1
+        assert "memory bandwidth (triad, all CPUs) -25.0 %" in page
+        kind = client.get("/measured-nodes", params={"kind": "Another CPU, 2 CPUs"}).text
+        assert "node-1" not in kind
+        node = client.get("/measured-node", params={"name": "node-0"}).text
+        assert "15 GB/s" in node
+        assert "changed" in node
+        assert "2026-01-01 00:00" in node
+        assert client.get("/measured-node?name=none").status_code == 400
+        assert client.get("/measured-nodes?kind=none").status_code == 400
+
+
+def test_a_measurement_that_is_sent_again_is_kept_once(store: Store) -> None:
+    """Of another namespace it is another one; anything else is refused with its place."""
+    content = a_node_document().model_dump_json(exclude_none=True).encode()
+    first = keep_measurement(store, content, ORIGIN)
+    again = keep_measurement(store, content, ORIGIN)
+    assert (first.is_new, again.is_new, first.id == again.id) == (True, False, True)
+    keep_measurement(store, content, replace(ORIGIN, namespace_uid="another"))
+    assert len(visible_characteristics(store)) == 2
+    with pytest.raises(UnreadableResultError, match="no measurement of a node: machine"):
+        keep_measurement(store, content.replace(b"machine", b"engine"), ORIGIN)
