@@ -52,8 +52,15 @@ def test_the_node_is_measured_by_a_restricted_pod(cluster: Cluster, served: str)
     assert {each.name for each in document.figures} >= {"timer/wakeUpLag", "pageFault", "gemm"}
     cluster.kubectl("delete", "nbm", "workers", "--namespace", served)
     wait_until(
-        lambda: not cluster.get("jobs,configmaps", "--namespace", served, "--selector",
-                                "app.kubernetes.io/managed-by=inferometer-operator")["items"],
+        lambda: (
+            not cluster.get(
+                "jobs,configmaps",
+                "--namespace",
+                served,
+                "--selector",
+                "app.kubernetes.io/managed-by=inferometer-operator",
+            )["items"]
+        ),
         "the deletion of its children",
         deadline_seconds=SLOW_SECONDS,
     )

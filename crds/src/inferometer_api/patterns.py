@@ -71,7 +71,7 @@ MEANINGS = {
     "its path, are written like %C3%A4): http://HOST:PORT, https://HOST:PORT, grpc://HOST:PORT or "
     "grpcs://HOST:PORT",
     TIME: "a time as RFC 3339 writes it: 2026-01-31T12:00:00Z",
-    PRIMITIVE: "the begin of a name, such as stream or \"gemm (openvino\"",
+    PRIMITIVE: 'the begin of a name, such as stream or "gemm (openvino"',
     REASON: "one word in CamelCase",
     CRON: "five fields of cron, separated by single blanks: minute, hour, day of month, month, day "
     'of week ("0 3 * * *")',

@@ -163,8 +163,13 @@ UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
 
 UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
     (
-        a_scenario(coldStart={}),
-        "spec.scenarios[0].coldStart: coldStart runs locally only in this version",
+        a_scenario(coldStart={"state": "Nothing"}),
+        "spec.scenarios[0].coldStart.state: Nothing needs the agent chart with "
+        "coldStart.allowImageRemoval: true",
+    ),
+    (
+        a_scenario(coldStart={"state": "ModelCached"}),
+        "spec.scenarios[0].coldStart.state: the pod of each start fetches the model anew",
     ),
     (
         _set("model", to={"uri": "file:m.onnx"}),

@@ -1,6 +1,7 @@
 """Refusals of valid specs: what this version cannot do, and what one place cannot do."""
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from inferometer_api.plan.result_folder import export_address
 from inferometer_api.runtimes.descriptor import Place, RuntimeDescriptor
@@ -10,6 +11,7 @@ from inferometer_api.scenarios.table import SCENARIOS, most_clients
 from inferometer_api.spec.address import AddressError, address
 from inferometer_api.spec.load import Load, Tls
 from inferometer_api.spec.run import BenchmarkRun, RunSpec
+from inferometer_api.spec.scenario import ColdStartState
 from inferometer_api.spec.zoo_address import UnknownModelError, zoo_model, zoo_name
 
 _NOT_HERE = "is not available in this version"
@@ -77,12 +79,35 @@ def _cold_starts(spec: RunSpec, place: Place) -> Iterator[str]:
     for index, scenario in enumerate(spec.scenarios):
         cold = scenario.cold_start
         if cold is not None and place == "Cluster":
-            yield f"spec.scenarios[{index}].coldStart: coldStart runs locally only in this version."
+            yield from _cold_in_cluster(f"spec.scenarios[{index}].coldStart.state", cold.state)
+            if spec.model.uri is not None and spec.model.uri.startswith("pvc://"):
+                yield (
+                    "spec.model.uri: it is not known which pages of a claim's file are in memory "
+                    "before a cold start; take a model that is fetched: zoo://, https:// or s3://."
+                )
         elif cold is not None and cold.state == "Nothing":
             yield (
                 f"spec.scenarios[{index}].coldStart.state: a local run has no image to remove; "
                 "available here: ImagePresent, ModelCached, ModelInMemory."
             )
+
+
+def _cold_in_cluster(path: str, state: ColdStartState) -> Iterator[str]:
+    match state:
+        case "ImagePresent":
+            return
+        case "Nothing":
+            yield (
+                f"{path}: Nothing needs the agent chart with coldStart.allowImageRemoval: true, "
+                "which this version does not have; available in clusters: ImagePresent."
+            )
+        case "ModelCached" | "ModelInMemory":
+            yield (
+                f"{path}: the pod of each start fetches the model anew, so that nothing of it is "
+                "on the node; available in clusters: ImagePresent."
+            )
+        case _:
+            assert_never(state)
 
 
 def _runs_locally(descriptor: RuntimeDescriptor) -> bool:

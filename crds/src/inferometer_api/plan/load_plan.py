@@ -31,6 +31,8 @@ class StartEvidence(Document):
     """When its creation began, in Unix time."""
     launched_microseconds: Count | None = None
     """When its process was started."""
+    launched_resolution_microseconds: Count | None = None
+    """Of that time; absent: that of the phases of the process."""
     ready_microseconds: Count | None = None
     """When it was seen to be ready, if it does not report that itself."""
     phases: list[ObservedPhase] = Field(default_factory=list)

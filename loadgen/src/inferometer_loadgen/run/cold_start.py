@@ -89,7 +89,9 @@ def _of_process(
         start_microseconds=launched,
         end_microseconds=max(launched, end),
         evidence=by,
-        resolution_microseconds=1 if reported else 100_000,
+        resolution_microseconds=(
+            evidence.launched_resolution_microseconds or (1 if reported else 100_000)
+        ),
     )
     return [first, *reported]
 

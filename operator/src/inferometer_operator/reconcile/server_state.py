@@ -32,6 +32,7 @@ from inferometer_operator.reconcile.faults import (
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget
 from inferometer_operator.reconcile.pods import load_pods, server_pods
+from inferometer_operator.reconcile.server_start import start_evidence
 from inferometer_operator.reconcile.workload_state import pod_additions
 
 _SAY_MORE = {"OutOfMemory", "Evicted", "NodeLost", "PodRefused"}
@@ -44,7 +45,8 @@ class ServerProgress:
 
     fault: RunFault | None = None
     servers: tuple[PlannedServer, ...] = ()
-    """Every server's address; empty until each has a node and an address."""
+    """Every server's address; empty until each has a node and an address, and for cold starts
+    until each is ready."""
     ready: bool = False
     create: tuple[Manifest, ...] = ()
     delete: tuple[DeletionTarget, ...] = ()
@@ -181,6 +183,9 @@ def _planned(context: ReconcileContext, live: tuple[Json, ...]) -> tuple[Planned
     whole = len(live) == _server(context).replicas
     if not whole or not all(pods.node(pod) and pods.address(pod) for pod in live):
         return ()
+    if context.run.spec.starts_cold and not all(map(pods.is_ready, live)):
+        # The plan has the evidence of the whole start.
+        return ()
     return tuple(_planned_server(context, pod) for pod in sorted(live, key=pods.completion_index))
 
 
@@ -195,6 +200,7 @@ def _planned_server(context: ReconcileContext, pod: Json) -> PlannedServer:
         pod_uid=pods.uid(pod),
         node=pods.node(pod),
         quality_of_service=str(pods.status(pod).get("qosClass") or ""),
+        start=start_evidence(pod) if spec.starts_cold else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from pydantic import ValidationError
@@ -36,7 +36,7 @@ from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.node_log import NoDocumentError, read_document
 from inferometer_operator.wiring.node_queue import NodeQueue
 
-KIND = "NodeBenchmark"
+KIND: Final = "NodeBenchmark"
 _KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
 _NEVER_ACCEPTED = frozenset({400, 422})
 _TAKEN = 409

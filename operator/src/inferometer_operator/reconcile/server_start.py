@@ -1,0 +1,77 @@
+"""The phases of a server pod's start, from its conditions and the states of its containers."""
+
+from collections.abc import Iterator
+
+from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
+from inferometer_api.timestamps import parse_time
+from inferometer_operator.reconcile import pods
+from inferometer_operator.reconcile.observed import Json
+
+_RESOLUTION_MICROSECONDS = 1_000_000
+"""The API server and kubelets write whole seconds."""
+_SANDBOX = "PodReadyToStartContainers"
+"""Volumes are mounted and the pod has its network; clusters before Kubernetes 1.29 lack it."""
+_CONDITION = "condition {} of the pod"
+
+Mark = tuple[str, int, str]
+"""The name of the phase that ends, when it ends in Unix time, and where that comes from."""
+
+
+def start_evidence(pod: Json) -> StartEvidence:
+    """Return what the cluster shows of the start of a ready server pod.
+
+    Each phase ends where the next begins. The model's folder is an emptyDir: before the start the
+    model's files did not exist, so that none of them was in memory.
+    """
+    created = _microseconds(pod["metadata"].get("creationTimestamp")) or 0
+    phases, reached = [], created
+    for name, end, evidence in _marks(pod):
+        # Times of one second may be out of order by a second.
+        phases.append(
+            ObservedPhase(
+                name=name,
+                start_microseconds=reached,
+                end_microseconds=max(reached, end),
+                evidence=evidence,
+                resolution_microseconds=_RESOLUTION_MICROSECONDS,
+            )
+        )
+        reached = max(reached, end)
+    return StartEvidence(
+        created_microseconds=created,
+        launched_microseconds=reached,
+        launched_resolution_microseconds=_RESOLUTION_MICROSECONDS,
+        ready_microseconds=_condition_time(pod, "Ready"),
+        phases=phases,
+        model_bytes=0,
+        resident_bytes=0,
+    )
+
+
+def _marks(pod: Json) -> Iterator[Mark]:
+    """Yield the end of each phase until the server's container runs, as far as it is known."""
+    for name, condition in (("scheduled", "PodScheduled"), ("volumes", _SANDBOX)):
+        time = _condition_time(pod, condition)
+        if time is not None:
+            yield name, time, _CONDITION.format(condition)
+    fetched: Json = next(iter(pods.status(pod).get("initContainerStatuses") or ()), {})
+    end: Json = (fetched.get("state") or {}).get("terminated") or {}
+    for name, member in (("fetcherStarted", "startedAt"), ("modelFetched", "finishedAt")):
+        time = _microseconds(end.get(member))
+        if time is not None:
+            yield name, time, f"{member} of the container {fetched.get('name')}"
+    main = pods.main_container(pod)
+    running: Json = (main.get("state") or {}).get("running") or {}
+    time = _microseconds(running.get("startedAt"))
+    if time is not None:
+        yield "containerStarted", time, f"startedAt of the container {main.get('name')}"
+
+
+def _condition_time(pod: Json, kind: str) -> int | None:
+    found = pods.condition(pod, kind)
+    return _microseconds(found.get("lastTransitionTime")) if found.get("status") == "True" else None
+
+
+def _microseconds(time: object) -> int | None:
+    moment = parse_time(time)
+    return None if moment is None else round(moment.timestamp() * 1_000_000)

@@ -1,0 +1,156 @@
+"""The phases of a cold start in a cluster, from pods as kubelets report them."""
+
+import copy
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_operator.reconcile.server_start import start_evidence
+from support.cluster_objects import EPOCH
+from support.condition_rows import a_cluster
+
+_T = 1_772_359_200
+"""2026-03-01T10:00:00Z."""
+POD: dict[str, Any] = {
+    "metadata": {"name": "a-run-server-0", "creationTimestamp": "2026-03-01T10:00:00Z"},
+    "status": {
+        "phase": "Running",
+        "conditions": [
+            {
+                "type": "PodReadyToStartContainers",
+                "status": "True",
+                "lastTransitionTime": "2026-03-01T10:00:03Z",
+            },
+            {"type": "Initialized", "status": "True", "lastTransitionTime": "2026-03-01T10:00:09Z"},
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2026-03-01T10:00:14Z"},
+            {
+                "type": "PodScheduled",
+                "status": "True",
+                "lastTransitionTime": "2026-03-01T10:00:01Z",
+            },
+        ],
+        "initContainerStatuses": [
+            {
+                "name": "fetch",
+                "state": {
+                    "terminated": {
+                        "exitCode": 0,
+                        "startedAt": "2026-03-01T10:00:04Z",
+                        "finishedAt": "2026-03-01T10:00:08Z",
+                    }
+                },
+            }
+        ],
+        "containerStatuses": [
+            {
+                "name": "server",
+                "ready": True,
+                "state": {"running": {"startedAt": "2026-03-01T10:00:10Z"}},
+            }
+        ],
+    },
+}
+"""As containerd 1.7 and Kubernetes 1.34 report it."""
+
+
+def _seconds(pod: dict[str, Any]) -> list[tuple[str, float, float]]:
+    return [
+        (each.name, each.start_microseconds / 1e6 - _T, each.end_microseconds / 1e6 - _T)
+        for each in start_evidence(pod).phases
+    ]
+
+
+def test_each_phase_ends_where_the_next_begins() -> None:
+    """From the creation of the pod to the start of its container, without a gap."""
+    assert _seconds(POD) == [
+        ("scheduled", 0, 1),
+        ("volumes", 1, 3),
+        ("fetcherStarted", 3, 4),
+        ("modelFetched", 4, 8),
+        ("containerStarted", 8, 10),
+    ]
+    found = start_evidence(POD)
+    assert {each.resolution_microseconds for each in found.phases} == {1_000_000}
+    assert found.launched_microseconds == (_T + 10) * 1_000_000
+    assert found.ready_microseconds == (_T + 14) * 1_000_000
+    assert (found.model_bytes, found.resident_bytes) == (0, 0)
+    assert "PodScheduled" in found.phases[0].evidence
+    assert found.phases[3].evidence == "finishedAt of the container fetch"
+
+
+@pytest.mark.parametrize(
+    ("phase", "later"),
+    [
+        ("scheduled", "conditions"),
+        ("volumes", "conditions"),
+        ("fetcherStarted", "initContainerStatuses"),
+        ("modelFetched", "initContainerStatuses"),
+        ("containerStarted", "containerStatuses"),
+    ],
+)
+def test_a_delay_is_in_the_phase_in_which_it_happens(phase: str, later: str) -> None:
+    """2 s more before one event and all after it: that phase alone is 2 s longer."""
+    pod, order = copy.deepcopy(POD), [name for name, _, _ in _seconds(POD)]
+    status = pod["status"]
+    ended = status["initContainerStatuses"][0]["state"]["terminated"]
+    running = status["containerStatuses"][0]["state"]["running"]
+    conditions = {each["type"]: each for each in status["conditions"]}
+    events = [
+        (conditions["PodScheduled"], "lastTransitionTime"),
+        (conditions["PodReadyToStartContainers"], "lastTransitionTime"),
+        (ended, "startedAt"),
+        (ended, "finishedAt"),
+        (running, "startedAt"),
+    ]
+    assert later in status
+    for holder, member in events[order.index(phase) :]:
+        second = int(holder[member][17:19]) + 2
+        holder[member] = f"2026-03-01T10:00:{second:02}Z"
+    before = {name: end - start for name, start, end in _seconds(POD)}
+    after = {name: end - start for name, start, end in _seconds(pod)}
+    assert {name for name in before if after[name] != before[name]} == {phase}
+    assert after[phase] - before[phase] == 2
+
+
+def test_an_older_cluster_has_fewer_phases_and_no_gap() -> None:
+    """Without the condition of the sandbox its time is that of the fetcher's start."""
+    pod = copy.deepcopy(POD)
+    pod["status"]["conditions"] = pod["status"]["conditions"][1:]
+    assert _seconds(pod)[1] == ("fetcherStarted", 1, 4)
+
+
+def test_times_that_are_out_of_order_by_their_rounding_are_no_negative_phase() -> None:
+    """Whole seconds of two machines: a phase has at least no duration."""
+    pod = copy.deepcopy(POD)
+    for each in pod["status"]["conditions"]:
+        if each["type"] == "PodReadyToStartContainers":
+            each["lastTransitionTime"] = "2026-03-01T10:00:05Z"
+    assert _seconds(pod)[1:4] == [
+        ("volumes", 1, 5),
+        ("fetcherStarted", 5, 5),
+        ("modelFetched", 5, 8),
+    ]
+
+
+def test_the_load_of_a_cold_start_is_planned_once_the_server_is_ready() -> None:
+    """Its plan has the evidence of the whole start; any other load starts with the server."""
+    cold = {"scenarios": [{"name": "cold", "coldStart": {"repeats": 1}}]}
+    cluster = a_cluster(cold).settle().schedule()
+    assert "Job/a-run-load" not in cluster.children
+    cluster.start_server(ready=False)
+    assert "Job/a-run-load" not in cluster.children
+    cluster.start_server()
+    assert "Job/a-run-load" in cluster.children
+    plan = LoadPlan.model_validate_json(
+        cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"]
+    )
+    (server,) = plan.servers
+    assert server.start is not None
+    assert [each.name for each in server.start.phases][-1] == "containerStarted"
+    assert server.start.created_microseconds == round(EPOCH.timestamp() * 1e6)
+    assert server.start.launched_microseconds is not None
+    assert cluster.others_now >= EPOCH - timedelta(seconds=1)
+    warm = a_cluster().settle().schedule()
+    assert "Job/a-run-load" in warm.children
