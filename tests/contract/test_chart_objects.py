@@ -8,7 +8,7 @@ import pytest
 import yaml
 from docgen.files import CHECKOUT
 
-from inferometer_api.crd import NAME, SUITE_NAME
+from inferometer_api.crd import NAME, NODE_BENCHMARK_NAME, SUITE_NAME
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.settings import Settings
 from support.chart import CHART, NAMESPACE, Json, helm, notes, of_kind, pod_specs, settings_text
@@ -264,7 +264,7 @@ def test_names_follow_the_release(release: str) -> None:
 def test_the_definition_is_the_published_one() -> None:
     """The chart installs the CRDs of crds/, and keeps them when the release goes."""
     every = of_kind(rendered("as it comes"), "CustomResourceDefinition")
-    assert [made["metadata"]["name"] for made in every] == [NAME, SUITE_NAME]
+    assert [made["metadata"]["name"] for made in every] == [NAME, SUITE_NAME, NODE_BENCHMARK_NAME]
     for made in every:
         file = CHECKOUT / "crds" / f"{made['metadata']['name']}.yaml"
         assert made["spec"] == yaml.safe_load(file.read_text(encoding="utf-8"))["spec"]

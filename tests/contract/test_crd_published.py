@@ -10,7 +10,7 @@ from docgen.benchmarkrun_page import EXAMPLE
 from docgen.benchmarksuite_page import EXAMPLE as SUITE_EXAMPLE
 from docgen.files import CHECKOUT
 
-from inferometer_api.crd import suite_resource_definition
+from inferometer_api.crd import node_benchmark_resource_definition, suite_resource_definition
 from inferometer_api.plan.availability import unavailable
 from inferometer_api.runtimes.descriptor import Place
 from inferometer_api.spec.reading import parse_run
@@ -54,9 +54,10 @@ def test_each_file_states_that_it_is_generated() -> None:
 
 @pytest.mark.parametrize("version", ["1.30", "1.34"])
 def test_the_definition_is_a_custom_resource_definition(version: str) -> None:
-    """Kubernetes' own schema of that version takes both definitions, with no unknown field."""
+    """Kubernetes' own schema of that version takes all definitions, with no unknown field."""
     kubernetes_validate.validate(crd(), version, strict=True)
     kubernetes_validate.validate(suite_resource_definition(), version, strict=True)
+    kubernetes_validate.validate(node_benchmark_resource_definition(), version, strict=True)
 
 
 def test_a_suites_template_has_the_fields_of_a_run() -> None:

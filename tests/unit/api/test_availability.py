@@ -164,8 +164,7 @@ UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
 UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
     (
         a_scenario(coldStart={"state": "Nothing"}),
-        "spec.scenarios[0].coldStart.state: Nothing needs the agent chart with "
-        "coldStart.allowImageRemoval: true",
+        "spec.scenarios[0].coldStart.state: Nothing needs the agent chart",
     ),
     (
         a_scenario(coldStart={"state": "ModelCached"}),

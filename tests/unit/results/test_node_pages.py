@@ -44,7 +44,7 @@ def test_a_node_stands_apart_from_equal_nodes_alone(slow: float, outliers: list[
     listed = listed_nodes(histories(_equal_nodes(slow)))
     assert [each.node for each in listed if each.outliers] == outliers
     found = {each.node: each for each in listed}
-    assert found["other"].values["memory"] == "50 GB/s"
+    assert found["other"].values["memory"] == "50.0 GB/s"
 
 
 def test_a_figure_has_changed_if_its_intervals_are_apart() -> None:
@@ -65,12 +65,12 @@ def test_the_explorer_shows_each_node_and_its_kind(store: Store) -> None:
     with TestClient(app, base_url="http://127.0.0.1:8090") as client:
         assert "/measured-nodes" in client.get("/nodes").text
         page = client.get("/measured-nodes").text
-        assert page.count('<tr class="outlier">') == 1
+        assert page.count('<tr class="outlier">') == 2, "node-0 of the second day, and node-4"
         assert "memory bandwidth (triad, all CPUs) -25.0 %" in page
         kind = client.get("/measured-nodes", params={"kind": "Another CPU, 2 CPUs"}).text
         assert "node-1" not in kind
         node = client.get("/measured-node", params={"name": "node-0"}).text
-        assert "15 GB/s" in node
+        assert "15.0 GB/s" in node
         assert "changed" in node
         assert "2026-01-01 00:00" in node
         assert client.get("/measured-node?name=none").status_code == 400

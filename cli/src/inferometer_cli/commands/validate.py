@@ -17,6 +17,7 @@ from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.node_benchmark_file import read_node_benchmark
 from inferometer_cli.run_file import STANDARD_INPUT, SetOption, read_run_file, source_name
 from inferometer_cli.suite_file import cell_runs, plan_file, read_suite
 from inferometer_cli.terminal import print_message, print_output
@@ -45,6 +46,13 @@ def validate(
     suite = None if file == STANDARD_INPUT else read_suite(file, set_ or [])
     if suite is not None:
         _validate_suite(suite, file)
+        return
+    nodes = None if file == STANDARD_INPUT else read_node_benchmark(file)
+    if nodes is not None:
+        print_output(
+            f"{file} is a valid NodeBenchmark: {nodes.name}. It needs a cluster; "
+            "`inferometer node` measures this machine."
+        )
         return
     run = read_run_file(file, set_ or [])
     _check_files(run, file.absolute().parent)

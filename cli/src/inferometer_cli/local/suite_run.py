@@ -25,6 +25,7 @@ from inferometer_cli.exits import (
     deferred_signals,
     exit_code_of,
 )
+from inferometer_cli.local.suite_canary import machine_changes
 from inferometer_cli.local.suite_folder import (
     PAGE_NAME,
     SuiteFolder,
@@ -94,8 +95,9 @@ def run_suite(suite: BenchmarkSuite, file: Path, options: SuiteOptions) -> ExitC
         folder = SuiteFolder.open(directory, plan)
         folder.write()
         with deferred_signals() as ending:
+            note = machine_changes() if "." in {each.state for each in folder.outcomes} else ""
             ended = _measure_all(_Work(suite, folder, runs, file.parent.resolve(), options, ending))
-        return _finish(suite, folder, options, ended)
+        return _finish(suite, folder, options, ended, note)
 
 
 def _measure_all(work: _Work) -> ExitCode | None:
@@ -204,7 +206,11 @@ class _Pace:
 
 
 def _finish(
-    suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions, ended: ExitCode | None
+    suite: BenchmarkSuite,
+    folder: SuiteFolder,
+    options: SuiteOptions,
+    ended: ExitCode | None,
+    note: str,
 ) -> ExitCode:
     """Write the page, print the outcome, and return the exit code."""
     gate = None
@@ -213,7 +219,7 @@ def _finish(
         gate = judge_suite(
             suite.spec, folder.plan, folder.outcomes, history.pairs, history.baseline
         )
-    page = _write_page(suite, folder, gate)
+    page = _write_page(suite, folder, gate, note)
     states = [each.state for each in folder.outcomes]
     done = sum(state not in ".a" for state in states)
     if ended is not None:
@@ -305,13 +311,16 @@ def _history(suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions) 
         return _History()
 
 
-def _write_page(suite: BenchmarkSuite, folder: SuiteFolder, gate: GateStatus | None) -> Path:
+def _write_page(
+    suite: BenchmarkSuite, folder: SuiteFolder, gate: GateStatus | None, note: str
+) -> Path:
     from inferometer_results.suites.page import render_suite
     from inferometer_results.suites.view import suite_view
 
     runs = [_shown(run, index, folder) for index, run in enumerate(folder.plan.runs)]
     path = folder.path / PAGE_NAME
-    replace_file(path, render_suite(suite_view(suite.name, folder.execution, runs, gate=gate)))
+    view = suite_view(suite.name, folder.execution, runs, gate=gate, note=note)
+    replace_file(path, render_suite(view))
     return path
 
 
@@ -322,7 +331,6 @@ def _shown(run: PlannedRun, index: int, folder: SuiteFolder) -> "SuiteRun":
     outcome = folder.outcomes[index]
     measured = run.name in folder.documents
     included = (("cell", run.cell.included),) if run.cell.included else ()
-
     return SuiteRun(
         run.name,
         (*included, *run.cell.values),

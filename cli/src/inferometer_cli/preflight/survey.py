@@ -7,6 +7,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from inferometer_api.crd import PLURAL, SUITE_PLURAL
+from inferometer_api.nodes.benchmark import NodeBenchmark
 from inferometer_api.plan.cluster_objects import GROUP, LEASE
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.suite.spec import BenchmarkSuite
@@ -111,9 +112,16 @@ def dry_run(cluster: Cluster, run: Mapping[str, Any]) -> One:
 
 def dry_run_suite(cluster: Cluster, suite: BenchmarkSuite) -> One:
     """Return the API server's answer to a dry-run creation of the suite."""
-    body = suite.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    return dry_run_document(cluster, suite, SUITE_PLURAL)
+
+
+def dry_run_document(
+    cluster: Cluster, document: BenchmarkSuite | NodeBenchmark, plural: str
+) -> One:
+    """Return the API server's answer to a dry-run creation of a document of that kind."""
+    body = document.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     body["metadata"]["namespace"] = cluster.namespace
-    path = cluster.run_path().removesuffix(PLURAL) + SUITE_PLURAL
+    path = cluster.run_path().removesuffix(PLURAL) + plural
     return _one(lambda: cluster.create(f"{path}?dryRun=All&fieldValidation=Strict", body))
 
 

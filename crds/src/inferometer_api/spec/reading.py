@@ -14,11 +14,16 @@ from inferometer_api.spec.yaml_text import UnreadableTextError, YamlText, read_y
 
 _Read = TypeVar("_Read", bound=Document)
 _SUITE_HINT = " `inferometer run FILE` measures a suite, `inferometer suite plan` prints its runs."
+_HINTS = {
+    "BenchmarkSuite": _SUITE_HINT,
+    "NodeBenchmark": " `kubectl apply` measures nodes of a cluster, `inferometer node` this one.",
+}
 _NOUNS = {
     "BenchmarkRun": "run",
     "BenchmarkSuite": "suite",
     "DatasetManifest": "manifest of a data set",
     "ModelManifest": "manifest of a model",
+    "NodeBenchmark": "measurement of nodes",
 }
 
 
@@ -120,6 +125,6 @@ def _foreign(read: YamlText, kind: str) -> Problem | None:
     ):
         if found is not None and found != allowed:
             line = read.lines.get((name,))
-            hint = _SUITE_HINT if found == "BenchmarkSuite" else ""
+            hint = _HINTS.get(str(found), "")
             return Problem(name, f"must be {allowed}; found {describe_value(found)}.{hint}", line)
     return None

@@ -89,6 +89,26 @@ def drift_rows(history: Sequence[NodeCharacteristics]) -> list[tuple[str, tuple[
     ]
 
 
+def changed_figures(
+    before: NodeCharacteristics, now: NodeCharacteristics, least_change: float
+) -> list[str]:
+    """Return a sentence for each figure of both that has changed by more than a share."""
+    earlier = {_key(each): each for each in before.figures}
+    sentences = []
+    for figure in now.figures:
+        known = earlier.get(_key(figure))
+        if known is None or not known.value or not _are_apart(figure, known):
+            continue
+        change = figure.value / known.value - 1
+        if abs(change) > least_change:
+            name = " ".join(filter(None, _key(figure)))
+            sentences.append(
+                f"{name} is {worded(figure, figure.value)}; on {before.started_at[:10]} it was "
+                f"{worded(known, known.value)} ({_percent(change)})."
+            )
+    return sentences
+
+
 def _listed(node: str, history: Sequence[NodeCharacteristics], equal: Histories) -> ListedNode:
     newest = headlines(history[-1])
     before = headlines(history[-2]) if len(history) > 1 else {}

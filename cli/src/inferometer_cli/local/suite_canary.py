@@ -1,0 +1,36 @@
+"""The canary before a suite: a few seconds that show whether this machine is what it was."""
+
+import platform
+
+from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.terminal import print_message
+
+_PRIMITIVES = ("timer", "pageFault", "gemm (onnxruntime, FP32)")
+"""Clock, kernel and CPU: together they take 5 s."""
+_LEAST_CHANGE = 0.1
+
+
+def machine_changes() -> str:
+    """Return what has changed since this machine was last measured, printed as cautions too.
+
+    Empty if nothing has, or if `inferometer node` never measured this machine.
+    """
+    from inferometer_cli.local.node_benchmark import measure_node
+    from inferometer_cli.result_store import opened
+    from inferometer_results.nodes.view import changed_figures
+    from inferometer_results.store.node_characteristics import known_characteristics
+
+    try:
+        with opened(None) as store:
+            known = known_characteristics(store, platform.node())
+        if not known:
+            return ""
+        print_message("canary: is this machine what it was?")
+        now = measure_node(None, _PRIMITIVES, lambda *_: None)
+    except (FailedError, RefusedError, OSError) as error:
+        print_message(f"note: The canary did not run: {error}")
+        return ""
+    sentences = changed_figures(known[-1], now, _LEAST_CHANGE)
+    for sentence in sentences:
+        print_message(f"caution: This machine has changed: {sentence}")
+    return f"Before the suite this machine had changed: {' '.join(sentences)}" if sentences else ""

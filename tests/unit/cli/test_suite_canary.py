@@ -1,0 +1,63 @@
+"""The canary before a suite on this machine."""
+
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer_cli.local import node_benchmark, suite_canary
+from inferometer_cli.result_store import opened
+from inferometer_results.store.node_characteristics import keep_characteristics
+from support.node_documents import a_figure, a_node_document
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use a database of the test's own."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+
+
+def _measuring(monkeypatch: pytest.MonkeyPatch, fp32: float) -> list[Sequence[str]]:
+    asked: list[Sequence[str]] = []
+
+    def measure(_: Any, only: Sequence[str], __: Any) -> Any:
+        asked.append(only)
+        figure = a_figure("gemm", "flop/s", fp32, engine="onnxruntime", precision="FP32")
+        return a_node_document(figures=[figure])
+
+    monkeypatch.setattr(node_benchmark, "measure_node", measure)
+    return asked
+
+
+@pytest.mark.usefixtures("database")
+def test_a_machine_that_was_never_measured_needs_no_canary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is measured."""
+    asked = _measuring(monkeypatch, 1e11)
+    assert suite_canary.machine_changes() == ""
+    assert asked == []
+
+
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize(("fp32", "changed"), [(1.0e11, False), (6e10, True)])
+def test_a_machine_that_has_changed_is_a_caution(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fp32: float,
+    *,
+    changed: bool,
+) -> None:
+    """10 % less within the intervals is none; 45 % less is, with both figures and the date."""
+    with opened(None) as store:
+        keep_characteristics(store, a_node_document(platform.node()))
+    _measuring(monkeypatch, fp32)
+    note = suite_canary.machine_changes()
+    assert bool(note) == changed
+    shown = capsys.readouterr()
+    assert ("This machine has changed" in shown.out + shown.err) == changed
+    if changed:
+        assert "gemm" in note
+        assert "is 60.0 GFLOP/s; on 2026-01-01 it was 110 GFLOP/s (-45.5 %)." in note
