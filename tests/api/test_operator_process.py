@@ -23,7 +23,7 @@ _RARELY_USED = {
     ("", "configmaps", "get"),
     ("", "events", "list"),
     ("inferometer.dev", "benchmarkruns", "patch"),
-    ("inferometer.dev", "nodebenchmarks", "delete"),
+    *(("inferometer.dev", "nodebenchmarks", verb) for verb in ("delete", "get")),
     ("inferometer.dev", "nodebenchmarks/status", "patch"),
     *(
         ("inferometer.dev", "benchmarksuites", verb)

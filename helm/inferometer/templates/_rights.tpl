@@ -11,7 +11,7 @@
   verbs: [patch]
 - apiGroups: [inferometer.dev]
   resources: [nodebenchmarks]
-  verbs: [list, watch, delete]
+  verbs: [get, list, watch, delete]
 - apiGroups: [inferometer.dev]
   resources: [nodebenchmarks/status]
   verbs: [patch]

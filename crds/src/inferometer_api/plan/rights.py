@@ -47,7 +47,7 @@ RUNS = (
     Right(
         GROUP,
         "nodebenchmarks",
-        ("delete", "list", "watch"),
+        ("delete", "get", "list", "watch"),
         "to measure nodes, and to delete a NodeBenchmark whose ttlSecondsAfterFinished is over",
     ),
     Right(GROUP, "nodebenchmarks/status", ("patch",), "to report the state of a NodeBenchmark"),
