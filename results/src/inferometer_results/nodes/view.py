@@ -18,7 +18,7 @@ Histories = Mapping[str, Sequence[NodeCharacteristics]]
 
 
 @dataclass(frozen=True, slots=True)
-class FigureRow:
+class NodeFigureRow:
     """A figure of a node: its cells, how it compares with equal nodes, and how it changed."""
 
     cells: tuple[str, ...]
@@ -33,7 +33,7 @@ class FigureRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedNode:
+class NodeListing:
     """A node in a list: its newest headlines."""
 
     node: str
@@ -59,14 +59,14 @@ def of_kind(found: Histories, kind: str) -> Histories:
     return {node: each for node, each in found.items() if machine_kind(each[-1]) == kind}
 
 
-def listed_nodes(found: Histories) -> list[ListedNode]:
+def listed_nodes(found: Histories) -> list[NodeListing]:
     """Return every node with its newest headlines, judged within its kind."""
     return [
         _listed(node, each, of_kind(found, machine_kind(each[-1]))) for node, each in found.items()
     ]
 
 
-def figure_rows(node: str, found: Histories) -> list[FigureRow]:
+def figure_rows(node: str, found: Histories) -> list[NodeFigureRow]:
     """Return the figures of the newest measurement of a node."""
     own = found[node]
     equal = of_kind(found, machine_kind(own[-1]))
@@ -109,11 +109,11 @@ def changed_figures(
     return sentences
 
 
-def _listed(node: str, history: Sequence[NodeCharacteristics], equal: Histories) -> ListedNode:
+def _listed(node: str, history: Sequence[NodeCharacteristics], equal: Histories) -> NodeListing:
     newest = headlines(history[-1])
     before = headlines(history[-2]) if len(history) > 1 else {}
     rows = {name: _row(node, figure, before.get(name), equal) for name, figure in newest.items()}
-    return ListedNode(
+    return NodeListing(
         node,
         machine_kind(history[-1]),
         history[-1].started_at,
@@ -126,7 +126,9 @@ def _listed(node: str, history: Sequence[NodeCharacteristics], equal: Histories)
     )
 
 
-def _row(node: str, figure: NodeFigure, before: NodeFigure | None, equal: Histories) -> FigureRow:
+def _row(
+    node: str, figure: NodeFigure, before: NodeFigure | None, equal: Histories
+) -> NodeFigureRow:
     values = {
         name: [each.value]
         for name, history in equal.items()
@@ -136,7 +138,7 @@ def _row(node: str, figure: NodeFigure, before: NodeFigure | None, equal: Histor
     judged = {each.node: each for each in node_figures(values)}
     own = judged.get(node)
     change = None if before is None or not before.value else figure.value / before.value - 1
-    return FigureRow(
+    return NodeFigureRow(
         figure_cells(figure),
         DASH if own is None or len(values) < _FEWEST_EQUAL else _percent(own.ratio - 1),
         own is not None and own.is_outlier,
