@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.suite.matrix import Systems
-from inferometer_api.suite.systems import find_systems, systems_named
+from inferometer_api.suite.systems import find_systems, recorded_name, systems_named
 
 _TYPE = "node.kubernetes.io/instance-type"
 
@@ -62,3 +62,36 @@ def test_a_suite_keeps_the_systems_that_it_started_with() -> None:
     (first, gone) = systems_named(wanted, ["a", "gone"], NODES)
     assert (first.node_class, first.takes_turns) == ("m7", True)
     assert gone.node_selector == {"kubernetes.io/hostname": "gone"}
+
+
+def test_a_size_is_enforced_by_the_node_that_stands_for_a_label() -> None:
+    """No selector can compare sizes, so runs go to the first node that has them, and stay there."""
+    wanted = Systems.model_validate(
+        {"each": "Label", "labelKey": _TYPE, "requirements": {"minCpus": 7}},
+        by_alias=True,
+        by_name=False,
+    )
+    systems = find_systems(wanted, [a_node("0-small", offers={"cpu": "2"}), *reversed(NODES)])
+    assert [(each.name, each.node_class, each.pinned_node) for each in systems] == [
+        ("c7", "c7", "c"),
+        ("m7", "m7", "a"),
+    ]
+    assert systems[1].node_selector == {_TYPE: "m7", "kubernetes.io/hostname": "a"}
+    assert all(each.takes_turns for each in systems)
+    recorded = [recorded_name(each) for each in systems]
+    assert recorded == ["c7=c", "m7=a"]
+    assert systems_named(wanted, recorded, NODES) == systems
+    assert systems_named(wanted, recorded, []) == systems
+
+
+def test_a_label_alone_leaves_the_node_to_the_scheduler() -> None:
+    """Also with an architecture, which is a label itself."""
+    wanted = Systems.model_validate(
+        {"each": "Label", "labelKey": _TYPE, "requirements": {"architecture": "amd64"}},
+        by_alias=True,
+        by_name=False,
+    )
+    systems = find_systems(wanted, NODES)
+    selectors = [each.node_selector for each in systems]
+    assert selectors == [{"kubernetes.io/arch": "amd64", _TYPE: kind} for kind in ("c7", "m7")]
+    assert systems_named(wanted, [recorded_name(each) for each in systems], []) == systems

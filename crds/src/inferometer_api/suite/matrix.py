@@ -155,7 +155,8 @@ class Systems(Document):
     """What a node must have."""
 
     each: Literal["Node", "Label"] = "Node"
-    """Node: every cell runs on every matching node. Label: once for each value of labelKey."""
+    """Node: every cell runs on every matching node. Label: once for each value of labelKey. With \
+accelerator, minMemory or minCpus the first matching node with a value stands for it."""
 
     label_key: _LabelKey | None = None
     """Label whose distinct values are the systems: node.kubernetes.io/instance-type."""

@@ -61,6 +61,8 @@ class System:
     node_selector: Mapping[str, str] = field(default_factory=dict, hash=False)
     takes_turns: bool = False
     """Whether it is one node, on which one run is measured at a time."""
+    pinned_node: str = ""
+    """The node that stands for a label's value; empty: any node with the value, or named so."""
 
 
 ANYWHERE = System("")

@@ -67,6 +67,7 @@ MOST_PAIRS = 64
 """Newest pairs of anchors that are kept of a node class."""
 _Message = Annotated[str, Field(max_length=1024)]
 _Shown = Annotated[str, Field(max_length=253)]
+_System = Annotated[str, Field(max_length=317)]
 _Ratio = Annotated[int, Field(ge=0, le=2**31 - 1), Integral]
 
 
@@ -264,8 +265,9 @@ class SuiteStatus(Document):
     ) = None
     """Checksum of the planned runs. They are fixed once the suite has started."""
 
-    systems: Annotated[list[_Shown], Field(max_length=200)] = Field(default_factory=list)
-    """Systems on which the cells are measured, found when the suite started."""
+    systems: Annotated[list[_System], Field(max_length=200)] = Field(default_factory=list)
+    """Systems on which the cells are measured, found when the suite started: nodes, or values of \
+the label, with =NODE if one node stands for a value."""
 
     cells: CellCounts | None = None
     """How many runs are in which state."""

@@ -10,6 +10,8 @@ from inferometer_api.suite.plan_suite import System
 _HOSTNAME = "kubernetes.io/hostname"
 _ARCHITECTURE = "kubernetes.io/arch"
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_PINNED = "="
+"""Between a label's value and the node that stands for it: neither contains it."""
 
 Node = Mapping[str, Any]
 """A node of the API server, as JSON."""
@@ -18,7 +20,8 @@ Node = Mapping[str, Any]
 def find_systems(wanted: Systems, nodes: Iterable[Node]) -> list[System]:
     """Return the systems that satisfy a suite's constraint, in the order of their names.
 
-    A node that is cordoned or being deleted is left out.
+    A node that is cordoned or being deleted is left out. The scheduler cannot compare sizes: under
+    requirements on them the first matching node stands for its label's value.
     """
     matching = sorted(
         (node for node in nodes if _is_open(node) and _matches(wanted, node)),
@@ -26,32 +29,50 @@ def find_systems(wanted: Systems, nodes: Iterable[Node]) -> list[System]:
     )
     if wanted.label_key is None:
         return [_node_system(node) for node in matching]
-    values = {_labels(node).get(wanted.label_key, "") for node in matching}
-    return [system_named(wanted, value) for value in sorted(values) if value]
+    first = {_labels(node).get(wanted.label_key, ""): node for node in reversed(matching)}
+    return [_label_system(wanted, value, first[value]) for value in sorted(first) if value]
 
 
 def systems_named(wanted: Systems, names: Sequence[str], nodes: Iterable[Node]) -> list[System]:
-    """Return the systems that a suite started with, whatever nodes there are by now."""
+    """Return the systems that a suite started with, whatever nodes there are by now.
+
+    `names` are their `recorded_name`.
+    """
     by_name = {str(node["metadata"]["name"]): node for node in nodes}
     if wanted.label_key is not None:
-        return [system_named(wanted, name) for name in names]
-    return [
-        _node_system(by_name[name])
-        if name in by_name
-        else System(name, name, {_HOSTNAME: name}, takes_turns=True)
-        for name in names
-    ]
+        halves = [name.partition(_PINNED) for name in names]
+        return [
+            _label_system(wanted, value, by_name.get(node) or _gone(node))
+            for value, _, node in halves
+        ]
+    return [_node_system(by_name.get(name) or _gone(name)) for name in names]
 
 
-def system_named(wanted: Systems, value: str) -> System:
-    """Return the system of a label's value."""
-    architecture = wanted.requirements.architecture
+def recorded_name(system: System) -> str:
+    """Return what the status keeps of a system: its name, and the node that it is pinned to."""
+    return f"{system.name}{_PINNED}{system.pinned_node}" if system.pinned_node else system.name
+
+
+def _label_system(wanted: Systems, value: str, node: Node) -> System:
+    """Return the system of a label's value; the node is the one that may stand for it."""
+    needs = wanted.requirements
     selector = {
         **wanted.selector,
-        **({_ARCHITECTURE: architecture} if architecture else {}),
+        **({_ARCHITECTURE: needs.architecture} if needs.architecture else {}),
         str(wanted.label_key): value,
     }
-    return System(value, value, selector)
+    if needs.accelerator is None and needs.min_memory is None and needs.min_cpus is None:
+        return System(value, value, selector)
+    name = str(node["metadata"]["name"])
+    hostname = _labels(node).get(_HOSTNAME, name)
+    return System(
+        value, value, {**selector, _HOSTNAME: hostname}, takes_turns=True, pinned_node=name
+    )
+
+
+def _gone(name: str) -> Node:
+    """Return a node of which only the name is known."""
+    return {"metadata": {"name": name, "labels": {}}}
 
 
 def _node_system(node: Node) -> System:

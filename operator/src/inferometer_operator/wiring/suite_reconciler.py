@@ -26,7 +26,7 @@ from inferometer_api.suite.plan_suite import (
 from inferometer_api.suite.schedule import ScheduleError, check_schedule
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_api.suite.status import AnchorPairs, SuiteStatus
-from inferometer_api.suite.systems import find_systems, systems_named
+from inferometer_api.suite.systems import find_systems, recorded_name, systems_named
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.manifests.suite_children import execution, suite_run
@@ -217,7 +217,7 @@ class SuiteReconciler:
             except InvalidSuiteError as error:
                 raise _RefusedSuiteError("InvalidSpec", " ".join(error.problems)) from error
             self._planned_generation = generation
-            self._systems_found = [system.name for system in systems]
+            self._systems_found = list(map(recorded_name, systems))
         if suite.spec.systems is not None and suite.spec.schedule is None:
             draft.update(systems=self._systems_found)
         return self._plan
