@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,11 +11,15 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.results.service_paths import EXPLORER, ingest_path
+from inferometer_cli.exits import ExitCode
+from inferometer_cli.local import measurement
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.transfer import import_archive
 from support.api_client import Api
 from support.cluster.control_plane import ControlPlane
+from support.command import Command
+from support.history_results import NODE, HistoryMachine, a_slower_spec
 from support.results_cluster import PLUGIN, ResultsCluster, results_cluster
 from support.results_service import grant
 from support.stored_results import a_document
@@ -106,6 +111,29 @@ def test_people_annotate_and_export_with_their_rights(
         ),
         "the right to delete",
     )
+
+
+def test_a_candidate_is_confirmed_in_the_service(
+    cluster: ResultsCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """The series is read from the service, and keeps what the interleaved runs showed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(socket, "gethostname", lambda: NODE)
+    machine = HistoryMachine(12.0)
+    monkeypatch.setattr(measurement, "measure", machine.measure)
+    path = f"{EXPLORER}{ingest_path(cluster.two)}"
+    ids = [cluster.api.ask("POST", path, json.dumps(each))["id"] for each in a_slower_spec()]
+    inferometer = Command(monkeypatch, capsys)
+    login = ("--kubeconfig", str(cluster.kubeconfigs["certificate"]), "--cluster")
+    ended = inferometer("results", "confirm", ids[20][:12], "--rounds", "4", *login)
+    assert ended.code == ExitCode.SLOWER, ended.stderr
+    assert len(machine.measured) == 8
+    trends = json.loads(inferometer("results", "trend", "--json", *login).stdout)
+    (change,) = (each for trend in trends for each in trend["changes"])
+    assert (change["state"], change["finding"]["rounds"]) == ("accepted", 4)
 
 
 def test_the_pages_open_on_loopback_with_the_users_rights(cluster: ResultsCluster) -> None:

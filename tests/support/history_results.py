@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.timestamps import format_time
 from inferometer_results.store.store import Store
 from support.stored_results import CLUSTER, ORIGIN
 
 NODE = "node-7"
+SLOW_CPU = "500m"
+"""The CPU of the server after the step: no condition of comparability, but another spec."""
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 _TEMPLATE = copy.deepcopy(CLUSTER)
 _TEMPLATE["scenarios"] = _TEMPLATE["scenarios"][:1]
@@ -43,3 +47,32 @@ def a_step_up(before: int = 20, after: int = 6, ratio: float = 1.2) -> list[dict
 def add_all(store: Store, documents: Sequence[dict[str, Any]]) -> list[str]:
     """Keep documents; return their IDs in order."""
     return [store.add(json.dumps(each).encode(), ORIGIN, source="x").id for each in documents]
+
+
+def a_slower_spec() -> list[dict[str, Any]]:
+    """Return results whose specification changes with their median."""
+    documents = a_step_up()
+    for each in documents[20:]:
+        each["run"]["spec"]["server"]["resources"]["cpu"] = SLOW_CPU
+    return documents
+
+
+class HistoryMachine:
+    """Takes the place of measurements: the median depends on the CPU of the server."""
+
+    def __init__(self, slow: float, scatter: float = 0.001) -> None:
+        self.slow = slow
+        self.scatter = scatter
+        self.measured: list[str] = []
+
+    def measure(self, run: BenchmarkRun, *_: Any, **__: Any) -> ResultDocument:
+        """Return the result of a run."""
+        cpu = run.spec.server.resources.cpu
+        milliseconds = self.slow if cpu == SLOW_CPU else 10.0
+        number = len(self.measured)
+        self.measured.append(cpu)
+        document = copy.deepcopy(
+            a_history_document(number, milliseconds * (1 + number % 3 * self.scatter))
+        )
+        document["run"] = run.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return ResultDocument.model_validate_json(json.dumps(document))

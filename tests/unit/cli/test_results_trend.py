@@ -1,6 +1,5 @@
 """`inferometer results trend` draws a figure over time, and `confirm` measures its candidates."""
 
-import copy
 import json
 import socket
 from pathlib import Path
@@ -8,16 +7,19 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.results.result import ResultDocument
-from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.local import measurement
 from inferometer_results.store.store import Store
 from support.command import Command
-from support.history_results import NODE, SCENARIO, a_history_document, a_step_up, add_all
-
-_SLOW = "500m"
-"""The CPU of the server after the step: no condition of comparability, but another spec."""
+from support.history_results import (
+    NODE,
+    SCENARIO,
+    SLOW_CPU,
+    HistoryMachine,
+    a_slower_spec,
+    a_step_up,
+    add_all,
+)
 
 
 @pytest.fixture
@@ -43,35 +45,6 @@ def keep(database: str, documents: list[dict[str, Any]]) -> list[str]:
     """Put results into the command's database."""
     with Store(database) as store:
         return add_all(store, documents)
-
-
-def a_slower_spec() -> list[dict[str, Any]]:
-    """Return results whose specification changes with their median."""
-    documents = a_step_up()
-    for each in documents[20:]:
-        each["run"]["spec"]["server"]["resources"]["cpu"] = _SLOW
-    return documents
-
-
-class Machine:
-    """Takes the place of measurements: the median depends on the CPU of the server."""
-
-    def __init__(self, slow: float, scatter: float = 0.001) -> None:
-        self.slow = slow
-        self.scatter = scatter
-        self.measured: list[str] = []
-
-    def measure(self, run: BenchmarkRun, *_: Any, **__: Any) -> ResultDocument:
-        """Return the result of a run."""
-        cpu = run.spec.server.resources.cpu
-        milliseconds = self.slow if cpu == _SLOW else 10.0
-        number = len(self.measured)
-        self.measured.append(cpu)
-        document = copy.deepcopy(
-            a_history_document(number, milliseconds * (1 + number % 3 * self.scatter))
-        )
-        document["run"] = run.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return ResultDocument.model_validate_json(json.dumps(document))
 
 
 def test_a_trend_has_a_line_with_its_change_points(inferometer: Command, database: str) -> None:
@@ -123,10 +96,10 @@ def test_a_candidate_is_confirmed_by_interleaved_runs(
 ) -> None:
     """Both sides in turn; the journal has the outcome, and an alert exits with 4."""
     ids = keep(database, a_slower_spec())
-    machine = Machine(slow)
+    machine = HistoryMachine(slow)
     monkeypatch.setattr(measurement, "measure", machine.measure)
     ended = inferometer("results", "confirm", ids[20][:8], "--rounds", "4")
-    assert (ended.code, machine.measured[:4]) == (code, ["1", _SLOW, _SLOW, "1"])
+    assert (ended.code, machine.measured[:4]) == (code, ["1", SLOW_CPU, SLOW_CPU, "1"])
     (found,) = json.loads(inferometer("results", "trend", "--json").stdout)
     (change,) = found["changes"]
     assert (change["state"], change["finding"]["rounds"]) == (state, 4)
@@ -140,7 +113,7 @@ def test_what_is_not_shown_is_not_recorded(
 ) -> None:
     """Interleaved runs that scatter too much leave the candidate a candidate."""
     ids = keep(database, a_slower_spec())
-    machine = Machine(10.4, scatter=0.05)
+    machine = HistoryMachine(10.4, scatter=0.05)
     monkeypatch.setattr(measurement, "measure", machine.measure)
     ended = inferometer("results", "confirm", ids[20], "--rounds", "3")
     assert ended.code == ExitCode.INCONCLUSIVE
