@@ -32,6 +32,8 @@ _SEARCHES: tuple[tuple[str, str], ...] = (
     ("run=run-17 or run=run-18", "run"),
     ("p99<50ms", "-started"),
     ("verdict=VALID and qps>50", "p99"),
+    ("verdict=INVALID and p99<50ms", "-qps"),
+    ("scenario~lat", "-started"),
     ("errors>0", "-started"),
 )
 """Conditions and orders: common and rare values, figures, labels, text, none at all."""
@@ -42,7 +44,7 @@ def list_paths() -> list[str]:
     found = []
     for where, sort in _SEARCHES:
         query = urlencode({"where": where, "sort": sort})
-        found += [f"/?{query}", f"/api/v1/results?{query}"]
+        found += [f"/?{query}", f"/facets?{query}", f"/api/v1/results?{query}"]
     found += [f"/{name}" for name in ("facets", "models", "trends", "nodes", "suites")]
     found += [f"/{name}text=node-3+model-7" for name in ("?", "facets?")]
     spec = spec_digest(7)
@@ -51,8 +53,22 @@ def list_paths() -> list[str]:
         "/model?model=model-7&mixed=true",
         f"/node-figures?spec={spec}",
     ]
-    deep = ["/?offset=10000", "/?sort=p99&offset=10000", "/?where=p99%3C50ms&offset=5000"]
-    return [*found, *deep, "/?where=model%3Dmodel-7&offset=500"]
+    # As deep as each order goes.
+    deep = (
+        ("", "-started", 10_000),
+        ("", "p99", 2_000),
+        ("label.team=t3 and qps>100", "p99", 2_000),
+        ("verdict=INVALID", "p99", 2_000),
+        ("p99<50ms", "-started", 10_000),
+        ("model=model-7", "-started", 500),
+    )
+    return [
+        *found,
+        *(
+            f"/?{urlencode({'where': where, 'sort': sort, 'offset': offset})}"
+            for where, sort, offset in deep
+        ),
+    ]
 
 
 def result_paths(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -8,7 +8,7 @@ from fastapi import Query, Response
 from inferometer_api.results.reading import ReadResult, read_result
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.comparison_view import ComparedResults, compare_results
-from inferometer_results.service.run_list import MOST_OFFSET
+from inferometer_results.service.run_list import MOST_OFFSET, most_skipped
 from inferometer_results.store.condition import SearchError
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.documents import StoredDocument
@@ -31,7 +31,8 @@ OffsetQuery = Annotated[
     Query(
         ge=0,
         le=MOST_OFFSET,
-        description="Results to skip. To read all, sort by id and go on with `id>LAST`.",
+        description="Results to skip, at most 2,000 in the order of a figure. To read all, sort by "
+        "id and go on with `id>LAST`.",
     ),
 ]
 RetractedQuery = Annotated[bool, Query(description="Whether retracted results are included.")]
@@ -59,6 +60,12 @@ def search(
     retracted: bool = False,
 ) -> Search:
     """Return a search. Raises SearchError."""
+    most = most_skipped(sort)
+    if offset > most:
+        raise SearchError(
+            f"A list in the order of {sort.removeprefix('-')} skips at most {most:,} results. "
+            "Narrow it by a condition, such as p99>5ms."
+        )
     return Search(checked(where), sort, limit, offset, with_retracted=retracted, text=checked(text))
 
 

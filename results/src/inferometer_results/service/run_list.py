@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from inferometer_results.explore.model import row_cost
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.quantity import DASH, duration, energy, significant
+from inferometer_results.store.condition import FIELDS
 from inferometer_results.store.query import Search
 from inferometer_results.store.scenario_rows import stack, started, tags
 from inferometer_results.store.store import Page
@@ -17,6 +18,8 @@ _MOST_ROWS = 6
 """Of one result."""
 MOST_OFFSET = 10_000
 """Results that a list skips at most. A condition finds later ones sooner."""
+MOST_BY_FIGURE = 2_000
+"""Results that a list in the order of a figure skips at most: each one is looked at."""
 Text = Callable[[dict[str, Any], dict[str, Any], PriceList | None], str]
 """Returns the text of a cell from a result, a measurement of it, and the prices."""
 
@@ -216,6 +219,12 @@ class RunList:
     next_url: str | None
 
 
+def most_skipped(sort: str) -> int:
+    """Return how many results a list in an order skips at most."""
+    field = FIELDS.get(sort.removeprefix("-"))
+    return MOST_BY_FIGURE if field is not None and field.is_measured else MOST_OFFSET
+
+
 def every_column(prices: PriceList | None) -> tuple[Column, ...]:
     """Return all columns; the cost has its currency, and is left out without prices."""
     if prices is None:
@@ -238,7 +247,7 @@ def run_list(query: ListQuery, page: Page, prices: PriceList | None) -> RunList:
     search, found = query.search, page.rows
     limit = search.limit or len(found)
     end = search.offset + len(found)
-    goes_on = bool(found) and end < page.total and end <= MOST_OFFSET
+    goes_on = bool(found) and end < page.total and end <= most_skipped(search.sort)
     return RunList(
         query,
         page.total,

@@ -124,8 +124,8 @@ class Store:
             number = insert_document(connection, row)
             if number is None:
                 return Kept(id_, is_new=False)
-            journal = journal_of(connection, [id_]).get(id_, [])
-            insert_rows(connection, [index_rows(id_, number, read, origin, journal)])
+            # A journal begins after its document, and is deleted with it.
+            insert_rows(connection, [index_rows(id_, number, read, origin, [])])
             insert_measured(connection, read.document, row)
         return Kept(id_, is_new=True)
 
@@ -215,10 +215,14 @@ class Store:
         with self._reading() as connection:
             return count_matches(connection, find_matches(connection, search))
 
+    def matches(self, search: Search) -> Matches:
+        """Return the condition of a search in the form that is fast. Raises SearchError."""
+        with self._reading() as connection:
+            return find_matches(connection, search)
+
     def condition(self, search: Search) -> ColumnElement[bool]:
         """Return the condition of a search on the table of results. Raises SearchError."""
-        with self._reading() as connection:
-            return find_matches(connection, search).condition
+        return self.matches(search).condition
 
     def note(self, id_: str, entry: JournalRow) -> None:
         """Add an entry to the journal of a result."""
