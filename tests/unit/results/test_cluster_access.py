@@ -1,6 +1,8 @@
 """In a cluster the service trusts the API server's word alone, and closes when that is missing."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from inferometer_api.results.service_paths import (
     suite_ingest_path,
     suite_page,
 )
+from inferometer_results.cluster.authority import ClusterAuthority
 from inferometer_results.service.front_proxy import (
     FrontProxy,
     FrontProxyError,
@@ -25,6 +28,9 @@ from inferometer_results.service.reviews import (
     is_allowed,
     token_identity,
 )
+from inferometer_results.store.index_rows import Origin
+from inferometer_results.store.store import Store
+from inferometer_results.store.suite_outcomes import keep_outcome
 from support.cluster_service import OPERATOR, PROXY, ScriptedAuthority, caller, cluster_client
 from support.stored_results import a_document
 from support.suite_results import SUITE, a_suite_outcome
@@ -155,7 +161,7 @@ def test_what_a_person_pushes_is_marked_as_theirs(
         ("user", ""),
         ("operator", "cluster-1"),
     }
-    assert {each["namespace_uid"] for each in found} == {"uid-a"}
+    assert {each["namespace_uid"] for each in found} == frozenset({"uid-a"})
 
 
 def test_only_an_operator_sends_outcomes_of_suites(
@@ -282,3 +288,26 @@ def test_reviews_carry_the_whole_identity() -> None:
     for_us = {**user, "audiences": ["results.inferometer.dev"]}
     assert token_identity({"status": for_us}) == Identity("ann")
     assert PROXY.trusts("front-proxy-client")
+
+
+class _ApiServer:
+    """An API server with two namespaces, in which ann may read the first."""
+
+    async def post(self, _: str, review: dict[str, Any]) -> dict[str, Any]:
+        """Answer a review."""
+        namespace = review["spec"]["resourceAttributes"]["namespace"]
+        return {"status": {"allowed": namespace == "a"}}
+
+    async def namespace_uids(self) -> dict[str, str]:
+        """Return both."""
+        return {"a": "uid-a", "b": "uid-b"}
+
+
+def test_a_namespace_with_only_an_outcome_of_a_suite_is_readable(tmp_path: Path) -> None:
+    """Nothing was measured there, and a user who may read it sees that."""
+    with Store(str(tmp_path / "results.db")) as store:
+        for name in ("a", "b"):
+            origin = Origin("operator", "2026-02-01T00:00:00.000Z", "cluster", name, f"uid-{name}")
+            keep_outcome(store, a_suite_outcome("first", "CouldNotRun"), origin)
+        authority = ClusterAuthority(_ApiServer(), store)  # type: ignore[arg-type]
+        assert asyncio.run(authority.readable(Identity("ann"))) == {"uid-a"}

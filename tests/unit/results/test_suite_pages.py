@@ -11,6 +11,7 @@ from inferometer_api.results.reading import UnreadableResultError
 from inferometer_api.suite.status import GateOutcome
 from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.app import create_app
+from inferometer_results.service.summary_schema import SuiteDocument
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import keep_outcome
 from inferometer_results.suites.stored import executions, stored_baseline, stored_pairs
@@ -68,7 +69,7 @@ def test_the_explorer_shows_each_suite_and_its_executions(store: Store) -> None:
         assert f"/suites/{SUITE}?execution=bench/first" in page.text
         older = client.get(f"/suites/{SUITE}", params={"execution": "bench/first"})
         assert "<b>bench/first</b>" in older.text
-        assert client.get("/suites/none").status_code == 400
+        assert client.get("/suites/none").status_code == 404
         assert "has no execution third" in client.get(f"/suites/{SUITE}?execution=third").text
         assert client.get('/suites/a"b').status_code == 400
 
@@ -98,6 +99,54 @@ def test_an_outcome_shows_the_gate_and_the_runs_without_a_result(store: Store) -
         keep_outcome(store, a_suite_outcome("fourth", "PASS", planned=9), origin)
         fourth = client.get(f"/suites/{SUITE}", params={"execution": "bench/fourth"}).text
         assert "The results of 8 runs are no longer in the database." in fourth
+
+
+def test_a_suite_of_which_nothing_was_measured_is_listed(store: Store) -> None:
+    """After those with results, and not under a condition on results; each suite once."""
+    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+    origin = replace(ORIGIN, namespace="bench", source="operator")
+    unmeasured = a_suite_outcome("first", "CouldNotRun", planned=1, suite="broken")
+    for outcome in (unmeasured, a_suite_outcome("second", "PASS")):
+        keep_outcome(store, outcome, origin)
+    with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+        listed = client.get("/api/v1/suites").json()
+        assert [(each["suite"], each["count"]) for each in listed] == [(SUITE, 8), ("broken", 0)]
+        assert listed[1]["newest"] == ORIGIN.received_at
+        assert '<a href="/suites/broken">' in client.get("/suites").text
+        narrowed = client.get("/api/v1/suites", params={"where": f'suite="{SUITE}"'}).json()
+        assert [each["suite"] for each in narrowed] == [SUITE]
+        assert "failed" in client.get("/suites/broken").text
+
+
+def test_the_api_has_executions_runs_and_gate_of_a_suite(store: Store) -> None:
+    """As the OpenAPI description says; CSV has a row for each figure, and for a run without any."""
+    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+    origin = replace(ORIGIN, namespace="bench", source="operator")
+    keep_outcome(store, a_suite_outcome("second", "FAIL"), origin)
+    with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+        answer = client.get(f"/api/v1/suites/{SUITE}").json()
+        found = SuiteDocument.model_validate(answer)
+        assert found.execution == "bench/second"
+        assert [(each.execution, each.gate) for each in found.executions] == [
+            ("bench/second", "FAIL"),
+            ("bench/first", None),
+        ]
+        assert found.gate is not None
+        assert (found.gate.outcome, found.gate.slower[0].cell) == ("FAIL", "big")
+        states = [each.state for each in found.runs]
+        assert sorted(states) == ["VALID", "VALID", "VALID", "VALID", "failed"]
+        measured = next(each for each in found.runs if each.state == "VALID")
+        assert client.get(f"/api/v1/results/{measured.result_id}").status_code == 200
+        assert set(measured.figures["s0"]) == {"qps", "p50"}
+        older = client.get(f"/api/v1/suites/{SUITE}", params={"execution": "bench/first"}).json()
+        assert (older["gate"], len(older["runs"])) == (None, 4)
+        rows = client.get(f"/api/v1/suites/{SUITE}?format=csv").text.splitlines()
+        assert rows[0].startswith("run,cell,system,repeat,role,state,reason,result_id,scenario,")
+        assert sum(",failed," in row for row in rows) == 1
+        page = client.get(f"/suites/{SUITE}").text
+        assert f"/api/v1/suites/{SUITE}?execution=bench%2Fsecond&amp;format=csv" in page
+        assert client.get("/api/v1/suites/none").status_code == 404
+        assert client.get(f"/api/v1/suites/{SUITE}?execution=x").status_code == 404
 
 
 def test_what_is_no_outcome_is_refused(store: Store) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import select, union
 
 from inferometer_results.cluster.kubernetes_api import KubernetesApi
 from inferometer_results.service.front_proxy import Identity
@@ -21,7 +21,8 @@ from inferometer_results.service.reviews import (
     token_review,
 )
 from inferometer_results.store.store import Store
-from inferometer_results.store.tables import RESULT
+from inferometer_results.store.suite_outcomes import OUTCOME_KIND
+from inferometer_results.store.tables import DOCUMENT, RESULT
 from inferometer_results.store.visibility import Readable
 
 _GRANTED_SECONDS, _DENIED_SECONDS = 60.0, 5.0
@@ -116,8 +117,13 @@ class ClusterAuthority:
         return self._namespaces.put("", await self._api.namespace_uids(), _NAMESPACES_SECONDS)
 
     def _stored_namespaces(self) -> Sequence[tuple[str, str]]:
-        columns = (RESULT.c.namespace, RESULT.c.namespace_uid)
+        # A suite of which nothing was measured has an outcome, and no result.
+        query = union(
+            select(RESULT.c.namespace, RESULT.c.namespace_uid),
+            select(DOCUMENT.c.namespace, DOCUMENT.c.namespace_uid).where(
+                DOCUMENT.c.kind == OUTCOME_KIND
+            ),
+        )
         with self._store.engine.connect() as connection:
-            query = select(*columns).distinct()
             rows = connection.execution_options(read_only=True).execute(query)
             return [(str(name), str(uid)) for name, uid in rows]

@@ -17,6 +17,12 @@ from inferometer_results.service.answers import (
     json_answer,
     search,
 )
+from inferometer_results.service.suite_views import (
+    LONGEST_NAME,
+    flat_rows,
+    show_suite,
+    suite_document,
+)
 from inferometer_results.service.summary_rows import (
     listed_rows,
     model_rows,
@@ -44,6 +50,14 @@ FigureQuery = Annotated[
     Query(description="The figure, as `where` names it."),
 ]
 
+ExecutionQuery = Annotated[
+    str,
+    Query(
+        description="Name of an execution; the newest one if it is missing.",
+        max_length=LONGEST_NAME,
+    ),
+]
+
 Route = tuple[str, Any, Callable[..., Response]]
 
 
@@ -58,6 +72,7 @@ def summary_routes(store: Store, prices: PriceList | None) -> Iterator[Route]:
         ("suites", summary_schema.ListedSuite, suites),
     ):
         yield f"/{name}", list[model], _list(store, name, query)  # type: ignore[valid-type]
+    yield "/suites/{name}", summary_schema.SuiteDocument, _suite(store)
     yield "/model", summary_schema.ModelDocument, _model(store, prices)
     yield "/trend", list[summary_schema.TrendRow], _trend(store)
     yield "/node-figures", list[summary_schema.NodeRow], _node_figures(store)
@@ -92,6 +107,21 @@ def _list(
 
     list_summaries.__doc__ = f"List the {name} with the most results."
     return list_summaries
+
+
+def _suite(store: Store) -> Callable[..., Response]:
+    def show_execution(
+        name: str,
+        execution: ExecutionQuery = "",
+        format: TableFormat = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """Show the executions of a suite, and the runs of one; as CSV one row for each figure."""
+        found = show_suite(store, checked(name), checked(execution))
+        if format == "csv":
+            return csv_answer(flat_rows(found), "suite")
+        return json_answer(suite_document(found))
+
+    return show_execution
 
 
 def _model(store: Store, prices: PriceList | None) -> Callable[..., Response]:

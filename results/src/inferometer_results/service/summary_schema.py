@@ -45,6 +45,86 @@ class ListedSuite(BaseModel):
     """When the newest one started."""
 
 
+class SuiteExecution(BaseModel):
+    """An execution of a suite; null stands for what its outcome says, until that is stored."""
+
+    model_config = _STRICT
+
+    execution: str
+    finished_at: str | None
+    planned: int | None
+    """Runs that it consists of."""
+    gate: str | None
+    """PASS, FAIL, INCONCLUSIVE or CouldNotRun."""
+
+
+class SlowerFigure(BaseModel):
+    """A figure that is shown to be slower than the baseline's."""
+
+    model_config = _STRICT
+
+    cell: str
+    scenario: str
+    figure: str
+    ratio_parts_per_million: int
+    low_parts_per_million: int
+    high_parts_per_million: int
+
+
+class DecidedGate(BaseModel):
+    """What the gate of an execution decided."""
+
+    model_config = _STRICT
+
+    outcome: str
+    armed: bool
+    """Whether enough A/A pairs exist; before that the outcome is advisory."""
+    judged: int
+    """Figures that were compared."""
+    detectable_parts_per_million: int | None
+    slower: list[SlowerFigure]
+    reasons: list[str]
+    invalid_blocks: list[str]
+
+
+class SuiteRunRow(BaseModel):
+    """A run of an execution."""
+
+    model_config = _STRICT
+
+    run: str
+    cell: str
+    values: dict[str, str]
+    """Axes and their values."""
+    system: str
+    repeat: int
+    role: str
+    """cell, or opening and closing for the anchor's runs."""
+    state: str
+    """VALID, INVALID, failed, deleted or skipped."""
+    reason: str
+    result_id: str
+    """Empty if it left no result."""
+    figures: dict[str, dict[str, float]]
+    """By scenario: qps in queries per second, p50 in seconds."""
+
+
+class SuiteDocument(BaseModel):
+    """A suite with one of its executions."""
+
+    model_config = _STRICT
+
+    suite: str
+    executions: list[SuiteExecution]
+    """All, the newest first."""
+    execution: str
+    """The one that is shown."""
+    gate: DecidedGate | None
+    note: str
+    """What the database lacks of it, in a sentence."""
+    runs: list[SuiteRunRow]
+
+
 class ListedNode(BaseModel):
     """A node with its hardware, and the models that ran there."""
 

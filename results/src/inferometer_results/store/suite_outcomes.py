@@ -15,7 +15,7 @@ from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.store import Kept, Store
 from inferometer_results.store.tables import DOCUMENT
 
-KIND = "SuiteOutcome"
+OUTCOME_KIND = "SuiteOutcome"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def keep_outcome(store: Store, content: bytes, origin: Origin) -> Kept:
             f"The document is no outcome of a suite: {where}: {first['msg']}."
         ) from error
     place = f"{origin.cluster_uid}\0{origin.namespace_uid}\0{outcome.suite}\0{outcome.execution}"
-    id_ = hashlib.sha256(f"{KIND}\0{place}".encode()).hexdigest()[:32]
+    id_ = hashlib.sha256(f"{OUTCOME_KIND}\0{place}".encode()).hexdigest()[:32]
     changing = {
         "received_at": origin.received_at,
         "sha256": hashlib.sha256(content).hexdigest(),
@@ -49,7 +49,7 @@ def keep_outcome(store: Store, content: bytes, origin: Origin) -> Kept:
     }
     row = {
         "id": id_,
-        "kind": KIND,
+        "kind": OUTCOME_KIND,
         "cluster_uid": origin.cluster_uid,
         "run_uid": outcome.execution,
         "namespace": origin.namespace,
@@ -69,7 +69,7 @@ def keep_outcome(store: Store, content: bytes, origin: Origin) -> Kept:
 def find_outcomes(store: Store, suite: str) -> list[StoredOutcome]:
     """Return the outcomes of the executions of a suite, the newest first."""
     query = select(DOCUMENT.c.namespace, DOCUMENT.c.content)
-    rows = store.select(query.where(DOCUMENT.c.kind == KIND, DOCUMENT.c.name == suite))
+    rows = store.select(query.where(DOCUMENT.c.kind == OUTCOME_KIND, DOCUMENT.c.name == suite))
     found = [
         StoredOutcome(row["namespace"], SuiteOutcome.read_json(zlib.decompress(row["content"])))
         for row in rows

@@ -4,12 +4,13 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, literal, select, union_all
+from sqlalchemy import ColumnElement, Select, case, exists, func, literal, not_, select, union_all
 
-from inferometer_results.store.find_ids import MOST_COUNTED
+from inferometer_results.store.find_ids import MOST_COUNTED, Matches
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
-from inferometer_results.store.tables import CONDITIONS, LABEL, MEASUREMENT, RESULT
+from inferometer_results.store.suite_outcomes import OUTCOME_KIND
+from inferometer_results.store.tables import CONDITIONS, DOCUMENT, LABEL, MEASUREMENT, RESULT
 
 FACETS = ("model", "engine", "node", "verdict", "device", "protocol", "namespace", "suite")
 """The columns by whose values the list of runs can be narrowed."""
@@ -31,7 +32,7 @@ def facets(store: Store, search: Search) -> dict[str, list[tuple[str, int]]]:
     """
     matched = (
         select(*(RESULT.c[name] for name in FACETS))
-        .where(store.condition(search))
+        .where(_in_order(store.matches(search)))
         .order_by(RESULT.c.number.desc())
         .limit(MOST_COUNTED)
         .cte("matched")
@@ -56,14 +57,40 @@ def facets(store: Store, search: Search) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
+def _in_order(matches: Matches) -> ColumnElement[bool]:
+    """Return a condition as it is fast for the newest results that meet it.
+
+    If many do, one result after the other is looked at. An index on the condition would find all of
+    them, to be sorted.
+    """
+    if matches.is_few or matches.is_everything:
+        return matches.condition
+    return case((matches.condition, 1), else_=0) == 1
+
+
 def models(store: Store, search: Search) -> list[dict[str, Any]]:
     """Return the models by the number of their results, the most frequent first."""
     return store.select(_counted(store, search, RESULT.c.model))
 
 
 def suites(store: Store, search: Search) -> list[dict[str, Any]]:
-    """Return the suites by the number of their results, the most frequent first."""
-    return store.select(_counted(store, search, RESULT.c.suite))
+    """Return the suites by the number of their results, the most frequent first.
+
+    Without a condition, suites of which only outcomes are stored come last.
+    """
+    found = store.select(_counted(store, search, RESULT.c.suite))
+    if search.where.strip() or len(found) == _MOST_LISTED:
+        return found
+    measured = exists().where(RESULT.c.suite == DOCUMENT.c.name, store.condition(search))
+    newest = func.max(DOCUMENT.c.received_at)
+    query = (
+        select(DOCUMENT.c.name.label("suite"), newest.label("newest"))
+        .where(DOCUMENT.c.kind == OUTCOME_KIND, not_(measured))
+        .group_by(DOCUMENT.c.name)
+        .order_by(newest.desc(), DOCUMENT.c.name)
+        .limit(_MOST_LISTED - len(found))
+    )
+    return [*found, *(row | {"count": 0} for row in store.select(query))]
 
 
 def nodes(store: Store, search: Search) -> list[dict[str, Any]]:

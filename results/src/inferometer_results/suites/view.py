@@ -11,7 +11,7 @@ from inferometer_results.quantity import DASH, duration, significant
 
 HEAT_LEVELS = 5
 """Shades of a heat map: 5 is the best figure of the map."""
-_STATES = {
+STATE_WORDS = {
     ".": "waiting",
     "a": "running",
     "V": "VALID",
@@ -112,10 +112,12 @@ def suite_view(
         execution,
         sum(state not in ".a" for state in states),
         len(runs),
-        tuple((word, states.count(letter)) for letter, word in _STATES.items() if letter in states),
+        tuple(
+            (word, states.count(letter)) for letter, word in STATE_WORDS.items() if letter in states
+        ),
         tuple(_maps(cells)),
         tuple(
-            (_STATES.get(run.state, run.state), run, label_of(run))
+            (STATE_WORDS.get(run.state, run.state), run, label_of(run))
             for run in runs
             if run.state in "IFDS"
         ),
@@ -223,7 +225,7 @@ def _heat_cell(
 ) -> HeatCell:
     link = next((run.link for run in reversed(runs) if run.link), "")
     if mean is None:
-        words = dict.fromkeys(_STATES.get(run.state, run.state) for run in runs)
+        words = dict.fromkeys(STATE_WORDS.get(run.state, run.state) for run in runs)
         return HeatCell(DASH, 0, ", ".join(words) or "excluded", is_best=False, link=link)
     text = _text(mean, figure)
     valid = sum(run.state == "V" for run in runs)
