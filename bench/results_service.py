@@ -56,9 +56,9 @@ def list_paths() -> list[str]:
     # As deep as each order goes.
     deep = (
         ("", "-started", 10_000),
-        ("", "p99", 2_000),
-        ("label.team=t3 and qps>100", "p99", 2_000),
-        ("verdict=INVALID", "p99", 2_000),
+        ("", "p99", 1_000),
+        ("label.team=t3 and qps>100", "p99", 1_000),
+        ("verdict=INVALID", "p99", 1_000),
         ("p99<50ms", "-started", 10_000),
         ("model=model-7", "-started", 500),
     )

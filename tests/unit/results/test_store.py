@@ -5,10 +5,11 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
-from sqlalchemy import inspect
+from sqlalchemy import event, inspect
 from starlette.testclient import TestClient
 
 from inferometer_api.results.reading import ReadResult, UnreadableResultError
@@ -327,6 +328,24 @@ def test_a_beginning_names_the_one_result_that_it_fits(address: str) -> None:
         for wrong in (id_[:3], "zzzz", "%%%%", "ffff" if id_[:4] != "ffff" else "eeee"):
             with pytest.raises(StoreError):
                 store.resolve(wrong)
+
+
+def test_a_beginning_is_looked_up_in_the_index_of_ids(address: str) -> None:
+    """No document is read for it, however many there are."""
+    asked: list[tuple[str, Any]] = []
+    with Store(address) as store:
+        id_ = store.add(a_document(), ORIGIN, source="x").id
+
+        @event.listens_for(store.engine, "before_cursor_execute")
+        def _note(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
+            asked.append((statement, parameters))
+
+        store.resolve(id_[:6])
+        (found,) = (each for each in asked if each[0].startswith("SELECT"))
+    with sqlite3.connect(address) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {found[0]}", found[1]).fetchall()
+    connection.close()
+    assert [row[3].partition(" (")[2] for row in plan] == ["id>? AND id<?)"]
 
 
 def test_a_damaged_document_is_found_by_its_checksum(address: str) -> None:

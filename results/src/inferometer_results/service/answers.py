@@ -31,7 +31,7 @@ OffsetQuery = Annotated[
     Query(
         ge=0,
         le=MOST_OFFSET,
-        description="Results to skip, at most 2,000 in the order of a figure. To read all, sort by "
+        description="Results to skip, at most 1,000 in the order of a figure. To read all, sort by "
         "id and go on with `id>LAST`.",
     ),
 ]

@@ -18,7 +18,7 @@ _MOST_ROWS = 6
 """Of one result."""
 MOST_OFFSET = 10_000
 """Results that a list skips at most. A condition finds later ones sooner."""
-MOST_BY_FIGURE = 2_000
+MOST_BY_FIGURE = 1_000
 """Results that a list in the order of a figure skips at most: each one is looked at."""
 Text = Callable[[dict[str, Any], dict[str, Any], PriceList | None], str]
 """Returns the text of a cell from a result, a measurement of it, and the prices."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, insert, select
+from sqlalchemy import Connection, Result, delete, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_results.store.index_rows import IndexRows
@@ -49,14 +49,14 @@ def rows_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str
     found: dict[str, dict[str, Any]] = {}
     for start in range(0, len(ids), PAGE):
         query = select(RESULT).where(RESULT.c.id.in_(ids[start : start + PAGE]))
-        rows = map(plain, connection.execute(query).mappings())
-        found |= {row["id"]: row for row in rows}
+        found |= {row["id"]: row for row in plain_rows(connection.execute(query))}
     return found
 
 
-def plain(row: RowMapping) -> dict[str, Any]:
-    """Return a row by the plain names of its columns."""
-    return {str(name): value for name, value in row.items()}
+def plain_rows(found: Result[Any]) -> list[dict[str, Any]]:
+    """Return rows by the plain names of their columns."""
+    names = list(map(str, found.keys()))
+    return [dict(zip(names, row, strict=True)) for row in found]
 
 
 def attach(connection: Connection, rows: list[dict[str, Any]], name: str, query: Any) -> None:
@@ -68,6 +68,5 @@ def attach(connection: Connection, rows: list[dict[str, Any]], name: str, query:
     column = query.selected_columns["result_id"]
     for start in range(0, len(ids), PAGE):
         some = query.where(column.in_(ids[start : start + PAGE]))
-        for each in connection.execute(some).mappings():
-            found = plain(each)
+        for found in plain_rows(connection.execute(some)):
             by_id[found.pop("result_id")][name].append(found)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, select
 from sqlalchemy.exc import DataError
 
 from inferometer_api.results.reading import read_result
@@ -39,7 +39,7 @@ from inferometer_results.store.index_tables import (
     attach,
     clear,
     insert_rows,
-    plain,
+    plain_rows,
     rows_by_id,
 )
 from inferometer_results.store.layer_timings import insert_measured
@@ -138,8 +138,11 @@ class Store:
                 "characters, as `inferometer results list` prints them."
             )
         with self._reading() as connection:
+            # Neither LIKE nor the index of kinds would find it without a look at every document.
             query = select(DOCUMENT.c.id).where(
-                DOCUMENT.c.kind == RESULT_KIND, DOCUMENT.c.id.startswith(wanted)
+                DOCUMENT.c.id >= wanted,
+                DOCUMENT.c.id < f"{wanted}g",
+                func.coalesce(DOCUMENT.c.kind, "") == RESULT_KIND,
             )
             found = connection.scalars(query.limit(2)).all()
         if not found:
@@ -208,7 +211,7 @@ class Store:
     def select(self, query: Select[Any]) -> list[dict[str, Any]]:
         """Return the rows of a query of the index, by the plain names of their columns."""
         with self._reading() as connection:
-            return list(map(plain, connection.execute(query).mappings()))
+            return plain_rows(connection.execute(query))
 
     def count(self, search: Search) -> int:
         """Return how many results a search finds, its limit left aside."""
