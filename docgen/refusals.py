@@ -42,6 +42,7 @@ REFUSED: tuple[Members, ...] = (
     {"server": {"runtime": "Triton", "tritonBackend": "Python", "device": "GPU"}},
     {"server": {"device": "GPU", "gpu": {"resource": "cpu"}}},
     {"server": {"replicas": 2}},
+    {"server": {"runtime": "KServe", "replicas": 2}},
     _external(service={"name": "a", "port": 80}),
     {"model": {"uri": "file:model.onnx"}},
     {"model": {"uri": "pvc://claim/model.onnx"}},

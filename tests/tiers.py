@@ -40,7 +40,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "models": ("tests/local/test_models_engines.py",),
     "analysis": ("tests/local/test_analysis_*.py",),
-    "stacks": ("tests/local/test_stacks_*.py",),
+    "stacks": (
+        "tests/local/test_stacks_*.py",
+        "tests/api/test_operator_kserve.py",
+        "tests/cluster/test_kserve.py",
+        "tests/cluster/test_stacks.py",
+    ),
     "tasks": (
         "tests/local/test_tasks_models.py",
         "tests/local/test_tasks_pitfalls.py",
@@ -169,6 +174,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "tests/support/cluster/__main__.py": ("operator",),
     "tests/support/cluster/modules/*": _OF_IMAGES,
     "tests/support/cluster/modules/kueue/*": ("operator",),
+    "tests/support/cluster/modules/kserve/*": ("stacks",),
     "tests/support/cluster/modules/prometheus/*": ("dashboards",),
     "tests/support/nvml_stub.c": ("local",),
 }

@@ -33,6 +33,7 @@ MATRIX: dict[str, Json] = {
     "secrets, cluster": {"allowSecrets": True, "mode": "Cluster"},
     "kueue": {"kueue": {"enabled": True}},
     "kueue, cluster": {"kueue": {"enabled": True}, "mode": "Cluster"},
+    "kserve": {"kserve": {"enabled": True}},
     "nodes": {"readNodes": True},
     "nodes, cluster": {"readNodes": True, "mode": "Cluster"},
     "no rights of an admin": {
@@ -181,6 +182,7 @@ def test_the_settings_are_the_operators(case: str) -> None:
     assert settings.namespace == (None if case.endswith("cluster") else served)
     assert settings.fixed_user is (case != "users by policy")
     assert settings.kueue.enabled is case.startswith("kueue")
+    assert settings.kserve.enabled is (case == "kserve")
     assert settings.allow_secrets is case.startswith("secrets")
 
 

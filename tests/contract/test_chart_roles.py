@@ -6,6 +6,7 @@ import pytest
 from docgen.files import CHECKOUT
 
 from inferometer_api.plan.rights import (
+    KSERVE,
     KUEUE,
     KUEUE_CLUSTER,
     LEASE,
@@ -70,7 +71,7 @@ def roles_of(objects: list[Json]) -> dict[tuple[str, str | None], Json]:
 
 @pytest.mark.parametrize(
     "right",
-    [each for each in (*RUNS, *KUEUE) if "delete" in each.verbs],
+    [each for each in (*RUNS, *KUEUE, *KSERVE) if "delete" in each.verbs],
     ids=lambda right: right.resource,
 )
 def test_what_the_operator_deletes_it_may_read(right: Right) -> None:
@@ -111,6 +112,15 @@ def test_kueue_is_granted_only_where_it_is_enabled() -> None:
         *RUNS, *OTHER_OPERATORS, *KUEUE, *KUEUE_CLUSTER
     )
     assert granted(roles["Role", NAMESPACE]) == wanted(*LEASE)
+
+
+def test_kserve_is_granted_only_where_it_is_enabled() -> None:
+    """InferenceServices, ServingRuntimes and ReplicaSets, where runs are and nowhere else."""
+    roles = roles_of(rendered({"kserve": {"enabled": True}}))
+    assert set(roles) == {("Role", NAMESPACE)}
+    assert granted(roles["Role", NAMESPACE]) == wanted(*RUNS, *LEASE, *KSERVE)
+    roles = roles_of(rendered({"kserve": {"enabled": True}, "mode": "Cluster"}))
+    assert granted(roles["ClusterRole", None]) == wanted(*RUNS, *OTHER_OPERATORS, *KSERVE)
 
 
 @pytest.mark.parametrize("mode", ["Namespaced", "Cluster"])
@@ -189,5 +199,7 @@ def test_the_how_to_lists_each_right() -> None:
     }
     assert documented == {
         (resource, verb)
-        for _, resource, verb, _ in wanted(*RUNS, *SECRETS, *LEASE, *KUEUE, *KUEUE_CLUSTER, *NODES)
+        for _, resource, verb, _ in wanted(
+            *RUNS, *SECRETS, *LEASE, *KUEUE, *KUEUE_CLUSTER, *NODES, *KSERVE
+        )
     }

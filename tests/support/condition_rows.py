@@ -15,12 +15,13 @@ from inferometer_api.status.condition_reasons import Place, ReasonName
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import (
     DownloadedResult,
+    InferenceObjects,
     KueueObjects,
     ObjectReference,
     QueuePosition,
 )
 from inferometer_operator.reconcile.status_size import least_status
-from inferometer_operator.settings import Ceilings, ResultsServiceSettings, Settings
+from inferometer_operator.settings import Ceilings, KServe, ResultsServiceSettings, Settings
 from support.kueue_objects import QUEUED_RUN_LABELS, a_flavor, admitted, evicted, inadmissible
 from support.pretend_api import stored
 from support.pretend_cluster import SETTINGS, PretendCluster
@@ -57,6 +58,29 @@ def for_kueue(spec: dict[str, Any] | None = None) -> PretendCluster:
     run["metadata"]["labels"] = QUEUED_RUN_LABELS
     flavors = {"default": a_flavor({"pool": "measured"})}
     return PretendCluster(run=stored(run), kueue=KueueObjects(flavors)).settle()
+
+
+def for_kserve(spec: dict[str, Any] | None = None) -> PretendCluster:
+    """Return a cluster with KServe and a run that uses it, before its first reconciliation."""
+    server = {"runtime": "KServe", **((spec or {}).get("server") or {})}
+    run = stored(a_run(**{**(spec or {}), "server": server}))
+    settings = SETTINGS.model_copy(update={"kserve": KServe(enabled=True)})
+    return PretendCluster(run=run, settings=settings, inference=InferenceObjects())
+
+
+def without_kserve() -> PretendCluster:
+    """Return a cluster without KServe, and a run that needs it."""
+    cluster = for_kserve()
+    cluster.inference = InferenceObjects(refusal="the cluster serves no InferenceServices")
+    return cluster.settle()
+
+
+def kserve_fails() -> PretendCluster:
+    """Return a cluster whose KServe warns that it cannot deploy a server."""
+    cluster = for_kserve().settle()
+    uid = cluster.children[cluster.server]["metadata"]["uid"]
+    cluster.events = [{"involvedObject": {"uid": uid}, "message": "no runtime"}]
+    return cluster.later(5)
 
 
 def external(**server: Any) -> PretendCluster:
@@ -233,7 +257,7 @@ _UNFINISHED: Place = ("Finished", "False")
 _LOST_REASONS: tuple[ReasonName, ...] = ("ResultIncomplete", "ResultTooLarge", "ResultLost")
 
 _INVALID = {"scenarios": [{"name": "none"}]}
-_UNAVAILABLE = {"server": {"runtime": "KServe"}}
+_UNAVAILABLE = {"server": {"runtime": "MLServer", "precision": "BF16"}}
 
 
 def _both(reason: ReasonName, course: Course, *says: str) -> list[Row]:
@@ -292,10 +316,13 @@ PROGRESS_ROWS: list[Row] = [
         lambda: a_cluster(_INVALID).settle(),
         "spec.scenarios[0]: set exactly one of singleStream",
     ),
-    *_both("NotAvailable", lambda: a_cluster(_UNAVAILABLE).settle(), "spec.server.runtime"),
+    *_both("NotAvailable", lambda: a_cluster(_UNAVAILABLE).settle(), "spec.server.precision"),
     *_both("NotAllowed", lambda: _referring({}), f"{ALLOW_USE_LABEL}=true", "models"),
     Row(_NOT_READY, "NotAllowed", _external_elsewhere, ("ExternalName",)),
     *_both("ServicePortNotFound", lambda: other_port(external()), "no TCP port 8000", "8001"),
+    *_both("KServeNotFound", without_kserve, "Install KServe"),
+    Row(_NOT_READY, "KServeFailed", kserve_fails, ("no runtime",)),
+    Row(_FAILED, "KServeFailed", lambda: kserve_fails().later(300), ("no runtime",)),
     Row(_NOT_READY, "ServicePortNotFound", lambda: other_port(external().settle()), ("8001",)),
     *_both(
         "CeilingExceeded",

@@ -2,21 +2,18 @@
 
 import copy
 import json
-from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from support.cluster.binaries import binary
 from support.cluster.control_plane import ControlPlane
 from support.cluster.processes import Process
+from support.controller_objects import HOST, Starter, apply_objects, webhook_client
 from support.kueue_module import Object, config, objects
 from support.signed_tls import SignedCertificate, signed_certificate
 from support.waiting import wait_until
 
-Starter = Callable[[str, Sequence[str | Path]], Process]
-"""Starts a command of a name there."""
-_HOST = "127.0.0.1"
 _READY_SECONDS = 120.0
 _HOOKED = {"workloads", "clusterqueues", "cohorts", "resourceflavors", "jobs"}
 """What Kueue's webhooks change and check here; the other kinds are not installed."""
@@ -39,7 +36,7 @@ def start_kueue(cluster: ControlPlane, folder: Path, start: Starter) -> Process:
     settings = folder / "kueue.yaml"
     settings.write_text(json.dumps(_settings(folder)))
     cluster.kubectl("create", "namespace", "kueue-system")
-    _apply(cluster, folder / "definitions.json", _definitions(tls))
+    apply_objects(cluster, folder / "definitions.json", _definitions(tls))
     process = start("kueue", _command(cluster, folder, settings))
     wait_until(
         lambda: "Serving webhook server" in process.log.read_text(errors="replace"),
@@ -47,7 +44,7 @@ def start_kueue(cluster: ControlPlane, folder: Path, start: Starter) -> Process:
         [process],
         _READY_SECONDS,
     )
-    _apply(cluster, folder / "webhooks.json", _webhooks(tls))
+    apply_objects(cluster, folder / "webhooks.json", _webhooks(tls))
     return process
 
 
@@ -55,9 +52,9 @@ def _settings(folder: Path) -> Object:
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
-        "health": {"healthProbeBindAddress": f"{_HOST}:{_PORTS[1]}"},
+        "health": {"healthProbeBindAddress": f"{HOST}:{_PORTS[1]}"},
         "metrics": {"bindAddress": "0"},
-        "webhook": {"host": _HOST, "port": _PORTS[0], "certDir": str(folder)},
+        "webhook": {"host": HOST, "port": _PORTS[0], "certDir": str(folder)},
         "leaderElection": {"leaderElect": False},
         "internalCertManagement": {"enable": False},
         "integrations": {"frameworks": ["batch/job"]},
@@ -78,18 +75,16 @@ def _command(cluster: ControlPlane, folder: Path, settings: Path) -> Sequence[st
     return [*unshare, "sh", "-c", script, binary("kueue")]
 
 
-def _client(path: str, tls: SignedCertificate) -> Object:
-    bundle = b64encode(tls.authority.read_bytes()).decode()
-    return {"url": f"https://{_HOST}:{_PORTS[0]}{path}", "caBundle": bundle}
-
-
 def _definitions(tls: SignedCertificate) -> list[Object]:
     found = [
         each
         for path in sorted((config() / "crd" / "bases").glob("*.yaml"))
         for each in objects(path)
     ]
-    webhook = {"clientConfig": _client("/convert", tls), "conversionReviewVersions": ["v1"]}
+    webhook = {
+        "clientConfig": webhook_client(_PORTS[0], "/convert", tls),
+        "conversionReviewVersions": ["v1"],
+    }
     for each in found:
         if each["spec"]["names"]["plural"] in _CONVERTED:
             each["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
@@ -103,19 +98,12 @@ def _webhooks(tls: SignedCertificate) -> list[Object]:
         each["metadata"]["name"] = f"kueue-{each['metadata']['name']}"
         each["webhooks"] = [hook for hook in each["webhooks"] if _is_hooked(hook)]
         for hook in each["webhooks"]:
-            hook["clientConfig"] = _client(hook["clientConfig"]["service"]["path"], tls)
+            hook["clientConfig"] = webhook_client(
+                _PORTS[0], hook["clientConfig"]["service"]["path"], tls
+            )
     return found
 
 
 def _is_hooked(hook: dict[str, Any]) -> bool:
     kinds = {kind.partition("/")[0] for rule in hook["rules"] for kind in rule["resources"]}
     return bool(kinds & _HOOKED)
-
-
-def _apply(cluster: ControlPlane, file: Path, found: list[Object]) -> None:
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": found}))
-    cluster.kubectl("apply", "--server-side", "-f", str(file))
-    definitions = [each for each in found if each["kind"] == "CustomResourceDefinition"]
-    if definitions:
-        words = ("wait", "--for=condition=Established", "-f", str(file), "--timeout=120s")
-        cluster.kubectl(*words)

@@ -38,13 +38,19 @@ SETTINGS: dict[str, Any] = {
 
 
 def operator_account(
-    api: Api, namespace: str, *, secrets: bool = False, kueue: bool = False
+    api: Api,
+    namespace: str,
+    *,
+    secrets: bool = False,
+    kueue: bool = False,
+    kserve: bool = False,
 ) -> str:
     """Make a service account with just the rights of namespaced mode; return a token of it."""
     served = (
         *rights.RUNS,
         *(rights.SECRETS if secrets else ()),
         *(rights.KUEUE if kueue else ()),
+        *(rights.KSERVE if kserve else ()),
     )
     rules = [rule(right) for right in (*served, *rights.LEASE)]
     return an_account(api, namespace, ACCOUNT, rules)

@@ -19,6 +19,7 @@ from inferometer_api.plan.cluster_objects import (
     SERVER,
     begun_name,
     fleet_name,
+    inference_name,
     workload_name,
 )
 from inferometer_api.plan.exporting import ExportReport
@@ -26,6 +27,7 @@ from inferometer_api.plan.load_plan import ServerTargets
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome, ResultDocument
+from inferometer_api.runtimes.table import is_by_kserve
 from inferometer_api.timestamps import format_time
 from inferometer_operator.reconcile.external_service import unbacked_run
 from inferometer_operator.reconcile.make_plan import make_plan
@@ -34,6 +36,7 @@ from inferometer_operator.reconcile.observed import (
     Delivery,
     DownloadedResult,
     EndpointList,
+    InferenceObjects,
     Json,
     KueueObjects,
     ObjectReference,
@@ -63,7 +66,9 @@ SETTINGS = Settings(
     images=Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
 )
 
-_WATCHED_WRITE = r"refused |(make|delete) Job/|make Workload/|workload "
+_WATCHED_WRITE = (
+    r"refused |(make|delete) (Job|InferenceService|ServingRuntime)/|make Workload/|workload "
+)
 """Writes whose news make the edges look again: ConfigMaps and a status of one's own do not.
 
 A Workload is gone from the store as soon as it is deleted, and has no pods that report its end.
@@ -83,6 +88,7 @@ class PretendCluster(PretendApi):
     agents: EndpointList | None = None
     behind_service: EndpointList | None = None
     kueue: KueueObjects | None = None
+    inference: InferenceObjects | None = None
     report: LoadReport | None = None
     document: ResultDocument | DownloadedResult | None = None
     """What the load pod's log holds."""
@@ -102,8 +108,11 @@ class PretendCluster(PretendApi):
 
     @property
     def server(self) -> str:
-        """The key of the server's Job."""
-        return f"Job/{self.run['metadata']['name']}-server"
+        """The key of the server's Job or InferenceService."""
+        name = self.run["metadata"]["name"]
+        if is_by_kserve((self.run["spec"].get("server") or {}).get("runtime")):
+            return f"InferenceService/{inference_name(name)}"
+        return f"Job/{name}-server"
 
     @property
     def load(self) -> str:
@@ -130,7 +139,9 @@ class PretendCluster(PretendApi):
             if labels.items() <= child["metadata"].get("labels", {}).items()
         ]
         children: dict[ChildRole, Json | None] = {
-            "server": self.own(self.server),
+            "server": self.own(f"Job/{name}-server"),
+            "inference": self.own(f"InferenceService/{inference_name(name)}"),
+            "servingRuntime": self.own(f"ServingRuntime/{inference_name(name)}"),
             "load": self.own(self.load),
             "plan": self.own(f"ConfigMap/{name}-load"),
             "begun": self.own(f"ConfigMap/{begun_name(name)}"),
@@ -152,6 +163,7 @@ class PretendCluster(PretendApi):
             agents=self.agents,
             behind_service=self.behind_service,
             kueue=self.kueue,
+            inference=self.inference,
             refused=dict(self.refused),
             report=self.report,
             downloaded=self.collected,

@@ -80,7 +80,9 @@ class Stage:
     ) -> OperatorProcess:
         """Start an operator for the namespace, which may have to wait for its turn."""
         token = self.operator_token(
-            secrets=bool(settings.get("allowSecrets")), kueue="kueue" in settings
+            secrets=bool(settings.get("allowSecrets")),
+            kueue="kueue" in settings,
+            kserve="kserve" in settings,
         )
         plane, name = self.control_plane, f"operator-{len(self._operators)}"
         url = plane.url if through is None else through.url
@@ -104,14 +106,18 @@ class Stage:
         """Start operators with this token, for example of an account that the chart made."""
         self._token = token
 
-    def operator_token(self, *, secrets: bool = False, kueue: bool = False) -> str:
+    def operator_token(
+        self, *, secrets: bool = False, kueue: bool = False, kserve: bool = False
+    ) -> str:
         """Return a token of the operator's account, whose rights are those that the chart grants.
 
         The chart's admission policy bounds every operator of these tests.
         """
         if self._token is None:
             self._policies = bound_account(self.api, self.namespace, secrets=secrets)
-            self._token = operator_account(self.api, self.namespace, secrets=secrets, kueue=kueue)
+            self._token = operator_account(
+                self.api, self.namespace, secrets=secrets, kueue=kueue, kserve=kserve
+            )
             if kueue:
                 self._policies += grant_kueue(self.api, self.namespace)
         return self._token

@@ -14,7 +14,7 @@ from inferometer_api.runtimes.launched import LAUNCHED_REFUSALS, starts_without_
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Runtime, Server
 
-NAME: Runtime = "KServe"
+NAME: Runtime = "MLServer"
 """The value of `spec.server.runtime` that gets the toy's row."""
 
 

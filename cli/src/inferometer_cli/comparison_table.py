@@ -27,6 +27,7 @@ from inferometer_results.compare.outputs import (
     agreement_sentence,
     computes_otherwise,
     output_agreement,
+    ranking_caveat,
 )
 from inferometer_results.compare.wording import change, explanations, figure_texts, unavailable
 from inferometer_results.headline import headline
@@ -96,7 +97,10 @@ def _print(
     if computes_otherwise(*both):
         agreement = output_agreement(*both)
         words = NOT_COMPARED if agreement is None else agreement_sentence(agreement)
-        print_sentences([Text(words)], console)
+        caveat = ranking_caveat(*both)
+        print_sentences(
+            [Text(words), *([Text(f"Nothing is judged: B {caveat}")] if caveat else [])], console
+        )
     _print_pairs(comparison, console)
     console.print()
     print_sentences([Text(each) for each in explanations(comparison)], console)

@@ -58,6 +58,17 @@
   resources: [workloads/status]
   verbs: [patch]
 {{- end }}
+{{- if (.Values.kserve).enabled }}
+- apiGroups: [serving.kserve.io]
+  resources: [inferenceservices]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [serving.kserve.io]
+  resources: [servingruntimes]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [apps]
+  resources: [replicasets]
+  verbs: [get]
+{{- end }}
 {{- end -}}
 
 {{- /* What it may do in the whole cluster, if Kueue admits runs: these objects have no namespace. */ -}}

@@ -39,6 +39,7 @@ allowSecrets: {{ .Values.allowSecrets }}
 readNodes: {{ .Values.readNodes | default false }}
 kueue: {enabled: {{ (.Values.kueue).enabled | default false }}}
 modelCache: {{ (.Values.modelCache).enabled | default false }}
+kserve: {enabled: {{ (.Values.kserve).enabled | default false }}}
 modelStorage: {{ .Values.modelStorage | quote }}
 {{- with (.Values.agent).namespace }}
 agent: {namespace: {{ . }}, service: {{ $.Values.agent.service }}}

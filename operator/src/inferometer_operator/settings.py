@@ -120,6 +120,13 @@ class Kueue(Document):
     """Whether runs with the label kueue.x-k8s.io/queue-name wait for Kueue to admit them."""
 
 
+class KServe(Document):
+    """Whether runs may use KServe."""
+
+    enabled: bool = False
+    """Whether runs of runtime KServe may create InferenceServices."""
+
+
 class ServerNotAllowedError(ValueError):
     """A run names a server that the settings do not allow; the message is a sentence."""
 
@@ -153,6 +160,7 @@ class Settings(Document):
     allow_secrets: bool = False
     """Whether runs may name Secrets. The operator then may read their labels."""
     kueue: Kueue = Field(default_factory=Kueue)
+    kserve: KServe = Field(default_factory=KServe)
     results: ResultsServiceSettings | None = None
     """Keeps each result for good; absent: results live in ConfigMaps as long as their runs."""
     model_cache: bool = False

@@ -87,6 +87,7 @@ _ALL = (
     _prometheus("promtool", 15),
     Pin("kind", "kind", "sigs.k8s.io/kind", 30),
     Pin("kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", 220),
+    Pin("kserve", "kserve", "github.com/kserve/kserve/cmd/manager", 300),
     Pin("decode-kind-config", "kind", "inferometer.dev/tests/kind/decode", 30),
 )
 PINS = {pin.name: pin for pin in _ALL}
@@ -97,7 +98,7 @@ NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
 """What a cluster with nodes is made of."""
 TOOLS = ("helm", "decode-kind-config", "versitygw", "prometheus", "promtool")
 """What the gate's tests run besides a cluster."""
-VERIFY_TOOLS = ("probe", "kueue")
+VERIFY_TOOLS = ("probe", "kueue", "kserve")
 """What only `make verify` runs; kind itself is built only if Docker works."""
 
 

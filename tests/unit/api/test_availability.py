@@ -95,8 +95,8 @@ _NO = "is not available in this version"
 
 UNAVAILABLE: tuple[tuple[Run, str], ...] = (
     (
-        _set("server", "runtime", to="KServe"),
-        f"spec.server.runtime: KServe {_NO}; available: OnnxRuntime, OpenVino, Triton, ",
+        _set("server", to={"runtime": "KServe", "replicas": 2}),
+        f"spec.server.replicas: 2 {_NO}; available: 1.",
     ),
     (
         _set("server", to={"runtime": "MLServer", "batching": {"maxBatchSize": 8}}),

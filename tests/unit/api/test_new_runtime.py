@@ -46,7 +46,7 @@ def test_its_row_makes_it_available(place: Place) -> None:
     )
     table._ROWS.pop("Triton")
     others = unavailable(read(a_run(server={"runtime": "Triton"})), place=place)
-    assert f"available: OnnxRuntime, OpenVino, MLServer, Custom, External, {NAME}." in others[0]
+    assert f"available: OnnxRuntime, OpenVino, {NAME}, KServe, Custom, External." in others[0]
 
 
 def test_its_pod_follows_from_the_descriptor() -> None:

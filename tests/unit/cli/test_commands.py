@@ -368,7 +368,7 @@ def test_the_model_is_opened(
             ("--set", "spec.server.replicas=2"),
             "\n  spec.server.replicas: a local run has one server, not 2",
         ),
-        (("--set", "spec.server.runtime=KServe"), "KServe is not available in this version"),
+        (("--set", "spec.server.runtime=KServe"), "KServe runs in clusters only; available here: "),
         (
             ("--set", "spec.model.uri=pvc://claim/model.onnx"),
             "pvc:// needs a cluster; available here: zoo://",

@@ -5,8 +5,13 @@ from base64 import b64encode
 import numpy as np
 import pytest
 
-from inferometer_api.results.result import OutputSamples, SampledOutput
+from inferometer_api.results.accuracy import Accuracy, AccuracyFigure, EvaluatedDataset
+from inferometer_api.results.result import OutputSamples, ResultDocument, SampledOutput
+from inferometer_results.compare.comparison import compare, compare_rounds
+from inferometer_results.compare.gate import gate
 from inferometer_results.compare.outputs import agreement_sentence, compare_outputs
+from support.compared_results import repeats_of, with_service
+from support.results import an_environment
 
 SCORES = np.array([[0.1, 0.7, 0.2], [0.5, 0.1, 0.4]])
 
@@ -58,3 +63,67 @@ def test_outputs_without_a_counterpart_are_not_compared() -> None:
     """Another name or another shape means that nothing is known."""
     assert compare_outputs(samples(SCORES), samples(SCORES, "z"), 2) is None
     assert compare_outputs(samples(SCORES), samples(SCORES[:, :2]), 2) is None
+
+
+def _result(
+    milliseconds: float, outputs: np.ndarray | None = None, **server: str
+) -> ResultDocument:
+    """Return a result of three repeats of a server that takes so long and answers so."""
+    document = repeats_of(with_service(milliseconds))
+    run = document.run
+    settings = run.spec.server.model_copy(update=server)
+    spec = run.spec.model_copy(update={"server": settings})
+    environment = an_environment(output_samples=None if outputs is None else samples(outputs))
+    return document.model_copy(
+        update={"run": run.model_copy(update={"spec": spec}), "environment": environment}
+    )
+
+
+def _with_accuracy(document: ResultDocument, **figure: float) -> ResultDocument:
+    dataset = EvaluatedDataset(name="d", version="1", license="MIT", uri="digits", samples=10)
+    share = AccuracyFigure(metric="Top1", value=0.9, samples=10, **figure)
+    accuracy = Accuracy(dataset=dataset, requested=10, processed=10, failed=0, figures=[share])
+    scenario = document.scenarios[0].model_copy(
+        update={"name": "task", "accuracy": accuracy, "steps": []}
+    )
+    return document.model_copy(update={"scenarios": [*document.scenarios, scenario]})
+
+
+def _words(before: ResultDocument, after: ResultDocument) -> set[str]:
+    (pair,) = (each for each in compare(before, after).pairs if each.before.scenario == "latency")
+    return {each.word for each in pair.figures if each.is_required}
+
+
+FAST: dict[str, str] = {"runtime": "OpenVino", "precision": "BF16"}
+
+
+def test_other_engines_are_ranked_only_with_equivalent_outputs() -> None:
+    """A server that is twice as fast and computes something else is not better."""
+    slow = _result(10, SCORES)
+    assert _words(slow, _result(5, SCORES * 1.004, **FAST)) == {"better"}
+    assert _words(slow, _result(5, -SCORES, **FAST)) == {"not judged"}
+    assert _words(slow, _result(5, None, **FAST)) == {"not judged"}
+    # The same engine and precision compute the same, whatever the samples say.
+    assert _words(slow, _result(5, -SCORES)) == {"better"}
+
+
+def test_interleaved_runs_follow_the_same_rule() -> None:
+    """The gate of `ab` is inconclusive, and says what would rank them."""
+    before, after = [_result(10, SCORES)] * 3, [_result(5, -SCORES, **FAST)] * 3
+    comparison = compare_rounds(before, after, is_gate=True)
+    found = gate(before[-1], after[-1], comparison)
+    assert found.decision == "INCONCLUSIVE"
+    assert found.reasons == (
+        "latency has outputs that are not equivalent in A and B. Engine or precision differ: to "
+        "compare their speed, give both runs a scenario accuracy.",
+    )
+
+
+def test_an_accuracy_of_both_with_its_interval_permits_a_ranking() -> None:
+    """One accuracy is not enough, nor is a figure without bounds."""
+    slow, fast = _result(10, SCORES), _result(5, -SCORES, **FAST)
+    bounds = {"low": 0.8, "high": 0.95}
+    assert _words(_with_accuracy(slow, **bounds), fast) == {"not judged"}
+    assert _words(_with_accuracy(slow), _with_accuracy(fast)) == {"not judged"}
+    ranked = (_with_accuracy(each, **bounds) for each in (slow, fast))
+    assert _words(*ranked) == {"better"}

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,29 +18,15 @@ from inferometer_results.compare.figures import measured
 from inferometer_results.compare.gate import gate
 from support.any_results import any_results
 from support.command import Command
+from support.compared_results import LATENCY, repeats_of, slower_step, with_service
 from support.results import a_result, a_run, a_valid_result, an_environment, an_unfinished_result
 from support.steps import Load, a_step
-
-_SCENARIO = {"name": "latency", "singleStream": {}}
 
 
 @pytest.fixture
 def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Return what runs a command line in this process."""
     return Command(monkeypatch, capsys)
-
-
-def with_service(milliseconds: float, *, seed: int = 7, **changes: Any) -> ResultDocument:
-    """Return a VALID run of one scenario whose server takes so long."""
-    step = a_step(Load(service_milliseconds=milliseconds, seed=seed))
-    scenario = ScenarioResult(
-        name="latency",
-        kind="singleStream",
-        seed=42,
-        steps=[step],
-        verdict=Verdict(state="VALID"),
-    )
-    return a_result(**({"run": a_run([_SCENARIO]), "scenarios": [scenario]} | changes))
 
 
 def with_steps(document: ResultDocument, change: Callable[[Step], Step]) -> ResultDocument:
@@ -51,30 +36,6 @@ def with_steps(document: ResultDocument, change: Callable[[Step], Step]) -> Resu
         for each in document.scenarios
     ]
     return document.model_copy(update={"scenarios": scenarios})
-
-
-def repeats_of(document: ResultDocument, count: int = 3) -> ResultDocument:
-    """Return a result whose scenarios are repeated; their latencies scatter by 0.1 %."""
-    scenarios = []
-    for repeat in range(1, count + 1):
-        factor = 1 + repeat / 1000
-        scenarios += [
-            each.model_copy(
-                update={"repeat": repeat, "steps": [_slower(step, factor) for step in each.steps]}
-            )
-            for each in document.scenarios
-        ]
-    return document.model_copy(update={"scenarios": scenarios})
-
-
-def _slower(step: Step, factor: float) -> Step:
-    assert step.latency is not None
-    values = [
-        each.model_copy(update={"nanoseconds": round(each.nanoseconds * factor)})
-        for each in step.latency.percentiles
-    ]
-    latency = step.latency.model_copy(update={"percentiles": values})
-    return step.model_copy(update={"latency": latency, "achieved_qps": step.achieved_qps / factor})
 
 
 def reasons(before: ResultDocument, after: ResultDocument, margin: float = 0.05) -> list[str]:
@@ -221,7 +182,7 @@ def test_the_source_of_bounds_is_printed_for_each_result(
 
 def test_a_partly_repeated_run_is_described_as_such(inferometer: Command, tmp_path: Path) -> None:
     """If only some scenarios have repeats, neither of the simple sentences is printed."""
-    run = a_run([_SCENARIO, {"name": "again", "singleStream": {}}])
+    run = a_run([LATENCY, {"name": "again", "singleStream": {}}])
     again = with_service(20.0).scenarios[0].model_copy(update={"name": "again"})
     document = repeated(20.0)
     both = document.model_copy(update={"run": run, "scenarios": [*document.scenarios, again]})
@@ -400,7 +361,7 @@ def test_a_scatter_that_hides_a_regression_exits_with_5(
     factors = {1: 1.0, 2: 1.2, 3: 1.4}
     scenarios = [
         each.model_copy(
-            update={"steps": [_slower(step, factors[each.repeat]) for step in each.steps]}
+            update={"steps": [slower_step(step, factors[each.repeat]) for step in each.steps]}
         )
         for each in scattered.scenarios
     ]
@@ -422,7 +383,7 @@ def test_a_regression_outranks_an_invalid_scenario(inferometer: Command, tmp_pat
     """What is shown to be slower exits with 4, although another scenario is INVALID."""
 
     def with_invalid(document: ResultDocument) -> ResultDocument:
-        run = a_run([_SCENARIO, {"name": "again", "singleStream": {}}])
+        run = a_run([LATENCY, {"name": "again", "singleStream": {}}])
         again = document.scenarios[0].model_copy(
             update={"name": "again", "verdict": Verdict(state="INVALID")}
         )

@@ -26,6 +26,7 @@ ADMISSION = "admission"
 KUEUE_GROUP = "kueue.x-k8s.io"
 KUEUE_API_VERSION = f"{KUEUE_GROUP}/v1beta2"
 """Served since Kueue 0.15, which plans to end v1beta1 in 0.17."""
+KSERVE_GROUP = "serving.kserve.io"
 QUEUE_NAME_LABEL = f"{KUEUE_GROUP}/queue-name"
 """On a run: the LocalQueue of Kueue that must admit it."""
 PRIORITY_CLASS_LABEL = f"{KUEUE_GROUP}/priority-class"
@@ -61,18 +62,32 @@ _LONGEST = 52
 """Longest stem of an object's name: Job pods add six characters, and a label has 63."""
 
 
-def _stem(run_name: str) -> str:
+def _stem(run_name: str, longest: int = _LONGEST - len("-server")) -> str:
     """Return the run's name if it is a short DNS label, otherwise its start and a hash."""
     plain = run_name.replace(".", "-")
-    if plain == run_name and len(plain) <= _LONGEST - len("-server"):
+    if plain == run_name and len(plain) <= longest:
         return plain
     digest = hashlib.sha256(run_name.encode()).hexdigest()[:8]
-    return f"{plain[: _LONGEST - len('-server') - 9].rstrip('-')}-{digest}"
+    return f"{plain[: longest - 9].rstrip('-')}-{digest}"
 
 
 def server_name(run_name: str) -> str:
     """Return the name of the run's server Job."""
     return f"{_stem(run_name)}-server"
+
+
+def inference_name(run_name: str) -> str:
+    """Return the name of the run's InferenceService and ServingRuntime.
+
+    It starts with a letter, as KServe requires. It is short, because KServe joins it with the
+    namespace into one label of a host name.
+    """
+    return f"kserve-{_stem(run_name, 20)}"
+
+
+def predictor_name(run_name: str) -> str:
+    """Return the name of the Deployment and the Service that KServe creates for the run."""
+    return f"{inference_name(run_name)}-predictor"
 
 
 def load_name(run_name: str) -> str:

@@ -7,7 +7,7 @@ directions.
 from dataclasses import dataclass
 from typing import Literal
 
-from inferometer_api.plan.cluster_objects import GROUP, KUEUE_GROUP
+from inferometer_api.plan.cluster_objects import GROUP, KSERVE_GROUP, KUEUE_GROUP
 
 Verb = Literal["create", "delete", "get", "list", "patch", "update", "watch"]
 
@@ -128,6 +128,28 @@ KUEUE = (
     ),
 )
 """In addition to RUNS, if the admin lets Kueue admit runs."""
+
+KSERVE = (
+    Right(
+        KSERVE_GROUP,
+        "inferenceservices",
+        ("create", "delete", "get", "list", "watch"),
+        "to have KServe run the server of a run",
+    ),
+    Right(
+        KSERVE_GROUP,
+        "servingruntimes",
+        ("create", "delete", "get", "list", "watch"),
+        "the pods of such a server",
+    ),
+    Right(
+        "apps",
+        "replicasets",
+        ("get",),
+        "to see which pods belong to a run's InferenceService",
+    ),
+)
+"""In addition to RUNS, if the admin lets runs use KServe."""
 
 KUEUE_CLUSTER = (
     Right(

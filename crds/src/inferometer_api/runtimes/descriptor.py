@@ -192,6 +192,9 @@ class ServerLaunch:
     """How long the server may take to end."""
     local: LocalSupport | None
     """None: the server runs in clusters only."""
+    by_kserve: bool = False
+    """Whether KServe creates the pods, of an InferenceService, and a Service in front of them. The
+    requests go to that Service."""
 
     def ready_path_of(self, run: BenchmarkRun) -> str:
         """Return the path for a run's model."""

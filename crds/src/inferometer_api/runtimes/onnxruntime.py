@@ -16,12 +16,13 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Batching, OnnxRuntimeOptions, Placement, Server
 
 
-def _image(server: Server) -> ImageName:
+def own_image(server: Server) -> ImageName:
+    """Return the image of the project's server for a device."""
     return "servingGpu" if server.device == "GPU" else "serving"
 
 
 def _containers(run: BenchmarkRun, start: ServerStart) -> tuple[ServerContainer, ...]:
-    return (ServerContainer(image=_image(run.spec.server), command=own_command(run, start)),)
+    return (ServerContainer(image=own_image(run.spec.server), command=own_command(run, start)),)
 
 
 def own_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
@@ -130,7 +131,7 @@ ONNX_RUNTIME = RuntimeDescriptor(
         layout=lambda _: FetchedLayout(model_file="model.onnx", takes_any_path=True),
         containers=_containers,
         # The server's own image, so that a node pulls only one.
-        fetcher_image=_image,
+        fetcher_image=own_image,
         ready_path="/v2/health/ready",
         stop_seconds=5,
         local=LocalSupport(

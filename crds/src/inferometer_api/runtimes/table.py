@@ -10,6 +10,7 @@ from types import MappingProxyType
 from inferometer_api.runtimes.custom import CUSTOM
 from inferometer_api.runtimes.descriptor import RuntimeDescriptor, ServerLaunch
 from inferometer_api.runtimes.external import EXTERNAL
+from inferometer_api.runtimes.kserve import KSERVE
 from inferometer_api.runtimes.mlserver import MLSERVER
 from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME
 from inferometer_api.runtimes.openvino import OPENVINO
@@ -22,10 +23,20 @@ _ROWS: dict[Runtime, RuntimeDescriptor] = {
     "OpenVino": OPENVINO,
     "Triton": TRITON,
     "MLServer": MLSERVER,
+    "KServe": KSERVE,
     "Custom": CUSTOM,
     "External": EXTERNAL,
 }
 RUNTIMES: Mapping[Runtime, RuntimeDescriptor] = MappingProxyType(_ROWS)
+
+
+def is_by_kserve(runtime: object) -> bool:
+    """Return whether KServe creates the pods of a server with this runtime, of a raw spec."""
+    return any(
+        each.launch is not None and each.launch.by_kserve
+        for name, each in RUNTIMES.items()
+        if name == runtime
+    )
 
 
 def launch_of(spec: RunSpec) -> ServerLaunch:

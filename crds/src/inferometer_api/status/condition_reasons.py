@@ -58,6 +58,8 @@ ReasonName = Literal[
     "ServerCrashed",
     "ServerRefused",
     "ServerNotReady",
+    "KServeNotFound",
+    "KServeFailed",
     "ServiceNotFound",
     "ServicePortNotFound",
     "ServerEnded",
@@ -424,6 +426,19 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         "The server was not ready within spec.server.readyDeadlineSeconds.",
         SERVER,
         "Raise spec.server.readyDeadlineSeconds, or give the server more CPU.",
+    ),
+    "KServeNotFound": Reason(
+        "The cluster does not serve KServe's InferenceServices and ServingRuntimes, or the operator "
+        "may not see them.",
+        REFUSED,
+        "Install KServe, or use another runtime, and create a new run.",
+    ),
+    "KServeFailed": Reason(
+        "KServe reports that it cannot deploy the run's InferenceService; the message quotes it. "
+        "The run waits for it.",
+        SERVER,
+        "See the InferenceService (kubectl describe) and the log of KServe's controller.",
+        is_transient=True,
     ),
     "ServiceNotFound": Reason(
         "The Service of the External server does not exist. The run waits for it.",

@@ -1,12 +1,15 @@
 """Paths of the API server, by kind."""
 
-from inferometer_api.plan.cluster_objects import GROUP, KUEUE_API_VERSION
+from inferometer_api.plan.cluster_objects import GROUP, KSERVE_GROUP, KUEUE_API_VERSION
 
 _KINDS = {
     "BenchmarkRun": (f"apis/{GROUP}/v1alpha1", "benchmarkruns"),
     "BenchmarkSuite": (f"apis/{GROUP}/v1alpha1", "benchmarksuites"),
     "ConfigMap": ("api/v1", "configmaps"),
     "Deployment": ("apis/apps/v1", "deployments"),
+    "InferenceService": (f"apis/{KSERVE_GROUP}/v1beta1", "inferenceservices"),
+    "ReplicaSet": ("apis/apps/v1", "replicasets"),
+    "ServingRuntime": (f"apis/{KSERVE_GROUP}/v1alpha1", "servingruntimes"),
     "EndpointSlice": ("apis/discovery.k8s.io/v1", "endpointslices"),
     "Event": ("api/v1", "events"),
     "Job": ("apis/batch/v1", "jobs"),

@@ -78,11 +78,11 @@ class Reader:
         return None if answer is None else answer["metadata"]
 
     def list_pods(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
-        """Return the run's pods from the store, by name; only those of Jobs are the run's."""
+        """Return the run's pods from the store, by name: those of Jobs and of KServe."""
         return tuple(
             pod
             for pod in self.children.of_run("Pod", namespace, run_uid)
-            if controller_of(pod).get("kind") == "Job"
+            if controller_of(pod).get("kind") in {"Job", "ReplicaSet"}
         )
 
     async def refresh_pods(self, namespace: str, run_uid: str) -> None:

@@ -1,6 +1,6 @@
 """Acceptance of a run: its spec is valid, this version supports it, and it is allowed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -70,10 +70,14 @@ def parse_run(raw: Json, *, begun: bool = False) -> BenchmarkRun | Rejection:
 
 def find_rejection(context: ReconcileContext) -> Rejection | None:
     """Return why a valid run is rejected here, or None if it is accepted."""
-    if sentences := [*unavailable(context.run, place="Cluster"), *_without_cache(context)]:
-        return _refusal("NotAvailable", sentences)
-    if sentences := list(beyond_ceilings(context.run, context.settings)):
-        return _refusal("CeilingExceeded", sentences)
+    checks: tuple[tuple[ReasonName, Iterable[str]], ...] = (
+        ("NotAvailable", [*unavailable(context.run, place="Cluster"), *_without_cache(context)]),
+        ("CeilingExceeded", beyond_ceilings(context.run, context.settings)),
+        ("KServeNotFound", _without_kserve(context)),
+    )
+    for reason, found in checks:
+        if sentences := list(found):
+            return _refusal(reason, sentences)
     if sentences := [
         *_forbidden_secrets(context),
         *_forbidden_targets(context),
@@ -141,7 +145,18 @@ def _forbidden_targets(context: ReconcileContext) -> Iterator[str]:
         )
 
 
+def _without_kserve(context: ReconcileContext) -> Iterator[str]:
+    inference = context.observed.inference
+    if inference is not None and inference.refusal:
+        yield f"spec.server.runtime: KServe cannot be used: {inference.refusal}."
+
+
 def _forbidden_servers(context: ReconcileContext) -> Iterator[str]:
+    if context.uses_kserve and not context.settings.kserve.enabled:
+        yield (
+            "spec.server.runtime: the operator does not allow KServe (its setting kserve.enabled "
+            "is false)."
+        )
     if context.is_launched:
         try:
             context.settings.launch_of(context.run.spec)

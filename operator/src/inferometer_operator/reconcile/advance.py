@@ -250,14 +250,14 @@ def _server_updates(
         pods = "The server's pod is" if replicas == 1 else f"All {replicas} server pods are"
         return (ConditionUpdate("ServerReady", "True", "Ready", f"{pods} ready."),)
     repeat = _restarted_for(context)
-    if context.observed.server_job is None and not repeat:
+    if context.observed.server_owner is None and not repeat:
         return ()
     start = "1 server pod starts" if replicas == 1 else f"{replicas} server pods start"
     message = (
         f"The server is restarted for repeat {repeat} of {context.run.spec.validity.repeats} "
         "(spec.validity.repeatScope Server)."
         if repeat
-        else f"{start} in the Job {context.server}. The deadline is "
+        else f"{start} in the {context.server_kind} {context.server}. The deadline is "
         f"{format_time(context.ready_deadline)} (spec.server.readyDeadlineSeconds)."
     )
     return (ConditionUpdate("ServerReady", "False", "ServerStarting", message),)
@@ -265,8 +265,8 @@ def _server_updates(
 
 def _restarted_for(context: ReconcileContext) -> int:
     """Return the further repeat whose server starts; 0 if it is that of the first one."""
-    job = context.observed.server_job
-    repeat = context.awaited_repeat or (1 if job is None else repeat_of(job))
+    owner = context.observed.server_owner
+    repeat = context.awaited_repeat or (1 if owner is None else repeat_of(owner))
     return repeat if repeat > 1 else 0
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 from inferometer_api.plan.cluster_objects import (
     begun_name,
     fleet_name,
+    inference_name,
     load_name,
     server_name,
     workload_name,
@@ -18,11 +19,13 @@ from inferometer_operator.reconcile.plan import DeletionTarget
 Children = tuple[tuple[ChildRole, Json], ...]
 """In the order of deletion: the load goes before its server, so that no request meets a server
 that ends. The Workload goes last: its quota is for the pods."""
-KIND_WITH_PODS: ChildKind = "Job"
-"""The kind of the children that are not gone before their pods are."""
+KINDS_WITH_PODS: frozenset[ChildKind] = frozenset({"Job", "InferenceService"})
+"""Kinds of the children that are not gone before their pods are."""
 _KINDS: dict[ChildRole, ChildKind] = {
     "load": "Job",
     "server": "Job",
+    "inference": "InferenceService",
+    "servingRuntime": "ServingRuntime",
     "plan": "ConfigMap",
     "begun": "ConfigMap",
     "fleet": "Service",
@@ -30,8 +33,9 @@ _KINDS: dict[ChildRole, ChildKind] = {
 }
 CHILD_KINDS: tuple[ChildKind, ...] = tuple(dict.fromkeys(_KINDS.values()))
 """Every kind of the children, in the order of deletion."""
-OPTIONAL_KINDS: frozenset[ChildKind] = frozenset({"Workload"})
-"""Kinds of another project: the cluster may not serve them, or not let the operator see them."""
+KSERVE_KINDS: frozenset[ChildKind] = frozenset({"InferenceService", "ServingRuntime"})
+OPTIONAL_KINDS: frozenset[ChildKind] = KSERVE_KINDS | {"Workload"}
+"""Kinds of other projects: the cluster may not serve them, or not let the operator see them."""
 QUOTA_KIND: ChildKind = "Workload"
 """The kind of the child that holds quota for the pods: it goes after them."""
 METADATA_KINDS: frozenset[ChildKind] = frozenset({"ConfigMap"})
@@ -54,6 +58,8 @@ def child_names(run_name: str) -> tuple[ChildName, ...]:
     names: dict[ChildRole, str] = {
         "load": load_name(run_name),
         "server": server_name(run_name),
+        "inference": inference_name(run_name),
+        "servingRuntime": inference_name(run_name),
         "plan": load_name(run_name),
         "begun": begun_name(run_name),
         "fleet": fleet_name(run_name),

@@ -6,17 +6,19 @@ from datetime import datetime
 from inferometer_api.plan.cluster_objects import (
     REPEAT_LABEL,
     fleet_name,
+    inference_name,
     load_name,
     server_name,
 )
 from inferometer_api.plan.deadlines import GONE_SECONDS
+from inferometer_api.runtimes.table import is_by_kserve
 from inferometer_api.spec.resolve import is_launched, restarts_server
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.status.run_status import RunStatus
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.reconcile.conditions import StatusDraft
-from inferometer_operator.reconcile.observed import Fact, Json, Observed
+from inferometer_operator.reconcile.observed import ChildKind, Fact, Json, Observed
 from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.settings import Settings
 
@@ -67,9 +69,25 @@ class ReconcileContext:
         return is_launched(self.run.spec)
 
     @property
+    def uses_kserve(self) -> bool:
+        """Whether KServe runs the server."""
+        return is_by_kserve(self.run.spec.server.runtime)
+
+    @property
+    def server_kind(self) -> ChildKind:
+        """The kind of the object that has the server's pods."""
+        return "InferenceService" if self.uses_kserve else "Job"
+
+    @property
     def server(self) -> str:
-        """The name of the server's Job."""
-        return server_name(self.name)
+        """The name of the server's Job, or of its InferenceService and ServingRuntime."""
+        return inference_name(self.name) if self.uses_kserve else server_name(self.name)
+
+    @property
+    def server_port(self) -> int:
+        """The port of the server's pods that takes the requests."""
+        spec = self.run.spec
+        return self.settings.launch_of(spec).port(spec.load.protocol)
 
     @property
     def load(self) -> str:
@@ -93,21 +111,23 @@ class ReconcileContext:
     @property
     def is_between_servers(self) -> bool:
         """Whether the server of the repeat before is to go, and that of the next is not there."""
-        awaited, job = self.awaited_repeat, self.observed.server_job
-        return awaited is not None and (job is None or repeat_of(job) < awaited)
+        awaited, owner = self.awaited_repeat, self.observed.server_owner
+        return awaited is not None and (owner is None or repeat_of(owner) < awaited)
 
     @property
     def ready_deadline(self) -> datetime:
-        """When the server must be ready, counted from the creation of its Job.
+        """When the server must be ready, counted from the creation of its Job or InferenceService.
 
-        Between two servers it counts from the first refusal of the new Job.
+        Between two servers it counts from the first refusal of the new one.
         """
         if self.is_between_servers:
-            refusal = self.observed.refused.get(f"Job/{self.server}")
+            refusal = self.observed.refused.get(f"{self.server_kind}/{self.server}")
             since = self.now if refusal is None else refusal.since
             return add_seconds(since, self.run.spec.server.ready_deadline_seconds)
-        job = self.observed.server_job if self.is_launched else None
-        start = parse_time(self.status.start_time) if job is None else self.since(job, "created")
+        owner = self.observed.server_owner if self.is_launched else None
+        start = (
+            parse_time(self.status.start_time) if owner is None else self.since(owner, "created")
+        )
         start = start or self.now
         return add_seconds(start, self.run.spec.server.ready_deadline_seconds)
 
@@ -141,9 +161,9 @@ def controller_of(thing: Json) -> Json:
     return next((owner for owner in owners if owner.get("controller")), {})
 
 
-def repeat_of(job: Json) -> int:
-    """Return the repeat that the Job of a server is for."""
-    label = str((job["metadata"].get("labels") or {}).get(REPEAT_LABEL, ""))
+def repeat_of(owner: Json) -> int:
+    """Return the repeat that the Job or the InferenceService of a server is for."""
+    label = str((owner["metadata"].get("labels") or {}).get(REPEAT_LABEL, ""))
     return int(label) if label.isdecimal() else 1
 
 

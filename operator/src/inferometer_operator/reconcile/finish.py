@@ -11,7 +11,7 @@ from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.ceilings import kept_seconds
 from inferometer_operator.reconcile.children import (
-    KIND_WITH_PODS,
+    KINDS_WITH_PODS,
     QUOTA_KIND,
     Children,
     deletion_targets,
@@ -206,7 +206,7 @@ def _clean_up(context: ReconcileContext, load: LoadState) -> Plan:
     waits = [each for each in gone_by if each > context.now]
     forced = add_seconds(since, FORCED_SECONDS)
     # An object without pods is gone as soon as it is deleted.
-    has_pods = any(target.kind == KIND_WITH_PODS for target in targets)
+    has_pods = any(target.kind in KINDS_WITH_PODS for target in targets)
     if context.now < forced and (has_pods or waits):
         look = seconds_until(context.now, *waits, forced)
         # The quota of the Workload is for the pods.
@@ -223,7 +223,7 @@ def _report_finished(context: ReconcileContext) -> None:
     ready = draft.find("ServerReady")
     if (
         ready is not None
-        and context.observed.server_job is None
+        and context.observed.server_owner is None
         and context.is_launched
         and ready.reason in {"Ready", "ServerStarting"}
     ):

@@ -12,12 +12,15 @@ from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.reconcile.result_packer import ReceivedResult, ResultPacker
 
 Json = Mapping[str, Any]
-ChildKind = Literal["Job", "ConfigMap", "Service", "Workload"]
+ChildKind = Literal["Job", "ConfigMap", "Service", "Workload", "InferenceService", "ServingRuntime"]
 """Kinds of the objects that the operator creates for a run, except for its results."""
-ChildRole = Literal["load", "server", "plan", "begun", "fleet", "workload"]
-"""Roles of these objects: the Jobs of load and server, the load generator's plan, the record that
-the load's Job was created although no status can say so, the Service of a fleet, and the Workload
-by which Kueue admits the run."""
+ChildRole = Literal[
+    "load", "server", "inference", "servingRuntime", "plan", "begun", "fleet", "workload"
+]
+"""Roles of these objects: the Jobs of load and server, KServe's InferenceService and ServingRuntime
+instead of the server's Job, the load generator's plan, the record that the load's Job was created
+although no status can say so, the Service of a fleet, and the Workload by which Kueue admits the
+run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,19 @@ class KueueObjects:
 
 
 @dataclass(frozen=True, slots=True)
+class InferenceObjects:
+    """What KServe has created for the InferenceService of a run, as far as that controls it."""
+
+    service: Json | None = None
+    """The Service by which users reach the server."""
+    deployment: Json | None = None
+    replica_sets: frozenset[str] = frozenset()
+    """UIDs of the ReplicaSets of its Deployment."""
+    refusal: str = ""
+    """Why the operator cannot use KServe here, as a clause; empty if it can."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """The observed state of one run. None: absent, or not read."""
 
@@ -166,6 +182,9 @@ class Observed:
     kueue: KueueObjects | None = None
     """None: Kueue is disabled or not installed."""
 
+    inference: InferenceObjects | None = None
+    """None: the run does not use KServe."""
+
     @property
     def workload(self) -> Json | None:
         """The Workload by which Kueue admits the run."""
@@ -177,9 +196,9 @@ class Observed:
         return {} if self.kueue is None else self.kueue.flavors
 
     @property
-    def server_job(self) -> Json | None:
-        """The server's Job."""
-        return self.children.get("server")
+    def server_owner(self) -> Json | None:
+        """The server's Job, or its InferenceService."""
+        return self.children.get("server") or self.children.get("inference")
 
     @property
     def load_job(self) -> Json | None:

@@ -142,8 +142,12 @@ def has_started(pod: Json) -> bool:
 
 
 def last_end(container: Json) -> ContainerExit | None:
-    """Return how a container ended, None if it has not: none is restarted."""
-    end: dict[str, Any] | None = (container.get("state") or {}).get("terminated")
+    """Return how a container ended, None if it has not.
+
+    Only KServe's Deployment restarts one: its last end counts.
+    """
+    ends = ((container.get(each) or {}).get("terminated") for each in ("state", "lastState"))
+    end: dict[str, Any] | None = next((each for each in ends if each is not None), None)
     if end is None:
         return None
     return ContainerExit(
@@ -198,8 +202,16 @@ def own_pods(context: ReconcileContext) -> tuple[Json, ...]:
 
 
 def server_pods(context: ReconcileContext) -> tuple[Json, ...]:
-    """Return the run's server pods: those of the server's Job."""
-    return _pods_of(context, SERVER, context.server, context.observed.server_job)
+    """Return the run's server pods: those of the server's Job or InferenceService."""
+    if not context.uses_kserve:
+        return _pods_of(context, SERVER, context.server, context.observed.server_owner)
+    inference = context.observed.inference
+    known = frozenset[str]() if inference is None else inference.replica_sets
+    return tuple(
+        pod
+        for pod in context.observed.pods
+        if component(pod) == SERVER and controller_of(pod).get("uid") in known
+    )
 
 
 def load_pods(context: ReconcileContext) -> tuple[Json, ...]:

@@ -8,6 +8,7 @@ from inferometer_api.plan.load_plan import PlannedServer
 from inferometer_api.spec.resolve import restarts_server
 from inferometer_api.spec.server import Server
 from inferometer_operator.manifests.config_maps import PLAN_FILE
+from inferometer_operator.manifests.inference_service import inference_objects
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.manifests.server_job import server_job
 from inferometer_operator.manifests.workload import SERVER_PODS, add_to_pods
@@ -29,7 +30,11 @@ from inferometer_operator.reconcile.faults import (
     make_fault,
     pod_fault,
 )
-from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.inference_service import (
+    inference_fault,
+    predictor_address,
+)
+from inferometer_operator.reconcile.observed import ChildRole, Json
 from inferometer_operator.reconcile.plan import DeletionTarget
 from inferometer_operator.reconcile.pods import load_pods, server_pods
 from inferometer_operator.reconcile.server_start import start_evidence
@@ -121,48 +126,58 @@ def _external(context: ReconcileContext) -> ServerProgress:
 
 
 def _launched(context: ReconcileContext) -> ServerProgress:
-    job = context.observed.server_job
+    owner = context.observed.server_owner
     if context.is_between_servers:
-        return _replacement(context, job)
-    if job is None or is_deleting(job):
+        return _replacement(context, owner)
+    if owner is None or is_deleting(owner):
         if _may_be_between_servers(context):
             return ServerProgress()
-        if job_was_created(context) or job is not None:
-            gone = f"The Job {context.server} was deleted while the run needed it"
+        if job_was_created(context) or owner is not None:
+            gone = f"The {context.server_kind} {context.server} was deleted while the run needed it"
             return ServerProgress(fault=make_fault("ServerDeleted", gone))
         return _creation(context)
     live = tuple(pod for pod in server_pods(context) if pods.is_live(pod))
     return ServerProgress(
-        fault=_replaced(context) or _pods_fault(context) or _no_pods(context, job, live),
+        fault=_replaced(context) or _pods_fault(context) or _no_pods(context, owner, live),
         servers=_planned(context, live),
         ready=len(live) == _server(context).replicas and all(map(pods.is_ready, live)),
     )
 
 
 def _creation(context: ReconcileContext, repeat: int = 1) -> ServerProgress:
-    """Return the Job of a repeat that is to be created, and why it was refused before."""
-    child = f"Job/{context.server}"
-    refusal = context.observed.refused.get(child)
-    fault = None if refusal is None else child_fault(context, child, refusal, _requests(context))
+    """Return what starts the server of a repeat, and why it was refused before."""
+    kinds = ("ServingRuntime", "InferenceService") if context.uses_kserve else ("Job",)
+    refused = context.observed.refused
+    faults = (
+        child_fault(context, child, refused[child], _requests(context))
+        for child in (f"{kind}/{context.server}" for kind in kinds)
+        if child in refused
+    )
+    fault = next(faults, None)
     additions = pod_additions(context, SERVER_PODS)
     if additions is None:
         return ServerProgress(fault=fault)
     nodes = planned_nodes(context.observed.plan_map) if repeat > 1 else ()
-    make = server_job(context.run, context.owner, context.settings, repeat=repeat, nodes=nodes)
-    return ServerProgress(fault=fault, create=(add_to_pods(make, additions),))
+    job = add_to_pods(
+        server_job(context.run, context.owner, context.settings, repeat=repeat, nodes=nodes),
+        additions,
+    )
+    make = inference_objects(job, context.owner) if context.uses_kserve else (job,)
+    return ServerProgress(fault=fault, create=make)
 
 
-def _replacement(context: ReconcileContext, job: Json | None) -> ServerProgress:
-    """Return what is left to do until the Job of the awaited repeat is there.
+def _replacement(context: ReconcileContext, owner: Json | None) -> ServerProgress:
+    """Return what is left to do until the server of the awaited repeat is there.
 
     The next server starts once the pods of the last one are gone: it may need what they hold, and
     two servers would not be measured alike. The last one stays while a run that was admitted before
     waits for nodes: it would take this one's.
     """
-    if job is not None and context.observed.queue_position.others_await_nodes:
+    if owner is not None and context.observed.queue_position.others_await_nodes:
         return ServerProgress()
-    if job is not None:
-        return ServerProgress(delete=deletion_targets([("server", job)]))
+    if owner is not None:
+        role: ChildRole = "inference" if context.uses_kserve else "server"
+        return ServerProgress(delete=deletion_targets([(role, owner)]))
     if any(context.now < context.gone_deadline(pod) for pod in server_pods(context)):
         return ServerProgress()
     return _creation(context, context.awaited_repeat or 1)
@@ -181,6 +196,8 @@ def _may_be_between_servers(context: ReconcileContext) -> bool:
 
 def _planned(context: ReconcileContext, live: tuple[Json, ...]) -> tuple[PlannedServer, ...]:
     whole = len(live) == _server(context).replicas
+    if context.uses_kserve and not predictor_address(context):
+        return ()
     if not whole or not all(pods.node(pod) and pods.address(pod) for pod in live):
         return ()
     if context.run.spec.starts_cold and not all(map(pods.is_ready, live)):
@@ -190,18 +207,21 @@ def _planned(context: ReconcileContext, live: tuple[Json, ...]) -> tuple[Planned
 
 
 def _planned_server(context: ReconcileContext, pod: Json) -> PlannedServer:
-    address = pods.address(pod)
-    host = f"[{address}]" if ":" in address else address
-    spec = context.run.spec
-    port = context.settings.launch_of(spec).port(spec.load.protocol)
+    at = predictor_address(context) if context.uses_kserve else _pod_address(context, pod)
     return PlannedServer(
-        url=f"{_scheme(context)}://{host}:{port}",
+        url=f"{_scheme(context)}://{at}",
         pod=pods.name(pod),
         pod_uid=pods.uid(pod),
         node=pods.node(pod),
         quality_of_service=str(pods.status(pod).get("qosClass") or ""),
         start=start_evidence(pod) if spec.starts_cold else None,
     )
+
+
+def _pod_address(context: ReconcileContext, pod: Json) -> str:
+    address = pods.address(pod)
+    host = f"[{address}]" if ":" in address else address
+    return f"{host}:{context.server_port}"
 
 
 def planned_nodes(plan_map: Json | None) -> tuple[str, ...]:
@@ -229,8 +249,8 @@ def _measured_pod_uids(context: ReconcileContext) -> frozenset[str]:
     Those of the first repeat stand in the plan, and the load generator reports those of a further
     one. Once it has ended, all of the Job's count.
     """
-    job, report = context.observed.server_job, context.observed.report
-    repeat = 1 if job is None else repeat_of(job)
+    owner, report = context.observed.server_owner, context.observed.report
+    repeat = 1 if owner is None else repeat_of(owner)
     if repeat == 1:
         return planned_pod_uids(context.observed.plan_map)
     progress = None if report is None else report.progress
@@ -295,12 +315,14 @@ def _fault_of(context: ReconcileContext, pod: Json, request: PodRequest) -> RunF
     return make_fault("ContainerNotStarted", f"The server's pod has no volumes yet: {words}")
 
 
-def _no_pods(context: ReconcileContext, job: Json, live: tuple[Json, ...]) -> RunFault | None:
+def _no_pods(context: ReconcileContext, owner: Json, live: tuple[Json, ...]) -> RunFault | None:
     if len(live) >= _server(context).replicas:
         return None
-    if has_ended(job):
+    if context.uses_kserve:
+        return inference_fault(context, owner, _requests(context))
+    if has_ended(owner):
         return make_fault("ServerReplaced", f"A pod of the Job {context.server} is gone")
-    words = pod_create_failure(context.observed.events, job)
+    words = pod_create_failure(context.observed.events, owner)
     return None if words is None else pod_creation_fault("server", words, _requests(context))
 
 

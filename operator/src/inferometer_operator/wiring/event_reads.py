@@ -41,6 +41,9 @@ async def read_warnings(
     for job, of in ((children.get("server"), SERVER), (children.get("load"), LOADGEN)):
         if job is not None and live[of] < job["spec"]["parallelism"]:
             about.append(job["metadata"]["uid"])
+    inference = children.get("inference")
+    if inference is not None and not live[SERVER]:
+        about.append(inference["metadata"]["uid"])
     if not memory.about & set(about):
         memory.found, memory.pause_seconds = (), _FIRST_WARNINGS_SECONDS
         memory.due = now + memory.pause_seconds

@@ -55,6 +55,11 @@ from inferometer_operator.reconcile.sightings import sight
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
 from inferometer_operator.wiring.event_reads import WarningMemory, read_warnings
+from inferometer_operator.wiring.kserve_reads import (
+    InferenceMemory,
+    absent_roles,
+    read_inference,
+)
 from inferometer_operator.wiring.kueue_reads import KueueMemory, read_kueue
 
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
@@ -77,6 +82,7 @@ class RunMemory:
     """Since when facts about the run's objects hold; None: not looked at yet."""
     warnings: WarningMemory = field(default_factory=WarningMemory)
     kueue: KueueMemory = field(default_factory=KueueMemory)
+    inference: InferenceMemory = field(default_factory=InferenceMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,14 @@ class Observer:
                 memory.kueue,
                 reads=not finished and (children.get("load") is None or hands_over),
             ),
+            inference=await read_inference(
+                self.reader,
+                run,
+                children.get("inference"),
+                pods,
+                memory.inference,
+                reads=to_plan or hands_over,
+            ),
         )
 
     async def _before_begin(
@@ -168,6 +182,9 @@ class Observer:
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
             behind_service=backends,
             kueue=await self._kueue(run, children, memory.kueue, reads=True),
+            inference=await read_inference(
+                self.reader, run, None, (), memory.inference, reads=False
+            ),
         )
 
     async def _references(
@@ -217,7 +234,7 @@ class Observer:
         namespace, uid = metadata["namespace"], metadata["uid"]
         names = child_names(metadata["name"])
         # A Workload outlives the label that names its queue: it holds quota until it is deleted.
-        absent = set() if _is_fleet(run) else {"fleet"}
+        absent = absent_roles(run) | (set() if _is_fleet(run) else {"fleet"})
         wanted = [
             each for each in names if each.role not in absent and (not roles or each.role in roles)
         ]

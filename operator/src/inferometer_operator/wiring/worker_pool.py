@@ -7,7 +7,7 @@ import structlog
 
 from inferometer_operator.cluster.child_watch import ChildChange
 from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
-from inferometer_operator.reconcile.children import CHILD_KINDS, KIND_WITH_PODS, POD, QUOTA_KIND
+from inferometer_operator.reconcile.children import CHILD_KINDS, KINDS_WITH_PODS, POD, QUOTA_KIND
 from inferometer_operator.reconcile.expiry import expires_at
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import seconds_until
@@ -63,7 +63,7 @@ class WorkerPool:
         """
         await self._listed.wait()
         # What is left of a finished run may disturb the others, or hold their quota.
-        for uid in self._dependencies.reader.children.run_uids(KIND_WITH_PODS, POD, QUOTA_KIND):
+        for uid in self._dependencies.reader.children.run_uids(*KINDS_WITH_PODS, POD, QUOTA_KIND):
             if uid in self._finished:
                 self._work.add(uid)
         room = asyncio.Semaphore(_TASKS)

@@ -27,6 +27,7 @@ from inferometer_results.compare.figures import (
     measured_in_rounds,
     with_cost,
 )
+from inferometer_results.compare.outputs import ranking_caveat
 from inferometer_results.explore.prices import PriceList, nodes_of
 
 Word = Literal[Outcome, "not judged", "unknown", "by schedule", "scopes differ"]
@@ -157,6 +158,7 @@ def compare(
         _with_cost(before, prices),
         _with_cost(after, prices),
         same_scenarios(before.run, after.run),
+        ranking_caveat(before, after),
     )
     rule = MarginRule(margin, GROUPED_FALSE_ALARMS, least_standard_errors=GROUPED_STANDARD_ERRORS)
     return _compare(found, rule, is_paired=False, is_gate=is_gate)
@@ -195,6 +197,7 @@ def compare_rounds(
         measured_in_rounds([each.scenarios for each in before], valid),
         measured_in_rounds([each.scenarios for each in after], valid),
         same_scenarios(before[0].run, after[0].run),
+        ranking_caveat(before[0], after[0]),
     )
     rule = MarginRule(margin, PAIRED_FALSE_ALARMS, part=part_of_look(look))
     return _compare(found, rule, is_paired=True, is_gate=is_gate)
@@ -217,11 +220,13 @@ class _Variants:
     after: dict[tuple[str, str], Measured]
     comparable: set[str]
     """Names of scenarios with the same specification."""
+    caveat: str
+    """Why no figure is judged, as the end of a sentence; empty if figures may be judged."""
 
 
 def _compare(found: _Variants, rule: MarginRule, *, is_paired: bool, is_gate: bool) -> Comparison:
     pairs = [
-        _pair(each, found.after[key], same_spec=key[0] in found.comparable)
+        _pair(each, found.after[key], found.caveat, same_spec=key[0] in found.comparable)
         for key, each in found.before.items()
         if key in found.after
     ]
@@ -242,7 +247,7 @@ def _basis(found: Iterable[Measured]) -> Bases:
     return bases.pop() if len(bases) == 1 else "both"
 
 
-def _pair(before: Measured, after: Measured, *, same_spec: bool) -> Pair:
+def _pair(before: Measured, after: Measured, caveat: str, *, same_spec: bool) -> Pair:
     caveats = [
         f"is INVALID in {name}."
         for name, found in (("A", before), ("B", after))
@@ -252,6 +257,8 @@ def _pair(before: Measured, after: Measured, *, same_spec: bool) -> Pair:
         caveats.append("is a profile, which is no baseline.")
     if not same_spec:
         caveats.append("has different specifications in A and B.")
+    if caveat:
+        caveats.append(caveat)
     return Pair(before, after, tuple(_compared(before, after)), tuple(caveats))
 
 

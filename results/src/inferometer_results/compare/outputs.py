@@ -109,8 +109,37 @@ def agreement_sentence(found: OutputAgreement) -> str:
         return words
     return (
         f"{words} The outputs are not equivalent, which takes a cosine of at least {LEAST_COSINE} "
-        f"and the same first class in {LEAST_SAME_CLASS:.0%} of replies: do not rank these two by "
-        "speed without an accuracy."
+        f"and the same first class in {LEAST_SAME_CLASS:.0%} of replies."
+    )
+
+
+def ranking_caveat(before: ResultDocument, after: ResultDocument) -> str:
+    """Return why two results cannot be ranked by speed, as the end of a sentence.
+
+    Empty if they can: with the same engine and precision, with equivalent outputs, or if both have
+    an accuracy with its interval.
+    """
+    if not computes_otherwise(before, after) or all(map(_has_accuracy, (before, after))):
+        return ""
+    agreement = output_agreement(before, after)
+    if agreement is not None and agreement.is_equivalent:
+        return ""
+    outputs = "unknown, and may differ," if agreement is None else "not equivalent"
+    return f"has outputs that are {outputs} in A and B. {_MEASURE_ACCURACY}"
+
+
+_MEASURE_ACCURACY = (
+    "Engine or precision differ: to compare their speed, give both runs a scenario accuracy."
+)
+
+
+def _has_accuracy(document: ResultDocument) -> bool:
+    """Return whether a valid scenario has an accuracy with its interval."""
+    return any(
+        figure.low is not None and figure.high is not None
+        for each in document.scenarios
+        if each.accuracy is not None and each.verdict.state == "VALID"
+        for figure in each.accuracy.figures
     )
 
 

@@ -1,0 +1,234 @@
+"""KServe runs the server of a run, and its users' Service is what is measured."""
+
+import json
+from typing import Any
+
+import pytest
+
+from inferometer_api.plan.cluster_objects import RUN_UID_LABEL, inference_name
+from inferometer_operator.manifests.inference_service import inference_objects
+from inferometer_operator.manifests.server_job import server_job
+from inferometer_operator.reconcile.observed import CreateRefusal, InferenceObjects
+from support.cluster_objects import Object, bound, server_pod, started, terminated, waiting
+from support.condition_rows import VALID, a_cluster, for_kserve, kserve_fails, without_kserve
+from support.kserve_objects import deploy, inference_key, predictor_service, serving_by_kserve
+from support.manifests import OWNER, PLAIN, read
+from support.pretend_cluster import PretendCluster
+from support.runs import a_run
+
+ISVC = inference_key()
+RUNTIME = ISVC.replace("InferenceService", "ServingRuntime")
+_PLACED: dict[str, Any] = {
+    "placement": {
+        "nodeSelector": {"pool": "measured"},
+        "tolerations": [{"key": "measured", "operator": "Exists"}],
+    },
+    "resources": {"cpu": "2", "memory": "1Gi"},
+}
+
+
+def _objects(**server: Any) -> tuple[Object, Object, Object]:
+    """Return the pods that a Job would have, the ServingRuntime and the InferenceService."""
+    run = read(a_run(server={"runtime": "KServe", **server}))
+    job = server_job(run, OWNER, PLAIN)
+    runtime, service = inference_objects(job, OWNER)
+    return job["spec"]["template"], runtime, service
+
+
+def _planned_url(cluster: PretendCluster) -> str:
+    plan = json.loads(cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"])
+    (server,) = plan["servers"]
+    assert (server["podUid"], server["node"]) == ("uid-of-a-run-server-1", "node1")
+    return str(server["url"])
+
+
+def test_the_pods_are_those_of_a_job() -> None:
+    """Runtime and predictor hold every field of a launched server's pod, each once."""
+    template, runtime, service = _objects(**_PLACED)
+    of_runtime, predictor = runtime["spec"], service["spec"]["predictor"]
+    for name, value in template["spec"].items():
+        found = [each[name] for each in (of_runtime, predictor) if name in each]
+        assert found == ([] if name == "restartPolicy" else [value]), name
+    assert template["metadata"]["labels"].items() <= of_runtime["labels"].items()
+    assert of_runtime["annotations"] == template["metadata"]["annotations"]
+    assert of_runtime["nodeSelector"] == {"pool": "measured"}
+    assert predictor["securityContext"]["runAsNonRoot"] is True
+    assert predictor["automountServiceAccountToken"] is False
+    assert [each["name"] for each in predictor["initContainers"]] == ["fetch"]
+
+
+def test_kserve_adds_no_model_and_no_defaults_of_its_own() -> None:
+    """No storageUri, its own resources on the predictor, one replica, and no Ingress."""
+    template, runtime, service = _objects(**_PLACED)
+    (server,) = template["spec"]["containers"]
+    assert server["name"] == "kserve-container"
+    predictor = service["spec"]["predictor"]
+    assert "storageUri" not in json.dumps(service)
+    assert predictor["model"]["resources"] == server["resources"]
+    assert predictor["model"]["runtime"] == runtime["metadata"]["name"]
+    assert (predictor["minReplicas"], predictor["maxReplicas"]) == (1, 1)
+    metadata = service["metadata"]
+    assert metadata["annotations"]["serving.kserve.io/deploymentMode"] == "RawDeployment"
+    assert metadata["annotations"]["serving.kserve.io/autoscalerClass"] == "none"
+    assert metadata["labels"]["networking.kserve.io/visibility"] == "cluster-local"
+    assert metadata["labels"][RUN_UID_LABEL] == OWNER.uid
+    assert runtime["spec"]["supportedModelFormats"][0]["autoSelect"] is False
+
+
+@pytest.mark.parametrize("name", ["a", "0-digit", "x" * 60, "dots.in.it"])
+def test_names_fit_one_label_beside_the_namespace(name: str) -> None:
+    """KServe's host name has one label for both, and begins with a letter."""
+    made = inference_name(name)
+    assert len(made) <= 27
+    assert made[0].isalpha()
+    assert "." not in made
+
+
+@pytest.mark.parametrize(
+    ("protocol", "headless", "url"),
+    [
+        ("HTTP", False, "http://kserve-a-run-predictor.team.svc:80"),
+        ("GRPC", False, "grpc://kserve-a-run-predictor.team.svc:8001"),
+        ("HTTP", True, "http://kserve-a-run-predictor.team.svc:8000"),
+    ],
+)
+def test_the_load_goes_to_the_service_of_the_predictor(
+    protocol: str, url: str, *, headless: bool
+) -> None:
+    """It is sent as users send it; the plan knows the pod behind it, for energy and restarts."""
+    cluster = for_kserve({"load": {"protocol": protocol}}).settle()
+    assert [each for each in cluster.writes if each.startswith("make")] == [
+        f"make {RUNTIME}",
+        f"make {ISVC}",
+    ]
+    deploy(cluster, headless=headless)
+    assert _planned_url(cluster) == url
+
+
+def test_no_load_is_planned_before_the_service_is_there() -> None:
+    """A pod alone is not what users reach."""
+    cluster = deploy(for_kserve().settle())
+    del cluster.children["ConfigMap/a-run-load"], cluster.children["Job/a-run-load"]
+    other = for_kserve().settle()
+    other.pods = cluster.pods
+    other.inference = InferenceObjects(replica_sets=frozenset({"uid-of-replica-set-1"}))
+    assert "ConfigMap/a-run-load" not in other.settle().children
+
+
+def test_a_run_completes_and_leaves_nothing() -> None:
+    """InferenceService and ServingRuntime go with the other children; Finished waits for the pod."""
+    cluster = serving_by_kserve().measure()
+    assert cluster.says("ServerReady") == ("True", "Ready")
+    cluster.end_load(document=VALID)
+    assert not cluster.finished
+    assert {ISVC, RUNTIME}.isdisjoint(cluster.children)
+    cluster.collect_garbage().later(6)
+    assert cluster.finished
+    assert cluster.says("Complete") == ("True", "Measured")
+    assert cluster.says("ServerReady") == ("False", "CleanedUp")
+
+
+def test_a_foreign_pod_with_the_labels_is_no_server() -> None:
+    """Only pods of ReplicaSets that belong to the run's InferenceService count."""
+    cluster = for_kserve().settle()
+    cluster.inference = InferenceObjects(service=predictor_service())
+    foreign = started(bound(server_pod(cluster.run), "node1", "10.88.0.9"), ready=True)
+    cluster.pods["foreign"] = foreign
+    cluster.settle()
+    assert cluster.says("ServerReady") == ("False", "ServerStarting")
+    assert cluster.jobs_made == 0
+
+
+def test_a_restarted_container_ends_the_measurement() -> None:
+    """A Deployment restarts containers: its last end counts like that of a Job's pod."""
+    cluster = serving_by_kserve().measure()
+    (pod,) = (each for name, each in cluster.pods.items() if "server" in name)
+    (container,) = pod["status"]["containerStatuses"]
+    container["lastState"] = terminated(137, "It was so.")
+    container["restartCount"] = 1
+    cluster.settle()
+    assert cluster.says("Failed") == ("True", "ServerEnded")
+    assert "It was so." in cluster.message("Failed")
+
+
+def test_a_model_that_is_not_fetched_ends_the_run_although_kserve_tries_again() -> None:
+    """The fetcher's last end explains what waits in a crash loop."""
+    cluster = deploy(for_kserve().settle())
+    (pod,) = cluster.pods.values()
+    fetcher = {
+        "name": "fetch",
+        "state": waiting("CrashLoopBackOff", "back-off 10s"),
+        "lastState": terminated(1, "The address answers 404."),
+    }
+    pod["status"]["initContainerStatuses"] = [fetcher]
+    cluster.settle()
+    assert cluster.says("Failed") == ("True", "ModelNotFetched")
+    assert "The address answers 404." in cluster.message("Failed")
+
+
+def test_an_inference_service_that_is_deleted_ends_the_run() -> None:
+    """It is not created again once the load Job was."""
+    cluster = serving_by_kserve().measure()
+    del cluster.children[ISVC]
+    cluster.settle()
+    assert cluster.says("Failed") == ("True", "ServerDeleted")
+    assert "The InferenceService kserve-a-run was deleted" in cluster.message("Failed")
+
+
+def test_without_kserve_a_run_is_rejected_with_the_reason() -> None:
+    """A missing definition is a condition: nothing is created."""
+    cluster = without_kserve()
+    assert cluster.says("Accepted") == ("False", "KServeNotFound")
+    assert "serves no InferenceServices. Install KServe" in cluster.message("Accepted")
+    assert not cluster.made
+
+
+def test_without_the_setting_a_run_is_not_allowed() -> None:
+    """The admin decides whether runs may create InferenceServices."""
+    cluster = a_cluster({"server": {"runtime": "KServe"}}, inference=InferenceObjects()).settle()
+    assert cluster.says("Accepted") == ("False", "NotAllowed")
+    assert "kserve.enabled" in cluster.message("Accepted")
+
+
+def test_kserves_own_warning_is_quoted_until_the_deadline() -> None:
+    """The run waits for KServe, and its condition says what KServe says."""
+    cluster = kserve_fails()
+    assert cluster.says("ServerReady") == ("False", "KServeFailed")
+    assert "KServe cannot deploy the server: no runtime." in cluster.message("ServerReady")
+    cluster.later(300)
+    assert cluster.says("Failed") == ("True", "KServeFailed")
+
+
+def test_pods_that_a_quota_refuses_are_reported() -> None:
+    """The Deployment knows it: its ReplicaSet cannot create the pod."""
+    cluster = for_kserve().settle()
+    refused = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: small"}
+    cluster.inference = InferenceObjects(deployment={"status": {"conditions": [refused]}})
+    cluster.later(5)
+    assert cluster.says("ServerReady") == ("False", "QuotaExceeded")
+
+
+@pytest.mark.parametrize("kind", ["ServingRuntime", "InferenceService"])
+def test_a_refused_object_is_named(kind: str) -> None:
+    """Admission may refuse either; the run waits or fails as with a Job."""
+    cluster = for_kserve()
+    cluster.refusals[f"{kind}/kserve-a-run"] = (403, "admission webhook says no")
+    cluster.settle()
+    found = cluster.refused[f"{kind}/kserve-a-run"]
+    assert isinstance(found, CreateRefusal)
+    assert cluster.says("Failed") == ("True", "AdmissionRefused") or cluster.says(
+        "ServerReady"
+    ) == ("False", "AdmissionRefused")
+
+
+def test_the_server_is_replaced_between_repeats() -> None:
+    """A new InferenceService comes once that of the repeat before and its pod are gone."""
+    cluster = serving_by_kserve({"validity": {"repeats": 2}}).measure()
+    cluster.measure(stage="WaitingForRestart", repeat=2)
+    assert ISVC not in cluster.children
+    cluster.collect_garbage()
+    cluster.settle()
+    assert cluster.made[ISVC] == 2
+    deploy(cluster).start_server()
+    (handed,) = {each.model_dump_json() for each in cluster.handovers}
+    assert "kserve-a-run-predictor.team.svc:80" in handed
