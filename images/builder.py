@@ -158,9 +158,12 @@ def _options(
     words += ["--label", f"org.opencontainers.image.version={version(root)}"]
     if base_image is not None:
         words += ["--build-arg", f"BASE_IMAGE={base_image}"]
-    if _CERTIFICATES.exists():
-        words += ["--secret", f"id=certificates,src={_CERTIFICATES}"]
-    return words
+    return [*words, *build_options()]
+
+
+def build_options() -> Sequence[str]:
+    """Return the options that every build needs on this machine."""
+    return ["--secret", f"id=certificates,src={_CERTIFICATES}"] if _CERTIFICATES.exists() else []
 
 
 def _local(reference: str) -> str:

@@ -1,6 +1,5 @@
 """The chart's admission policy bounds what a stolen token of the operator can do."""
 
-import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,9 +8,10 @@ import pytest
 from inferometer_operator.manifests.config_maps import result_config_map
 from inferometer_operator.manifests.fleet_service import fleet_service
 from inferometer_operator.manifests.load_job import load_job
-from inferometer_operator.manifests.owner import Manifest, Owner
+from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.manifests.server_job import server_job
-from support.api_client import AnswerError, Api, Object, path_of
+from support.admission import changed, refusal
+from support.api_client import AnswerError, Api, Object
 from support.manifests import PLAIN, read
 from support.runs import a_run
 from support.stage import Stage
@@ -126,29 +126,6 @@ def thief(stage: Stage) -> Iterator[Api]:
     with Api(stage.control_plane, stage.operator_token()) as api:
         stage.wait_for(lambda: refusal(api, "ConfigMap", stage.namespace, {}), "the policy to hold")
         yield api
-
-
-def refusal(api: Api, kind: str, namespace: str, body: Object) -> str:
-    """Return how a creation that is only tried is refused, empty if it is not."""
-    named = body if "metadata" in body else {"metadata": {"name": "tried"}, **body}
-    try:
-        api.ask("POST", path_of(kind, namespace), named, query={"dryRun": "All"})
-    except AnswerError as error:
-        return str(error)
-    return ""
-
-
-def changed(found: Manifest, path: tuple[str | int, ...], value: Any) -> Manifest:
-    """Return a copy in which one field has another value; None removes it."""
-    copied = copy.deepcopy(found)
-    target: Any = copied
-    for word in path[:-1]:
-        target = target[word]
-    if value is None:
-        del target[path[-1]]
-    else:
-        target[path[-1]] = value
-    return copied
 
 
 def test_the_operators_token_creates_only_children_of_runs(stage: Stage, thief: Api) -> None:

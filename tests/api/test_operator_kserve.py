@@ -7,9 +7,14 @@ import pytest
 
 from inferometer_api.plan import rights
 from inferometer_api.plan.cluster_objects import inference_name, predictor_name
+from inferometer_operator.manifests.inference_service import inference_objects
+from inferometer_operator.manifests.owner import Owner
+from inferometer_operator.manifests.server_job import server_job
+from support.admission import changed, refusal
 from support.api_client import Api
 from support.cluster.audit import requests
 from support.kserve_module import install_definitions, remove_definitions
+from support.manifests import PLAIN, read
 from support.stage import Stage
 
 _ENABLED: dict[str, Any] = {"kserve": {"enabled": True}}
@@ -117,3 +122,55 @@ def test_a_run_is_measured_through_kserves_service_and_leaves_nothing(stage: Sta
     # An object is read again only after a conflict.
     only_after_conflict = {("inferenceservices", "get"), ("servingruntimes", "get")}
     assert granted - only_after_conflict <= used
+
+
+FORBIDDEN: dict[str, tuple[tuple[str, tuple[str | int, ...], Any], ...]] = {
+    "no service account": (
+        ("InferenceService", ("spec", "predictor", "serviceAccountName"), "admin"),
+        ("InferenceService", ("spec", "predictor", "automountServiceAccountToken"), True),
+    ),
+    "share no namespace": (
+        ("InferenceService", ("spec", "predictor", "hostNetwork"), True),
+        ("ServingRuntime", ("spec", "hostIPC"), True),
+    ),
+    "do not run as root": (
+        ("InferenceService", ("spec", "predictor", "securityContext", "runAsNonRoot"), False),
+    ),
+    "Volumes of": (
+        ("ServingRuntime", ("spec", "volumes", 0), {"name": "tmp", "hostPath": {"path": "/"}}),
+    ),
+    "no privileges": (
+        ("ServingRuntime", ("spec", "containers", 0, "securityContext"), {"privileged": True}),
+        (
+            "InferenceService",
+            ("spec", "predictor", "initContainers", 0, "securityContext"),
+            {"privileged": True},
+        ),
+    ),
+    "one predictor": (
+        ("InferenceService", ("spec", "predictor", "model", "storageUri"), "pvc://theirs"),
+        ("InferenceService", ("spec", "predictor", "model", "runtime"), "theirs"),
+        ("InferenceService", ("spec", "predictor", "containers"), [{"name": "a", "image": "a"}]),
+    ),
+    "its labels": (("ServingRuntime", ("metadata", "labels"), None),),
+    "one owner": (("InferenceService", ("metadata", "ownerReferences"), None),),
+}
+
+
+@pytest.mark.usefixtures("kserve")
+def test_the_operators_token_gains_nothing_by_kserve(stage: Stage) -> None:
+    """The admission policy bounds what KServe may run as it bounds the Jobs of the operator."""
+    owner = Owner("a-run", stage.namespace, "0c9e8f3a-1111-4222-8333-444455556666")
+    job = server_job(read(stage.a_run("a-run", server=_SERVER)), owner, PLAIN)
+    made = {each["kind"]: each for each in inference_objects(job, owner)}
+    with Api(stage.control_plane, stage.operator_token(kserve=True)) as thief:
+        stage.wait_for(
+            lambda: refusal(thief, "ConfigMap", stage.namespace, {}), "the policy to hold"
+        )
+        for kind, each in made.items():
+            assert refusal(thief, kind, stage.namespace, each) == ""
+        for words, changes in FORBIDDEN.items():
+            for kind, path, value in changes:
+                refused = refusal(thief, kind, stage.namespace, changed(made[kind], path, value))
+                assert words in refused, (path, value, refused)
+                assert "ValidatingAdmissionPolicy" in refused

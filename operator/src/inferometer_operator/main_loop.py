@@ -172,7 +172,7 @@ def _write_check(lease: LeaseThread | None) -> Callable[[], None]:
 
 def _child_kinds(settings: Settings) -> tuple[str, ...]:
     """Return the kinds of children to watch: others than the settings enable, it may not see."""
-    absent: set[ChildKind] = set()
+    absent: set[str] = set()
     if not settings.kueue.enabled:
         absent.add(QUOTA_KIND)
     if not settings.kserve.enabled:

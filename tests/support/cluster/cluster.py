@@ -74,10 +74,15 @@ class Cluster(ControlPlane):
         node.boot()
         node.join(self._programs["kubelet"], self._programs["kube-proxy"])
 
-    def import_image(self, archive: Path) -> None:
-        """Give every node the images of an OCI archive."""
+    def import_image(self, archive: Path, *, by_digest: str = "") -> None:
+        """Give every node the images of an OCI archive; `by_digest` as of a node."""
         with ThreadPoolExecutor() as threads:
-            list(threads.map(lambda node: node.import_image(archive), self.nodes.values()))
+            list(
+                threads.map(
+                    lambda node: node.import_image(archive, by_digest=by_digest),
+                    self.nodes.values(),
+                )
+            )
 
     def provide_storage(self) -> None:
         """Make a default StorageClass and some volumes on every node."""

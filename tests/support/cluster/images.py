@@ -46,7 +46,7 @@ def archives(root: Path, cache: Path, names: Sequence[str] = LIGHT) -> list[Path
     """
     folder = cache / "images"
     folder.mkdir(parents=True, exist_ok=True)
-    with _lock(folder):
+    with images_locked(folder):
         builder = usable_builder(store=folder / "store")
         base = base_name() if isinstance(builder, Buildah) else None
         found = {}
@@ -155,7 +155,8 @@ def _drop_oldest(folder: Path, name: str) -> None:
 
 
 @contextmanager
-def _lock(folder: Path) -> Iterator[None]:
+def images_locked(folder: Path) -> Iterator[None]:
+    """Hold the right to build images: a second builder waits for the first."""
     with (folder / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -140,12 +140,16 @@ class Node:
         self._first = None
         self.programs.clear()
 
-    def import_image(self, archive: Path) -> None:
-        """Give the node the images of an OCI archive."""
+    def import_image(self, archive: Path, *, by_digest: str = "") -> None:
+        """Give the node the images of an OCI archive.
+
+        `by_digest`: the name of the one image in it, which pods then may name by its digest.
+        """
+        names = ("--digests", f"--base-name={by_digest}") if by_digest else ()
         with archive.open("rb") as content:
             done = subprocess.run(
                 [*self._enter(), "ctr", "--namespace=k8s.io", f"--address={CONTAINERD}",
-                 "images", "import", f"--snapshotter={snapshotter(self.folder)}", "-"],
+                 "images", "import", f"--snapshotter={snapshotter(self.folder)}", *names, "-"],
                 stdin=content, capture_output=True, text=True, check=False,
             )  # fmt: skip
         if done.returncode != 0:

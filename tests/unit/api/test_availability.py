@@ -70,6 +70,7 @@ AVAILABLE_IN_A_CLUSTER: dict[str, Run] = {
         if name not in {"a file of inputs", "a file as model"}
     },
     "replicas": _set("server", "replicas", to=3),
+    "KServe": _set("server", to={"runtime": "KServe", "threads": 2}),
     "suspend": _set("suspend", to=True),
     "cancel": _set("cancel", to=True),
     "a Service": an_external_run(
@@ -94,10 +95,6 @@ AVAILABLE_IN_A_CLUSTER: dict[str, Run] = {
 _NO = "is not available in this version"
 
 UNAVAILABLE: tuple[tuple[Run, str], ...] = (
-    (
-        _set("server", to={"runtime": "KServe", "replicas": 2}),
-        f"spec.server.replicas: 2 {_NO}; available: 1.",
-    ),
     (
         _set("server", to={"runtime": "MLServer", "batching": {"maxBatchSize": 8}}),
         "spec.server.batching.maxDelayMicroseconds: MLServer joins only requests that may wait",
@@ -126,6 +123,10 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
 """What neither a laptop nor a cluster can do yet."""
 
 UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
+    (
+        _set("server", to={"runtime": "KServe"}),
+        "spec.server.runtime: KServe runs in clusters only; available here: ",
+    ),
     (
         a_scenario(coldStart={"state": "Nothing"}),
         "spec.scenarios[0].coldStart.state: a local run has no image to remove",
@@ -169,6 +170,10 @@ UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
     (
         a_scenario(coldStart={"state": "ModelCached"}),
         "spec.scenarios[0].coldStart.state: the pod of each start fetches the model anew",
+    ),
+    (
+        _set("server", to={"runtime": "KServe", "replicas": 2}),
+        f"spec.server.replicas: 2 {_NO}; available: 1.",
     ),
     (
         _set("model", to={"uri": "file:m.onnx"}),
@@ -276,12 +281,13 @@ def test_all_refusals_come_at_once() -> None:
     """A run with several unsupported settings gets a sentence for each."""
     run = _set("server", to={"runtime": "KServe", "replicas": 2})
     run = with_value(run, ("spec", "model", "uri"), "pvc://a/b")
-    assert len(refusals(run)) == 3
+    assert len(refusals(run)) == 4
 
 
 def test_every_choice_of_the_api_is_decided() -> None:
     """Each value of each enum of the spec is either available or refused by its path."""
-    decided = {sentence.partition(":")[0] for run, _ in UNAVAILABLE for sentence in refusals(run)}
+    refused = (*UNAVAILABLE, *UNAVAILABLE_LOCALLY)
+    decided = {sentence.partition(":")[0] for run, _ in refused for sentence in refusals(run)}
     free = {
         "spec.model.inputs[].datatype",
         "spec.model.outputs[].datatype",

@@ -123,7 +123,7 @@ def test_a_row_states_whether_inferometer_starts_the_server(runtime: str) -> Non
     assert launch_of(run.spec) is launch
     containers = launch.containers(run, START)
     assert server_containers(run, launch, START) == containers
-    assert containers[0].name == "server"
+    assert containers[0].name == ("kserve-container" if launch.by_kserve else "server")
     assert all(isinstance(word, str) for each in containers for word in each.command)
     assert not launch.layout(run).model_path.startswith(("/", "."))
     assert launch.port("HTTP") == launch.http_port != launch.port("GRPC") == launch.grpc_port

@@ -79,9 +79,11 @@ def _result(
     )
 
 
-def _with_accuracy(document: ResultDocument, **figure: float) -> ResultDocument:
+def _with_accuracy(
+    document: ResultDocument, low: float | None = None, high: float | None = None
+) -> ResultDocument:
     dataset = EvaluatedDataset(name="d", version="1", license="MIT", uri="digits", samples=10)
-    share = AccuracyFigure(metric="Top1", value=0.9, samples=10, **figure)
+    share = AccuracyFigure(metric="Top1", value=0.9, samples=10, low=low, high=high)
     accuracy = Accuracy(dataset=dataset, requested=10, processed=10, failed=0, figures=[share])
     scenario = document.scenarios[0].model_copy(
         update={"name": "task", "accuracy": accuracy, "steps": []}
@@ -113,17 +115,14 @@ def test_interleaved_runs_follow_the_same_rule() -> None:
     comparison = compare_rounds(before, after, is_gate=True)
     found = gate(before[-1], after[-1], comparison)
     assert found.decision == "INCONCLUSIVE"
-    assert found.reasons == (
-        "latency has outputs that are not equivalent in A and B. Engine or precision differ: to "
-        "compare their speed, give both runs a scenario accuracy.",
-    )
+    (reason,) = found.reasons
+    assert reason.startswith("latency has outputs that are not equivalent in A and B. Engine or")
+    assert reason.endswith("to compare their speed, give both runs a scenario accuracy.")
 
 
 def test_an_accuracy_of_both_with_its_interval_permits_a_ranking() -> None:
     """One accuracy is not enough, nor is a figure without bounds."""
     slow, fast = _result(10, SCORES), _result(5, -SCORES, **FAST)
-    bounds = {"low": 0.8, "high": 0.95}
-    assert _words(_with_accuracy(slow, **bounds), fast) == {"not judged"}
+    assert _words(_with_accuracy(slow, 0.8, 0.95), fast) == {"not judged"}
     assert _words(_with_accuracy(slow), _with_accuracy(fast)) == {"not judged"}
-    ranked = (_with_accuracy(each, **bounds) for each in (slow, fast))
-    assert _words(*ranked) == {"better"}
+    assert _words(*(_with_accuracy(each, 0.8, 0.95) for each in (slow, fast))) == {"better"}

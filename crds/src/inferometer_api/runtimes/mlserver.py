@@ -50,12 +50,15 @@ def _containers(run: BenchmarkRun, start: ServerStart) -> tuple[ServerContainer,
     server, listen = run.spec.server, start.listen
     # The counters of the model class are those of one process, and count joined requests once.
     is_counted = server.instances == 1 and server.batching is None
+    scratch = f"/tmp/inferometer-mlserver-{listen.metrics_port}"  # noqa: S108 - no secrets
     environment = {
         "MLSERVER_HOST": listen.host,
         "MLSERVER_HTTP_PORT": str(listen.http_port),
         "MLSERVER_GRPC_PORT": str(listen.grpc_port),
         "MLSERVER_METRICS_PORT": str(listen.metrics_port),
-        "MLSERVER_METRICS_DIR": f"/tmp/inferometer-mlserver-{listen.metrics_port}",  # noqa: S108 - counters only
+        "MLSERVER_METRICS_DIR": scratch,
+        # Its default is below the working directory, which is read-only in a pod.
+        "MLSERVER_ENVIRONMENTS_DIR": f"{scratch}/environments",
         # Each instance but a single one has a process of its own.
         "MLSERVER_PARALLEL_WORKERS": str(0 if server.instances == 1 else server.instances),
         "MLSERVER_EXTENSIONS": json.dumps(["statistics"] if is_counted else []),

@@ -148,12 +148,10 @@ def _creation(context: ReconcileContext, repeat: int = 1) -> ServerProgress:
     """Return what starts the server of a repeat, and why it was refused before."""
     kinds = ("ServingRuntime", "InferenceService") if context.uses_kserve else ("Job",)
     refused = context.observed.refused
-    faults = (
-        child_fault(context, child, refused[child], _requests(context))
-        for child in (f"{kind}/{context.server}" for kind in kinds)
-        if child in refused
+    child = next((each for kind in kinds if (each := f"{kind}/{context.server}") in refused), None)
+    fault = (
+        None if child is None else child_fault(context, child, refused[child], _requests(context))
     )
-    fault = next(faults, None)
     additions = pod_additions(context, SERVER_PODS)
     if additions is None:
         return ServerProgress(fault=fault)

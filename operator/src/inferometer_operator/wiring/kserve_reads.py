@@ -14,9 +14,12 @@ from inferometer_operator.reconcile.observed import ChildRole, InferenceObjects,
 
 @dataclass(slots=True)
 class InferenceMemory:
-    """ReplicaSets by UID, and whether each belongs to the run: they are read once."""
+    """What was read: neither changes while the InferenceService is the same."""
 
     replica_sets: dict[str, bool] = field(default_factory=dict)
+    """By UID, whether each belongs to the run."""
+    service: Json | None = None
+    """The predictor's Service, of the last InferenceService."""
 
 
 def absent_roles(run: Json) -> set[ChildRole]:
@@ -46,12 +49,13 @@ async def read_inference(
     pods: Iterable[Json],
     memory: InferenceMemory,
     *,
-    reads: bool,
+    reads: bool = False,
 ) -> InferenceObjects | None:
-    """Return what KServe has created for a run's InferenceService; `reads`: until it is measured.
+    """Return what KServe has created for a run's InferenceService.
 
-    Any author can copy labels: each object counts by its controllers, up to the InferenceService.
-    None: the run does not use KServe.
+    With `reads` also the Deployment, which explains why there are no pods. Any author
+    can copy labels: each object counts by its controllers, up to the InferenceService. None: the
+    run does not use KServe.
     """
     if not _uses_kserve(run):
         return None
@@ -60,11 +64,13 @@ async def read_inference(
     if owner is not None:
         await _learn(reader, namespace, str(owner["metadata"]["uid"]), pods, memory)
     known = frozenset(uid for uid, own in memory.replica_sets.items() if own)
-    if owner is None or not reads:
+    if owner is None:
         return InferenceObjects(replica_sets=known, refusal=refusal)
-    found = [await reader.get(kind, namespace, name) for kind in ("Service", "Deployment")]
-    service, deployment = (_own(each, owner) for each in found)
-    return InferenceObjects(service, deployment, known, refusal)
+    memory.service = _own(memory.service, owner)
+    if memory.service is None:
+        memory.service = _own(await reader.get("Service", namespace, name), owner)
+    deployment = _own(await reader.get("Deployment", namespace, name), owner) if reads else None
+    return InferenceObjects(memory.service, deployment, known, refusal)
 
 
 def _own(found: Json | None, owner: Json) -> Json | None:

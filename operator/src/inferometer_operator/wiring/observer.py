@@ -148,12 +148,7 @@ class Observer:
                 reads=not finished and (children.get("load") is None or hands_over),
             ),
             inference=await read_inference(
-                self.reader,
-                run,
-                children.get("inference"),
-                pods,
-                memory.inference,
-                reads=to_plan or hands_over,
+                self.reader, run, children.get("inference"), pods, memory.inference, reads=to_plan
             ),
         )
 
@@ -182,9 +177,7 @@ class Observer:
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
             behind_service=backends,
             kueue=await self._kueue(run, children, memory.kueue, reads=True),
-            inference=await read_inference(
-                self.reader, run, None, (), memory.inference, reads=False
-            ),
+            inference=await read_inference(self.reader, run, None, (), memory.inference),
         )
 
     async def _references(
