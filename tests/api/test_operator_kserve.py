@@ -7,7 +7,7 @@ import pytest
 
 from inferometer_api.plan import rights
 from inferometer_api.plan.cluster_objects import inference_name, predictor_name
-from inferometer_operator.manifests.inference_service import inference_objects
+from inferometer_operator.manifests.inference_service import inference_service
 from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.manifests.server_job import server_job
 from support.admission import changed, refusal
@@ -20,6 +20,8 @@ from support.stage import Stage
 _ENABLED: dict[str, Any] = {"kserve": {"enabled": True}}
 _SERVER = {"runtime": "KServe"}
 _NAME = inference_name("a-run")
+_OF_COMPONENT = {"labels", "annotations", "minReplicas", "maxReplicas", "deploymentStrategy"}
+"""Fields of a predictor that a pod lacks."""
 
 
 @pytest.fixture
@@ -37,29 +39,22 @@ def _owner(kind: str, owner: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**reference, "uid": metadata["uid"], "controller": True}]
 
 
-def _found(stage: Stage, kind: str) -> dict[str, Any]:
-    """Return one of the run's two objects, once it is there."""
-    stage.wait_for(lambda: stage.api.found(kind, stage.namespace, _NAME), f"the {kind}")
-    found = stage.api.found(kind, stage.namespace, _NAME)
-    assert found is not None
-    return found
+def _service(stage: Stage) -> dict[str, Any] | None:
+    return stage.api.found("InferenceService", stage.namespace, _NAME)
 
 
 def _deploy(stage: Stage) -> None:
     """Create what KServe creates: a Deployment, whose controller goes on, and a Service."""
-    service, runtime = (_found(stage, kind) for kind in ("InferenceService", "ServingRuntime"))
+    stage.wait_for(lambda: _service(stage), "the InferenceService")
+    service = _service(stage)
+    assert service is not None
     predictor = {
         name: value
         for name, value in service["spec"]["predictor"].items()
-        if name not in {"model", "minReplicas", "maxReplicas", "deploymentStrategy"}
-    }
-    of_pod = {
-        name: value
-        for name, value in runtime["spec"].items()
-        if name in {"containers", "volumes", "affinity", "tolerations"}
+        if name not in _OF_COMPONENT
     }
     name = predictor_name("a-run")
-    labels = {**runtime["spec"]["labels"], "app": f"isvc.{name}"}
+    labels = {**service["spec"]["predictor"]["labels"], "app": f"isvc.{name}"}
     metadata = {
         "name": name,
         "labels": labels,
@@ -87,7 +82,7 @@ def _deploy(stage: Stage) -> None:
             "spec": {
                 "replicas": 1,
                 "selector": {"matchLabels": selector},
-                "template": {"metadata": {"labels": labels}, "spec": {**of_pod, **predictor}},
+                "template": {"metadata": {"labels": labels}, "spec": predictor},
             },
         },
     )
@@ -104,7 +99,7 @@ def test_without_kserves_definitions_a_run_is_rejected(stage: Stage) -> None:
 
 @pytest.mark.usefixtures("kserve")
 def test_a_run_is_measured_through_kserves_service_and_leaves_nothing(stage: Stage) -> None:
-    """The API server takes both objects whole; the operator uses its rights and no others."""
+    """The API server takes the object whole; the operator uses its rights and no others."""
     stage.start_operator(**_ENABLED)
     stage.apply(server=_SERVER)
     _deploy(stage)
@@ -114,46 +109,33 @@ def test_a_run_is_measured_through_kserves_service_and_leaves_nothing(stage: Sta
     url = f'"url":"http://{predictor_name("a-run")}.{stage.namespace}.svc:80"'
     assert url in plan["data"]["plan.json"]
     assert stage.finished()["phase"] == "Complete"
-    for kind in ("InferenceService", "ServingRuntime"):
-        assert stage.api.found(kind, stage.namespace, _NAME) is None
+    assert _service(stage) is None
     granted = {(each.resource, verb) for each in rights.KSERVE for verb in each.verbs}
     found = requests(stage.control_plane.audit_log, stage.user)
     used = {(each.resource, each.verb) for each in found}
     # An object is read again only after a conflict.
-    only_after_conflict = {("inferenceservices", "get"), ("servingruntimes", "get")}
-    assert granted - only_after_conflict <= used
+    assert granted - {("inferenceservices", "get")} <= used
 
 
-FORBIDDEN: dict[str, tuple[tuple[str, tuple[str | int, ...], Any], ...]] = {
+PREDICTOR = ("spec", "predictor")
+FORBIDDEN: dict[str, tuple[tuple[tuple[str | int, ...], Any], ...]] = {
     "no service account": (
-        ("InferenceService", ("spec", "predictor", "serviceAccountName"), "admin"),
-        ("InferenceService", ("spec", "predictor", "automountServiceAccountToken"), True),
+        ((*PREDICTOR, "serviceAccountName"), "admin"),
+        ((*PREDICTOR, "automountServiceAccountToken"), True),
     ),
-    "share no namespace": (
-        ("InferenceService", ("spec", "predictor", "hostNetwork"), True),
-        ("ServingRuntime", ("spec", "hostIPC"), True),
-    ),
-    "do not run as root": (
-        ("InferenceService", ("spec", "predictor", "securityContext", "runAsNonRoot"), False),
-    ),
-    "Volumes of": (
-        ("ServingRuntime", ("spec", "volumes", 0), {"name": "tmp", "hostPath": {"path": "/"}}),
-    ),
+    "share no namespace": (((*PREDICTOR, "hostNetwork"), True),),
+    "do not run as root": (((*PREDICTOR, "securityContext", "runAsNonRoot"), False),),
+    "Volumes of": (((*PREDICTOR, "volumes", 0), {"name": "tmp", "hostPath": {"path": "/"}}),),
     "no privileges": (
-        ("ServingRuntime", ("spec", "containers", 0, "securityContext"), {"privileged": True}),
-        (
-            "InferenceService",
-            ("spec", "predictor", "initContainers", 0, "securityContext"),
-            {"privileged": True},
-        ),
+        ((*PREDICTOR, "containers", 0, "securityContext"), {"privileged": True}),
+        ((*PREDICTOR, "initContainers", 0, "securityContext"), {"privileged": True}),
     ),
     "one predictor": (
-        ("InferenceService", ("spec", "predictor", "model", "storageUri"), "pvc://theirs"),
-        ("InferenceService", ("spec", "predictor", "model", "runtime"), "theirs"),
-        ("InferenceService", ("spec", "predictor", "containers"), [{"name": "a", "image": "a"}]),
+        ((*PREDICTOR, "onnx"), {"storageUri": "pvc://theirs"}),
+        (("spec", "transformer"), {"containers": [{"name": "a", "image": "a"}]}),
     ),
-    "its labels": (("ServingRuntime", ("metadata", "labels"), None),),
-    "one owner": (("InferenceService", ("metadata", "ownerReferences"), None),),
+    "its labels": ((("metadata", "labels"), None),),
+    "one owner": ((("metadata", "ownerReferences"), None),),
 }
 
 
@@ -162,15 +144,14 @@ def test_the_operators_token_gains_nothing_by_kserve(stage: Stage) -> None:
     """The admission policy bounds what KServe may run as it bounds the Jobs of the operator."""
     owner = Owner("a-run", stage.namespace, "0c9e8f3a-1111-4222-8333-444455556666")
     job = server_job(read(stage.a_run("a-run", server=_SERVER)), owner, PLAIN)
-    made = {each["kind"]: each for each in inference_objects(job, owner)}
+    kind, made = "InferenceService", inference_service(job, owner)
     with Api(stage.control_plane, stage.operator_token(kserve=True)) as thief:
         stage.wait_for(
             lambda: refusal(thief, "ConfigMap", stage.namespace, {}), "the policy to hold"
         )
-        for kind, each in made.items():
-            assert refusal(thief, kind, stage.namespace, each) == ""
+        assert refusal(thief, kind, stage.namespace, made) == ""
         for words, changes in FORBIDDEN.items():
-            for kind, path, value in changes:
-                refused = refusal(thief, kind, stage.namespace, changed(made[kind], path, value))
+            for path, value in changes:
+                refused = refusal(thief, kind, stage.namespace, changed(made, path, value))
                 assert words in refused, (path, value, refused)
                 assert "ValidatingAdmissionPolicy" in refused

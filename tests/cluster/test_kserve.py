@@ -43,7 +43,7 @@ def namespace(kserve: Cluster) -> Iterator[str]:
 
 
 def _left(cluster: Cluster, namespace: str) -> list[str]:
-    kinds = "inferenceservices,servingruntimes,deployments,replicasets,pods,services"
+    kinds = "inferenceservices,deployments,replicasets,pods,services"
     found = cluster.get(kinds, "--namespace", namespace)["items"]
     names = (f"{each['kind']}/{each['metadata']['name']}" for each in found)
     return [each for each in names if "kserve-" in each]

@@ -115,7 +115,7 @@ def test_kueue_is_granted_only_where_it_is_enabled() -> None:
 
 
 def test_kserve_is_granted_only_where_it_is_enabled() -> None:
-    """InferenceServices, ServingRuntimes and ReplicaSets, where runs are and nowhere else."""
+    """InferenceServices and ReplicaSets, where runs are and nowhere else."""
     roles = roles_of(rendered({"kserve": {"enabled": True}}))
     assert set(roles) == {("Role", NAMESPACE)}
     assert granted(roles["Role", NAMESPACE]) == wanted(*RUNS, *LEASE, *KSERVE)

@@ -32,7 +32,6 @@ _PLURALS = {
     "ResourceQuota": "api/v1 resourcequotas",
     "Secret": "api/v1 secrets",
     "Service": "api/v1 services",
-    "ServingRuntime": "apis/serving.kserve.io/v1alpha1 servingruntimes",
     "Workload": "apis/kueue.x-k8s.io/v1beta2 workloads",
     "WorkloadPriorityClass": "apis/kueue.x-k8s.io/v1beta2 workloadpriorityclasses",
 }

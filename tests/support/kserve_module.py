@@ -11,7 +11,7 @@ from support.kueue_module import objects
 from support.waiting import wait_until
 
 MODULE = "github.com/kserve/kserve"
-NEEDED = ("inferenceservices", "servingruntimes")
+NEEDED = ("inferenceservices",)
 """What the operator creates."""
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

@@ -66,9 +66,7 @@ SETTINGS = Settings(
     images=Images(serving="r/serving:1", serving_gpu="r/serving-gpu:1", loadgen="r/loadgen:1")
 )
 
-_WATCHED_WRITE = (
-    r"refused |(make|delete) (Job|InferenceService|ServingRuntime)/|make Workload/|workload "
-)
+_WATCHED_WRITE = r"refused |(make|delete) (Job|InferenceService)/|make Workload/|workload "
 """Writes whose news make the edges look again: ConfigMaps and a status of one's own do not.
 
 A Workload is gone from the store as soon as it is deleted, and has no pods that report its end.
@@ -141,7 +139,6 @@ class PretendCluster(PretendApi):
         children: dict[ChildRole, Json | None] = {
             "server": self.own(f"Job/{name}-server"),
             "inference": self.own(f"InferenceService/{inference_name(name)}"),
-            "servingRuntime": self.own(f"ServingRuntime/{inference_name(name)}"),
             "load": self.own(self.load),
             "plan": self.own(f"ConfigMap/{name}-load"),
             "begun": self.own(f"ConfigMap/{begun_name(name)}"),

@@ -23,7 +23,7 @@ from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.results_client import ResultsClient
 from inferometer_operator.cluster.run_watch import watch_runs
 from inferometer_operator.cluster.writer import Writer
-from inferometer_operator.reconcile.children import CHILD_KINDS, KSERVE_KINDS, POD, QUOTA_KIND
+from inferometer_operator.reconcile.children import CHILD_KINDS, KSERVE_KIND, POD, QUOTA_KIND
 from inferometer_operator.reconcile.make_plan import make_plan
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.settings import Settings
@@ -176,7 +176,7 @@ def _child_kinds(settings: Settings) -> tuple[str, ...]:
     if not settings.kueue.enabled:
         absent.add(QUOTA_KIND)
     if not settings.kserve.enabled:
-        absent |= KSERVE_KINDS
+        absent.add(KSERVE_KIND)
     return (*(kind for kind in CHILD_KINDS if kind not in absent), POD)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan.cluster_objects import RUN_UID_LABEL, inference_name
-from inferometer_operator.manifests.inference_service import inference_objects
+from inferometer_operator.manifests.inference_service import inference_service
 from inferometer_operator.manifests.server_job import server_job
 from inferometer_operator.reconcile.observed import InferenceObjects
 from support.cluster_objects import Object, bound, server_pod, started, terminated, waiting
@@ -17,7 +17,6 @@ from support.pretend_cluster import PretendCluster
 from support.runs import a_run
 
 ISVC = inference_key()
-RUNTIME = ISVC.replace("InferenceService", "ServingRuntime")
 _PLACED: dict[str, Any] = {
     "placement": {
         "nodeSelector": {"pool": "measured"},
@@ -27,12 +26,11 @@ _PLACED: dict[str, Any] = {
 }
 
 
-def _objects(**server: Any) -> tuple[Object, Object, Object]:
-    """Return the pods that a Job would have, the ServingRuntime and the InferenceService."""
+def _objects(**server: Any) -> tuple[Object, Object]:
+    """Return the pods that a Job would have, and the InferenceService."""
     run = read(a_run(server={"runtime": "KServe", **server}))
     job = server_job(run, OWNER, PLAIN)
-    runtime, service = inference_objects(job, OWNER)
-    return job["spec"]["template"], runtime, service
+    return job["spec"]["template"], inference_service(job, OWNER)
 
 
 def _planned_url(cluster: PretendCluster) -> str:
@@ -43,36 +41,31 @@ def _planned_url(cluster: PretendCluster) -> str:
 
 
 def test_the_pods_are_those_of_a_job() -> None:
-    """Runtime and predictor hold every field of a launched server's pod, each once."""
-    template, runtime, service = _objects(**_PLACED)
-    of_runtime, predictor = runtime["spec"], service["spec"]["predictor"]
+    """The predictor holds every field of a launched server's pod."""
+    template, service = _objects(**_PLACED)
+    predictor = service["spec"]["predictor"]
     for name, value in template["spec"].items():
-        found = [each[name] for each in (of_runtime, predictor) if name in each]
-        assert found == ([] if name == "restartPolicy" else [value]), name
-    assert template["metadata"]["labels"].items() <= of_runtime["labels"].items()
-    assert of_runtime["annotations"] == template["metadata"]["annotations"]
-    assert of_runtime["nodeSelector"] == {"pool": "measured"}
+        assert predictor.get(name) == (None if name == "restartPolicy" else value), name
+    assert predictor["labels"] == template["metadata"]["labels"]
+    assert predictor["annotations"] == template["metadata"]["annotations"]
+    assert predictor["nodeSelector"] == {"pool": "measured"}
     assert predictor["securityContext"]["runAsNonRoot"] is True
     assert predictor["automountServiceAccountToken"] is False
     assert [each["name"] for each in predictor["initContainers"]] == ["fetch"]
+    assert [each["name"] for each in predictor["containers"]] == ["kserve-container"]
 
 
-def test_kserve_adds_no_model_and_no_defaults_of_its_own() -> None:
-    """No storageUri, its own resources on the predictor, one replica, and no Ingress."""
-    template, runtime, service = _objects(**_PLACED)
-    (server,) = template["spec"]["containers"]
-    assert server["name"] == "kserve-container"
+def test_kserve_adds_nothing_of_its_own() -> None:
+    """No model, for which it would add an agent; one replica, no autoscaler, and no Ingress."""
+    _, service = _objects(**_PLACED)
     predictor = service["spec"]["predictor"]
-    assert "storageUri" not in json.dumps(service)
-    assert predictor["model"]["resources"] == server["resources"]
-    assert predictor["model"]["runtime"] == runtime["metadata"]["name"]
+    assert not predictor.keys() & {"model", "onnx"}
     assert (predictor["minReplicas"], predictor["maxReplicas"]) == (1, 1)
     metadata = service["metadata"]
     assert metadata["annotations"]["serving.kserve.io/deploymentMode"] == "RawDeployment"
     assert metadata["annotations"]["serving.kserve.io/autoscalerClass"] == "none"
     assert metadata["labels"]["networking.kserve.io/visibility"] == "cluster-local"
     assert metadata["labels"][RUN_UID_LABEL] == OWNER.uid
-    assert runtime["spec"]["supportedModelFormats"][0]["autoSelect"] is False
 
 
 @pytest.mark.parametrize("name", ["a", "0-digit", "x" * 60, "dots.in.it"])
@@ -97,10 +90,7 @@ def test_the_load_goes_to_the_service_of_the_predictor(
 ) -> None:
     """It is sent as users send it; the plan knows the pod behind it, for energy and restarts."""
     cluster = for_kserve({"load": {"protocol": protocol}}).settle()
-    assert [each for each in cluster.writes if each.startswith("make")] == [
-        f"make {RUNTIME}",
-        f"make {ISVC}",
-    ]
+    assert [each for each in cluster.writes if each.startswith("make")] == [f"make {ISVC}"]
     deploy(cluster, headless=headless)
     assert _planned_url(cluster) == url
 
@@ -116,12 +106,12 @@ def test_no_load_is_planned_before_the_service_is_there() -> None:
 
 
 def test_a_run_completes_and_leaves_nothing() -> None:
-    """InferenceService and ServingRuntime go with the others; Finished waits for the pod."""
+    """The InferenceService goes with the other children, and Finished waits for the pod."""
     cluster = serving_by_kserve().measure()
     assert cluster.says("ServerReady") == ("True", "Ready")
     cluster.end_load(document=VALID)
     assert cluster.says("Finished") != ("True", "Complete")
-    assert {ISVC, RUNTIME}.isdisjoint(cluster.children)
+    assert ISVC not in cluster.children
     cluster.collect_garbage().later(6)
     assert cluster.finished
     assert cluster.says("Complete") == ("True", "Measured")
@@ -208,15 +198,13 @@ def test_pods_that_a_quota_refuses_are_reported() -> None:
     assert cluster.says("ServerReady") == ("False", "QuotaExceeded")
 
 
-@pytest.mark.parametrize("kinds", [("InferenceService",), ("ServingRuntime", "InferenceService")])
-def test_a_refused_object_is_named(kinds: tuple[str, ...]) -> None:
-    """Admission may refuse either; the run waits as with a Job."""
+def test_a_refused_object_is_named() -> None:
+    """Admission may refuse it; the run waits as with a Job."""
     cluster = for_kserve()
-    for kind in kinds:
-        cluster.refusals[f"{kind}/kserve-a-run"] = (403, "admission webhook says no")
+    cluster.refusals[ISVC] = (403, "admission webhook says no")
     cluster.settle()
     assert cluster.says("ServerReady") == ("False", "AdmissionRefused")
-    assert f"refuses the {kinds[0]} kserve-a-run" in cluster.message("ServerReady")
+    assert "refuses the InferenceService kserve-a-run" in cluster.message("ServerReady")
 
 
 def test_the_server_is_replaced_between_repeats() -> None:

@@ -77,7 +77,7 @@ def server_name(run_name: str) -> str:
 
 
 def inference_name(run_name: str) -> str:
-    """Return the name of the run's InferenceService and ServingRuntime.
+    """Return the name of the run's InferenceService.
 
     It starts with a letter, as KServe requires. It is short, because KServe joins it with the
     namespace into one label of a host name.

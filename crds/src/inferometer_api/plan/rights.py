@@ -137,12 +137,6 @@ KSERVE = (
         "to have KServe run the server of a run",
     ),
     Right(
-        KSERVE_GROUP,
-        "servingruntimes",
-        ("create", "delete", "get", "list", "watch"),
-        "the pods of such a server",
-    ),
-    Right(
         "apps",
         "replicasets",
         ("get",),

@@ -428,8 +428,7 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         "Raise spec.server.readyDeadlineSeconds, or give the server more CPU.",
     ),
     "KServeNotFound": Reason(
-        "The cluster does not serve KServe's InferenceServices and ServingRuntimes, or the "
-        "operator may not see them.",
+        "The cluster does not serve KServe's InferenceServices, or the operator may not see them.",
         REFUSED,
         "Install KServe, or use another runtime, and create a new run.",
     ),

@@ -9,7 +9,6 @@ _KINDS = {
     "Deployment": ("apis/apps/v1", "deployments"),
     "InferenceService": (f"apis/{KSERVE_GROUP}/v1beta1", "inferenceservices"),
     "ReplicaSet": ("apis/apps/v1", "replicasets"),
-    "ServingRuntime": (f"apis/{KSERVE_GROUP}/v1alpha1", "servingruntimes"),
     "EndpointSlice": ("apis/discovery.k8s.io/v1", "endpointslices"),
     "Event": ("api/v1", "events"),
     "Job": ("apis/batch/v1", "jobs"),

@@ -25,7 +25,6 @@ _KINDS: dict[ChildRole, ChildKind] = {
     "load": "Job",
     "server": "Job",
     "inference": "InferenceService",
-    "servingRuntime": "ServingRuntime",
     "plan": "ConfigMap",
     "begun": "ConfigMap",
     "fleet": "Service",
@@ -33,9 +32,9 @@ _KINDS: dict[ChildRole, ChildKind] = {
 }
 CHILD_KINDS: tuple[ChildKind, ...] = tuple(dict.fromkeys(_KINDS.values()))
 """Every kind of the children, in the order of deletion."""
-KSERVE_KINDS: frozenset[ChildKind] = frozenset({"InferenceService", "ServingRuntime"})
-OPTIONAL_KINDS: frozenset[ChildKind] = KSERVE_KINDS | {"Workload"}
+OPTIONAL_KINDS: frozenset[ChildKind] = frozenset({"InferenceService", "Workload"})
 """Kinds of other projects: the cluster may not serve them, or not let the operator see them."""
+KSERVE_KIND: ChildKind = "InferenceService"
 QUOTA_KIND: ChildKind = "Workload"
 """The kind of the child that holds quota for the pods: it goes after them."""
 METADATA_KINDS: frozenset[ChildKind] = frozenset({"ConfigMap"})
@@ -59,7 +58,6 @@ def child_names(run_name: str) -> tuple[ChildName, ...]:
         "load": load_name(run_name),
         "server": server_name(run_name),
         "inference": inference_name(run_name),
-        "servingRuntime": inference_name(run_name),
         "plan": load_name(run_name),
         "begun": begun_name(run_name),
         "fleet": fleet_name(run_name),

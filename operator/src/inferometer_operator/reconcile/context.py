@@ -80,7 +80,7 @@ class ReconcileContext:
 
     @property
     def server(self) -> str:
-        """The name of the server's Job, or of its InferenceService and ServingRuntime."""
+        """The name of the server's Job or InferenceService."""
         return inference_name(self.name) if self.uses_kserve else server_name(self.name)
 
     @property

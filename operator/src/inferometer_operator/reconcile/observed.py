@@ -12,15 +12,12 @@ from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.reconcile.result_packer import ReceivedResult, ResultPacker
 
 Json = Mapping[str, Any]
-ChildKind = Literal["Job", "ConfigMap", "Service", "Workload", "InferenceService", "ServingRuntime"]
+ChildKind = Literal["Job", "ConfigMap", "Service", "Workload", "InferenceService"]
 """Kinds of the objects that the operator creates for a run, except for its results."""
-ChildRole = Literal[
-    "load", "server", "inference", "servingRuntime", "plan", "begun", "fleet", "workload"
-]
-"""Roles of these objects: the Jobs of load and server, KServe's InferenceService and ServingRuntime
-instead of the server's Job, the load generator's plan, the record that the load's Job was created
-although no status can say so, the Service of a fleet, and the Workload by which Kueue admits the
-run."""
+ChildRole = Literal["load", "server", "inference", "plan", "begun", "fleet", "workload"]
+"""Roles of these objects: the Jobs of load and server, KServe's InferenceService instead of the
+server's Job, the load generator's plan, the record that the load's Job was created although no
+status can say so, the Service of a fleet, and the Workload by which Kueue admits the run."""
 
 
 @dataclass(frozen=True, slots=True)

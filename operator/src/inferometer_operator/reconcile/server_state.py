@@ -8,7 +8,7 @@ from inferometer_api.plan.load_plan import PlannedServer
 from inferometer_api.spec.resolve import restarts_server
 from inferometer_api.spec.server import Server
 from inferometer_operator.manifests.config_maps import PLAN_FILE
-from inferometer_operator.manifests.inference_service import inference_objects
+from inferometer_operator.manifests.inference_service import inference_service
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.manifests.server_job import server_job
 from inferometer_operator.manifests.workload import SERVER_PODS, add_to_pods
@@ -146,12 +146,9 @@ def _launched(context: ReconcileContext) -> ServerProgress:
 
 def _creation(context: ReconcileContext, repeat: int = 1) -> ServerProgress:
     """Return what starts the server of a repeat, and why it was refused before."""
-    kinds = ("ServingRuntime", "InferenceService") if context.uses_kserve else ("Job",)
-    refused = context.observed.refused
-    child = next((each for kind in kinds if (each := f"{kind}/{context.server}") in refused), None)
-    fault = (
-        None if child is None else child_fault(context, child, refused[child], _requests(context))
-    )
+    child = f"{context.server_kind}/{context.server}"
+    refusal = context.observed.refused.get(child)
+    fault = None if refusal is None else child_fault(context, child, refusal, _requests(context))
     additions = pod_additions(context, SERVER_PODS)
     if additions is None:
         return ServerProgress(fault=fault)
@@ -160,8 +157,8 @@ def _creation(context: ReconcileContext, repeat: int = 1) -> ServerProgress:
         server_job(context.run, context.owner, context.settings, repeat=repeat, nodes=nodes),
         additions,
     )
-    make = inference_objects(job, context.owner) if context.uses_kserve else (job,)
-    return ServerProgress(fault=fault, create=make)
+    make = inference_service(job, context.owner) if context.uses_kserve else job
+    return ServerProgress(fault=fault, create=(make,))
 
 
 def _replacement(context: ReconcileContext, owner: Json | None) -> ServerProgress:

@@ -7,7 +7,7 @@ from inferometer_api.plan.cluster_objects import predictor_name
 from inferometer_api.runtimes.table import is_by_kserve
 from inferometer_operator.cluster.child_store import ChildStore, is_child_of
 from inferometer_operator.cluster.reader import Reader
-from inferometer_operator.reconcile.children import KSERVE_KINDS
+from inferometer_operator.reconcile.children import KSERVE_KIND
 from inferometer_operator.reconcile.context import controller_of
 from inferometer_operator.reconcile.observed import ChildRole, InferenceObjects, Json
 
@@ -24,7 +24,7 @@ class InferenceMemory:
 
 def absent_roles(run: Json) -> set[ChildRole]:
     """Return the roles that no child of a raw run has, because of its server's runtime."""
-    return {"server"} if _uses_kserve(run) else {"inference", "servingRuntime"}
+    return {"server"} if _uses_kserve(run) else {"inference"}
 
 
 def _uses_kserve(run: Json) -> bool:
@@ -34,12 +34,10 @@ def _uses_kserve(run: Json) -> bool:
 
 def _refusal(store: ChildStore) -> str:
     """Return why the operator cannot use KServe, as a clause; empty if it can."""
-    for kind in sorted(KSERVE_KINDS):
-        if kind in store.unserved:
-            return f"the cluster serves no {kind}s, so KServe is not installed"
-        if refusal := store.forbidden.get(kind):
-            return f"the operator may not see {kind}s ({refusal.rstrip('.')})"
-    return ""
+    if KSERVE_KIND in store.unserved:
+        return f"the cluster serves no {KSERVE_KIND}s, so KServe is not installed"
+    refusal = store.forbidden.get(KSERVE_KIND, "").rstrip(".")
+    return f"the operator may not see {KSERVE_KIND}s ({refusal})" if refusal else ""
 
 
 async def read_inference(
