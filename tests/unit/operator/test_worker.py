@@ -46,6 +46,7 @@ def test_a_run_at_which_the_operator_always_fails_is_failed() -> None:
     assert cluster.removed == [
         ("Job", "a-load", "u-Job/a-load"),
         ("Job", "a-server", "u-Job/a-server"),
+        ("InferenceService", "kserve-a", "u-InferenceService/kserve-a"),
         ("ConfigMap", "a-load", "u-ConfigMap/a-load"),
         ("ConfigMap", "a-begun", "u-ConfigMap/a-begun"),
         ("Service", "fleet-a", "u-Service/fleet-a"),
