@@ -5,7 +5,7 @@ from base64 import b64encode
 import numpy as np
 import pytest
 
-from inferometer_api.results.accuracy import Accuracy, AccuracyFigure, EvaluatedDataset
+from inferometer_api.results.accuracy import AccuracyFigure, AccuracyResult, EvaluatedDataset
 from inferometer_api.results.result import OutputSamples, ResultDocument, SampledOutput
 from inferometer_results.compare.comparison import compare, compare_rounds
 from inferometer_results.compare.gate import gate
@@ -84,7 +84,9 @@ def _with_accuracy(
 ) -> ResultDocument:
     dataset = EvaluatedDataset(name="d", version="1", license="MIT", uri="digits", samples=10)
     share = AccuracyFigure(metric="Top1", value=0.9, samples=10, low=low, high=high)
-    accuracy = Accuracy(dataset=dataset, requested=10, processed=10, failed=0, figures=[share])
+    accuracy = AccuracyResult(
+        dataset=dataset, requested=10, processed=10, failed=0, figures=[share]
+    )
     scenario = document.scenarios[0].model_copy(
         update={"name": "task", "accuracy": accuracy, "steps": []}
     )
