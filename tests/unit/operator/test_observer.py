@@ -79,7 +79,11 @@ def test_only_the_runs_own_results_and_pods_of_controllers_are_read() -> None:
     kept = asyncio.run(reader.list_result_maps("ns", "u"))
     assert [each["metadata"]["name"] for each in kept] == ["a-result-0"]
     ran = reader.list_pods("ns", "u")
-    assert [each["metadata"]["name"] for each in ran] == ["a-load-x", "a-server-x"]
+    assert [each["metadata"]["name"] for each in ran] == [
+        "a-load-x",
+        "a-server-x",
+        "of-a-deployment",
+    ]
 
 
 def test_a_list_of_metadata_may_be_null() -> None:

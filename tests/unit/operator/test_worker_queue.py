@@ -199,7 +199,9 @@ def test_a_run_that_a_finalizer_holds_is_ended_and_its_turn_is_free() -> None:
     worked(worker, lambda: queue.position("b").admitted)
     assert cluster.pods_left <= 0
     kinds = [each[0] for each in cluster.removed]
-    assert kinds == ["Job", "Job", "ConfigMap", "ConfigMap", "Service", "Workload"]
+    assert kinds == [
+        *("Job", "Job", "InferenceService", "ConfigMap", "ConfigMap", "Service", "Workload"),
+    ]
     assert cluster.written == []
 
 
