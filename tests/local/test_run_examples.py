@@ -22,6 +22,7 @@ NEEDS_MORE = {
     "06-external-service": "spec.server.external.service: a local run has no Services",
     "07-own-model-on-cluster": "spec.model.uri: pvc:// needs a cluster",
     "08-resnet50-gpu": "The device GPU was requested, but",
+    "21-kserve": "spec.server.runtime: KServe",
 }
 """What a machine alone, without a GPU, says to those that need more."""
 RUN_HERE = [name for name in NAMES if name not in NEEDS_MORE]

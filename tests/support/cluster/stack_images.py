@@ -36,8 +36,8 @@ def mlserver_image() -> Path:
         say(f"Building {MLSERVER}: a few minutes, once.")
         how = ("--layers", "--isolation", "chroot", "--network", "host")
         base = ("--build-arg", f"BASE_IMAGE={debian_base(builder, folder)}")
-        words = ("--file", dockerfile, "--tag", MLSERVER, *base, *build_options())
-        builder.run("bud", *how, *words, ".", folder=sources)
+        words: tuple[str | Path, ...] = ("--file", dockerfile, "--tag", MLSERVER, *base)
+        builder.run("bud", *how, *words, *build_options(), ".", folder=sources)
         write_atomically(archive, partial(builder.save, MLSERVER))
     return archive
 

@@ -5,7 +5,7 @@ import asyncio
 import structlog
 
 from inferometer_operator.cluster.child_watch import ChildChange
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.node_queue import NodeQueue
@@ -107,7 +107,7 @@ class NodePool:
             if not error.conflict:
                 _log.warning("api_request_failed", uid=uid, error=str(error))
             self._work.add(uid, _CONFLICT_SECONDS if error.conflict else _RETRY_SECONDS)
-        except UnreachableError as error:
+        except ApiUnreachableError as error:
             _log.warning("api_request_failed", uid=uid, error=str(error))
             self._work.add(uid, _RETRY_SECONDS)
         except Exception:  # noqa: BLE001 - logged with its traceback

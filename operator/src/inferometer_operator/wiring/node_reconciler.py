@@ -22,7 +22,7 @@ from inferometer_api.rules import format_path
 from inferometer_api.spec.problems import Problem, describe_errors
 from inferometer_api.timestamps import format_time
 from inferometer_operator.cluster.child_store import is_child_of
-from inferometer_operator.cluster.errors import ApiError, UnreachableError
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.results_client import DeliveryError
 from inferometer_operator.manifests.node_job import DOCUMENT_FILE, document_map, node_job
 from inferometer_operator.manifests.owner import Manifest, Owner
@@ -185,7 +185,7 @@ class NodeReconciler:
         clock = self.dependencies.clock
         try:
             text, document = await read_document(self.dependencies.reader, pod)
-        except (NoDocumentError, ApiError, UnreachableError) as error:
+        except (NoDocumentError, ApiError, ApiUnreachableError) as error:
             since = self._unread_since.setdefault(node, clock())
             if clock() - since >= _SETTLED_SECONDS:
                 self._faults[node] = str(error)
