@@ -31,6 +31,7 @@ _LONG = 604_800
 _CARRIERS: dict[str, Run] = {
     "spec.model.sha256": a_run(model=_HTTPS),
     "spec.model.credentialsSecret": a_run(model=_S3),
+    "spec.model.cache": a_run(model=_HTTPS),
     "spec.model.name": an_external_run(),
     "spec.model.version": an_external_run(),
     "spec.model.inputs": an_external_run(model={"name": "m", "inputs": [_TENSOR]}),

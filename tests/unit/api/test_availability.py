@@ -158,6 +158,10 @@ UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
         (_set("model", "uri", to=f"{scheme}a/b"), f"spec.model.uri: {scheme} needs a cluster")
         for scheme in ("pvc://", "s3://")
     ),
+    (
+        _set("model", to={"uri": "https://h/m", "sha256": "0" * 64, "cache": "Node"}),
+        "spec.model.cache: a local run has no model cache of a node",
+    ),
     (_set("suspend", to=True), "spec.suspend: a local run cannot be suspended"),
     (_set("cancel", to=True), "spec.cancel: a local run is cancelled with Ctrl-C"),
 )

@@ -45,7 +45,7 @@ class ListedSuite(BaseModel):
     """When the newest one started."""
 
 
-class SuiteExecution(BaseModel):
+class ListedExecution(BaseModel):
     """An execution of a suite; null stands for what its outcome says, until that is stored."""
 
     model_config = _STRICT
@@ -115,7 +115,7 @@ class SuiteDocument(BaseModel):
     model_config = _STRICT
 
     suite: str
-    executions: list[SuiteExecution]
+    executions: list[ListedExecution]
     """All, the newest first."""
     execution: str
     """The one that is shown."""
