@@ -60,6 +60,7 @@ REFUSED: tuple[Members, ...] = (
         "scenarios": [{"name": "a", "concurrency": {"clients": [16]}}],
     },
     {"scenarios": [{"name": "a", "coldStart": {"state": "Nothing"}}]},
+    {"model": {"uri": "https://h/m.onnx", "sha256": "0" * 64, "cache": "Node"}},
     {"suspend": True},
     {"cancel": True},
 )
