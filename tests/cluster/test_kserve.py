@@ -21,6 +21,8 @@ VALUES: dict[str, Any] = {
     "load": {"resources": {"cpu": "50m", "memory": "256Mi"}},
 }
 _SERVER = {"runtime": "KServe", "resources": {"cpu": "250m", "memory": "512Mi"}}
+_LOOK_SECONDS = 20
+"""How long a run measures, so that its children can be looked at meanwhile."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,9 @@ def test_a_run_is_measured_as_users_of_kserve_reach_it(
 ) -> None:
     """The load goes to the predictor's Service; the result knows the pod; nothing is left."""
     run = f"by-{protocol.lower()}"
-    make_run(kserve, namespace, run, server=_SERVER, load={"protocol": protocol})
+    validity = {"warmUpSeconds": 0, "minDurationSeconds": _LOOK_SECONDS, "minQueries": 10}
+    load = {"protocol": protocol}
+    make_run(kserve, namespace, run, server=_SERVER, load=load, validity=validity)
     wait_for(kserve, namespace, run, "Measuring")
     pod = json.dumps(kserve.get("pods", "--namespace", namespace)["items"])
     assert "serving.kserve.io/inferenceservice" in pod
