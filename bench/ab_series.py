@@ -132,9 +132,11 @@ def _measure(series: Series, seconds: int) -> None:
 
 
 def _prepare(series: Series, seconds: int) -> Path:
-    """Write the model and A's run file; return the latter."""
+    """Write the model, its weights and A's run file; return the last."""
     series.folder.mkdir(parents=True, exist_ok=True)
     if not (series.folder / "model.onnx").exists():
+        weights = series.folder / zoo.entry(_MODEL).weights_file
+        weights.write_bytes(b"".join(zoo.weight_chunks(_MODEL)))
         (series.folder / "model.onnx").write_bytes(zoo.read_onnx(_MODEL))
     a = series.folder / "A.yaml"
     a.write_text(_RUN.format(model="model.onnx", seconds=seconds))
