@@ -11,7 +11,7 @@ import numpy as np
 from bench.processes import ROOT
 from numpy.typing import NDArray
 
-from inferometer_results.compare.judgement import (
+from inferometer_api.judgement import (
     DEFAULT_MARGIN,
     FEWEST_RUNS,
     PAIRED_FALSE_ALARMS,

@@ -17,13 +17,13 @@ from bench.ab_record import section as pairs_section
 from bench.page import replaced
 from bench.processes import ROOT
 
-from inferometer_api.statistics import student_quantile
-from inferometer_results.compare.judgement import (
+from inferometer_api.judgement import (
     DEFAULT_MARGIN,
     PAIRED_FALSE_ALARMS,
     MarginRule,
     judge_pairs,
 )
+from inferometer_api.statistics import student_quantile
 
 PAGE = ROOT / "docs" / "explanation" / "differences.md"
 CHANGES = (0.0, 0.05, 0.10)
