@@ -4,12 +4,14 @@
 
 measures a 2 ms model on this machine. One *pair* is one whole `inferometer ab`. In an equal pair B
 is A; in a planted pair B's server waits after each inference, for 10 % of A's median latency. The
-command continues after what it has measured before. It writes every run to a CSV file, and the
+command continues after what it has measured before: pairs that are inconclusive after the planned
+rounds get their second look, as `ab` gives it. It writes every run to a CSV file, and the
 tables of docs/explanation/differences.md.
 """
 
 import argparse
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -20,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bench.ab_record import COLUMNS, CSV, PERCENTILES
+from bench.ab_record import COLUMNS, CSV, MOST_ROUNDS, PERCENTILES, PLANNED_ROUNDS
 from bench.alarm_rules import write_page
 from bench.processes import ROOT, BenchError
 
@@ -59,6 +61,7 @@ class Series:
     equal: int
     planted: int
     rounds: int
+    most_rounds: int
 
     def pairs(self) -> list[str]:
         """Return the names of the pairs, planted ones evenly among the equal ones."""
@@ -84,7 +87,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is not yet measured; return 0 if the promises hold, else 1."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the children on the way out
-    series = Series(options.output.resolve(), options.equal, options.planted, options.rounds)
+    series = Series(
+        options.output.resolve(),
+        options.equal,
+        options.planted,
+        options.rounds,
+        options.most_rounds,
+    )
     if not options.judge_only:
         try:
             _measure(series, options.seconds)
@@ -93,11 +102,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         except KeyboardInterrupt:
             return 130
-    measured = {name: _documents(series.folder / name) for name in series.pairs()}
+    measured = {name: _documents(series, name) for name in series.pairs()}
     _write_csv(measured, options.csv)
     if options.csv == CSV:
         write_page()
-    return _report([_judged(name, *pair) for name, pair in measured.items()])
+    return _report(
+        [_judged(name, *pair, look=len(_looks(series, name))) for name, pair in measured.items()]
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -106,7 +117,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--csv", type=Path, default=CSV)
     parser.add_argument("--equal", type=int, default=40)
     parser.add_argument("--planted", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=PLANNED_ROUNDS)
+    parser.add_argument("--most-rounds", type=int, default=MOST_ROUNDS)
     parser.add_argument("--seconds", type=int, default=1, help="length of each window")
     parser.add_argument("--judge-only", action="store_true", help="measure nothing")
     return parser
@@ -123,12 +135,16 @@ def _measure(series: Series, seconds: int) -> None:
     names = series.pairs()
     began, done = time.monotonic(), 0
     for number, name in enumerate(names, 1):
-        is_new = len(list((series.folder / name).glob("*/result.json"))) < 2 * series.rounds
+        before = _run_count(series.folder / name)
         code = _ab(series, name, a, b if name.startswith("planted") else a)
-        done += is_new
+        done += _run_count(series.folder / name) > before
         spent = time.monotonic() - began
         left = f"about {spent / done * (len(names) - number) / 60:.0f} min left" if done else ""
         print(f"{number}/{len(names)} {name}: exit code {code}. {left}", flush=True)
+
+
+def _run_count(folder: Path) -> int:
+    return len(list(folder.glob("*/result.json")))
 
 
 def _prepare(series: Series, seconds: int) -> Path:
@@ -162,6 +178,7 @@ def _calibrated_wait_us(series: Series, a: Path) -> int:
 
 def _ab(series: Series, name: str, a: Path, b: Path) -> int:
     command = [*_COMMAND, "ab", str(a), str(b), "--rounds", str(series.rounds)]
+    command += ["--most-rounds", str(series.most_rounds), "--no-save"]
     return _run([*command, "--output", str(series.folder / name)])
 
 
@@ -180,10 +197,23 @@ def _run(command: Sequence[str]) -> int:
     return found.returncode
 
 
-def _documents(folder: Path) -> tuple[list[ResultDocument], list[ResultDocument]]:
-    """Return the results of A and of B, in the order of the rounds."""
+def _looks(series: Series, name: str) -> list[int]:
+    """Return the numbers of rounds at which `ab` judged a pair."""
+    file = series.folder / name / "looks.json"
+    if not file.exists():
+        return [series.rounds]
+    found: list[int] = json.loads(file.read_text(encoding="utf-8"))["rounds"]
+    return found
+
+
+def _documents(series: Series, name: str) -> tuple[list[ResultDocument], list[ResultDocument]]:
+    """Return the results of A and of B up to the last look, in the order of the rounds."""
+    count = _looks(series, name)[-1]
     found = {
-        variant: [_read(path) for path in sorted(folder.glob(f"*-{variant}/result.json"))]
+        variant: [
+            _read(path)
+            for path in sorted((series.folder / name).glob(f"*-{variant}/result.json"))[:count]
+        ]
         for variant in "AB"
     }
     return found["A"], found["B"]
@@ -193,8 +223,10 @@ def _read(path: Path) -> ResultDocument:
     return read_result(path.read_text(encoding="utf-8"), source=str(path)).document
 
 
-def _judged(name: str, before: list[ResultDocument], after: list[ResultDocument]) -> Judged:
-    comparison = compare_rounds(before, after, is_gate=True)
+def _judged(
+    name: str, before: list[ResultDocument], after: list[ResultDocument], *, look: int
+) -> Judged:
+    comparison = compare_rounds(before, after, is_gate=True, look=look)
     differing = list(_differing(comparison))
     words = tuple(f"{figure} {word} {ratio - 1:+.1%}" for figure, word, ratio in differing)
     is_slower = any(word == "worse" for _, word, _ in differing)
