@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert, select
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.store.database import describing
-from inferometer_results.store.tables import DOCUMENT
+from inferometer_results.store.tables import DOCUMENT, content_columns
 
 if TYPE_CHECKING:
     from inferometer_results.store.store import Store
@@ -53,19 +53,17 @@ def insert_measured(
 
 def _row(timings: LayerTimings, origin: Mapping[str, str]) -> dict[str, Any]:
     content = timings.model_dump_json(exclude_none=True).encode()
-    sha256 = hashlib.sha256(content).hexdigest()
+    columns = content_columns(content)
     owner = origin.get("namespace_uid", "")
     return {
-        "id": hashlib.sha256(f"{_KIND}\0{owner}\0{sha256}".encode()).hexdigest()[:32],
+        "id": hashlib.sha256(f"{_KIND}\0{owner}\0{columns['sha256']}".encode()).hexdigest()[:32],
         "kind": _KIND,
         "cluster_uid": "",
         "run_uid": "",
         "namespace": "",
         "namespace_uid": "",
         "name": timings.machine.name[:_NAME_LENGTH],
-        "sha256": sha256,
-        "bytes": len(content),
-        "content": zlib.compress(content, 9),
+        **columns,
         **origin,
     }
 

@@ -12,7 +12,7 @@ from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.store.database import describing
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.store import Kept, Store
-from inferometer_results.store.tables import DOCUMENT
+from inferometer_results.store.tables import DOCUMENT, content_columns
 
 
 def keep_characteristics(store: Store, document: NodeCharacteristics) -> None:
@@ -27,9 +27,7 @@ def keep_characteristics(store: Store, document: NodeCharacteristics) -> None:
         "name": document.machine.hostname[:200],
         "source": "node",
         "received_at": document.finished_at,
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-        "content": zlib.compress(content, 9),
+        **content_columns(content),
     }
     with describing(store.address), store.engine.begin() as connection:
         connection.execute(insert(DOCUMENT).values(row))
@@ -60,9 +58,7 @@ def keep_measurement(store: Store, content: bytes, origin: Origin) -> Kept:
         "name": document.machine.hostname[:200],
         "source": origin.source,
         "received_at": origin.received_at,
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-        "content": zlib.compress(content, 9),
+        **content_columns(content),
     }
     dialect = postgresql if store.engine.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(DOCUMENT).values(row).on_conflict_do_nothing()

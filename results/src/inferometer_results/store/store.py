@@ -1,7 +1,5 @@
 """The store: keeps documents once, finds them, and takes what people say about them."""
 
-import hashlib
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,6 +48,7 @@ from inferometer_results.store.tables import (
     JOURNAL,
     LABEL,
     MEASUREMENT,
+    content_columns,
 )
 from inferometer_results.store.visibility import Readable, limit_reading
 
@@ -103,9 +102,9 @@ class Store:
         UnreadableResultError if it is none.
         """
         read = read_result(content, source=source)
-        sha256 = hashlib.sha256(content).hexdigest()
+        columns = content_columns(content)
         run_uid = read.document.run_id
-        id_ = document_id(origin, run_uid, sha256)
+        id_ = document_id(origin, run_uid, columns["sha256"])
         row = {
             "id": id_,
             "kind": RESULT_KIND,
@@ -116,9 +115,7 @@ class Store:
             "name": storable(read.document.run.name),
             "source": origin.source,
             "received_at": origin.received_at,
-            "sha256": sha256,
-            "bytes": len(content),
-            "content": zlib.compress(content, 9),
+            **columns,
         }
         with self._writing() as connection:
             number = insert_document(connection, row)

@@ -13,7 +13,7 @@ from inferometer_api.suite.outcome import SuiteOutcome
 from inferometer_results.store.database import describing
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.store import Kept, Store
-from inferometer_results.store.tables import DOCUMENT
+from inferometer_results.store.tables import DOCUMENT, content_columns
 
 OUTCOME_KIND = "SuiteOutcome"
 
@@ -43,9 +43,7 @@ def keep_outcome(store: Store, content: bytes, origin: Origin) -> Kept:
     id_ = hashlib.sha256(f"{OUTCOME_KIND}\0{place}".encode()).hexdigest()[:32]
     changing = {
         "received_at": origin.received_at,
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-        "content": zlib.compress(content, 9),
+        **content_columns(content),
     }
     row = {
         "id": id_,

@@ -4,6 +4,10 @@
 `result`, `measurement`, `label` and `conditions` are an index of them that `reindex` makes anew.
 """
 
+import hashlib
+import zlib
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -177,3 +181,12 @@ Index("label_by_name", LABEL.c.name, LABEL.c.value, LABEL.c.origin, LABEL.c.resu
 
 INDEX_TABLES = (LABEL, MEASUREMENT, CONDITIONS, RESULT)
 """The tables of the index, in an order in which they can be emptied."""
+
+
+def content_columns(content: bytes) -> dict[str, Any]:
+    """Return the columns of a document that follow from its content, which is kept compressed."""
+    return {
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+        "content": zlib.compress(content, 9),
+    }
