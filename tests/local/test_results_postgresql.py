@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.app import create_app
-from inferometer_results.store.condition import FIELDS, SearchError
+from inferometer_results.store.condition import SORTING, SearchError
 from inferometer_results.store.database import StoreError
 from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.query import Search
@@ -28,6 +28,9 @@ from support.stored_results import (
     a_document,
     add_and_die,
     answers,
+    fill_with_equals,
+    pages_backwards,
+    pages_forwards,
     run_and_die,
 )
 
@@ -70,7 +73,7 @@ def test_a_store_moves_from_sqlite_and_answers_the_same(address: str, tmp_path: 
             sqlite.note(sqlite.add(content, ORIGIN, source="x").id, TAG)
         assert all(each.is_new for each in import_archive(shared, archive_lines(sqlite), source=""))
         assert answers(shared) == answers(sqlite)
-        for name in FIELDS:
+        for name in SORTING:
             search = Search("p99<50ms or model~net", f"-{name}")
             assert [each["id"] for each in shared.find(search)] == [
                 each["id"] for each in sqlite.find(search)
@@ -78,6 +81,20 @@ def test_a_store_moves_from_sqlite_and_answers_the_same(address: str, tmp_path: 
         before = answers(shared)
         assert list(shared.reindex()) == [20]
         assert answers(shared) == before
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_list_continues_after_any_of_its_results(address: str, tmp_path: Path, sign: str) -> None:
+    """In the order of every field, forwards and backwards, as with SQLite."""
+    with Store(str(tmp_path / "results.db")) as sqlite, Store(address) as shared:
+        fill_with_equals(sqlite)
+        fill_with_equals(shared)
+        for name in SORTING:
+            sort = f"{sign}{name}"
+            whole = sqlite.find_ids(Search("", sort))
+            assert shared.find_ids(Search("", sort)) == whole, sort
+            assert pages_forwards(shared, "", sort) == whole, sort
+            assert pages_backwards(shared, "", sort) == whole, sort
 
 
 _PATHS = (
@@ -157,7 +174,7 @@ def test_a_limited_reader_sees_the_results_of_the_own_namespaces_alone(address: 
         ids = [whole.add(a_document(number), own, source="x").id for number in range(3)]
         for number in range(3, 6):
             whole.note(whole.add(a_document(number), other, source="x").id, TAG)
-        for name in FIELDS:
+        for name in SORTING:
             search = Search("p99<50ms or model~net", f"-{name}", with_retracted=True)
             assert {each["id"] for each in limited.find(search)} == set(ids), name
         assert limited.count(Search()) == 3

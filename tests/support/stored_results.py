@@ -11,6 +11,7 @@ from sqlalchemy import event
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
+from inferometer_results.store.tables import FIGURES, best_column
 
 KEPT = Path(__file__).resolve().parents[1] / "data" / "results"
 ORIGIN = Origin("import", "2026-01-31T12:00:00.000Z")
@@ -18,7 +19,14 @@ CLUSTER = json.loads((KEPT / "1.1-cluster.json").read_bytes())
 LOCAL = json.loads((KEPT / "1.1-local.json").read_bytes())
 
 
-OLDER_SCHEMA = """
+_NEW_INDEXES = (
+    *("cluster_uid", "source", "outcome", "model_version", "engine", "server", "device"),
+    *("protocol", "cpu", "gpu"),
+)
+OLDER_SCHEMA = (
+    "".join(f"DROP INDEX result_by_{name};" for name in (*_NEW_INDEXES, *map(best_column, FIGURES)))
+    + "".join(f"ALTER TABLE result DROP COLUMN {best_column(name)};" for name in FIGURES)
+    + """
 DROP INDEX document_by_kind;
 DROP INDEX result_by_spec; DROP INDEX result_by_place; DROP INDEX result_by_suite;
 DROP INDEX measurement_by_p50; DROP INDEX measurement_by_energy;
@@ -26,12 +34,47 @@ ALTER TABLE result DROP COLUMN spec_digest; ALTER TABLE result DROP COLUMN words
 DROP TABLE conditions;
 UPDATE alembic_version SET version_num = '0002';
 """
+)
 """Turns a database of today into one of migration 0002."""
 
 
 def a_document(number: int = 0, like: dict[str, Any] = CLUSTER, **fields: Any) -> bytes:
     """Return a result document of its own run, with other fields at its top."""
     return json.dumps(like | {"runId": f"run-{number:05}"} | fields).encode()
+
+
+def fill_with_equals(store: Store) -> None:
+    """Keep results that are equal in most fields and figures; some have no figure."""
+    for number in range(12):
+        fields: dict[str, Any] = {"scenarios": []} if number % 4 == 3 else {}
+        like = LOCAL if number % 3 == 0 else CLUSTER
+        store.add(a_document(number, like, **fields), ORIGIN, source="x")
+
+
+_PAGE = 5
+
+
+def pages_forwards(store: Store, where: str, sort: str) -> list[str]:
+    """Return the IDs of a list, read page by page from its first result to its last."""
+    found: list[str] = []
+    while True:
+        page = store.page(Search(where, sort, _PAGE, after=found[-1] if found else ""))
+        assert page.has_previous == bool(found)
+        found += [each["id"] for each in page.rows]
+        if not page.has_next:
+            return found
+        assert len(page.rows) == _PAGE
+
+
+def pages_backwards(store: Store, where: str, sort: str) -> list[str]:
+    """Return the same, read page by page from its last result to its first."""
+    found = store.find_ids(Search(where, sort))[-1:]
+    while True:
+        page = store.page(Search(where, sort, _PAGE, before=found[0]))
+        assert page.has_next
+        found = [*(each["id"] for each in page.rows), *found]
+        if not page.has_previous:
+            return found
 
 
 def answers(store: Store) -> str:

@@ -156,7 +156,18 @@ def test_a_comparison_names_the_conditions_that_differ(stored: _Stored) -> None:
         ("/api/v1/results?limit=0", 400, "Parameter 'limit' is wrong: input should be greater"),
         ("/api/v1/results?limit=501", 400, "Parameter 'limit' is wrong: input should be less"),
         ("/api/v1/results?offset=x", 400, "Parameter 'offset' is wrong: input should be"),
-        ("/api/v1/results?sort=-p99&offset=1001", 400, "A list in the order of p99 skips at most"),
+        ("/api/v1/results?sort=-p99&offset=10001", 400, "A list skips at most 10,000 results."),
+        (
+            "/api/v1/results?sort=scenario",
+            400,
+            "Results are not sorted by scenario, but by: id",
+        ),
+        (
+            "/api/v1/results?after=aaaa&before=bbbb",
+            400,
+            "A list continues after a result or ends before one",
+        ),
+        ("/api/v1/results?after=ffffffff", 404, "No result has an ID that begins with ffffffff."),
         ("/api/v1/results?where=run%3D%00", 400, "A condition cannot contain"),
         ("/api/v1/results/0", 404, "'0' is not the ID of a result."),
         (f"/api/v1/results/{'0' * 32}", 404, "No result has an ID that begins with"),
@@ -218,7 +229,9 @@ def test_the_list_is_paged_and_sorted_by_links(stored: _Stored) -> None:
     assert "2\N{EN DASH}2 of 3" in page.text
     links = page.values("href")
     assert "/?where=p99%3E1us&sort=p99&limit=1" in links
-    assert "/?where=p99%3E1us&sort=p99&limit=1&offset=2" in links
+    (shown,) = _listed(stored, page)
+    assert f"/?where=p99%3E1us&sort=p99&limit=1&offset=2&after={shown[:12]}" in links
+    assert f"/?where=p99%3E1us&sort=p99&limit=1&before={shown[:12]}" in links
     assert "/?where=p99%3E1us&sort=-p99&limit=1" in links
     assert "/?where=p99%3E1us&sort=-started&limit=1" in links
     assert "/api/v1/results?where=p99%3E1us&sort=p99&limit=1&offset=1&format=csv" in links
@@ -226,6 +239,31 @@ def test_the_list_is_paged_and_sorted_by_links(stored: _Stored) -> None:
     for each in links:
         if each.startswith(("/?", "/api")):
             assert stored.client.get(each).status_code == 200
+
+
+@pytest.mark.parametrize("sort", ["p99", "-qps", "-started", "model"])
+def test_every_result_is_reached_by_the_links_of_the_list(stored: _Stored, sort: str) -> None:
+    """Next to the last page, and back; the API continues after the ID that it names."""
+    wanted = [each["id"] for each in stored.json("/api/v1/results", sort=sort)["items"]]
+    page = stored.page("/", sort=sort, limit=1)
+    found = _listed(stored, page)
+    while page.links_named("Next"):
+        page = HtmlPage(stored.client.get(page.links_named("Next")[0]).text)
+        found += _listed(stored, page)
+    assert found == wanted
+    assert "3\N{EN DASH}3 of 3" in page.text
+    assert page.links_named("First") == [f"/?sort={sort}&limit=1"]
+    back = HtmlPage(stored.client.get(page.links_named("Previous")[0]).text)
+    assert _listed(stored, back) == [wanted[1]]
+    assert "2\N{EN DASH}2 of 3" in back.text
+    part = stored.json("/api/v1/results", sort=sort, limit=2)
+    rest = stored.json("/api/v1/results", sort=sort, limit=2, after=part["next"])
+    assert [each["id"] for each in part["items"] + rest["items"]] == wanted
+    assert rest["next"] is None
+
+
+def _listed(stored: _Stored, page: HtmlPage) -> list[str]:
+    return [each for each in page.values("value") if each in stored.ids]
 
 
 def test_a_condition_that_cannot_be_understood_stays_in_the_box(stored: _Stored) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -10,11 +11,20 @@ from hypothesis import strategies as st
 
 from inferometer_results.store import find_ids
 from inferometer_results.store import store as store_module
-from inferometer_results.store.condition import FIELDS, SearchError
+from inferometer_results.store.condition import FIELDS, SORTING, SearchError
+from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.index_rows import JournalRow
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
-from support.stored_results import CLUSTER, LOCAL, ORIGIN, a_document
+from support.stored_results import (
+    CLUSTER,
+    LOCAL,
+    ORIGIN,
+    a_document,
+    fill_with_equals,
+    pages_backwards,
+    pages_forwards,
+)
 
 
 @pytest.fixture(scope="module")
@@ -136,15 +146,65 @@ def test_no_condition_breaks_a_search(store: Store, where: str) -> None:
         assert len(store.find(Search(where))) <= 2
 
 
-@pytest.mark.parametrize("sort", [*FIELDS, *(f"-{name}" for name in FIELDS)])
+ORDERS = [f"{sign}{name}" for name in SORTING for sign in ("", "-")]
+
+
+@pytest.mark.parametrize("sort", ORDERS)
 def test_results_are_sorted_by_any_field(store: Store, sort: str) -> None:
     """Either way all are there."""
     assert len(store.find(Search("", sort))) == 2
 
 
 def test_sorting_by_a_figure_takes_the_best_scenario(store: Store) -> None:
-    """Rates descend, latencies ascend; an INVALID one never ranks, and comes last."""
+    """The highest rate, the lowest latency; an INVALID one never ranks, and comes last."""
     assert [row["name"] for row in store.find(Search("", "-qps"))] == ["test", "every-part"]
     assert [row["name"] for row in store.find(Search("", "p50", limit=1))] == ["test"]
     later = Search("", "p50", limit=1, offset=1)
     assert [row["name"] for row in store.find(later)] == ["every-part"]
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Return a store with many equal results, some without any figure."""
+    path: Path = tmp_path_factory.mktemp("store") / "results.db"
+    with Store(str(path)) as opened:
+        fill_with_equals(opened)
+        yield opened
+
+
+@pytest.mark.parametrize("sort", ORDERS)
+@pytest.mark.parametrize("where", ["", "p99<10s or model=oracle"])
+def test_a_list_continues_after_any_of_its_results(long: Store, sort: str, where: str) -> None:
+    """Page by page, forwards and backwards, each result comes once, in the order of the list."""
+    whole = long.find_ids(Search(where, sort))
+    assert len(whole) == long.count(Search(where))
+    assert pages_forwards(long, where, sort) == whole
+    assert pages_backwards(long, where, sort) == whole
+
+
+def test_results_without_a_figure_come_last_in_either_order(long: Store) -> None:
+    """The opposite order is the exact reverse of the results that have it."""
+    up, down = (long.find(Search("", sort)) for sort in ("p99", "-p99"))
+    has = [_has_p99(each) for each in up]
+    assert has == sorted(has, reverse=True)
+    assert {True, False} == set(has)
+    count = sum(has)
+    assert [each["id"] for each in up[:count]][::-1] == [each["id"] for each in down[:count]]
+    assert up[count:] == down[count:]
+
+
+def _has_p99(result: dict[str, Any]) -> bool:
+    return any(
+        each["p99_nanoseconds"] and each["headline"] and each["verdict"] == "VALID"
+        for each in result["measurements"]
+    )
+
+
+def test_a_list_continues_only_after_a_result_that_is_there(long: Store) -> None:
+    """The beginning of its ID is enough; it may be none of the list itself."""
+    (first, *_) = long.find_ids(Search("", "started"))
+    assert long.find_ids(Search("model=oracle", "started", 1, after=first[:12]))
+    with pytest.raises(NoSuchResultError, match="No result has an ID"):
+        long.find_ids(Search(after="f" * 32))
+    with pytest.raises(NoSuchResultError, match="is not the ID of a result"):
+        long.find_ids(Search(before="x"))

@@ -8,7 +8,6 @@ from fastapi import Query, Response
 from inferometer_api.results.reading import ReadResult, read_result
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.comparison_view import ComparedResults, compare_results
-from inferometer_results.service.run_list import MOST_OFFSET, most_skipped
 from inferometer_results.store.condition import SearchError
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.documents import StoredDocument
@@ -19,6 +18,8 @@ from inferometer_results.store.transfer import as_csv
 MOST_RESULTS = 500
 """In one answer."""
 MOST_COMPARED = 8
+_MOST_OFFSET = 10_000
+"""Results that a list skips at most: each one is looked at. `after` skips any number."""
 
 WhereQuery = Annotated[
     str,
@@ -30,10 +31,16 @@ OffsetQuery = Annotated[
     int,
     Query(
         ge=0,
-        le=MOST_OFFSET,
-        description="Results to skip, at most 1,000 in the order of a figure. To read all, sort by "
-        "id and go on with `id>LAST`.",
+        le=2**31,
+        description=f"Results to skip, at most {_MOST_OFFSET:,}. With `after` or `before`, none is "
+        "skipped: it is how many precede, as a page shows it.",
     ),
+]
+AfterQuery = Annotated[
+    str, Query(max_length=64, description="ID of a result: the list continues after it.")
+]
+BeforeQuery = Annotated[
+    str, Query(max_length=64, description="ID of a result: the list ends before it.")
 ]
 RetractedQuery = Annotated[bool, Query(description="Whether retracted results are included.")]
 IdsQuery = Annotated[list[str], Query(description="Two IDs, or their beginnings.")]
@@ -50,23 +57,35 @@ class RequestError(ValueError):
     """A request that cannot be understood; the message is a sentence with what to do."""
 
 
-def search(
+def search(  # noqa: PLR0913 - one argument for each parameter of an address
     where: str,
     sort: str = "-started",
     limit: int | None = None,
     offset: int = 0,
     *,
     text: str = "",
+    after: str = "",
+    before: str = "",
     retracted: bool = False,
 ) -> Search:
     """Return a search. Raises SearchError."""
-    most = most_skipped(sort)
-    if offset > most:
+    if after and before:
+        raise SearchError("A list continues after a result or ends before one: give one of both.")
+    if offset > _MOST_OFFSET and not after and not before:
         raise SearchError(
-            f"A list in the order of {sort.removeprefix('-')} skips at most {most:,} results. "
-            "Narrow it by a condition, such as p99>5ms."
+            f"A list skips at most {_MOST_OFFSET:,} results. Continue it by after=ID, with the ID "
+            "of the last result that you have, or narrow it by a condition, such as p99>5ms."
         )
-    return Search(checked(where), sort, limit, offset, with_retracted=retracted, text=checked(text))
+    return Search(
+        checked(where),
+        sort,
+        limit,
+        offset,
+        with_retracted=retracted,
+        text=checked(text),
+        after=after,
+        before=before,
+    )
 
 
 def checked(text: str) -> str:

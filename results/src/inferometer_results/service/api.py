@@ -11,6 +11,8 @@ from inferometer_results.export import FORMATS
 from inferometer_results.report.facts import spec_yaml
 from inferometer_results.service import schema
 from inferometer_results.service.answers import (
+    AfterQuery,
+    BeforeQuery,
     IdsQuery,
     LimitQuery,
     ManyIdsQuery,
@@ -32,7 +34,7 @@ from inferometer_results.service.answers import (
 )
 from inferometer_results.service.comparison_view import as_json, figure_rows
 from inferometer_results.service.summary_api import summary_routes
-from inferometer_results.store.condition import FIELDS
+from inferometer_results.store.condition import FIELDS, SORTING
 from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.store.store import Store
 from inferometer_results.store.transfer import archive_part
@@ -94,11 +96,19 @@ def _list_results(store: Store) -> Callable[..., Response]:
         offset: OffsetQuery = 0,
         text: TextQuery = "",
         *,
+        after: AfterQuery = "",
+        before: BeforeQuery = "",
         retracted: RetractedQuery = False,
         format: TableFormat = "json",  # noqa: A002 - the name of the parameter
     ) -> Response:
         """List the results that a search finds; as CSV one row for each measurement."""
-        wanted = search(where, sort, limit, offset, text=text, retracted=retracted)
+        wanted = search(
+            *(where, sort, limit, offset),
+            text=text,
+            after=after,
+            before=before,
+            retracted=retracted,
+        )
         if format == "csv":
             rows = rows_of_results(map(public_row, store.find(wanted)))
             return csv_answer(rows, "results")
@@ -109,6 +119,7 @@ def _list_results(store: Store) -> Callable[..., Response]:
                 "total_is_exact": page.is_exact,
                 "limit": limit,
                 "offset": offset,
+                "next": page.rows[-1]["id"] if page.rows and page.has_next else None,
                 "items": [public_row(each) for each in page.rows],
             }
         )
@@ -212,5 +223,13 @@ def _compare_many(store: Store, prices: PriceList | None) -> Callable[..., Respo
 def _fields() -> Response:
     """List the fields that `where` and `sort` can name."""
     return json_answer(
-        [{"name": name, "kind": field.kind, "help": field.help} for name, field in FIELDS.items()]
+        [
+            {
+                "name": name,
+                "kind": field.kind,
+                "help": field.help,
+                "sorts": name in SORTING,
+            }
+            for name, field in FIELDS.items()
+        ]
     )

@@ -14,6 +14,8 @@ from inferometer_results.headline import headline
 from inferometer_results.report.facts import moment
 from inferometer_results.report.page import report_context
 from inferometer_results.service.answers import (
+    AfterQuery,
+    BeforeQuery,
     LimitQuery,
     OffsetQuery,
     RequestError,
@@ -73,9 +75,17 @@ def _runs(store: Store, version: str, prices: PriceList | None) -> Callable[...,
         text: TextQuery = "",
         columns: ColumnsQuery = None,
         *,
+        after: AfterQuery = "",
+        before: BeforeQuery = "",
         retracted: RetractedQuery = False,
     ) -> Response:
-        wanted = search(where, sort, limit, offset, text=text, retracted=retracted)
+        wanted = search(
+            *(where, sort, limit, offset),
+            text=text,
+            after=after,
+            before=before,
+            retracted=retracted,
+        )
         fault, found = "", Page([], 0, is_exact=True)
         try:
             found = store.page(wanted)

@@ -8,18 +8,13 @@ from urllib.parse import urlencode
 from inferometer_results.explore.model import row_cost
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.quantity import DASH, duration, energy, significant
-from inferometer_results.store.condition import FIELDS
 from inferometer_results.store.query import Search
-from inferometer_results.store.scenario_rows import stack, started, tags
+from inferometer_results.store.scenario_rows import short_id, stack, started, tags
 from inferometer_results.store.store import Page
 
 _COST = "cost"
 _MOST_ROWS = 6
 """Of one result."""
-MOST_OFFSET = 10_000
-"""Results that a list skips at most. A condition finds later ones sooner."""
-MOST_BY_FIGURE = 1_000
-"""Results that a list in the order of a figure skips at most: each one is looked at."""
 Text = Callable[[dict[str, Any], dict[str, Any], PriceList | None], str]
 """Returns the text of a cell from a result, a measurement of it, and the prices."""
 
@@ -84,8 +79,8 @@ def _columns() -> tuple[Column, ...]:
         Column("cpu", "CPU", _of_result("cpu"), "node.cpu", **more),
         Column("gpu", "GPU", _of_result("gpu"), "node.gpu", **more),
         Column("source", "Source", _of_result("source"), "source", **more),
-        Column("scenario", "Scenario", _scenario, "scenario", of_scenario=True),
-        Column("step", "Step", _of_measurement("step", str), "step", of_scenario=True, **more),
+        Column("scenario", "Scenario", _scenario, of_scenario=True),
+        Column("step", "Step", _of_measurement("step", str), of_scenario=True, **more),
         Column("verdict", "Verdict", _of_measurement("verdict", str), "verdict", of_scenario=True),
         Column("qps", "Queries/s", _rate, "qps", **number),
         Column(
@@ -164,6 +159,10 @@ class ListQuery:
         search = replace(self.search, **changed)
         return f"{path}?{urlencode(list(self._parameters(search)))}"
 
+    def first_url(self, path: str = "/", **changed: Any) -> str:
+        """Return the same from the first result on."""
+        return self.url(path, offset=0, after="", before="", **changed)
+
     def data_url(self, form: str) -> str:
         """Return the address of this list as data."""
         return f"{self.url('/api/v1/results')}&format={form}"
@@ -178,14 +177,14 @@ class ListQuery:
             condition = (
                 f"({where}) and {condition}" if " or " in where else f"{where} and {condition}"
             )
-        return self.url(where=condition, offset=0)
+        return self.first_url(where=condition)
 
     def sort_url(self, column: Column) -> str:
         """Return the address that a heading leads to: the other order if it is sorted by it."""
         first, second = column.field, f"-{column.field}"
         if column.largest_first:
             first, second = second, first
-        return self.url(sort=second if self.search.sort == first else first, offset=0)
+        return self.first_url(sort=second if self.search.sort == first else first)
 
     def _parameters(self, search: Search) -> Iterator[tuple[str, Any]]:
         if search.text:
@@ -196,6 +195,9 @@ class ListQuery:
         yield "limit", search.limit
         if search.offset:
             yield "offset", search.offset
+        for name, id_ in (("after", search.after), ("before", search.before)):
+            if id_:
+                yield name, short_id(id_)
         if search.with_retracted:
             yield "retracted", "true"
         if not self.has_default_columns:
@@ -215,14 +217,10 @@ class RunList:
     first: int
     """The number of the first result, from 1; 0 if there is none."""
     last: int
+    first_url: str | None
+    """Of the first page, unless this is it."""
     previous_url: str | None
     next_url: str | None
-
-
-def most_skipped(sort: str) -> int:
-    """Return how many results a list in an order skips at most."""
-    field = FIELDS.get(sort.removeprefix("-"))
-    return MOST_BY_FIGURE if field is not None and field.is_measured else MOST_OFFSET
 
 
 def every_column(prices: PriceList | None) -> tuple[Column, ...]:
@@ -245,18 +243,24 @@ def list_query(search: Search, names: Sequence[str], prices: PriceList | None) -
 def run_list(query: ListQuery, page: Page, prices: PriceList | None) -> RunList:
     """Return the table of a page of a search."""
     search, found = query.search, page.rows
-    limit = search.limit or len(found)
-    end = search.offset + len(found)
-    goes_on = bool(found) and end < page.total and end <= most_skipped(search.sort)
+    first = search.offset if page.has_previous else 0
+    end = first + len(found)
+    previous = next_ = None
+    if found and page.has_previous:
+        offset = max(0, first - (search.limit or len(found)))
+        previous = query.url(offset=offset, before=found[0]["id"], after="")
+    if found and page.has_next:
+        next_ = query.url(offset=end, after=found[-1]["id"], before="")
     return RunList(
         query,
         page.total,
         page.is_exact,
         tuple(listed_run(each, query.columns, prices) for each in found),
-        search.offset + 1 if found else 0,
+        first + 1 if found else 0,
         end,
-        query.url(offset=max(0, search.offset - limit)) if search.offset else None,
-        query.url(offset=end) if goes_on else None,
+        query.first_url() if page.has_previous or search.offset else None,
+        previous,
+        next_,
     )
 
 

@@ -1,20 +1,21 @@
 """The answers of the API, for its OpenAPI description."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, create_model
-from sqlalchemy import Column, Table
+from sqlalchemy import Column
 
-from inferometer_results.store.tables import LABEL, MEASUREMENT, RESULT
+from inferometer_results.store.tables import LABEL, MEASUREMENT, SHOWN
 
 _STRICT = ConfigDict(extra="forbid")
 
 
-def _model_of(name: str, table: Table, **more: Any) -> type[BaseModel]:
-    """Return the model of a row: the columns of its table, without the ID of its result."""
+def _model_of(name: str, columns: Iterable[Column[Any]], **more: Any) -> type[BaseModel]:
+    """Return the model of a row with these columns, without the ID of its result."""
     fields: dict[str, Any] = {
         column.name: _field(column)
-        for column in table.columns
+        for column in columns
         if column.name not in {"result_id", "number"}
     }
     return create_model(name, __config__=_STRICT, **fields, **more)
@@ -25,13 +26,13 @@ def _field(column: "Column[Any]") -> Any:
     return (kind | None, None) if column.nullable else (kind, ...)
 
 
-Measurement = _model_of("Measurement", MEASUREMENT)
+Measurement = _model_of("Measurement", MEASUREMENT.columns)
 """A step of a scenario."""
-Label = _model_of("Label", LABEL)
+Label = _model_of("Label", LABEL.columns)
 """A label of the run, or a tag of a person."""
 Result = _model_of(
     "Result",
-    RESULT,
+    SHOWN,
     measurements=(list[Measurement], ...),  # type: ignore[valid-type]
     labels=(list[Label], ...),  # type: ignore[valid-type]
 )
@@ -49,6 +50,8 @@ class ResultList(BaseModel):
     """False if it finds more."""
     limit: int
     offset: int
+    next: str | None
+    """The ID after which the list continues; null at its end."""
     items: list[Result]  # type: ignore[valid-type]
 
 
@@ -60,6 +63,8 @@ class SearchField(BaseModel):
     name: str
     kind: str
     help: str
+    sorts: bool
+    """Whether `sort` can name it."""
 
 
 class ErrorBody(BaseModel):

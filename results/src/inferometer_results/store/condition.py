@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 
-from inferometer_results.store.tables import LABEL, MEASUREMENT, RESULT
+from inferometer_results.store.tables import FIGURES, LABEL, MEASUREMENT, RESULT, best_column
 
 Kind = Literal["text", "number", "time", "energy", "date"]
 
@@ -50,6 +50,18 @@ class Field:
         """Whether it belongs to one measurement of a result."""
         return getattr(self.column, "table", None) is MEASUREMENT
 
+    @property
+    def order(self) -> ColumnElement[Any] | None:
+        """The column of a result by which lists are sorted, None if they are not."""
+        if not self.is_measured:
+            return None if self.column is RESULT.c.words else self.column
+        figure = _FIGURE_OF_COLUMN.get(self.column)
+        return None if figure is None else RESULT.c[best_column(figure)]
+
+
+_FIGURE_OF_COLUMN: dict[ColumnElement[Any], str] = {
+    MEASUREMENT.c[column]: figure for figure, column in FIGURES.items()
+}
 
 FIELDS: Mapping[str, Field] = {
     "id": Field(RESULT.c.id, "text", "ID of the result"),
@@ -94,6 +106,8 @@ FIELDS: Mapping[str, Field] = {
     "text": Field(RESULT.c.words, "text", "all names, labels, tags and reasons, in lower case"),
 }
 """What a search can name; `tag` and `label.NAME` in addition."""
+SORTING = tuple(name for name, field in FIELDS.items() if field.order is not None)
+"""The fields by which lists are sorted: no texts of scenarios, of which a result has several."""
 
 _COMPARISONS: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "=": lambda column, value: column == value,
@@ -116,6 +130,14 @@ def find_field(name: str) -> Field:
     raise SearchError(
         f"There is no field {name!r}. {hint}The fields are {', '.join(FIELDS)}, tag and label.NAME."
     )
+
+
+def find_order(name: str) -> ColumnElement[Any]:
+    """Return the column of results by which a field sorts them. Raises SearchError."""
+    order = find_field(name).order
+    if order is None:
+        raise SearchError(f"Results are not sorted by {name}, but by: {', '.join(SORTING)}.")
+    return order
 
 
 def read_condition(text: str) -> tuple[list[ColumnElement[bool]], list[ColumnElement[bool]]]:

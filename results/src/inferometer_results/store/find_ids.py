@@ -7,12 +7,16 @@ these results. If many meet them, a list is filled soon by looking at one result
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select
 
-from inferometer_results.store.query import Search
-from inferometer_results.store.tables import MEASUREMENT, RESULT
+from inferometer_results.store.condition import find_order
+from inferometer_results.store.database import NoSuchResultError
+from inferometer_results.store.documents import RESULT_KIND
+from inferometer_results.store.query import Place, Search
+from inferometer_results.store.tables import DOCUMENT, MEASUREMENT, RESULT
 
 _FEW = 2000
+_SHORTEST_PREFIX = 4
 MOST_COUNTED = 10_000
 """Results that meet conditions are counted so far."""
 
@@ -23,17 +27,26 @@ class Matches:
 
     condition: ColumnElement[bool]
     is_few: bool
-    """Whether only few results meet it. Otherwise a list in the order of a figure follows the index
-    of the figure."""
+    """Whether only few results meet it."""
     is_everything: bool = False
     """Whether there is no condition besides that on retractions."""
+
+    def in_order(self) -> ColumnElement[bool]:
+        """Return the condition as it is fast for the first results of a list that meet it.
+
+        If many do, one result after the other is looked at. An index on the condition would find
+        all of them, to be sorted.
+        """
+        if self.is_few or self.is_everything:
+            return self.condition
+        return case((self.condition, 1), else_=0) == 1
 
 
 def find_matches(connection: Connection, search: Search) -> Matches:
     """Return which results a search finds. Raises SearchError."""
     found = search.conditions()
     condition = found.of_result
-    if found.is_narrowed:
+    if found.is_narrowed or connection.get_execution_options().get("readable") is not None:
         ids = _few(connection, select(RESULT.c.id).where(condition))
         if ids is not None:
             return Matches(and_(RESULT.c.id.in_(ids), found.has_measurement()), is_few=True)
@@ -53,25 +66,73 @@ def _few(connection: Connection, query: Select[str]) -> Sequence[str] | None:
     return list(dict.fromkeys(ids)) if len(ids) <= _FEW else None
 
 
-def find_ids(connection: Connection, search: Search, matches: Matches) -> list[str]:
-    """Return the IDs of a search, in its order."""
+@dataclass(frozen=True, slots=True)
+class FoundIds:
+    """The IDs of one part of a list, in its order, and whether the list continues."""
+
+    ids: list[str]
+    has_previous: bool
+    has_next: bool
+
+
+def find_ids(connection: Connection, search: Search, matches: Matches) -> FoundIds:
+    """Return the IDs of a search. Raises SearchError and NoSuchResultError."""
+    neighbour = search.after or search.before
+    place = _place(connection, search, neighbour) if neighbour else None
+    condition = matches.in_order() if connection.dialect.name == "sqlite" else matches.condition
+    most = None if search.limit is None else search.limit + 1
+    offset = 0 if neighbour else search.offset
     found: list[str] = []
-    offset = search.offset
-    for query in search.parts(matches.condition, is_broad=not matches.is_few):
-        if search.limit is None:
+    for query in search.parts(condition, place):
+        if most is None:
             found += connection.scalars(query).all()
             continue
-        limited = query.limit(search.limit - len(found)).offset(offset)
-        some = connection.scalars(limited).all()
+        some = connection.scalars(query.limit(most - len(found)).offset(offset)).all()
         found += some
-        if len(found) == search.limit:
+        if len(found) == most:
             break
         if offset and not some:
             passed = select(func.count()).select_from(query.order_by(None).subquery())
             offset = max(0, offset - (connection.scalar(passed) or 0))
         else:
             offset = 0
-    return found
+    goes_on = most is not None and len(found) == most
+    ids = found[: search.limit]
+    if search.before:
+        return FoundIds(ids[::-1], has_previous=goes_on, has_next=True)
+    return FoundIds(ids, has_previous=bool(neighbour or search.offset), has_next=goes_on)
+
+
+def _place(connection: Connection, search: Search, id_: str) -> Place:
+    """Return where a result stands in the order of a search."""
+    columns = (find_order(search.sort.removeprefix("-")), RESULT.c.started_at, RESULT.c.number)
+    query = select(*columns).where(RESULT.c.id == resolve(connection, id_))
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        raise NoSuchResultError(f"Result {id_} is in no list.")
+    return Place(*row)
+
+
+def resolve(connection: Connection, prefix: str) -> str:
+    """Return the one ID of a result that begins so. Raises NoSuchResultError."""
+    wanted = prefix.lower()
+    if len(wanted) < _SHORTEST_PREFIX or set(wanted) - set("0123456789abcdef"):
+        raise NoSuchResultError(
+            f"{prefix!r} is not the ID of a result. Give at least {_SHORTEST_PREFIX} of its "
+            "characters, as `inferometer results list` prints them."
+        )
+    # Neither LIKE nor the index of kinds would find it without a look at every document.
+    query = select(DOCUMENT.c.id).where(
+        DOCUMENT.c.id >= wanted,
+        DOCUMENT.c.id < f"{wanted}g",
+        func.coalesce(DOCUMENT.c.kind, "") == RESULT_KIND,
+    )
+    found = connection.scalars(query.limit(2)).all()
+    if not found:
+        raise NoSuchResultError(f"No result has an ID that begins with {prefix}.")
+    if len(found) > 1:
+        raise NoSuchResultError(f"More than one ID begins with {prefix}. Give more characters.")
+    return str(found[0])
 
 
 def count_matches(connection: Connection, matches: Matches, most: int | None = None) -> int:

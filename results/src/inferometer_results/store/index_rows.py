@@ -11,6 +11,7 @@ from inferometer_api.results.scenario_summary import representative_step
 from inferometer_results.headline import headline, model_of
 from inferometer_results.profile import PROFILE_KIND
 from inferometer_results.store.comparability import comparability_key, key_digest, spec_digest
+from inferometer_results.store.tables import FIGURES, best_column
 
 SUITE_LABEL = "inferometer.dev/suite"
 _SEARCHED = (
@@ -71,7 +72,7 @@ def index_rows(
     measurements = list(map(_storable, _measurement_rows(document, digests)))
     labels = list(map(_storable, _label_rows(document, journal)))
     return IndexRows(
-        result | {"words": _words(result, measurements, labels)},
+        result | {"words": _words(result, measurements, labels)} | best_figures(measurements),
         [
             {"result_id": result_id, "position": position} | row
             for position, row in enumerate(measurements)
@@ -83,6 +84,20 @@ def index_rows(
             for name, key in keys.items()
         ],
     )
+
+
+def best_figures(measurements: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Return the figures by which a result is sorted: those of its best VALID scenario.
+
+    The best latency or energy is the smallest, the best of every other figure the largest.
+    """
+    ranked = [each for each in measurements if each["headline"] and each["verdict"] == "VALID"]
+    found: dict[str, float | None] = {}
+    for figure, column in FIGURES.items():
+        values = [each[column] for each in ranked if each[column] is not None]
+        best = min if column.endswith(("_nanoseconds", "microjoules_per_inference")) else max
+        found[best_column(figure)] = best(values, default=None)
+    return found
 
 
 def storable(text: str) -> str:

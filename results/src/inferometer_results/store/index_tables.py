@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Result, delete, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_results.store.index_rows import IndexRows
-from inferometer_results.store.tables import CONDITIONS, LABEL, MEASUREMENT, RESULT
+from inferometer_results.store.tables import CONDITIONS, LABEL, MEASUREMENT, RESULT, SHOWN
 
 PAGE = 200
 """So many results are read or written by one statement."""
@@ -48,7 +48,7 @@ def rows_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str
     """Return the row of each result by its ID."""
     found: dict[str, dict[str, Any]] = {}
     for start in range(0, len(ids), PAGE):
-        query = select(RESULT).where(RESULT.c.id.in_(ids[start : start + PAGE]))
+        query = select(*SHOWN).where(RESULT.c.id.in_(ids[start : start + PAGE]))
         found |= {row["id"]: row for row in plain_rows(connection.execute(query))}
     return found
 

@@ -6,22 +6,22 @@ from typing import Any
 from sqlalchemy import (
     Column,
     ColumnElement,
-    FromClause,
     Select,
+    UnaryExpression,
     and_,
     exists,
-    func,
-    not_,
-    or_,
+    literal,
     select,
     true,
+    tuple_,
 )
 from sqlalchemy.sql import visitors
 
-from inferometer_results.store.condition import find_field, read_condition
+from inferometer_results.store.condition import find_order, read_condition
 from inferometer_results.store.tables import MEASUREMENT, RESULT
 
 _MOST_WORDS = 10
+_AGE = (RESULT.c.started_at, RESULT.c.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,35 +57,56 @@ class Search:
 
     where: str = ""
     sort: str = "-started"
-    """A field; with a minus sign the largest comes first. Results without a value come last."""
+    """A field; with a minus sign the largest comes first.
+
+    A figure is that of the best VALID scenario; results without one come last. Of equal results the
+    newest comes first, and in the opposite order last.
+    """
     limit: int | None = None
     offset: int = 0
     with_retracted: bool = False
     text: str = ""
     """Words that the names, labels, tags or reasons of a result all contain."""
+    after: str = ""
+    """The ID of a result, or its beginning: the list continues after it. Its offset is ignored."""
+    before: str = ""
+    """The same: the list ends before it."""
 
-    def parts(self, condition: ColumnElement[bool], *, is_broad: bool) -> list[Select[str]]:
+    def parts(
+        self, condition: ColumnElement[bool], place: "Place | None" = None
+    ) -> list[Select[str]]:
         """Return the queries for the IDs of the results: those of the first come first, and so on.
 
-        `condition` is that of the search; limit and offset are left aside. With `is_broad` the
-        order of a figure is that of its index, which is fast if many results match.
+        `condition` is that of the search; limit and offset are left aside. With a place, only what
+        follows it, or what precedes it, the nearest first, if the search has `before`.
         """
-        name, is_descending = self.sort.removeprefix("-"), self.sort.startswith("-")
-        field = find_field(name)
-        if field.is_measured and is_broad:
-            return _by_figure(field.column, condition, is_descending=is_descending)
-        value: ColumnElement[Any] = field.column
-        if field.is_measured:
-            best = func.max(value) if is_descending else func.min(value)
-            of_result = and_(MEASUREMENT.c.result_id == RESULT.c.id, _ranked(MEASUREMENT))
-            value = select(best).where(of_result).correlate(RESULT).scalar_subquery()
-        elif self.text.strip() or "~" in self.where:
-            # No index finds a part of a text. All results are looked at in the order of the table,
-            # which is faster than in that of an index.
-            value = func.coalesce(value, "")
-        ordered = value.desc() if is_descending else value.asc()
+        name, is_backward = self.sort.removeprefix("-"), bool(self.before)
+        order = find_order(name)
+        is_falling = self.sort.startswith("-") != is_backward
         query = select(RESULT.c.id).where(condition)
-        return [query.order_by(ordered.nulls_last(), RESULT.c.number.desc())]
+        if order is RESULT.c.started_at:
+            return [_by_age(query, place, newest_first=is_falling)]
+        value = order.desc() if is_falling else order.asc()
+        ages = _ages(newest_first=not is_falling)
+        missing = query.where(order.is_(None))
+        missing_first = not is_backward
+        if place is not None and place.value is None:
+            found = [_by_age(missing, place, newest_first=missing_first)]
+            if is_backward:
+                found.append(query.where(order.is_not(None)).order_by(value, *ages))
+            return found
+        if place is None:
+            found = [query.where(order.is_not(None)).order_by(value, *ages)]
+        else:
+            beyond = order < place.value if is_falling else order > place.value
+            same = query.where(order == place.value)
+            found = [
+                _by_age(same, place, newest_first=not is_falling),
+                query.where(beyond).order_by(value, *ages),
+            ]
+        if _is_optional(order) and not is_backward:
+            found.append(_by_age(missing, None, newest_first=True))
+        return found
 
     def conditions(self) -> "Conditions":
         """Return the conditions on a result, apart from those on a figure. Raises SearchError."""
@@ -109,38 +130,26 @@ class Search:
         return [*found, *(RESULT.c.words.contains(each, autoescape=True) for each in words)]
 
 
-def _by_figure(
-    column: ColumnElement[Any], condition: ColumnElement[bool], *, is_descending: bool
-) -> list[Select[str]]:
-    """Return the results in the order of an index on a figure, then those without the figure.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a result stands in an order."""
 
-    Of several scenarios the best counts: the first that the index meets.
-    """
-    met, other = MEASUREMENT.alias(), MEASUREMENT.alias()
-    value, its = met.c[column.name], other.c[column.name]
-    is_before = its > value if is_descending else its < value
-    same = and_(its == value, other.c.position < met.c.position)
-    earlier = exists().where(
-        other.c.result_id == met.c.result_id, _ranked(other), or_(is_before, same)
-    )
-    of_result = RESULT.c.id == met.c.result_id
-    number = select(RESULT.c.number).where(of_result).scalar_subquery()
-    # Not as a join: the database is to begin with the figures, whatever the condition.
-    first = (
-        select(met.c.result_id)
-        .where(
-            _ranked(met),
-            value.is_not(None),
-            exists().where(of_result, condition).correlate(met),
-            not_(earlier.correlate(met)),
-        )
-        .order_by(value.desc() if is_descending else value.asc(), number.desc())
-    )
-    has_value = exists().where(of_result, _ranked(met), value.is_not(None)).correlate(RESULT)
-    rest = select(RESULT.c.id).where(condition, not_(has_value)).order_by(RESULT.c.number.desc())
-    return [first, rest]
+    value: Any
+    started_at: str
+    number: int
 
 
-def _ranked(measurement: FromClause) -> ColumnElement[bool]:
-    """Return which measurements count in the order of a figure: an INVALID one never ranks."""
-    return and_(measurement.c.headline, measurement.c.verdict == "VALID")
+def _by_age(query: Select[str], place: Place | None, *, newest_first: bool) -> Select[str]:
+    """Return the results of a query by age: those beyond a place, if there is one."""
+    if place is not None:
+        age, other = tuple_(*_AGE), tuple_(literal(place.started_at), literal(place.number))
+        query = query.where(age < other if newest_first else age > other)
+    return query.order_by(*_ages(newest_first=newest_first))
+
+
+def _ages(*, newest_first: bool) -> list[UnaryExpression[Any]]:
+    return [each.desc() if newest_first else each.asc() for each in _AGE]
+
+
+def _is_optional(column: ColumnElement[Any]) -> bool:
+    return bool(getattr(column, "nullable", False))

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select
 from sqlalchemy.exc import DataError
 
 from inferometer_api.results.reading import read_result
@@ -30,6 +30,7 @@ from inferometer_results.store.find_ids import (
     count_matches,
     find_ids,
     find_matches,
+    resolve,
 )
 from inferometer_results.store.index_rows import JournalRow, Origin, index_rows, storable
 from inferometer_results.store.index_tables import (
@@ -52,8 +53,6 @@ from inferometer_results.store.tables import (
 )
 from inferometer_results.store.visibility import Readable, limit_reading
 
-_SHORTEST_PREFIX = 4
-
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -72,6 +71,8 @@ class Page:
     total: int
     is_exact: bool
     """False if there are more than `total`: conditions are not counted without end."""
+    has_previous: bool = False
+    has_next: bool = False
 
 
 class Store:
@@ -128,25 +129,8 @@ class Store:
 
     def resolve(self, prefix: str) -> str:
         """Return the one ID that begins so."""
-        wanted = prefix.lower()
-        if len(wanted) < _SHORTEST_PREFIX or set(wanted) - set("0123456789abcdef"):
-            raise NoSuchResultError(
-                f"{prefix!r} is not the ID of a result. Give at least {_SHORTEST_PREFIX} of its "
-                "characters, as `inferometer results list` prints them."
-            )
         with self._reading() as connection:
-            # Neither LIKE nor the index of kinds would find it without a look at every document.
-            query = select(DOCUMENT.c.id).where(
-                DOCUMENT.c.id >= wanted,
-                DOCUMENT.c.id < f"{wanted}g",
-                func.coalesce(DOCUMENT.c.kind, "") == RESULT_KIND,
-            )
-            found = connection.scalars(query.limit(2)).all()
-        if not found:
-            raise NoSuchResultError(f"No result has an ID that begins with {prefix}.")
-        if len(found) > 1:
-            raise NoSuchResultError(f"More than one ID begins with {prefix}. Give more characters.")
-        return str(found[0])
+            return resolve(connection, prefix)
 
     def read(self, id_: str) -> StoredDocument:
         """Return a document, checked against its checksum."""
@@ -189,12 +173,13 @@ class Store:
     def find_ids(self, search: Search) -> list[str]:
         """Return the IDs of the results of a search, in its order."""
         with self._reading() as connection:
-            return find_ids(connection, search, find_matches(connection, search))
+            return find_ids(connection, search, find_matches(connection, search)).ids
 
     def find(self, search: Search) -> list[dict[str, Any]]:
         """Return the results of a search with their measurements and labels, in its order."""
         with self._reading() as connection:
-            return _find(connection, search, find_matches(connection, search))
+            ids = find_ids(connection, search, find_matches(connection, search)).ids
+            return _rows(connection, ids)
 
     def page(self, search: Search) -> Page:
         """Return the same, and how many results there are without limit and offset."""
@@ -203,7 +188,9 @@ class Store:
             found = count_matches(connection, matches, MOST_COUNTED + 1)
             is_exact = matches.is_everything or found <= MOST_COUNTED
             total = found if is_exact else MOST_COUNTED
-            return Page(_find(connection, search, matches), total, is_exact)
+            part = find_ids(connection, search, matches)
+            rows = _rows(connection, part.ids)
+            return Page(rows, total, is_exact, part.has_previous, part.has_next)
 
     def select(self, query: Select[Any]) -> list[dict[str, Any]]:
         """Return the rows of a query of the index, by the plain names of their columns."""
@@ -308,8 +295,7 @@ class Store:
             yield connection
 
 
-def _find(connection: Connection, search: Search, matches: Matches) -> list[dict[str, Any]]:
-    ids = find_ids(connection, search, matches)
+def _rows(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
     found = rows_by_id(connection, ids)
     rows = [found[id_] for id_ in ids]
     attach(

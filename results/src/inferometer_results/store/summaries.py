@@ -4,9 +4,9 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, case, exists, func, literal, not_, select, union_all
+from sqlalchemy import ColumnElement, Select, exists, func, literal, not_, select, union_all
 
-from inferometer_results.store.find_ids import MOST_COUNTED, Matches
+from inferometer_results.store.find_ids import MOST_COUNTED
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import OUTCOME_KIND
@@ -32,7 +32,7 @@ def facets(store: Store, search: Search) -> dict[str, list[tuple[str, int]]]:
     """
     matched = (
         select(*(RESULT.c[name] for name in FACETS))
-        .where(_in_order(store.matches(search)))
+        .where(store.matches(search).in_order())
         .order_by(RESULT.c.number.desc())
         .limit(MOST_COUNTED)
         .cte("matched")
@@ -55,17 +55,6 @@ def facets(store: Store, search: Search) -> dict[str, list[tuple[str, int]]]:
         values.sort(key=lambda each: (-each[1], each[0]))
         del values[_MOST_FACET_VALUES:]
     return found
-
-
-def _in_order(matches: Matches) -> ColumnElement[bool]:
-    """Return a condition as it is fast for the newest results that meet it.
-
-    If many do, one result after the other is looked at. An index on the condition would find all of
-    them, to be sorted.
-    """
-    if matches.is_few or matches.is_everything:
-        return matches.condition
-    return case((matches.condition, 1), else_=0) == 1
 
 
 def models(store: Store, search: Search) -> list[dict[str, Any]]:

@@ -60,6 +60,29 @@ JOURNAL = Table(
 
 _RESULT_ID = "result.id"
 
+FIGURES = {
+    "batch": "batch_size",
+    "clients": "clients",
+    "queries": "queries",
+    "errors": "errors",
+    "qps": "qps",
+    "samples": "samples_per_second",
+    "peak": "peak_qps",
+    "p50": "p50_nanoseconds",
+    "p90": "p90_nanoseconds",
+    "p99": "p99_nanoseconds",
+    "p999": "p999_nanoseconds",
+    "energy": "microjoules_per_inference",
+}
+"""The figures of a measurement by which results are sorted: their columns."""
+_RATES = {"qps", "samples", "peak"}
+
+
+def best_column(figure: str) -> str:
+    """Return the column of a result that holds the best value of a figure."""
+    return f"best_{figure}"
+
+
 RESULT = Table(
     "result",
     METADATA,
@@ -95,8 +118,15 @@ RESULT = Table(
     Column("notice", String, nullable=False),
     Column("spec_digest", String, nullable=False, server_default=""),
     Column("words", String, nullable=False, server_default=""),
+    *(Column(best_column(name), Double if name in _RATES else BigInteger) for name in FIGURES),
 )
-"""One row for each result document. `words` is what a search by words looks at, in lower case."""
+"""One row for each result document.
+
+`words` is what a search by words looks at, in lower case. A column `best_FIGURE` is the figure by
+which the result is sorted: that of its best VALID scenario.
+"""
+SHOWN = tuple(each for each in RESULT.columns if each.name not in map(best_column, FIGURES))
+"""The columns of a result that its readers see."""
 
 MEASUREMENT = Table(
     "measurement",
@@ -151,18 +181,27 @@ Index("document_by_kind", DOCUMENT.c.kind, DOCUMENT.c.name)
 # Lists in the order of time are found by this index alone.
 Index("result_by_time", RESULT.c.started_at, RESULT.c.number, RESULT.c.id, RESULT.c.retracted)
 Index("result_by_number", RESULT.c.number)
-for _column in ("namespace", "namespace_uid", "name", "model_sha256", "runtime", "verdict"):
-    Index(f"result_by_{_column}", RESULT.c[_column], RESULT.c.started_at, RESULT.c.retracted)
-# Models, nodes and series are counted by these indexes alone.
-for _name, _columns in (
-    ("model", ("model", "started_at")),
-    ("node", ("node", "started_at")),
-    ("suite", ("suite", "started_at")),
-    ("place", ("node", "model")),
-    ("spec", ("spec_digest", "node", "started_at")),
+# Models, nodes and suites are counted by these alone. Lists in the order of a field, in which the
+# newest of equal results comes first, continue at any place of these.
+for _name in (
+    *("namespace", "namespace_uid", "name", "model_sha256", "runtime", "verdict", "model"),
+    *("node", "suite", "cluster_uid", "source", "outcome", "model_version", "engine"),
+    *("server", "device", "protocol", "cpu", "gpu"),
+    *map(best_column, FIGURES),
 ):
-    Index(f"result_by_{_name}", *(RESULT.c[each] for each in (*_columns, "retracted")))
-# Conditions on a figure are answered by these alone, and lists in its order begin with them.
+    Index(
+        f"result_by_{_name}",
+        RESULT.c[_name],
+        RESULT.c.started_at.desc(),
+        RESULT.c.number.desc(),
+        RESULT.c.retracted,
+    )
+Index("result_by_place", RESULT.c.node, RESULT.c.model, RESULT.c.retracted)
+Index(
+    "result_by_spec",
+    *(RESULT.c[each] for each in ("spec_digest", "node", "started_at", "retracted")),
+)
+# Conditions on a figure are answered by these alone.
 for _figure, _column in (
     ("p50", "p50_nanoseconds"),
     ("p99", "p99_nanoseconds"),
