@@ -110,21 +110,21 @@ class _Cluster:
         if self.namespace is not None:
             inside = f'namespace="{self.namespace}"'
             where = f"({where}) and {inside}" if where.strip() else inside
+        from dataclasses import replace
+
         from inferometer_cli.cluster.results_service import MOST_RESULTS
 
         found: list[dict[str, Any]] = []
-        wanted = search.limit or 0
+        wanted, after = search.limit or 0, search.after
         while True:
+            limit = min(MOST_RESULTS, wanted - len(found))
             some, total = self.service.search(
-                where,
-                search.sort,
-                min(MOST_RESULTS, wanted - len(found)),
-                search.offset + len(found),
-                retracted=search.with_retracted,
+                replace(search, where=where, limit=limit, after=after)
             )
             found += some
             if len(found) >= wanted or len(some) < MOST_RESULTS:
                 return found, total
+            after = found[-1]["id"]
 
     def resolve(self, prefix: str) -> str:
         return str(self.service.result(prefix)["id"])

@@ -52,6 +52,22 @@ def test_a_list_has_a_row_for_each_scenario(inferometer: Command, id_: str) -> N
     assert nothing.stderr == "No results for this condition.\n"
 
 
+def test_a_list_continues_after_a_result(inferometer: Command, id_: str, tmp_path: Path) -> None:
+    """The command prints the ID to continue with, as long as there may be more."""
+    for number in range(2):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "result.json").write_bytes(a_document(number))
+    assert inferometer("results", "import", str(tmp_path)).code == 0
+    whole = [each["id"] for each in json.loads(inferometer("results", "list", "--json").stdout)]
+    first = inferometer("results", "list", "--limit", "1")
+    assert "1 of 3 results. --limit, --offset and --after show more." in first.stderr
+    second = inferometer("results", "list", "--limit", "1", "--after", whole[0])
+    assert second.stdout.splitlines()[1].startswith(whole[1][:12])
+    assert f"Continue with --after {whole[1][:12]}." in second.stderr
+    assert inferometer("results", "list", "--after", whole[2]).stderr == "No results.\n"
+    assert inferometer("results", "list", "--after", "f" * 12).code == 1
+
+
 def test_a_condition_that_cannot_be_understood_ends_with_2(inferometer: Command, id_: str) -> None:
     """The message names the nearest field."""
     completed = inferometer("results", "list", "--where", "modle=x")

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from inferometer_api.results.service_paths import (
@@ -15,6 +16,9 @@ from inferometer_api.results.service_paths import (
 from inferometer_cli.cluster.api import Cluster, Downloaded, NotThereError
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
+
+if TYPE_CHECKING:
+    from inferometer_results.store.query import Search
 
 _API = f"{EXPLORER}/api/v1"
 MOST_RESULTS = 500
@@ -32,12 +36,11 @@ class ResultsService:
         """Raise RefusedError if the cluster has no such service, or it does not answer."""
         self._read("/fields")
 
-    def search(
-        self, where: str, sort: str, limit: int, offset: int, *, retracted: bool
-    ) -> tuple[list[dict[str, Any]], int]:
+    def search(self, search: "Search") -> tuple[list[dict[str, Any]], int]:
         """Return the results of a search, and how many there are without the limit."""
-        query = {"where": where, "sort": sort, "limit": str(limit), "offset": str(offset)}
-        query["retracted"] = str(retracted).lower()
+        query = {"where": search.where, "sort": search.sort, "limit": str(search.limit)}
+        query |= {"after": search.after} if search.after else {"offset": str(search.offset)}
+        query["retracted"] = str(search.with_retracted).lower()
         found = self._read("/results", query)
         return found["items"], found["total"]
 
@@ -52,15 +55,15 @@ class ResultsService:
 
     def every(self, where: str) -> Iterator[dict[str, Any]]:
         """Yield all results that match a condition, in the order of their IDs."""
-        last = ""
+        from inferometer_results.store.query import Search
+
+        search = Search(where, "id", MOST_RESULTS)
         while True:
-            after = f'id>"{last}"'
-            condition = f"({where}) and {after}" if where.strip() else after
-            found, _ = self.search(condition, "id", MOST_RESULTS, 0, retracted=False)
+            found, _ = self.search(search)
             if not found:
                 return
             yield from found
-            last = found[-1]["id"]
+            search = replace(search, after=found[-1]["id"])
 
     def archive(self) -> Iterator[str]:
         """Yield the lines of every document that the caller may read, and of the journal."""

@@ -45,6 +45,12 @@ def list_results(  # noqa: PLR0913 - one argument for each option
     offset: Annotated[
         int, typer.Option("--offset", min=0, metavar="N", help="Results to skip.")
     ] = 0,
+    after: Annotated[
+        str,
+        typer.Option(
+            "--after", metavar="ID", help="Continue the list after this result, at any depth."
+        ),
+    ] = "",
     retracted: Annotated[
         bool, typer.Option("--retracted", help="List retracted results too.")
     ] = False,
@@ -60,8 +66,9 @@ def list_results(  # noqa: PLR0913 - one argument for each option
     The figures are those of the step that stands for the scenario, as in the status of a run.
     """
     from inferometer_results.store.query import Search
+    from inferometer_results.store.scenario_rows import short_id
 
-    search = Search(where, sort, limit, offset, with_retracted=retracted)
+    search = Search(where, sort, limit, offset, with_retracted=retracted, after=after)
     options = ClusterOptions(namespace, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
         found, total = source.search(search)
@@ -70,10 +77,12 @@ def list_results(  # noqa: PLR0913 - one argument for each option
         return
     if found:
         _print_table([row for result in found for row in _rows(result)])
-    shown = offset + len(found)
-    if total > shown:
-        print_message(f"\n{shown} of {total} results. --limit and --offset show more.")
-    elif not total:
+    if after and len(found) == limit:
+        print_message(f"\nContinue with --after {short_id(found[-1]['id'])}.")
+    elif not after and total > offset + len(found):
+        shown = f"{offset + len(found)} of {total} results."
+        print_message(f"\n{shown} --limit, --offset and --after show more.")
+    elif not found:
         print_message("No results." if not where else "No results for this condition.")
 
 
