@@ -12,6 +12,7 @@ from bench.case_results_store import POSTGRESQL, SQLITE, database, require_postg
 from bench.figures import Bound
 from bench.results_data import bulk_load, first_example, scaled
 from bench.results_service import (
+    deep_paths,
     list_paths,
     percentile95,
     response_seconds,
@@ -56,10 +57,11 @@ def _search(side: str, place: Place) -> Figures:
         with Store(address) as store:
             load_seconds = bulk_load(store, _STORED)
             rows = store.find(Search("", "-started", 2))
+            paths = [*list_paths(), *deep_paths(store), *result_paths(rows)]
         with results_service(address, place.folder) as (_, port):
-            found = response_seconds(port, [*list_paths(), *result_paths(rows)], _ROUNDS)
+            found = response_seconds(port, paths, _ROUNDS)
     slowest = sorted(found, key=lambda path: percentile95(found[path]), reverse=True)
-    for path in slowest[:5]:
+    for path in slowest[:10]:
         print(f"{side}: p95 {1000 * percentile95(found[path]):.0f} ms {path}")
     return {
         _ALL: percentile95([each for times in found.values() for each in times]),
@@ -129,9 +131,10 @@ RESULTS_SEARCH = Case(
     text=f"""\
 `inferometer results serve` over a database of {_STORED:,} results with five measurements each:
 70 models, 40 nodes, 50 namespaces, a year. One client requests the list of runs, as a page and from
-the API, under {len(list_paths())} combinations of condition, order and offset, and the pages of one
-result and of a comparison; {_ROUNDS} times each, in turn, over one connection. A time is from the
-request to the last byte of the answer. The documents are copies of the first example's.""",
+the API, under {len(list_paths())} combinations of condition and order, its pages at the beginning
+and in the middle of every order, and the pages of one result and of a comparison; {_ROUNDS} times
+each, in turn, over one connection. A time is from the request to the last byte of the answer. The
+documents are copies of the first example's.""",
     commands=("make bench CASE=results-search",),
     sides=(Side(SQLITE), Side(POSTGRESQL, require_postgresql)),
     stage=_search_stage,

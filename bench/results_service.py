@@ -14,6 +14,9 @@ from bench.figures import Bound
 from bench.processes import BenchError, Child, started, wait_for_http
 from bench.results_data import SUITE, spec_digest
 
+from inferometer_results.store.condition import SORTING
+from inferometer_results.store.query import Search
+from inferometer_results.store.store import Store
 from support.fake_load import free_port
 
 _SEARCHES: tuple[tuple[str, str], ...] = (
@@ -53,22 +56,26 @@ def list_paths() -> list[str]:
         "/model?model=model-7&mixed=true",
         f"/node-figures?spec={spec}",
     ]
-    # As deep as each order goes.
-    deep = (
-        ("", "-started", 10_000),
-        ("", "p99", 1_000),
-        ("label.team=t3 and qps>100", "p99", 1_000),
-        ("verdict=INVALID", "p99", 1_000),
-        ("p99<50ms", "-started", 10_000),
-        ("model=model-7", "-started", 500),
-    )
-    return [
-        *found,
-        *(
-            f"/?{urlencode({'where': where, 'sort': sort, 'offset': offset})}"
-            for where, sort, offset in deep
-        ),
-    ]
+    return [*found, f"/?{urlencode({'offset': 10_000})}"]
+
+
+def deep_paths(store: Store) -> list[str]:
+    """Return pages in every order from the first result on, and on both sides of its middle."""
+    found = []
+    for where, sort in (
+        *(("", f"{sign}{name}") for name in SORTING for sign in ("", "-")),
+        ("label.team=t3 and qps>100", "p99"),
+        ("verdict=INVALID", "p99"),
+        ("p99<50ms", "-started"),
+        ("model=model-7", "-started"),
+    ):
+        half = store.page(Search(where, limit=1)).total // 2
+        (middle,) = store.find_ids(Search(where, sort, limit=1, offset=half))
+        query = {"where": where, "sort": sort}
+        found += [
+            f"/?{urlencode(query | more)}" for more in ({}, {"after": middle}, {"before": middle})
+        ]
+    return found
 
 
 def result_paths(rows: Sequence[Mapping[str, Any]]) -> list[str]:
