@@ -145,21 +145,17 @@ class ControlPlane:
                 return await self._client.model_statistics()
         return None
 
-    async def profile(self, request: Mapping[str, Any]) -> Any:
-        """Return a profile of the model as JSON values. Raises ProfileRefusedError."""
-        return await self._measured("profile", request)
+    async def measurement(self, extension: str, request: Mapping[str, Any]) -> Any:
+        """Return what the server measures by an extension, as JSON values.
 
-    async def layers(self, request: Mapping[str, Any]) -> Any:
-        """Return timings of layers as JSON values. Raises ProfileRefusedError."""
-        return await self._measured("layers", request)
-
-    async def _measured(self, what: str, request: Mapping[str, Any]) -> Any:
+        Raises ProfileRefusedError.
+        """
         try:
-            return await self._client.model_measurement(what, request)
+            return await self._client.model_measurement(extension, request)
         except (*_FAULTS, RedirectedError) as fault:
             why = failure_clause(fault, self._endpoint)
             raise ProfileRefusedError(
-                f"The server at {self._endpoint.address} gave no {what}: {why}."
+                f"The server at {self._endpoint.address} gave no {extension}: {why}."
             ) from fault
 
     async def trace_settings(self, change: Mapping[str, Any] | None = None) -> dict[str, str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_loadgen.run.profile_executor import step_profile
+from inferometer_loadgen.run.profile_extension import step_profile
 from inferometer_loadgen.server.control_plane import ProfileRefusedError
 
 ANSWER: dict[str, Any] = {
