@@ -2,24 +2,18 @@
 
 import asyncio
 
-import structlog
-
 from inferometer_operator.cluster.child_watch import ChildChange
-from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.node_queue import NodeQueue
 from inferometer_operator.wiring.node_reconciler import NodeReconciler
+from inferometer_operator.wiring.reconcile_loop import keep_reconciling
 from inferometer_operator.wiring.run_queue import RunQueue
 from inferometer_operator.wiring.suite_store import version
 from inferometer_operator.wiring.work_queue import WorkQueue
 
 _TASKS = 2
 _GATHER_SECONDS = 0.05
-_CONFLICT_SECONDS = 0.5
-_RETRY_SECONDS = 10.0
-_INTERNAL_SECONDS = 60.0
-_log = structlog.get_logger()
 
 
 class NodePool:
@@ -38,12 +32,9 @@ class NodePool:
         """Work until cancelled; to be called once the children are known."""
         await self._listed.wait()
         await self._runs_listed.wait()
-        room = asyncio.Semaphore(_TASKS)
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await room.acquire()
-                task = group.create_task(self._step(await self._work.get()))
-                task.add_done_callback(lambda _: room.release())
+        await keep_reconciling(
+            self._work, self._reconcile, tasks=_TASKS, failed_event="node_benchmark_failed"
+        )
 
     def benchmark_changed(self, kind: str | None, benchmark: Json) -> None:
         """Handle an event of a NodeBenchmark; `kind` is the watch's type, None in a list."""
@@ -86,33 +77,16 @@ class NodePool:
         self._work.discard(uid)
         self._queue.remove(uid)
 
-    async def _step(self, uid: str) -> None:
-        try:
-            held = self._benchmarks.get(uid)
-            if held is None or held["metadata"].get("deletionTimestamp"):
-                return
-            reconciler = self._reconcilers.setdefault(
-                uid, NodeReconciler(self._dependencies, self._queue)
-            )
-            written, pause = await reconciler.reconcile(held)
-            if uid not in self._benchmarks:
-                self._queue.remove(uid)
-                return
-            self._put(written)
-            if pause is not None:
-                self._work.add(uid, pause)
-        except ApiError as error:
-            if error.code == 404:
-                return  # An event of its deletion follows.
-            if not error.conflict:
-                _log.warning("api_request_failed", uid=uid, error=str(error))
-            self._work.add(uid, _CONFLICT_SECONDS if error.conflict else _RETRY_SECONDS)
-        except ApiUnreachableError as error:
-            _log.warning("api_request_failed", uid=uid, error=str(error))
-            self._work.add(uid, _RETRY_SECONDS)
-        except Exception:  # noqa: BLE001 - logged with its traceback
-            # An error at one of them must end neither the others nor the runs.
-            _log.exception("node_benchmark_failed", uid=uid)
-            self._work.add(uid, _INTERNAL_SECONDS)
-        finally:
-            self._work.done(uid)
+    async def _reconcile(self, uid: str) -> float | None:
+        held = self._benchmarks.get(uid)
+        if held is None or held["metadata"].get("deletionTimestamp"):
+            return None
+        reconciler = self._reconcilers.setdefault(
+            uid, NodeReconciler(self._dependencies, self._queue)
+        )
+        written, pause = await reconciler.reconcile(held)
+        if uid not in self._benchmarks:
+            self._queue.remove(uid)
+            return None
+        self._put(written)
+        return pause

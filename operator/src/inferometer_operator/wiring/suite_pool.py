@@ -3,23 +3,17 @@
 import asyncio
 from collections.abc import Iterator
 
-import structlog
-
-from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.suite.draft import read_suite_status
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.operator_stats import SuiteGateOutcome
+from inferometer_operator.wiring.reconcile_loop import keep_reconciling
 from inferometer_operator.wiring.suite_reconciler import SuiteReconciler
 from inferometer_operator.wiring.suite_store import SuiteStore, family_of, suite_of
 from inferometer_operator.wiring.work_queue import WorkQueue
 
 _TASKS = 4
 _GATHER_SECONDS = 0.05
-_CONFLICT_SECONDS = 0.5
-_RETRY_SECONDS = 10.0
-_INTERNAL_SECONDS = 60.0
-_log = structlog.get_logger()
 
 
 class SuitePool:
@@ -37,12 +31,9 @@ class SuitePool:
         """Work until cancelled, once every suite and every run is known."""
         await self._suites_listed.wait()
         await self._runs_listed.wait()
-        room = asyncio.Semaphore(_TASKS)
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await room.acquire()
-                task = group.create_task(self._step(await self._work.get()))
-                task.add_done_callback(lambda _: room.release())
+        await keep_reconciling(
+            self._work, self._reconcile, tasks=_TASKS, failed_event="suite_failed"
+        )
 
     def suite_changed(self, kind: str | None, suite: Json) -> None:
         """Handle an event of a suite; `kind` is the watch's type, None while all are listed."""
@@ -98,31 +89,13 @@ class SuitePool:
                     gate.outcome, armed=gate.armed, time=time
                 )
 
-    async def _step(self, uid: str) -> None:
-        try:
-            if uid not in self._store.suites:
-                return
-            reconciler = self._reconcilers.setdefault(
-                uid, SuiteReconciler(self._dependencies, self._store, uid)
-            )
-            pause = await reconciler.reconcile()
-            if pause is not None:
-                self._work.add(uid, pause)
-        except ApiError as error:
-            if error.code == 404:
-                return  # An event of its deletion follows.
-            if not error.conflict:
-                _log.warning("api_request_failed", uid=uid, error=str(error))
-            self._work.add(uid, _CONFLICT_SECONDS if error.conflict else _RETRY_SECONDS)
-        except ApiUnreachableError as error:
-            _log.warning("api_request_failed", uid=uid, error=str(error))
-            self._work.add(uid, _RETRY_SECONDS)
-        except Exception:  # noqa: BLE001 - logged with its traceback
-            # An error at one suite must end neither the others nor the runs.
-            _log.exception("suite_failed", uid=uid)
-            self._work.add(uid, _INTERNAL_SECONDS)
-        finally:
-            self._work.done(uid)
+    async def _reconcile(self, uid: str) -> float | None:
+        if uid not in self._store.suites:
+            return None
+        reconciler = self._reconcilers.setdefault(
+            uid, SuiteReconciler(self._dependencies, self._store, uid)
+        )
+        return await reconciler.reconcile()
 
 
 def _names(store: SuiteStore, name: tuple[str, str]) -> Iterator[str]:
