@@ -1,0 +1,74 @@
+"""Documents of other kinds than results, each kept once for its place."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import ValidationError
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from inferometer_api.document import Document
+from inferometer_api.results.reading import UnreadableResultError
+from inferometer_results.store.database import describing
+from inferometer_results.store.index_rows import Origin
+from inferometer_results.store.store import Kept, Store
+from inferometer_results.store.tables import DOCUMENT, content_columns
+
+Kind = TypeVar("Kind", bound=Document)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPlace:
+    """What a document is about; with its origin, a place that one document takes."""
+
+    kind: str
+    run_uid: str
+    """The execution or the measurement."""
+    name: str
+    """The suite or the node."""
+    words: tuple[str, ...]
+    """What separates places of one namespace."""
+
+
+def read_document(model: type[Kind], content: bytes, what: str) -> Kind:
+    """Return a document. Raises UnreadableResultError if it is no `what`."""
+    try:
+        return model.read_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UnreadableResultError(
+            f"The document is no {what}: {where}: {first['msg']}."
+        ) from error
+
+
+def keep_document(
+    store: Store, content: bytes, place: DocumentPlace, origin: Origin, *, may_change: bool
+) -> Kept:
+    """Keep a document, one that may change in place of the one that took its place before."""
+    words = (place.kind, origin.cluster_uid, origin.namespace_uid, *place.words)
+    id_ = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+    changing = {"received_at": origin.received_at, **content_columns(content)}
+    row = {
+        "id": id_,
+        "kind": place.kind,
+        "cluster_uid": origin.cluster_uid,
+        "run_uid": place.run_uid[:200],
+        "namespace": origin.namespace,
+        "namespace_uid": origin.namespace_uid,
+        "name": place.name[:200],
+        "source": origin.source,
+        **changing,
+    }
+    dialect = postgresql if store.engine.dialect.name == "postgresql" else sqlite
+    insert = dialect.insert(DOCUMENT).values(row)
+    statement = (
+        insert.on_conflict_do_update(index_elements=["id"], set_=changing)
+        if may_change
+        else insert.on_conflict_do_nothing()
+    )
+    with describing(store.address), store.engine.begin() as connection:
+        known = connection.scalar(select(DOCUMENT.c.id).where(DOCUMENT.c.id == id_))
+        connection.execute(statement)
+    return Kept(id_, is_new=known is None)
