@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
+from inferometer_cli.command_group import CommandGroup
 from inferometer_cli.commands import (
     ab,
     advise,
@@ -55,19 +56,17 @@ class _Commands(TyperGroup):
             raise
 
 
-app = typer.Typer(
-    name="inferometer",
+app = CommandGroup(
+    "inferometer",
     cls=_Commands,
     help="Measure how well deep-learning models are served: start the server, drive the load, "
     "measure, judge whether the figures can be trusted, and write a report.",
     epilog="Exit codes: 0 VALID or success, 1 failed, 2 refused, 3 measured but INVALID, 4 slower "
     "(compare, ab), 5 inconclusive (compare, ab), 130 interrupted, 143 terminated.",
-    no_args_is_help=True,
     # kubectl completes its plugins itself, by another program.
     add_completion=not is_plugin(),
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
 app.command("run", short_help="Run a BenchmarkRun or BenchmarkSuite file on this machine.")(run.run)
 app.command("validate", short_help="Check whether a file can be run here.")(validate.validate)

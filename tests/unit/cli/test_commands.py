@@ -1,8 +1,6 @@
 """What each command prints, and how it refuses."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,30 +8,10 @@ from onnx import ModelProto
 
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.export import FORMATS
-from inferometer_serving.command_line import OPTIONS
 from support.command import Command
 from support.inferometer_process import run_file
 from support.onnx_models import identity, save, unsupported_operator, zip_map
 from support.results import a_result, an_unfinished_result
-
-COMMANDS = (
-    *("run", "validate", "report", "serve", "models", "examples"),
-    *("results", "suite", "status", "result", "cancel", "preflight"),
-)
-HEAVY = (
-    "alembic",
-    "fastapi",
-    "grpc",
-    "jinja2",
-    "kopf",
-    "kubernetes",
-    "numpy",
-    "onnx",
-    "onnxruntime",
-    "sqlalchemy",
-    "urllib3",
-    "uvicorn",
-)
 
 
 @pytest.fixture
@@ -42,35 +20,6 @@ def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERM", "dumb")
     return Command(monkeypatch, capsys)
-
-
-def test_a_bare_command_prints_help(inferometer: Command) -> None:
-    """Without arguments the help of all commands is shown, with the exit codes."""
-    completed = inferometer()
-    for command in COMMANDS:
-        assert f"  {command} " in completed.stdout + completed.stderr
-    assert "130 interrupted" in completed.stdout + completed.stderr
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(inferometer: Command, command: str) -> None:
-    """--help prints the purpose of a command and exits with 0."""
-    completed = inferometer(command, "--help")
-    assert completed.code == 0
-    assert f"inferometer {command}" in completed.stdout
-    assert "None" not in completed.stdout
-    assert "(1,)" not in completed.stdout
-
-
-@pytest.mark.parametrize("command", [*COMMANDS, "compare", "ab"])
-def test_every_help_is_alike(inferometer: Command, command: str) -> None:
-    """-h is --help, and each command's help has the same parts: usage, purpose, options."""
-    completed = inferometer(command, "-h")
-    assert completed == inferometer(command, "--help")
-    lines = completed.stdout.splitlines()
-    assert lines[0].startswith(f"Usage: inferometer {command} [OPTIONS]")
-    assert "Options:" in lines
-    assert "  -h, --help" in completed.stdout
 
 
 @pytest.mark.parametrize(
@@ -97,14 +46,6 @@ def test_serve_takes_the_path_of_a_model(inferometer: Command) -> None:
     assert "Model file not found: " in completed.stderr
 
 
-def test_serve_lists_the_options_of_the_server(inferometer: Command) -> None:
-    """`serve --help` has every option with its default, as the other commands do."""
-    completed = " ".join(inferometer("serve", "--help").stdout.split())
-    assert all(f" {option.flag} " in completed for option in OPTIONS)
-    for default in ("8000", "8001", "CPU", "127.0.0.1", "30.0", "none"):
-        assert f"[default: {default}]" in completed
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -121,68 +62,6 @@ def test_serve_refuses_wrong_options(
     completed = inferometer("serve", "file:nowhere.onnx", *words)
     assert completed.code == 2
     assert sentence in " ".join(completed.stderr.split())
-
-
-@pytest.mark.parametrize(
-    ("shell", "typed"),
-    [
-        ("bash", {"COMP_WORDS": "inferometer va", "COMP_CWORD": "1"}),
-        ("zsh", {"_TYPER_COMPLETE_ARGS": "inferometer va"}),
-        (
-            "fish",
-            {"_TYPER_COMPLETE_ARGS": "inferometer va", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
-        ),
-    ],
-)
-def test_shells_complete_commands(
-    inferometer: Command, monkeypatch: pytest.MonkeyPatch, shell: str, typed: dict[str, str]
-) -> None:
-    """bash, zsh and fish get a script to install, and complete the names of commands."""
-    monkeypatch.setenv("_INFEROMETER_COMPLETE", f"source_{shell}")
-    assert "_INFEROMETER_COMPLETE=complete_" in inferometer().stdout
-    monkeypatch.setenv("_INFEROMETER_COMPLETE", f"complete_{shell}")
-    for name, value in typed.items():
-        monkeypatch.setenv(name, value)
-    assert "validate" in inferometer().stdout
-    assert "serve" not in inferometer().stdout
-
-
-@pytest.mark.parametrize(
-    ("typed", "completed"),
-    [
-        ("inferometer explain BusyM", ["BusyMachine"]),
-        ("inferometer examples 09", ["09-peak"]),
-        ("inferometer report --format ju", ["junit"]),
-    ],
-)
-def test_shells_complete_names(
-    inferometer: Command, monkeypatch: pytest.MonkeyPatch, typed: str, completed: list[str]
-) -> None:
-    """Rules, examples and the choices of an option are completed too."""
-    monkeypatch.setenv("_INFEROMETER_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", typed)
-    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
-    assert inferometer().stdout.split() == completed
-
-
-def test_help_imports_nothing_heavy() -> None:
-    """Slow modules are imported only by the commands that need them."""
-    program = (
-        "import sys, inferometer_cli.command_line; "
-        f"print([name for name in {HEAVY} if name in sys.modules])"
-    )
-    words = [sys.executable, "-c", program]
-    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-def test_usage_names_the_program_as_it_was_called(
-    inferometer: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Called through kubectl, help and hints say `kubectl inferometer`."""
-    assert inferometer("status", "--help").stdout.startswith("Usage: inferometer status ")
-    monkeypatch.setattr("inferometer_cli.program.program_name", lambda: "kubectl inferometer")
-    monkeypatch.setattr("inferometer_cli.__main__.program_name", lambda: "kubectl inferometer")
-    assert inferometer("status", "--help").stdout.startswith("Usage: kubectl inferometer status ")
 
 
 @pytest.mark.parametrize("command", ["status", "result", "cancel", "report"])

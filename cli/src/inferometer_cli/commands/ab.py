@@ -43,6 +43,7 @@ RoundsOption = Annotated[
     typer.Option(
         "--rounds",
         "-n",
+        metavar="N",
         help=f"How many times to measure each variant, {FEWEST_ROUNDS} to {MOST_ROUNDS}. 12 "
         "rounds show a change of 10 % if runs of one variant scatter by 3 %.",
     ),
@@ -51,6 +52,7 @@ MostRoundsOption = Annotated[
     int | None,
     typer.Option(
         "--most-rounds",
+        metavar="N",
         help="Measure up to this many rounds if the first --rounds are inconclusive. The same "
         "number as --rounds: no more. [default: twice --rounds]",
         show_default=False,

@@ -26,10 +26,11 @@ _WriteOption = Annotated[
     ),
 ]
 _ThreadsOption = Annotated[
-    int, typer.Option("--threads", min=1, help="Threads within an operator.")
+    int, typer.Option("--threads", min=1, metavar="N", help="Threads within an operator.")
 ]
 _ServersOption = Annotated[
-    int, typer.Option("--servers", min=2, max=64, help="Servers that share the memory.")
+    int,
+    typer.Option("--servers", min=2, max=64, metavar="N", help="Servers that share the memory."),
 ]
 _JsonOption = Annotated[bool, typer.Option("--json", help="Print the whole document.")]
 

@@ -24,7 +24,7 @@ ModelArgument = Annotated[
 ModelsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="MODEL...",
+        metavar="MODEL",
         help="model.onnx, zoo://TASK/NAME, zoo://TASK/ (all of a task) or zoo:// (all built in).",
         show_default=False,
     ),

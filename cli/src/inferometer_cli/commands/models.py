@@ -17,7 +17,11 @@ def models(
     *,
     task: Annotated[
         str | None,
-        typer.Option("--task", help="List only the models for this task, such as classification."),
+        typer.Option(
+            "--task",
+            metavar="TASK",
+            help="List only the models for this task, such as classification.",
+        ),
     ] = None,
 ) -> None:
     """List the built-in models. Use one in a run file as model.uri: zoo://NAME.

@@ -29,10 +29,13 @@ _RungOption = Annotated[
     ),
 ]
 _RoundsOption = Annotated[
-    int, typer.Option("--rounds", "-n", min=3, max=200, help="Rounds of each pair of neighbours.")
+    int,
+    typer.Option(
+        "--rounds", "-n", min=3, max=200, metavar="N", help="Rounds of each pair of neighbours."
+    ),
 ]
 _SecondsOption = Annotated[
-    int, typer.Option("--seconds", min=1, help="Seconds of each measurement.")
+    int, typer.Option("--seconds", min=1, metavar="N", help="Seconds of each measurement.")
 ]
 
 

@@ -76,6 +76,8 @@ def _default(option: Option) -> str | None:
     match _DEFAULT_PORTS.get(option.name, option.default):
         case None | "" | {}:
             return None
+        case bool(is_on):
+            return "on" if is_on else "off"
         case tuple() as values:
             return ",".join(map(str, values))
         case value:

@@ -12,18 +12,13 @@ from inferometer_api.suite.availability import unavailable_suite
 from inferometer_api.suite.plan_suite import ANYWHERE, SuitePlan, System
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
+from inferometer_cli.command_group import CommandGroup
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.run_file import SetOption
 from inferometer_cli.suite_file import plan_file, read_suite
 from inferometer_cli.terminal import print_message, print_output
 
-app = typer.Typer(
-    name="suite",
-    help="Plan suites: a matrix of runs over models, stacks and nodes.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = CommandGroup("suite", help="Plan suites: a matrix of runs over models, stacks and nodes.")
 _FormatOption = Annotated[
     Literal["table", "json", "yaml"],
     typer.Option(

@@ -32,11 +32,12 @@ _MOST_SECONDS = 60.0
 def web(
     path: Annotated[
         str,
-        typer.Argument(metavar="[PATH]", help="Page to name in the address, such as /results/ID."),
+        typer.Argument(metavar="PATH", help="Page to name in the address, such as /results/ID."),
     ] = "/",
     *,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")
+        int,
+        typer.Option("--port", min=0, max=65535, metavar="PORT", help="Port; 0 takes a free one."),
     ] = 8091,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,

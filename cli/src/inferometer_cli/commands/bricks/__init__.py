@@ -1,16 +1,9 @@
 """`inferometer bricks`: predicts models from the times of their unique layers (DLBricks)."""
 
-import typer
-
+from inferometer_cli.command_group import CommandGroup
 from inferometer_cli.commands.bricks import generate, predict, run
 
-app = typer.Typer(
-    name="bricks",
-    help="Time the unique layers of models once, and predict any model that consists of them.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = CommandGroup("bricks", help="Predict any model from the times of the unique layers of some.")
 app.command("generate", short_help="Show how few unique bricks some models have.")(
     generate.generate
 )

@@ -1,7 +1,6 @@
 """`inferometer results`: the results that this machine keeps."""
 
-import typer
-
+from inferometer_cli.command_group import CommandGroup
 from inferometer_cli.commands.results import (
     annotate,
     compare,
@@ -15,14 +14,7 @@ from inferometer_cli.commands.results import (
     trend,
 )
 
-app = typer.Typer(
-    name="results",
-    help="Find, compare, serve, export and annotate the results that were kept, here or in a "
-    "cluster.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = CommandGroup("results", help="Find, compare, show and export results, here or in a cluster.")
 app.command("list", short_help="List results, newest first.")(listing.list_results)
 app.command("fields", short_help="List the fields of --where and --sort.")(listing.fields)
 app.command("show", short_help="Print one result.")(show.show)

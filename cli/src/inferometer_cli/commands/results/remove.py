@@ -15,7 +15,7 @@ from inferometer_cli.terminal import print_message
 
 def delete(
     ids: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="IDs of results.", show_default=False)
+        list[str], typer.Argument(metavar="ID", help="IDs of results.", show_default=False)
     ],
     *,
     database: DatabaseOption = None,

@@ -29,7 +29,8 @@ def serve(
         ),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")
+        int,
+        typer.Option("--port", min=0, max=65535, metavar="PORT", help="Port; 0 takes a free one."),
     ] = 8090,
     token_file: Annotated[
         Path | None,

@@ -85,7 +85,7 @@ def import_results(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PATH...",
+            metavar="PATH",
             help=f"A result file, an export of --all (.jsonl), or a folder, in which every "
             f"{RESULT_NAME} is taken.",
             show_default=False,
