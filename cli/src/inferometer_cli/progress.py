@@ -42,6 +42,8 @@ ProgressCallback = Callable[[ProgressReport | WebPage | Warn | str], None]
 """Receives the load generator's progress, or a sentence about an earlier stage."""
 
 _BAR_WIDTH = 12
+_MEASURED_STAGES = frozenset({"Idle", "WarmUp", "Measuring"})
+"""Stages whose fraction says how far they are; a wait has only a time at which it gives up."""
 _PLAIN_EVERY_SECONDS = 10.0
 _DETAIL_AFTER_SECONDS = 2.0
 """A server needs a moment to start; print the reason only if it takes longer."""
@@ -85,7 +87,7 @@ class _LiveBar:
         if isinstance(event, str):
             self._bars.update(self._task, description=event, total=None, facts="")
             return
-        known = event.stage in {"Idle", "WarmUp", "Measuring"}
+        known = event.stage in _MEASURED_STAGES
         where = _where(event)
         facts = (_time_left(event, self._remaining), _figures(event))
         self._bars.update(
@@ -120,6 +122,9 @@ class _PlainLines:
             self._say(f"{where}, {left}" if left else where)
         elif event.elapsed_seconds >= self._next_at_seconds:
             self._next_at_seconds += _PLAIN_EVERY_SECONDS
+            if event.stage not in _MEASURED_STAGES:
+                self._say(f"{where}, {left}" if left else where)
+                return
             facts = (f"{where}: {event.fraction:.0%}", _figures(event), left)
             self._say("  ".join(fact for fact in facts if fact))
 

@@ -67,9 +67,12 @@ def test_a_server_that_is_not_ready_is_waited_for_with_the_time_left() -> None:
     run = BenchmarkRun.model_validate(a_run(server={"readyDeadlineSeconds": 300}))
     with show_progress(console, RemainingTime(run), "plain") as watch:
         watch(waiting)
+        watch(waiting.model_copy(update={"elapsed_seconds": 40.0, "fraction": 40 / 300}))
     file = console.file
     assert isinstance(file, io.StringIO)
-    assert file.getvalue().rstrip().endswith("Connection refused, gives up in 4 min 30 s")
+    first, second = file.getvalue().splitlines()
+    assert first.endswith("Connection refused, gives up in 4 min 30 s")
+    assert second.endswith("Connection refused, gives up in 4 min 20 s")
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
