@@ -33,7 +33,7 @@ _LOOK = """(() => {
     const b = t.getBoundingClientRect();
     return [b.left, b.right, b.top, b.bottom];
   };
-  const names = (svg) => [...svg.querySelectorAll("text.name")].map(text);
+  const words = (svg) => [...svg.querySelectorAll("text, circle[r='4']")].map(text);
   const style = (e) => getComputedStyle(e);
   return {
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
@@ -45,7 +45,7 @@ _LOOK = """(() => {
       return inner[0] < outer.left - 2 || inner[1] > outer.right + 2
         || inner[2] < outer.top - 2 || inner[3] > outer.bottom + 2;
     }).map((t) => t.textContent),
-    names: [...document.querySelectorAll("svg.chart")].map(names),
+    words: [...document.querySelectorAll("svg.chart")].map(words),
     small: Math.min(...[...document.querySelectorAll("svg.chart text")].map((t) => {
       const svg = t.closest("svg");
       return parseFloat(style(t).fontSize) * svg.getBoundingClientRect().width / 480;
@@ -196,10 +196,10 @@ def test_every_chart_is_seen(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
             assert each.look["small"] > 9
 
 
-def test_names_of_lines_do_not_overlap(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
-    """The names at the ends of lines stand clear of each other."""
+def test_words_of_charts_do_not_overlap(seen: dict[tuple[str, int, Theme], _Seen]) -> None:
+    """Names of lines, legends with their dots, ticks and labels stand clear of each other."""
     for (name, width, _), each in seen.items():
-        for texts in each.look["names"]:
+        for texts in each.look["words"]:
             for index, (left, right, top, bottom) in enumerate(texts):
                 for other in texts[index + 1 :]:
                     apart = other[0] >= right or other[1] <= left

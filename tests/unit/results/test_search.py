@@ -21,7 +21,10 @@ from inferometer_api.results.search import Knee, Peak, ProbeRecord, RepeatFigure
 from inferometer_cli.result_table import print_table
 from inferometer_results.compare.comparison import compare
 from inferometer_results.report import render_report
+from inferometer_results.report.frame import CHARACTER, WIDTH
 from inferometer_results.report.latency_marks import latency_marks
+from inferometer_results.report.search_charts import search_chart
+from inferometer_results.report.svg import draw
 from support.report_pages import text_of, titles
 from support.results import a_result, a_run
 from support.steps import Load, a_step
@@ -348,6 +351,27 @@ def test_the_page_draws_the_search_and_the_curve() -> None:
     text = text_of(document)
     assert "95% bracket" in text
     assert "knee, at clients 4" in text
+
+
+def test_the_legend_of_a_search_begins_after_the_label_of_its_axis() -> None:
+    """With probes of all three kinds, dots and names lie right of "Latency (ms, logarithmic)"."""
+    search = a_search()
+    assert search.peak is not None
+    cut, early, *others = search.peak.probes
+    probes = [
+        cut.model_copy(update={"decided_by": "Unfinished"}),
+        early.model_copy(update={"ran_to_completion": False}),
+        *others,
+    ]
+    peak = search.peak.model_copy(update={"probes": probes})
+    chart = search_chart(search.model_copy(update={"peak": peak}))
+    assert chart is not None
+    drawn = draw(chart, "a")
+    dots = [float(x) for x in re.findall(r'cx="([\d.]+)" cy="10" r="4"', drawn)]
+    assert len(dots) == 3
+    assert min(dots) - 4 > len(chart.y.label) * CHARACTER
+    ends = [float(x) for x in re.findall(r'class="name s\d end" x="([\d.]+)"', drawn)]
+    assert max(ends) <= WIDTH
 
 
 def test_the_summary_explains_the_row_of_a_search() -> None:

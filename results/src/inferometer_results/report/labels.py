@@ -19,6 +19,8 @@ from inferometer_results.report.frame import (
 _LABEL_GAP = 16.0
 _LEGEND_Y = 14
 """As high as the label of the y axis, which is on the left."""
+_LEGEND_DOT = 24.0
+"""Room for the dot of a name."""
 
 
 def guide_labels(frame: Frame) -> Iterator[Markup]:
@@ -40,19 +42,20 @@ def guide_labels(frame: Frame) -> Iterator[Markup]:
 
 def legend(frame: Frame) -> Iterator[Markup]:
     """Write the names of bars, and of lines without a place at their end, above the plot."""
-    x = frame.right
     named = {
         mark.name: mark.series
         for mark in frame.chart.marks
         if isinstance(mark, Line | Bars) and mark.name and _has_legend(mark)
     }
+    room = sum(len(name) * NAME_CHARACTER + _LEGEND_DOT for name in named)
+    x = min(WIDTH, max(frame.right, len(frame.chart.y.label) * CHARACTER + room))
     for name, series in reversed(named.items()):
         yield written(f"name s{series} end", x, _LEGEND_Y, name)
         x -= len(name) * NAME_CHARACTER + 8
         yield Markup('<circle class="dot s{}" cx="{:.1f}" cy="{}" r="4"/>').format(
             series, x, _LEGEND_Y - 4
         )
-        x -= 16
+        x -= _LEGEND_DOT - 8
 
 
 def _has_legend(mark: Line | Bars) -> bool:
