@@ -60,7 +60,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Futu
     ("name", "sentences"),
     [
         ("missing", ("Model file not found: ", "Relative paths start in ")),
-        ("text", ("model.onnx is not an ONNX model: name an .onnx file.",)),
+        ("text", ("model.onnx is not an ONNX model: its content has another format.",)),
         ("checksum", (f"should have the sha256 {'0' * 64}, but has ", "Correct the checksum")),
         ("operator", ("uses the operator com.example:Frobnicate, which ONNX Runtime ",)),
         (

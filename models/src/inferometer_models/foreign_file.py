@@ -29,7 +29,7 @@ def reason_not_onnx(content: bytes) -> str:
             f"it is truncated: at least {missing:,} bytes are missing after {len(content):,}. "
             "Download or copy it again."
         )
-    return "name an .onnx file."
+    return "its content has another format. Export the model to ONNX, or name another file."
 
 
 def is_lfs_pointer(content: bytes) -> bool:

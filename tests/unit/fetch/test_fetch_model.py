@@ -101,7 +101,7 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
         (b"PK\x03\x04 a checkpoint", "as PyTorch writes it: export the model to ONNX"),
         (b"\x89HDF\r\n\x1a\n", "as Keras writes it: convert the model to ONNX"),
         (b"<!DOCTYPE html>", "it is a web page or XML"),
-        (b"some text", "name an .onnx file"),
+        (b"some text", "its content has another format. Export the model to ONNX"),
     ],
 )
 def test_other_files_are_recognized(tmp_path: Path, content: bytes, sentence: str) -> None:
