@@ -12,7 +12,7 @@ from inferometer_api.document import API_VERSION
 from inferometer_api.spec.run import BenchmarkRun, RunSpec
 from inferometer_cli.exits import RefusedError
 
-_MODEL_SUFFIX = ".onnx"
+MODEL_SUFFIX = ".onnx"
 _OF_SERVERS = ("http://", "grpc://", "grpcs://")
 _MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
@@ -89,7 +89,7 @@ def _members(part: str) -> set[str]:
 
 def is_model(target: str) -> bool:
     """Return whether a target of `inferometer run` is a model instead of a run file."""
-    return target.endswith(_MODEL_SUFFIX) or "://" in target
+    return target.endswith(MODEL_SUFFIX) or "://" in target
 
 
 def model_uri(model: str) -> str:

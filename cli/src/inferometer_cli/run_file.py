@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from inferometer_api.spec.resolve import fill_defaults, is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.program import check_installed
+from inferometer_cli.quick_run import MODEL_SUFFIX
 from inferometer_cli.terminal import print_message
 
 STANDARD_INPUT = Path("-")
@@ -77,6 +79,11 @@ def parse_run_file(file: Path, settings: Sequence[str] = ()) -> BenchmarkRun:
 
 def read_text(file: Path) -> str:
     """Return the text of a run file or a suite file. Raises RefusedError."""
+    if file.suffix == MODEL_SUFFIX:
+        raise RefusedError(
+            f"{file} is a model, not a run file. Write a run file for it: "
+            f"inferometer run {quote(str(file))} --print-yaml > run.yaml"
+        )
     try:
         return sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8")
     except OSError as error:

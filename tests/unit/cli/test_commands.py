@@ -121,7 +121,7 @@ def test_every_model_is_listed(inferometer: Command) -> None:
     assert [line.split()[0] for line in picked] == ["audio/wav2vec2_base"]
     unknown = inferometer("models", "--task", "speech")
     assert unknown.code == 2
-    assert "the tasks are audio, classification, " in unknown.stderr
+    assert "There is no task speech. The tasks are audio, classification, " in unknown.stderr
 
 
 def test_every_example_is_listed_with_what_it_shows(inferometer: Command) -> None:
@@ -265,6 +265,20 @@ def test_what_cannot_be_run_is_refused(
     assert completed.stderr.startswith("inferometer: ")
     assert sentence in completed.stderr
     assert completed.stdout == ""
+
+
+@pytest.mark.parametrize("words", [("validate",), ("ab", "run.yaml"), ("preflight", "-f")])
+def test_a_model_in_place_of_a_run_file_is_recognized(
+    inferometer: Command, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Only `run` takes a model; the others say how to write a run file for it."""
+    save(identity(), tmp_path / "model.onnx")
+    run_file(tmp_path, {"singleStream": {}})
+    command, *files = (str(tmp_path / word) if word == "run.yaml" else word for word in words)
+    completed = inferometer(command, *files, str(tmp_path / "model.onnx"))
+    assert completed.code == 2
+    assert "model.onnx is a model, not a run file. Write a run file for it: " in completed.stderr
+    assert "model.onnx --print-yaml > run.yaml" in completed.stderr
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def models(
     entries = [entry for entry in zoo.entries() if task in (None, entry.task)]
     if not entries:
         tasks = ", ".join(sorted({entry.task for entry in zoo.entries()}))
-        raise typer.BadParameter(f"unknown task {task}; the tasks are {tasks}")
+        raise typer.BadParameter(f"There is no task {task}. The tasks are {tasks}.")
     from inferometer_cli.text_table import print_columns
 
     lines = [_HEADER, *map(_row, entries)]
