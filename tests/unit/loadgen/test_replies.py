@@ -201,10 +201,12 @@ def test_null_is_as_good_as_nothing() -> None:
 @pytest.mark.parametrize(
     ("protocol", "body", "sentence"),
     [
-        ("HTTP", b"null", "must be an object with outputs"),
-        ("HTTP", b'{"error": 7}', "must be an object with outputs"),
+        ("HTTP", b"null", "must be an object with outputs, each with name, datatype and shape, "),
+        ("HTTP", b'{"error": 7}', """datatype and shape, but it is '{"error": 7}'."""),
         ("HTTP", b"\xff", "is not JSON: byte 0 is not UTF-8."),
-        ("HTTP", b"<html>", "is not JSON: Expecting value"),
+        ("HTTP", b"", "is not JSON: it is empty."),
+        ("HTTP", b"<html>", "is not JSON: character 0 is not expected in '<html>'."),
+        ("HTTP", b'{"outputs": [', """is not JSON: it ends too early, after '{"outputs": ['."""),
         ("GRPC", b"\xff", "is not a ModelInferResponse"),
     ],
 )

@@ -48,6 +48,8 @@ class UnreadableReplyError(ValueError):
     """A reply violates the protocol; the message is a sentence."""
 
 
+_EXCERPT = 60
+"""So many characters of a reply that cannot be read are quoted."""
 _LENGTH_BYTES = 4
 """Each element of type BYTES is preceded by its length."""
 
@@ -77,17 +79,31 @@ def read_outputs(protocol: Literal["HTTP", "GRPC"], reply: ReplyBody) -> list[Ou
     except (LookupError, TypeError, AttributeError) as error:
         raise UnreadableReplyError(
             "The reply's JSON violates the protocol: it must be an object with outputs, each "
-            f"with name, datatype and shape ({error})."
+            f"with name, datatype and shape, but it is {_excerpt(_json_text(reply))}."
         ) from error
     except RecursionError:
         raise UnreadableReplyError("The reply's JSON is nested too deeply to be read.") from None
 
 
 def _cause(error: ValueError) -> str:
-    """Return the error without the text that it is about, which may be long."""
+    """Return where the text stops to be JSON, without all of it, which may be long."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
-    return str(error)
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    if not error.doc:
+        return "it is empty"
+    if error.pos >= len(error.doc.rstrip()):
+        return f"it ends too early, after {_excerpt(error.doc)}"
+    return f"character {error.pos} is not expected in {_excerpt(error.doc)}"
+
+
+def _excerpt(text: str) -> str:
+    return repr(printable_line(text, _EXCERPT))
+
+
+def _json_text(reply: ReplyBody) -> str:
+    return reply.body[: reply.json_length].decode("utf-8", "replace")
 
 
 def _read_http(reply: ReplyBody) -> list[Output]:

@@ -104,8 +104,8 @@ def handshake_error(error: ssl.SSLError, where: str, tls: ClientTls) -> TlsRefus
         return client_certificate_error(where, tls)
     if _NO_TLS.search(reason):
         return TlsRefusedError(
-            f"The server at {where} does not use TLS on this port ({_reason(error)}). Write "
-            "http:// or grpc:// and remove load.tls, or name its TLS port."
+            f"The server at {where} does not use TLS on this port. Write http:// or grpc:// and "
+            "remove load.tls, or name its TLS port."
         )
     return TlsRefusedError(f"TLS with the server at {where} failed: {_reason(error)}.")
 
