@@ -17,6 +17,7 @@ from inferometer_cli.commands import (
     compare,
     examples,
     explain,
+    inspect,
     manifest,
     models,
     node,
@@ -103,6 +104,9 @@ app.command("cache", short_help="Measure in which form a model loads fastest.")(
 app.add_typer(bricks.app)
 app.command("serve", short_help="Serve one ONNX model over HTTP and gRPC.")(serve.serve)
 app.command("models", short_help="List the built-in models.")(models.models)
+app.command("inspect", short_help="Show operators, patterns and weights of models.")(
+    inspect.inspect
+)
 app.add_typer(manifest.app)
 app.command("examples", short_help="List the examples, or print one.")(examples.examples)
 app.command("explain", short_help="Explain a rule of the verdict, and what to do.")(explain.explain)

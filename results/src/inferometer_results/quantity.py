@@ -36,6 +36,7 @@ class Unit:
 
 _TIMES = (Unit("ns", 1), Unit("µs", 1e3), Unit("ms", 1e6), Unit("s", 1e9))
 _BYTES = (Unit("B", 1), Unit("KiB", 2**10), Unit("MiB", 2**20), Unit("GiB", 2**30))
+_PREFIXES = ("", "k", "M", "G", "T")
 _ENERGIES = (Unit("µJ", 1), Unit("mJ", 1e3), Unit("J", 1e6), Unit("kJ", 1e9))
 
 
@@ -92,6 +93,13 @@ def _two(large: int, unit: str, small: int, small_unit: str) -> str:
 def size(count: float | None) -> str:
     """Return a number of bytes in a suitable unit: 1.46 GiB."""
     return byte_unit([count]).named(count)
+
+
+def count_of(number: float) -> str:
+    """Return a count with three significant digits and a prefix of the SI: "25.6 M"."""
+    rounded = float(f"{number:.3g}")
+    power = max(0, (len(f"{rounded:.0f}") - 1) // 3)
+    return f"{significant(rounded / 1000**power)} {_PREFIXES[power]}" if power else f"{rounded:g}"
 
 
 def significant(value: float, digits: int = 3) -> str:

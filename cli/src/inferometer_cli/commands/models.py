@@ -6,11 +6,10 @@ import typer
 
 from inferometer_cli.terminal import flushed_output, output_console
 from inferometer_models import zoo
-from inferometer_results.quantity import significant, size
+from inferometer_results.quantity import count_of, size
 
 _HEADER = ("NAME", "PARAMETERS", "MACS", "SIZE", "OPERATORS", "INPUT", "OUTPUT")
 _TEXT_COLUMNS = (0, 5, 6)
-_PREFIXES = ("", "k", "M", "G", "T")
 
 
 def models(
@@ -43,20 +42,13 @@ def models(
 def _row(entry: zoo.ZooEntry) -> tuple[str, ...]:
     return (
         entry.name,
-        _prefixed(entry.parameters),
-        _prefixed(entry.macs),
+        count_of(entry.parameters),
+        count_of(entry.macs),
         size(entry.size_bytes),
         str(entry.operators),
         f"{entry.input_datatype} {_shape(entry.input_shape)}",
         f"{entry.output_datatype} {_shape(entry.output_shape)}",
     )
-
-
-def _prefixed(number: float) -> str:
-    """Return a number with three significant digits and a prefix of the SI: "25.6 M"."""
-    rounded = float(f"{number:.3g}")
-    power = max(0, (len(f"{rounded:.0f}") - 1) // 3)
-    return f"{significant(rounded / 1000**power)} {_PREFIXES[power]}"
 
 
 def _shape(shape: zoo.Shape) -> str:

@@ -1,0 +1,1 @@
+"""One page on some models: their operators, repeated patterns and weights."""
