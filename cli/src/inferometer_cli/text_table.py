@@ -4,6 +4,7 @@ No table cuts a figure: in a terminal that is too narrow for its columns, each r
 lines instead.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -135,7 +136,7 @@ def _width(texts: Iterable[str]) -> int:
 
 def _lines(heading: str) -> list[str]:
     """Return the lines of a heading, which is broken so that its column is narrow."""
-    return heading.replace("/s", " /s").split(" ")
+    return re.split(" (?!%)", heading.replace("/s", " /s"))
 
 
 def _table(header: Sequence[str], rows: Sequence[Row], layout: _Layout) -> Table:

@@ -21,7 +21,7 @@ from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_cli.cluster.status_table import print_figures
 from inferometer_cli.comparison_table import print_comparison
 from inferometer_cli.result_table import print_table
-from inferometer_cli.text_table import print_columns
+from inferometer_cli.text_table import Row, print_columns, print_rows
 from inferometer_results.compare.comparison import compare
 from inferometer_results.quantity import energy_unit
 from support.any_results import any_results
@@ -149,6 +149,16 @@ def test_a_list_that_does_not_fit_has_blocks(width: int) -> None:
     assert first == "classification/resnet50"
     assert cells == "  PARAMETERS 25.6 M  INPUT FP32 batchx3x224x224"
     assert "NOTE short" in printed[-1]
+
+
+def test_a_heading_keeps_a_number_and_its_unit_together() -> None:
+    """Headings are broken between words, as in "95 %" above "low", to keep columns narrow."""
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, no_color=True)
+    print_rows(("", "scenario", "95 % low"), [Row("p50", "latency", ("3.4",))], console)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    heading = re.sub(r"\x1b\[\d*m", "", file.getvalue()).splitlines()[:2]
+    assert [line.split() for line in heading] == [["95", "%"], ["scenario", "low"]]
 
 
 def test_reasons_are_printed_in_full() -> None:
