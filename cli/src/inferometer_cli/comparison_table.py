@@ -54,6 +54,7 @@ _DECISIONS = {
     "PASS": "B is no more than {} worse than A.",
     "FAIL": "B is more than {} worse than A.",
     "INCONCLUSIVE": "It is not shown whether B is more than {} worse than A.",
+    "INVALID": "It is not shown whether B is more than {} worse: a scenario is INVALID.",
 }
 
 Named = tuple[str, ResultDocument]
@@ -112,7 +113,9 @@ _LARGEST_DETECTABLE = 1.0
 
 def print_gate(found: Gate, margin: float, console: Console) -> None:
     """Print the decision of a gate, with the smallest change that it can see."""
-    sentence = f"{found.decision}: {_DECISIONS[found.decision].format(f'{margin * 100:g} %')}"
+    is_invalid = found.is_invalid and found.decision == "INCONCLUSIVE"
+    word = "INVALID" if is_invalid else found.decision
+    sentence = f"{word}: {_DECISIONS[word].format(f'{margin * 100:g} %')}"
     sentence += f" {_detectable(found.detectable)}"
     console.print()
     print_sentences([Text(sentence, "bold")], console)

@@ -305,11 +305,12 @@ def test_single_runs_exit_with_5_or_as_the_user_decides(
 
 
 def test_an_invalid_result_exits_with_3(inferometer: Command, tmp_path: Path) -> None:
-    """An INVALID scenario makes a comparison in a pipeline exit with 3."""
+    """An INVALID scenario makes a gate exit with 3, and its last line says INVALID, too."""
     path = write_result(tmp_path, "invalid", a_result())
     completed = inferometer("compare", path, path, "--fail-if-slower", "5%")
     assert completed.code == ExitCode.INVALID
     assert "not shown: traffic is INVALID in B." in completed.stderr
+    assert "\nINVALID: It is not shown whether B is more than 5 % worse" in completed.stdout
 
 
 def test_results_without_a_scenario_in_common_are_refused(
