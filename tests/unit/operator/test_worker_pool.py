@@ -3,8 +3,7 @@
 import asyncio
 import importlib.metadata
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -17,116 +16,20 @@ from typing_extensions import override
 from inferometer_api.plan.cluster_objects import RUN_UID_LABEL
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster import run_watch
-from inferometer_operator.cluster.child_store import ChildStore
 from inferometer_operator.cluster.child_watch import PAGE, ChildChange
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.lease import LeaseLostError
-from inferometer_operator.reconcile.observed import Observed
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.wiring import worker_pool
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.ownership import Ownership
 from inferometer_operator.wiring.worker_pool import WorkerPool
-from support.exported_runs import a_finished_run, operator_stats
+from support.exported_runs import a_finished_run
 from support.played_cluster import SETTINGS, no_pauses
+from support.played_pool import PooledRuns, a_pool, rest, waiting_run
 from support.waiting import until, within_deadline
 
 pytestmark = pytest.mark.usefixtures(no_pauses.__name__)
-
-
-class _Cluster:
-    """Runs that nothing happens to, and what is read and worked on."""
-
-    def __init__(self) -> None:
-        self.children = ChildStore()
-        self.connection = self
-        self.read: list[str] = []
-        self.worked_on: list[str] = []
-        self.at_once = 0
-        self.most_at_once = 0
-        self.go_on = asyncio.Event()
-        self.go_on.set()
-        self.stored: dict[str, Any] = {}
-
-    async def request(self, *_: Any, **__: Any) -> Any:
-        """List nothing."""
-        return {}
-
-    async def get(self, _kind: str, _namespace: str, name: str) -> Any:
-        """Return a run that is stored."""
-        self.read.append(name)
-        return self.stored.get(name)
-
-    def list_pods(self, *_: str) -> tuple[()]:
-        """Return that there are none."""
-        return ()
-
-    async def observe(self, run: Any, turn: Any, _: Any) -> Observed:
-        """Return nothing, once it may go on."""
-        self.worked_on.append(run["metadata"]["name"])
-        self.at_once += 1
-        self.most_at_once = max(self.at_once, self.most_at_once)
-        await self.go_on.wait()
-        self.at_once -= 1
-        return Observed(queue_position=turn)
-
-    async def update_status(self, run: Any, _: Plan) -> Any:
-        """Write nothing."""
-        return run
-
-    async def create_children(self, *_: Any) -> bool:
-        """Create nothing."""
-        return False
-
-    async def report_workload(self, *_: Any) -> None:
-        """Report nothing."""
-
-    async def delete_targets(self, *_: Any) -> None:
-        """Delete nothing."""
-
-
-@asynccontextmanager
-async def _pool(
-    cluster: _Cluster, decide: Callable[..., Plan] = lambda *_: Plan(RunStatus())
-) -> AsyncIterator[tuple[WorkerPool, Dependencies]]:
-    """Let a pool work on a cluster."""
-    played: Any = cluster
-    dependencies = Dependencies(
-        make_plan=decide,
-        settings=SETTINGS,
-        reader=played,
-        writer=played,
-        observer=played,
-        executor=played,
-        ownership=Ownership(played),
-        stats=operator_stats(),
-    )
-    pool = WorkerPool(dependencies)
-    working = asyncio.create_task(pool.run())
-    try:
-        yield pool, dependencies
-    finally:
-        working.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await working
-
-
-def _waiting(name: str, version: str = "1") -> dict[str, Any]:
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": "ns",
-            "uid": f"uid-{name}",
-            "resourceVersion": version,
-            "creationTimestamp": "2026-01-31T12:00:00Z",
-        }
-    }
-
-
-async def _rest() -> None:
-    """Let everything happen that needs no time."""
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 def test_no_run_is_worked_on_before_all_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,18 +37,18 @@ def test_no_run_is_worked_on_before_all_are_known(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(worker_pool, "_GATHER_SECONDS", 0.0)
 
     async def work() -> None:
-        cluster = _Cluster()
+        cluster = PooledRuns()
         cluster.go_on.clear()
-        async with _pool(cluster) as (pool, dependencies):
+        async with a_pool(cluster) as (pool, dependencies):
             names = [f"r{number:03}" for number in range(100)]
             for name in names:
-                pool.run_changed(None, _waiting(name))
-            await _rest()
+                pool.run_changed(None, waiting_run(name))
+            await rest()
             assert cluster.worked_on == []
             dependencies.stats.runs_listed = False
             pool.runs_listed(frozenset(f"uid-{name}" for name in names))
             await until(lambda: cluster.at_once == 16, "work on 16 runs")
-            await _rest()
+            await rest()
             assert cluster.most_at_once == 16
             assert dependencies.stats.runs_listed
             cluster.go_on.set()
@@ -166,8 +69,8 @@ def test_a_finished_run_costs_nothing_until_it_expires() -> None:
         return Plan(RunStatus.read(run["status"]))
 
     async def work() -> None:
-        cluster = _Cluster()
-        async with _pool(cluster, decide) as (pool, _):
+        cluster = PooledRuns()
+        async with a_pool(cluster, decide) as (pool, _):
             old, kept = a_finished_run("old"), a_finished_run("kept")
             old["spec"]["retention"] = {"ttlSecondsAfterFinished": 0}
             kept["spec"]["retention"] = {"ttlSecondsAfterFinished": 10**9}
@@ -176,7 +79,7 @@ def test_a_finished_run_costs_nothing_until_it_expires() -> None:
                 pool.run_changed(None, run)
             pool.runs_listed(frozenset({"uid-old", "uid-kept"}))
             await until(lambda: expired == ["old"], "the end of the old run")
-            await _rest()
+            await rest()
             assert cluster.read == ["old"]
             # Its retention is cut.
             short = {
@@ -196,22 +99,22 @@ def test_an_old_event_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "_GATHER_SECONDS", 0.0)
 
     async def work() -> None:
-        cluster = _Cluster()
+        cluster = PooledRuns()
         finished = a_finished_run("b")
         finished["metadata"] |= {"resourceVersion": "7", "uid": "uid-b"}
-        async with _pool(cluster) as (pool, dependencies):
-            pool.run_changed(None, _waiting("a", "5"))
+        async with a_pool(cluster) as (pool, dependencies):
+            pool.run_changed(None, waiting_run("a", "5"))
             pool.run_changed(None, finished)
-            pool.run_changed(None, _waiting("c", "6"))
+            pool.run_changed(None, waiting_run("c", "6"))
             pool.runs_listed(frozenset({"uid-a", "uid-b", "uid-c"}))
-            await _rest()
-            pool.run_changed("DELETED", _waiting("c", "8"))
-            await _rest()
+            await rest()
+            pool.run_changed("DELETED", waiting_run("c", "8"))
+            await rest()
             cluster.worked_on.clear()
             phases = dict(dependencies.stats.phases)
             for name, version in (("a", "4"), ("b", "3"), ("c", "6"), ("c", "9")):
-                pool.run_changed("ADDED", _waiting(name, version))
-            await _rest()
+                pool.run_changed("ADDED", waiting_run(name, version))
+            await rest()
             assert cluster.worked_on == []
             assert dependencies.stats.phases == phases
 
@@ -223,7 +126,7 @@ def test_what_is_left_of_a_finished_run_is_looked_at(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(worker_pool, "LOOK_SECONDS", 0.0)
 
     async def work() -> None:
-        cluster = _Cluster()
+        cluster = PooledRuns()
         job = {
             "metadata": {
                 "name": "j",
@@ -235,7 +138,10 @@ def test_what_is_left_of_a_finished_run_is_looked_at(monkeypatch: pytest.MonkeyP
         }
         cluster.children.put("Job", job)
         cluster.stored = {name: a_finished_run(name) for name in "abc"}
-        async with _pool(cluster, lambda run, *_: Plan(RunStatus.read(run["status"]))) as (pool, _):
+        async with a_pool(cluster, lambda run, *_: Plan(RunStatus.read(run["status"]))) as (
+            pool,
+            _,
+        ):
             for run in cluster.stored.values():
                 run["spec"]["retention"] = {"ttlSecondsAfterFinished": 10**9}
                 pool.run_changed(None, run)
@@ -252,7 +158,7 @@ def test_a_deleted_run_is_exported_no_longer() -> None:
     """At once, though its worker may still wait for its pods."""
 
     async def work() -> None:
-        async with _pool(_Cluster()) as (pool, dependencies):
+        async with a_pool(PooledRuns()) as (pool, dependencies):
             pool.run_changed("ADDED", a_finished_run())
             assert dependencies.stats.runs
             pool.run_changed("DELETED", a_finished_run())
@@ -266,16 +172,16 @@ def test_a_run_that_a_new_list_lacks_is_gone() -> None:
     """It went while the watch was broken; its place in the queue is free."""
 
     async def work() -> None:
-        cluster = _Cluster()
-        async with _pool(cluster) as (pool, dependencies):
+        cluster = PooledRuns()
+        async with a_pool(cluster) as (pool, dependencies):
             for name in ("gone", "there"):
-                pool.run_changed(None, _waiting(name))
+                pool.run_changed(None, waiting_run(name))
             old = a_finished_run("old")
             old["spec"]["retention"] = {"ttlSecondsAfterFinished": 10**9}
             pool.run_changed(None, old)
             pool.runs_listed(frozenset({"uid-gone", "uid-there", "uid-old"}))
             await until(lambda: len(cluster.worked_on) == 2, "work on both runs")
-            pool.run_changed(None, _waiting("there"))
+            pool.run_changed(None, waiting_run("there"))
             pool.runs_listed(frozenset({"uid-there"}))
             await until(lambda: len(dependencies.stats.phases) == 1, "that the runs are forgotten")
             assert [run.name for run in dependencies.stats.runs] == ["there"]
@@ -291,7 +197,7 @@ def test_a_refused_write_of_an_operator_that_was_replaced_ends_its_work() -> Non
         raise LeaseLostError("too old for a write")
 
     async def work() -> None:
-        cluster: Any = _Cluster()
+        cluster: Any = PooledRuns()
         cluster.update_status = update_status
         dependencies = Dependencies(
             make_plan=lambda *_: Plan(RunStatus()),
@@ -303,7 +209,7 @@ def test_a_refused_write_of_an_operator_that_was_replaced_ends_its_work() -> Non
             ownership=Ownership(cluster),
         )
         pool = WorkerPool(dependencies)
-        pool.run_changed(None, _waiting("a-run"))
+        pool.run_changed(None, waiting_run("a-run"))
         pool.runs_listed(frozenset({"uid-a-run"}))
         with pytest.raises(ExceptionGroup) as ended:
             async with within_deadline("the end of the pool"):
@@ -340,7 +246,7 @@ class _RunServer:
         first = int(request.query.get("continue", "0"))
         last = min(first + int(request.query["limit"]), self.count)
         self.asked.append(f"LIST {first}")
-        runs = [_waiting(f"r{number}") for number in range(first, last)]
+        runs = [waiting_run(f"r{number}") for number in range(first, last)]
         metadata = {"resourceVersion": "7", "continue": str(last) if last < self.count else ""}
         return web.json_response({"metadata": metadata, "items": runs})
 
@@ -404,9 +310,9 @@ def test_runs_are_listed_in_pages_and_then_watched(monkeypatch: pytest.MonkeyPat
         bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}
         gone = {"type": "ERROR", "object": {"code": 410}}
         server.events = [
-            [{"type": "MODIFIED", "object": _waiting("r1", "8")}, bookmark],
+            [{"type": "MODIFIED", "object": waiting_run("r1", "8")}, bookmark],
             [gone],
-            [{"type": "DELETED", "object": _waiting("r1", "9")}],
+            [{"type": "DELETED", "object": waiting_run("r1", "9")}],
             [],
         ]
         return server, await _watch(server, lambda watched: ("DELETED", "r1") in watched.changes)
