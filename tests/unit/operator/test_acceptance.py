@@ -78,6 +78,16 @@ def test_a_finished_unreadable_run_keeps_its_outcome() -> None:
     assert cluster.later(10).gone
 
 
+def test_a_misspelt_model_of_the_zoo_ends_a_run_at_once() -> None:
+    """The message has the nearest names; no child is created, and no later look changes that."""
+    cluster = a_cluster({"model": {"uri": "zoo://classification/resnet5"}}).settle()
+    assert cluster.says("Accepted") == ("False", "NotAvailable")
+    assert cluster.says("Failed") == ("True", "NotAvailable")
+    assert cluster.says("Finished") == ("True", "Failed")
+    assert "classification/resnet50" in cluster.message("Failed")
+    assert cluster.children == {}
+
+
 def test_secrets_are_for_operators_that_allow_them() -> None:
     """Without the setting no run may name one, whatever label it carries."""
     refused = a_cluster({"model": S3}, references={SECRET: {"labels": FOR_S3}}).settle()

@@ -6,7 +6,7 @@ import pytest
 
 from inferometer_api.plan.cluster_objects import LOADGEN, RESULT, SERVER, labels
 from support.cluster_objects import a_pod, being_deleted, started, warning
-from support.condition_rows import a_cluster, over
+from support.condition_rows import a_cluster, measuring, over
 from support.fault_courses import left_behind
 from support.pretend_api import stored
 from support.runs import a_run
@@ -33,6 +33,22 @@ def test_what_belongs_to_others_is_neither_used_nor_deleted(key: str) -> None:
     assert cluster.children[key] == foreign
     assert cluster.says("Failed") == ("True", "NameClash")
     assert f"named {name}" in cluster.message("Failed")
+
+
+def test_a_foreign_object_with_the_name_of_a_result_is_left_alone() -> None:
+    """The result is awaited meanwhile, and given up an hour after the deadline."""
+    cluster = measuring()
+    name = f"a-run-result-{cluster.run['metadata']['uid'][:8]}-0"
+    foreign = {"kind": "ConfigMap", "metadata": {"name": name, "uid": "theirs"}}
+    cluster.children[f"ConfigMap/{name}"] = foreign
+    over(cluster).later(2 * 3600 - 1)
+    assert cluster.says("Finished") == ("False", "ResultPending")
+    assert name in cluster.message("Finished")
+    assert cluster.load in cluster.children
+    cluster.later(1).collect_garbage()
+    assert cluster.says("Complete") == ("True", "ResultNotKept")
+    assert cluster.finished
+    assert cluster.children[f"ConfigMap/{name}"] == foreign
 
 
 def test_what_only_carries_the_labels_of_a_run_is_not_the_runs() -> None:
