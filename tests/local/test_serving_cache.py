@@ -162,6 +162,24 @@ def test_another_process_reads_an_untrusted_graph(tmp_path: Path) -> None:
         external_locations(model)
 
 
+def test_the_process_that_reads_a_graph_has_no_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the user of the option, no group of the cache's, and the model as standard input."""
+    (tmp_path / "m.onnx").write_bytes(b"the model")
+    started: list[dict[str, Any]] = []
+
+    def run(words: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        started.append({**options, "stdin": options["stdin"].read()})
+        return subprocess.CompletedProcess(words, 0, b"[]", b"")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert external_locations(tmp_path / "m.onnx", user=65534) == ()
+    (options,) = started
+    rights = {"user": 65534, "group": 65534, "extra_groups": (), "stdin": b"the model"}
+    assert {name: options[name] for name in rights} == rights
+
+
 _MOUNTS = """
 import json, sys
 from pathlib import Path
