@@ -209,3 +209,31 @@ def test_secrets_are_mounted_only_if_runs_may_name_them(stage: Stage) -> None:
             stage.namespace,
             changed(made, (*POD, "automountServiceAccountToken"), True),
         )
+
+
+@pytest.mark.parametrize("secrets", [False, True], ids=["no secrets", "secrets"])
+def test_models_are_mounted_from_the_nodes_cache_only_if_runs_may_use_it(
+    stage: Stage, *, secrets: bool
+) -> None:
+    """No other driver's volume is mounted, and no Secret is handed to it without allowSecrets."""
+    owner = Owner("a-run", stage.namespace, UID)
+    model = {"uri": "s3://models/m.onnx", "sha256": "ab" * 32, "cache": "Node"}
+    public = {**model, "uri": "https://models/m.onnx"}
+    made = server_job(read(a_run(model=public)), owner, PLAIN)
+    private = server_job(read(a_run(model={**model, "credentialsSecret": "keys"})), owner, PLAIN)
+    volumes = made["spec"]["template"]["spec"]["volumes"]
+    (index,) = (each for each, volume in enumerate(volumes) if "csi" in volume)
+    token = stage.operator_token(secrets=secrets, model_cache=True)
+    with Api(stage.control_plane, token) as api:
+        stage.wait_for(lambda: refusal(api, "ConfigMap", stage.namespace, {}), "the policy to hold")
+        assert refusal(api, "Job", stage.namespace, made) == ""
+        assert ("Volumes of" in refusal(api, "Job", stage.namespace, private)) != secrets
+        other = changed(made, (*POD, "volumes", index, "csi", "driver"), "example.com")
+        assert "Volumes of" in refusal(api, "Job", stage.namespace, other)
+
+
+def test_no_model_is_mounted_from_a_cache_that_runs_may_not_use(stage: Stage, thief: Api) -> None:
+    """The setting modelCache.enabled is off by default."""
+    model = {"uri": "https://models/m.onnx", "sha256": "ab" * 32, "cache": "Node"}
+    made = server_job(read(a_run(model=model)), Owner("a-run", stage.namespace, UID), PLAIN)
+    assert "Volumes of" in refusal(thief, "Job", stage.namespace, made)

@@ -56,13 +56,15 @@ def operator_account(
     return an_account(api, namespace, ACCOUNT, rules)
 
 
-def bound_account(api: Api, namespace: str, *, secrets: bool = False) -> list[str]:
+def bound_account(
+    api: Api, namespace: str, *, secrets: bool = False, model_cache: bool = False
+) -> list[str]:
     """Bound what the operator's account may create as the chart does; return the objects' paths.
 
     The API server heeds a new policy after a second or so.
     """
     paths = []
-    for made in _admission_objects(secrets=secrets):
+    for made in _admission_objects(secrets=secrets, model_cache=model_cache):
         text = json.dumps(made).replace(_ANY_NAMESPACE, namespace)
         path = f"/apis/{made['apiVersion']}/{_PLURALS[made['kind']]}"
         created = api.ask("POST", path, text)
@@ -71,10 +73,11 @@ def bound_account(api: Api, namespace: str, *, secrets: bool = False) -> list[st
 
 
 @cache
-def _admission_objects(*, secrets: bool) -> list[dict[str, Any]]:
+def _admission_objects(*, secrets: bool, model_cache: bool) -> list[dict[str, Any]]:
     """Return the policy and its binding for _ANY_NAMESPACE, rendered once."""
     words = ("--show-only", "templates/admission-policy.yaml")
-    return rendered({"allowSecrets": secrets}, *words, namespace=_ANY_NAMESPACE)
+    values = {"allowSecrets": secrets, "modelCache": {"enabled": model_cache}}
+    return rendered(values, *words, namespace=_ANY_NAMESPACE)
 
 
 def an_account(api: Api, namespace: str, name: str, rules: list[dict[str, Any]]) -> str:

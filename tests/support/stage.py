@@ -83,6 +83,7 @@ class Stage:
             secrets=bool(settings.get("allowSecrets")),
             kueue="kueue" in settings,
             kserve="kserve" in settings,
+            model_cache=bool(settings.get("modelCache")),
         )
         plane, name = self.control_plane, f"operator-{len(self._operators)}"
         url = plane.url if through is None else through.url
@@ -107,14 +108,21 @@ class Stage:
         self._token = token
 
     def operator_token(
-        self, *, secrets: bool = False, kueue: bool = False, kserve: bool = False
+        self,
+        *,
+        secrets: bool = False,
+        kueue: bool = False,
+        kserve: bool = False,
+        model_cache: bool = False,
     ) -> str:
         """Return a token of the operator's account, whose rights are those that the chart grants.
 
         The chart's admission policy bounds every operator of these tests.
         """
         if self._token is None:
-            self._policies = bound_account(self.api, self.namespace, secrets=secrets)
+            self._policies = bound_account(
+                self.api, self.namespace, secrets=secrets, model_cache=model_cache
+            )
             self._token = operator_account(
                 self.api, self.namespace, secrets=secrets, kueue=kueue, kserve=kserve
             )
