@@ -5,10 +5,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from typing_extensions import override
 
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.child_watch import ChildChange
+from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import Observed
 from inferometer_operator.reconcile.plan import Plan
@@ -111,6 +113,33 @@ def test_a_queued_run_costs_one_plan_more_when_several_end(count: int) -> None:
             assert cluster.read == []
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize("count", [10, 100])
+def test_queued_runs_that_fail_to_begin_pause_before_they_try_again(count: int) -> None:
+    """While the API server refuses each begin, each costs one attempt and one read per pause."""
+
+    class Refusing(_Queued):
+        @override
+        async def update_status(self, run: Any, plan: Plan) -> Any:
+            if plan.status.start_time is not None and run["metadata"]["name"] != "head":
+                raise ApiError(500, "InternalError", "etcdserver: no leader")
+            return await super().update_status(run, plan)
+
+    async def work() -> None:
+        cluster, names = Refusing(), _names(count)
+        cluster.stored = {name: waiting_run(name) for name in names}
+        async with a_pool(cluster, _decide, clock=lambda: 0.0, slots=1) as (pool, _):
+            await _start(cluster, pool, names)
+            pool.run_changed("DELETED", _measuring("head", 9))
+            for name in names:
+                await _planned(cluster, name, 2)
+            await rest()
+            assert {cluster.plans()[name] for name in names} <= {2, 3}
+            assert max(Counter(cluster.read).values()) == 1
+
+    with capture_logs():
+        asyncio.run(work())
 
 
 def _names(count: int) -> list[str]:

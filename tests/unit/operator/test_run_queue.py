@@ -249,6 +249,23 @@ def test_a_turn_that_was_not_used_goes_to_the_next() -> None:
     assert played.queue.position("b").admitted
 
 
+def test_a_run_that_failed_to_begin_is_not_woken_by_the_queue() -> None:
+    """Its worker pauses after a failure; it takes part again once it requests its position."""
+    played = _Woken()
+    played.add(_begun("a"), _run("b", "2"), _run("c", "3"))
+    played.queue.remove("a")
+    assert played.queue.position("b").admitted
+    assert "b" not in played.woken(), "It is at work."
+    played.queue.defer("b")
+    assert played.woken() == ["c"]
+    played.queue.update(_run("d", "4"))
+    played.now += 100.0
+    assert "b" not in played.woken()
+    assert played.queue.position("b").admitted
+    played.queue.release_claim("b")
+    assert "b" in played.woken()
+
+
 def test_a_waiting_run_is_woken_only_when_its_position_changes() -> None:
     """The end of a run moves all waiting runs; other events move none."""
     played = _Woken()

@@ -210,6 +210,9 @@ class RunQueue:
         self._found_order()
         free, held_until = self._free_slots(now), self._held_until()
         for uid, report in self._reported.items():
+            # An admitted run is at work, and one that failed to begin pauses: faults may last.
+            if uid in self._claims or uid in self._deferred:
+                continue
             first, last = report.band
             # Most of hundreds: a band of several positions names no run ahead.
             if first < last and first <= self._places.get(uid, -1) + 1 - free <= last:
