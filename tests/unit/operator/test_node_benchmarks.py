@@ -309,10 +309,18 @@ def test_nodes_take_turns_with_runs() -> None:
 
 
 def test_a_turn_that_the_status_does_not_show_is_given_back() -> None:
-    """The write of the status failed: the next reconciliation decides again."""
-    queue = RunQueue(1, lambda *_: None)
-    nodes = NodeQueue(queue, lambda *_: None)
+    """The write of the status failed: others go first, and the node tries again after a pause."""
+    woken: list[str] = []
+    queue = RunQueue(1, lambda uid, _: woken.append(uid))
+    nodes = NodeQueue(queue, lambda uid, _: woken.append(f"nodes {uid}"))
     raw, waiting = {"metadata": {"uid": "nbm"}}, QueuedRun("nbm/a", "2026", "bench", "n", "waiting")
+    measuring = {**a_run(), "metadata": {"uid": "r", "name": "r"}, "status": {"startTime": "0"}}
+    queue.update(measuring)
+    assert nodes.admitted(raw, ["a"], [waiting]) == frozenset()
+    queue.remove("r")
     assert nodes.admitted(raw, ["a"], [waiting]) == {"a"}
     nodes.replace(raw, [waiting])
     assert not queue.has_claim("nbm/a")
+    queue.wake_moved()
+    assert woken == [], "A fault that lasts would be met without a pause."
+    assert nodes.admitted(raw, ["a"], [waiting]) == {"a"}

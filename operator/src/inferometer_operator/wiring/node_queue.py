@@ -27,11 +27,15 @@ class NodeQueue:
         return frozenset(node for node in waiting if self.queue.position(f"{uid}/{node}").admitted)
 
     def replace(self, raw: Json, entries: Sequence[QueuedRun]) -> None:
-        """Take in the nodes as the status shows them now."""
+        """Take in the nodes as the status shows them now.
+
+        A turn that was not taken goes to the next: the write of the status failed, and is retried
+        after a pause.
+        """
         uid = raw["metadata"]["uid"]
         for entry in entries:
-            if entry.state == "waiting":
-                self.queue.release_claim(entry.uid)
+            if entry.state == "waiting" and self.queue.has_claim(entry.uid):
+                self.queue.defer(entry.uid)
         self._put(uid, entries)
 
     def remove(self, uid: str) -> None:
