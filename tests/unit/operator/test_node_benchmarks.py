@@ -23,7 +23,6 @@ from inferometer_operator.reconcile.nodes.decide import (
 from inferometer_operator.reconcile.nodes.draft import NodeBenchmarkDraft
 from inferometer_operator.reconcile.queue_position import QueuedRun
 from inferometer_operator.settings import Settings
-from inferometer_operator.wiring.node_log import NoDocumentError, find_document
 from inferometer_operator.wiring.node_queue import NodeQueue
 from inferometer_operator.wiring.run_queue import RunQueue
 from support.node_documents import a_node_document
@@ -268,17 +267,6 @@ def test_names_of_children_differ_by_node_and_are_short() -> None:
     names = {node_benchmark_child("w" * 200, "uid", f"{'n' * 200}-{n}") for n in range(10)}
     assert len(names) == 10
     assert max(map(len, names)) <= 57
-
-
-def test_the_document_is_found_among_other_lines() -> None:
-    """Progress, and what libraries print before and after it."""
-    document = a_node_document()
-    text = document.model_dump_json(exclude_none=True)
-    log = f'{{"event": "progress"}}\nA warning.\n{text}\nA later warning.\n'.encode()
-    assert find_document(log) == (text, document)
-    for cut in (log.replace(text[-20:].encode(), b""), b""):
-        with pytest.raises(NoDocumentError, match="no whole document"):
-            find_document(cut)
 
 
 def test_nodes_take_turns_with_runs() -> None:

@@ -10,6 +10,10 @@ from inferometer_operator.reconcile.observed import Json
 
 MOST_BYTES = 900 * 1024
 """A ConfigMap takes 1 MiB."""
+_MOST_VALUES = 50_000
+"""Many small values take far more memory than their text; a node has some hundred."""
+_KIND = KIND.encode()
+_SEPARATORS = (b",", b":", b"{", b"[")
 
 
 class NoDocumentError(Exception):
@@ -19,30 +23,66 @@ class NoDocumentError(Exception):
 async def read_document(reader: Reader, pod: Json) -> tuple[str, NodeCharacteristics]:
     """Return the document in a pod's log, as text too; raise NoDocumentError if there is none.
 
-    The log holds lines about the progress and what libraries print; the document is one line.
+    The log holds lines about the progress and what libraries print; the document is one line. Other
+    lines are dropped as they arrive.
     """
     metadata = pod["metadata"]
     container = pod["spec"]["containers"][0]["name"]
-    text = bytearray()
+    lines = _DocumentLines()
     async with aclosing(
         reader.stream_log(metadata["namespace"], metadata["name"], container)
     ) as log:
         async for piece in log:
-            text += piece
-            if len(text) > 4 * MOST_BYTES:
-                raise NoDocumentError("The log of the pod is longer than a document can be.")
-    return find_document(bytes(text))
+            lines.feed(piece)
+    return lines.document()
 
 
-def find_document(log: bytes) -> tuple[str, NodeCharacteristics]:
-    """Return the document in a log; raise NoDocumentError if there is none."""
-    for line in reversed(log.splitlines()):
-        if KIND.encode() not in line or not line.startswith(b"{"):
-            continue
+class _DocumentLines:
+    """The last line of a log that may be a document; no other line is held."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        """The line that has not ended: what can be kept of it, and one byte more."""
+        self._bytes = 0
+        """Size of the log."""
+        self._found = b""
+
+    def feed(self, piece: bytes) -> None:
+        """Take in a part of the log; raise NoDocumentError if there is too much of it."""
+        self._bytes += len(piece)
+        if self._bytes > 4 * MOST_BYTES:
+            raise NoDocumentError("The log of the pod is longer than a document can be.")
+        head, newline, rest = piece.partition(b"\n")
+        self._take(head)
+        if not newline:
+            return
+        self._end_line()
+        whole, _, unfinished = rest.rpartition(b"\n")
+        if _KIND in whole:
+            for line in whole.split(b"\n"):
+                self._note(line)
+        self._take(unfinished)
+
+    def document(self) -> tuple[str, NodeCharacteristics]:
+        """Return the document; raise NoDocumentError if there is none."""
+        self._end_line()
+        line = self._found
         if len(line) > MOST_BYTES:
-            raise NoDocumentError(f"The document has {len(line)} bytes; {MOST_BYTES} can be kept.")
+            raise NoDocumentError(f"The document is larger than the {MOST_BYTES} bytes to keep.")
+        if max(map(line.count, _SEPARATORS)) > _MOST_VALUES:
+            raise NoDocumentError(f"The document has more than {_MOST_VALUES} values.")
         try:
             return line.decode(), NodeCharacteristics.read_json(line)
         except (ValidationError, UnicodeDecodeError):
-            break
-    raise NoDocumentError("The log of the pod holds no whole document.")
+            raise NoDocumentError("The log of the pod holds no whole document.") from None
+
+    def _take(self, part: bytes) -> None:
+        self._line += part[: MOST_BYTES + 1 - len(self._line)]
+
+    def _end_line(self) -> None:
+        self._note(bytes(self._line))
+        self._line.clear()
+
+    def _note(self, line: bytes) -> None:
+        if line.startswith(b"{") and _KIND in line:
+            self._found = line
