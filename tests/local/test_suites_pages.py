@@ -16,6 +16,7 @@ from inferometer_results.service.app import create_app
 from inferometer_results.store.store import Store
 from inferometer_results.suites.page import render_suite
 from inferometer_results.suites.stored import (
+    engines_of,
     executions,
     stored_outcomes,
     stored_runs,
@@ -62,7 +63,7 @@ def file(store: Store, tmp_path: Path) -> str:
     """Write the page of the newest execution to a file, as `inferometer run` does."""
     name, rows = next(iter(executions(store, SUITE).items()))
     outcome = stored_outcomes(store, SUITE)[name]
-    runs = stored_runs(rows)
+    runs = stored_runs(rows, engines_of(store, rows))
     view = suite_view(SUITE, name, [*runs, *unmeasured_runs(outcome, runs)], gate=outcome.gate)
     path = tmp_path / "suite.html"
     path.write_text(render_suite(view), encoding="utf-8")

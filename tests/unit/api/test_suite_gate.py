@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from inferometer_api.ranking import MEASURE_ACCURACY
 from inferometer_api.suite.anchor import ARMING_PAIRS, add_pairs
 from inferometer_api.suite.gate import baseline_figures, judge_suite
 from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
@@ -198,3 +199,23 @@ def test_equal_variants_fail_at_most_one_suite_in_a_hundred() -> None:
         for seed in range(500)
     )
     assert failed <= 5
+
+
+_ENGINES = {
+    "name": "stack",
+    "values": [
+        {"name": "old", "set": {"spec.server.runtime": "OnnxRuntime"}},
+        {"name": "new", "set": {"spec.server.runtime": "OpenVino"}},
+    ],
+}
+
+
+def test_cells_of_another_engine_are_not_judged_unless_their_outputs_are_equivalent() -> None:
+    """As `compare` does: speed is no reason to pass what may compute something else."""
+    data = a_suite(repeats=8, axes=[_ENGINES], **_AXIS)
+    found = outcomes(planned(data), noisy(1, 1.15))
+    gate = judged(data, found)
+    assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 0)
+    assert gate.reasons == [f"new: not judged. {MEASURE_ACCURACY}"]
+    known = judged(data, found, are_equivalent=lambda one, other: one != other)
+    assert (known.outcome, known.judged) == ("FAIL", 2)

@@ -1,14 +1,16 @@
-"""Which runs of a suite start next."""
+"""Which runs of a suite start next, and which cells are the best."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferometer_api.ranking import NOT_RANKED
+from inferometer_api.status.run_status import ScenarioSummary
 from inferometer_api.suite.plan_suite import SuitePlan, System
-from inferometer_api.suite.progress import State, next_runs
-from support.suites import a_suite, an_axis, planned
+from inferometer_api.suite.progress import RunOutcome, State, next_runs, scenario_ranges
+from support.suites import a_suite, an_axis, an_outcome, planned
 
 _ANCHORED: dict[str, Any] = {"baseline": {"axis": "stack", "value": "old"}, "gate": {}}
 _NODES = [System("a", takes_turns=True), System("b", takes_turns=True)]
@@ -53,6 +55,52 @@ def test_without_an_anchor_runs_start_in_the_order_of_the_plan() -> None:
     plan = planned(a_suite(repeats=2))
     assert next_runs(plan, _letters("...."), max_concurrent=3) == [0, 1, 2]
     assert next_runs(plan, _letters("Va.."), max_concurrent=3) == [2, 3]
+
+
+def _engines(*settings: dict[str, Any]) -> dict[str, Any]:
+    values = [{"name": f"v{at}", "set": each} for at, each in enumerate(settings)]
+    return {"name": "stack", "values": values}
+
+
+@pytest.mark.parametrize(
+    ("axis", "is_ranked"),
+    [
+        (an_axis("stack", "old", "new"), True),
+        (_engines({}, {"spec.server.runtime": "OpenVino"}), False),
+        (_engines({}, {"spec.server.precision": "FP32"}), False),
+        (_engines({}, {"spec.server.runtime": "OnnxRuntime"}), True),
+    ],
+    ids=["connections", "engines", "precisions", "the default"],
+)
+def test_no_cell_is_the_best_across_engines_or_precisions(
+    axis: dict[str, Any], *, is_ranked: bool
+) -> None:
+    """The status ranks what `compare` ranks, and says why it does not."""
+    plan = planned(a_suite(axes=[axis]))
+    (found,) = scenario_ranges(plan, [an_outcome(2000), an_outcome(1000)])
+    assert (found.best is not None, found.worst is not None) == (is_ranked, is_ranked)
+    assert found.unranked == ("" if is_ranked else NOT_RANKED)
+    if found.best is not None:
+        assert found.best.p50_microseconds == 1000
+
+
+def test_a_valid_accuracy_of_both_lets_engines_be_ranked() -> None:
+    """An INVALID one does not."""
+    data = a_suite(axes=[_engines({}, {"spec.server.runtime": "OpenVino"})])
+    profile = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"]}
+    data["spec"]["template"]["spec"]["scenarios"].append({"name": "right", "accuracy": profile})
+    plan = planned(data)
+
+    def with_accuracy(verdict: Literal["VALID", "INVALID"]) -> RunOutcome:
+        known = an_outcome()
+        accuracy = ScenarioSummary(name="right", verdict=verdict)
+        return RunOutcome("V", "Complete", (*known.scenarios, accuracy), known.node)
+
+    def best(*outcomes: RunOutcome) -> bool:
+        return scenario_ranges(plan, outcomes)[0].best is not None
+
+    assert best(with_accuracy("VALID"), with_accuracy("VALID"))
+    assert not best(with_accuracy("VALID"), with_accuracy("INVALID"))
 
 
 @given(

@@ -1,5 +1,6 @@
 """Suites in the explorer, and what the store knows of earlier executions."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from inferometer_api.ranking import NOT_RANKED
 from inferometer_api.results.reading import UnreadableResultError
 from inferometer_api.suite.status import GateOutcome
 from inferometer_results.service.access_rules import AccessRules
@@ -147,6 +149,27 @@ def test_the_api_has_executions_runs_and_gate_of_a_suite(store: Store) -> None:
         assert f"/api/v1/suites/{SUITE}?execution=bench%2Fsecond&amp;format=csv" in page
         assert client.get("/api/v1/suites/none").status_code == 404
         assert client.get(f"/api/v1/suites/{SUITE}?execution=x").status_code == 404
+
+
+def test_the_explorer_marks_no_best_cell_across_precisions(tmp_path: Path) -> None:
+    """It reads the two results, and follows the rule of `compare`."""
+
+    def stars(precision: str) -> str:
+        with Store(str(tmp_path / f"{precision}.db")) as store:
+            for number, protocol in ((1, "grpc"), (2, "http")):
+                found = json.loads(a_suite_result(number, "only", protocol=protocol, factor=number))
+                if protocol == "http":
+                    settings = found["environment"]["server"]["settings"]
+                    settings["precision"] = precision or settings.get("precision", "")
+                store.add(json.dumps(found).encode(), ORIGIN, source="x")
+            app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+            with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+                return client.get(f"/suites/{SUITE}").text
+
+    assert 'class="best"' in stars("")
+    other = stars("int8")
+    assert 'class="best"' not in other
+    assert NOT_RANKED in other
 
 
 def test_what_is_no_outcome_is_refused(store: Store) -> None:

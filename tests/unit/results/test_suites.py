@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from inferometer_api.ranking import NOT_RANKED
 from inferometer_api.suite.status import GateStatus
 from inferometer_results.quantity import DASH
 from inferometer_results.suites.page import render_suite
@@ -61,6 +62,24 @@ def test_figures_that_look_alike_share_the_star_or_have_none() -> None:
 
     assert bests(0.0200001, 0.02) == [False, False]
     assert bests(0.01, 0.02, 0.0100001) == [True, False, True]
+
+
+def test_a_row_of_several_engines_has_a_best_cell_only_if_they_may_be_ranked() -> None:
+    """The reason is on the page; rows of one engine keep their star."""
+    runs = [
+        a_run("big", "http", 0.02, engine="onnxruntime"),
+        a_run("big", "grpc", 0.01, engine="openvino"),
+        a_run("small", "http", 0.002, engine="onnxruntime"),
+        a_run("small", "grpc", 0.001, engine="onnxruntime"),
+    ]
+
+    def stars(caveat: str) -> tuple[list[bool], str]:
+        latency = suite_view("s", "", runs, caveat=lambda _, __: caveat).maps[0]
+        return [any(cell.is_best for cell in row.cells) for row in latency.rows], latency.note
+
+    assert stars("") == ([True, True], "")
+    assert stars("has outputs that are unknown.") == ([False, True], NOT_RANKED)
+    assert NOT_RANKED in render_suite(suite_view("s", "", runs))
 
 
 def test_repeats_are_a_geometric_mean_over_valid_runs() -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.suite.figures import CellKey, Figures, figures_of
+from inferometer_api.suite.figures import CellKey, Figures
 from inferometer_api.suite.gate import judge_suite
 from inferometer_api.suite.outcome import suite_outcome
-from inferometer_api.suite.plan_suite import PlannedRun
 from inferometer_api.suite.progress import next_runs
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_api.suite.status import AnchorPairs, GateStatus
@@ -27,12 +26,11 @@ from inferometer_cli.exits import (
 )
 from inferometer_cli.local.suite_canary import machine_changes
 from inferometer_cli.local.suite_folder import (
-    PAGE_NAME,
     SuiteFolder,
     locked,
     recorded_execution,
-    replace_file,
 )
+from inferometer_cli.local.suite_page import equivalence_in, write_page
 from inferometer_cli.suite_file import cell_runs, plan_file
 from inferometer_cli.terminal import ProgressFormat, print_error, print_message
 from inferometer_cli.time_left import planned_seconds
@@ -40,7 +38,6 @@ from inferometer_results.quantity import long_duration
 
 if TYPE_CHECKING:
     from inferometer_cli.local.run import RunOptions
-    from inferometer_results.suites.view import SuiteRun
 
 _INTERRUPTED = frozenset({"Interrupted", "Terminated"})
 
@@ -217,9 +214,14 @@ def _finish(
     if ended is None and suite.spec.gate is not None:
         history = _history(suite, folder, options)
         gate = judge_suite(
-            suite.spec, folder.plan, folder.outcomes, history.pairs, history.baseline
+            suite.spec,
+            folder.plan,
+            folder.outcomes,
+            history.pairs,
+            history.baseline,
+            equivalence_in(folder),
         )
-    page = _write_page(suite, folder, gate, note)
+    page = write_page(suite, folder, gate, note)
     states = [each.state for each in folder.outcomes]
     done = sum(state not in ".a" for state in states)
     if ended is not None:
@@ -309,36 +311,3 @@ def _history(suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions) 
         if options.save:
             print_error(f"Earlier executions are not known. {error}")
         return _History()
-
-
-def _write_page(
-    suite: BenchmarkSuite, folder: SuiteFolder, gate: GateStatus | None, note: str
-) -> Path:
-    from inferometer_results.suites.page import render_suite
-    from inferometer_results.suites.view import suite_view
-
-    runs = [_shown(run, index, folder) for index, run in enumerate(folder.plan.runs)]
-    path = folder.path / PAGE_NAME
-    view = suite_view(suite.name, folder.execution, runs, gate=gate, note=note)
-    replace_file(path, render_suite(view))
-    return path
-
-
-def _shown(run: PlannedRun, index: int, folder: SuiteFolder) -> "SuiteRun":
-    from inferometer_cli.result_file import REPORT_NAME
-    from inferometer_results.suites.view import SuiteRun
-
-    outcome = folder.outcomes[index]
-    measured = run.name in folder.documents
-    included = (("cell", run.cell.included),) if run.cell.included else ()
-    return SuiteRun(
-        run.name,
-        (*included, *run.cell.values),
-        run.block.system.name,
-        run.block.repeat,
-        run.role,
-        outcome.state,
-        outcome.problem,
-        figures_of(outcome.scenarios),
-        f"{run.name}/{REPORT_NAME}" if measured else "",
-    )

@@ -1,9 +1,13 @@
 """The figures of a run that a suite's gate looks at."""
 
+import functools
+import json
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from inferometer_api.ranking import Computation, engine_of
+from inferometer_api.spec.server import Server
 from inferometer_api.status.run_status import ScenarioSummary
 from inferometer_api.suite.plan_suite import PlannedRun
 
@@ -39,3 +43,18 @@ def figures_of(scenarios: Sequence[ScenarioSummary]) -> dict[str, dict[str, floa
 def cell_key(run: PlannedRun) -> CellKey:
     """Return the cell and the system of a run."""
     return run.cell.key, run.block.system.name
+
+
+def planned_computation(run: PlannedRun, scenarios: Sequence[ScenarioSummary]) -> Computation:
+    """Return what computes the outputs of a run, as its spec and its status show it."""
+    spec = run.data["spec"]
+    names = {each["name"] for each in spec["scenarios"] if each.get("accuracy") is not None}
+    known = any(each.name in names and each.verdict == "VALID" for each in scenarios)
+    server = {key: each for key, each in (spec.get("server") or {}).items() if key != "placement"}
+    return Computation(_engine(json.dumps(server)), known)
+
+
+@functools.lru_cache(maxsize=1024)
+def _engine(server: str) -> tuple[str, ...]:
+    """Return the engine of a server in JSON; most runs of a suite share a few servers."""
+    return engine_of(Server.model_validate(json.loads(server), by_alias=True, by_name=False), {})

@@ -9,7 +9,7 @@ other pairs has drifted, and does not count.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from inferometer_api.judgement import (
@@ -19,6 +19,7 @@ from inferometer_api.judgement import (
     judge_groups,
     judge_pairs,
 )
+from inferometer_api.ranking import MEASURE_ACCURACY, Computation, may_rank_all
 from inferometer_api.suite.anchor import anchor_pairs, find_drift
 from inferometer_api.suite.figures import (
     MORE_IS_BETTER,
@@ -26,12 +27,14 @@ from inferometer_api.suite.figures import (
     Figures,
     cell_key,
     figures_of,
+    planned_computation,
 )
 from inferometer_api.suite.plan_suite import Block, Cell, PlannedRun, SuitePlan
 from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.spec import SuiteSpec
 from inferometer_api.suite.status import AnchorPairs, GateOutcome, GateStatus, JudgedCell
 
+Equivalence = Callable[[CellKey, CellKey], bool]
 FALSE_ALARMS = 0.01
 """The probability that a suite of equal variants shows a difference in any figure."""
 _MILLION = 1_000_000
@@ -69,40 +72,46 @@ def judge_suite(
     outcomes: Sequence[RunOutcome],
     history: Sequence[AnchorPairs],
     baseline: Mapping[CellKey, Sequence[Figures]] | None = None,
+    are_equivalent: Equivalence = lambda _, __: False,
 ) -> GateStatus:
     """Return what the gate of a suite decides.
 
     `history` has the pairs of earlier executions, without this one's. `baseline` has the figures of
-    the earlier execution that `baseline.suite` names, None if there is none.
+    the earlier execution that `baseline.suite` names, None if there is none. `are_equivalent`
+    returns whether the outputs of two cells are known to be equivalent.
     """
     pairs = anchor_pairs(plan, outcomes)
     armed, drifted = find_drift(plan, pairs, history)
     reasons = [*_missing_runs(plan, outcomes)]
+    unranked: dict[CellKey, str] = {}
+    comparisons: list[_Comparison] = []
+    counted = _by_block(plan, outcomes, drifted)
     if spec.baseline is not None and spec.baseline.axis is not None:
-        counted = _by_block(plan, outcomes, drifted)
-        comparisons = [*_against_axis(spec, plan, counted)]
+        cells = [*_pairs_of_cells(spec, plan)]
+        unranked = _unranked(cells, _computations(plan, outcomes), are_equivalent)
+        comparisons = [*_against_axis(cells, unranked, counted)]
     elif baseline:
-        counted = _by_block(plan, outcomes, drifted)
         comparisons = [*_against_execution(plan, counted, baseline)]
     else:
-        comparisons = []
         reasons.append("There is no complete execution of the baseline yet.")
-    if not comparisons and not reasons:
+    if not comparisons and not reasons and not unranked:
         reasons.append("No cell that was measured has a counterpart in the baseline.")
     percent = 5 if spec.gate is None else spec.gate.fail_if_slower_percent
     rule = MarginRule(percent / 100, FALSE_ALARMS, max(1, len(comparisons)))
-    return _decision(comparisons, rule, reasons, armed=armed, drifted=drifted)
+    found = _decision(comparisons, rule, reasons, [*unranked.values()])
+    blocks = [block.name[:253] for block in drifted[:_MOST_BLOCKS]]
+    return found.model_copy(update={"armed": armed, "invalid_blocks": blocks})
 
 
 def _decision(
     comparisons: Sequence[_Comparison],
     rule: MarginRule,
     reasons: list[str],
-    *,
-    armed: bool,
-    drifted: Sequence[Block],
+    unranked: Sequence[str],
 ) -> GateStatus:
+    """Return the outcome, without anchors; `unranked` says which cells cannot be judged."""
     could_not_run = bool(reasons)
+    reasons += unranked
     judged: list[tuple[_Comparison, Judgement]] = []
     for each in comparisons:
         if (found := _judge(each, rule)) is None:
@@ -123,14 +132,15 @@ def _decision(
     detectable = max((found.detectable for _, found in judged), default=None)
     return GateStatus(
         outcome=_outcome(
-            slower=bool(slower), reasons=bool(reasons), lacks=could_not_run or not judged
+            slower=bool(slower),
+            reasons=bool(reasons),
+            lacks=could_not_run or not (judged or unranked),
         ),
-        armed=armed,
+        armed=False,
         judged=len(judged),
         detectable_parts_per_million=None if detectable is None else _parts(detectable),
         slower=_worst_first(slower),
         reasons=[text[:1024] for text in reasons[:_MOST_REASONS]],
-        invalid_blocks=[block.name[:253] for block in drifted[:_MOST_BLOCKS]],
     )
 
 
@@ -197,10 +207,8 @@ def _by_block(
     return found
 
 
-def _against_axis(
-    spec: SuiteSpec, plan: SuitePlan, counted: Mapping[CellKey, Mapping[int, Figures]]
-) -> Iterator[_Comparison]:
-    """Yield each figure of a cell and that of the cell with the baseline's value."""
+def _pairs_of_cells(spec: SuiteSpec, plan: SuitePlan) -> Iterator[tuple[PlannedRun, Cell]]:
+    """Yield a run of each cell, and the cell with the baseline's value in its place."""
     baseline = spec.baseline
     if baseline is None or baseline.axis is None or baseline.value is None:
         return
@@ -213,9 +221,45 @@ def _against_axis(
             (axis, baseline.value if axis == baseline.axis else value)
             for axis, value in run.cell.values
         )
-        if (other := by_values.get(base)) is None:
-            continue
-        yield from _paired(run, other, counted)
+        if (other := by_values.get(base)) is not None:
+            yield run, other
+
+
+def _against_axis(
+    cells: Iterable[tuple[PlannedRun, Cell]],
+    unranked: Collection[CellKey],
+    counted: Mapping[CellKey, Mapping[int, Figures]],
+) -> Iterator[_Comparison]:
+    """Yield each figure of a cell and that of the cell with the baseline's value."""
+    for run, other in cells:
+        if cell_key(run) not in unranked:
+            yield from _paired(run, other, counted)
+
+
+def _computations(
+    plan: SuitePlan, outcomes: Sequence[RunOutcome]
+) -> dict[CellKey, set[Computation]]:
+    """Return what computes the outputs of each cell's VALID runs."""
+    found: dict[CellKey, set[Computation]] = defaultdict(set)
+    for run, outcome in zip(plan.runs, outcomes, strict=True):
+        if run.role == "cell" and outcome.state == "V":
+            found[cell_key(run)].add(planned_computation(run, outcome.scenarios))
+    return found
+
+
+def _unranked(
+    pairs: Iterable[tuple[PlannedRun, Cell]],
+    known: Mapping[CellKey, set[Computation]],
+    are_equivalent: Equivalence,
+) -> dict[CellKey, str]:
+    """Return why cells cannot be judged next to their baseline: a sentence for each."""
+    found = {}
+    for run, other in pairs:
+        both = (cell_key(run), (other.key, run.block.system.name))
+        computations = known.get(both[0], set()) | known.get(both[1], set())
+        if not may_rank_all(computations) and not are_equivalent(*both):
+            found[both[0]] = f"{run.label}: not judged. {MEASURE_ACCURACY}"
+    return found
 
 
 def _paired(

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from inferometer_api.ranking import NOT_RANKED, Computation, may_rank_all
 from inferometer_api.status.run_status import RunStatus, ScenarioSummary
+from inferometer_api.suite.figures import planned_computation
 from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
 from inferometer_api.suite.status import CellCounts, CellFigure, ScenarioRange
 
@@ -117,25 +119,36 @@ def count_states(states: Sequence[State]) -> CellCounts:
 
 
 def scenario_ranges(plan: SuitePlan, outcomes: Sequence[RunOutcome]) -> list[ScenarioRange]:
-    """Return the best and the worst VALID cell of each scenario.
+    """Return the best and the worst VALID cell of each scenario, if they may be ranked.
 
     The figure is the rate, or the median latency of a scenario whose schedule fixes the rate.
     """
     figures: dict[str, list[tuple[float, CellFigure]]] = {}
+    computations: dict[str, set[Computation]] = {}
     for run, outcome in zip(plan.runs, outcomes, strict=True):
         if outcome.state != "V" or run.role != "cell":
             continue
+        computation = planned_computation(run, outcome.scenarios)
         for summary in outcome.scenarios:
             if (goodness := _goodness(summary)) is not None:
                 figures.setdefault(summary.name, []).append((goodness, _figure(run, summary)))
+                computations.setdefault(summary.name, set()).add(computation)
     return [
-        ScenarioRange(
-            name=name,
-            best=max(some, key=lambda each: each[0])[1],
-            worst=min(some, key=lambda each: each[0])[1],
-        )
+        _range(name, some, is_ranked=may_rank_all(computations[name]))
         for name, some in list(figures.items())[:_MOST_SCENARIOS]
     ]
+
+
+def _range(
+    name: str, figures: Sequence[tuple[float, CellFigure]], *, is_ranked: bool
+) -> ScenarioRange:
+    if not is_ranked:
+        return ScenarioRange(name=name, unranked=NOT_RANKED)
+    return ScenarioRange(
+        name=name,
+        best=max(figures, key=lambda each: each[0])[1],
+        worst=min(figures, key=lambda each: each[0])[1],
+    )
 
 
 def _goodness(summary: ScenarioSummary) -> float | None:

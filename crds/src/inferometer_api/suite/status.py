@@ -154,10 +154,13 @@ class ScenarioRange(Document):
     """The scenario's name."""
 
     best: CellFigure | None = None
-    """The cell with the best figure, of VALID ones."""
+    """The cell with the best figure, of VALID ones. Absent if they cannot be ranked."""
 
     worst: CellFigure | None = None
-    """The cell with the worst figure, of VALID ones."""
+    """The cell with the worst figure, of VALID ones. Absent if they cannot be ranked."""
+
+    unranked: _Message = ""
+    """Why the cells cannot be ranked: engines or precisions differ, and an accuracy is missing."""
 
 
 class JudgedCell(Document):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from inferometer_api.ranking import MEASURE_ACCURACY, Computation, engine_of, may_rank
 from inferometer_api.results.result import OutputSamples, ResultDocument, SampledOutput
 
 LEAST_COSINE = 0.999
@@ -116,21 +117,24 @@ def agreement_sentence(found: OutputAgreement) -> str:
 def ranking_caveat(before: ResultDocument, after: ResultDocument) -> str:
     """Return why two results cannot be ranked by speed, as the end of a sentence.
 
-    Empty if they can: with the same engine and precision, with equivalent outputs, or if both have
-    an accuracy with its interval.
+    Empty if they can: see `may_rank`.
     """
-    if not computes_otherwise(before, after) or all(map(_has_accuracy, (before, after))):
+    first, second = computation_of(before), computation_of(after)
+    if may_rank(first, second, are_outputs_equivalent=False):
         return ""
     agreement = output_agreement(before, after)
-    if agreement is not None and agreement.is_equivalent:
+    is_equivalent = agreement is not None and agreement.is_equivalent
+    if may_rank(first, second, are_outputs_equivalent=is_equivalent):
         return ""
     outputs = "unknown, and may differ," if agreement is None else "not equivalent"
-    return f"has outputs that are {outputs} in A and B. {_MEASURE_ACCURACY}"
+    return f"has outputs that are {outputs} in A and B. {MEASURE_ACCURACY}"
 
 
-_MEASURE_ACCURACY = (
-    "Engine or precision differ: to compare their speed, give both runs a scenario accuracy."
-)
+def computation_of(document: ResultDocument) -> Computation:
+    """Return what computed the outputs of a result."""
+    environment = document.environment
+    settings = {} if environment is None else environment.server.settings
+    return Computation(engine_of(document.run.spec.server, settings), _has_accuracy(document))
 
 
 def _has_accuracy(document: ResultDocument) -> bool:
@@ -145,14 +149,7 @@ def _has_accuracy(document: ResultDocument) -> bool:
 
 def computes_otherwise(before: ResultDocument, after: ResultDocument) -> bool:
     """Return whether two results have different engines, servers or precisions."""
-    return _engine(before) != _engine(after)
-
-
-def _engine(document: ResultDocument) -> tuple[object, ...]:
-    server = document.run.spec.server
-    settings = {} if document.environment is None else document.environment.server.settings
-    effective = settings.get("precision", ""), settings.get("providers", "")
-    return (server.runtime, server.precision, server.triton_backend, *effective)
+    return computation_of(before).engine != computation_of(after).engine
 
 
 def _samples(document: ResultDocument | None) -> OutputSamples | None:

@@ -9,13 +9,22 @@ from inferometer_results.service.answers import RequestError
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.store import Store
 from inferometer_results.suites.stored import (
+    engines_of,
+    ranking_of,
     results_of,
     stored_executions,
     stored_outcomes,
     stored_runs,
     unmeasured_runs,
 )
-from inferometer_results.suites.view import STATE_WORDS, SuiteRun, SuiteView, label_of, suite_view
+from inferometer_results.suites.view import (
+    STATE_WORDS,
+    Caveat,
+    SuiteRun,
+    SuiteView,
+    label_of,
+    suite_view,
+)
 
 LONGEST_NAME = 253
 _NOTE = (
@@ -59,20 +68,26 @@ def show_suite(store: Store, name: str, execution: str) -> StoredSuite:
     if chosen not in names:
         raise NoSuchResultError(f"The suite {name} has no execution {chosen}.")
     rows = results_of(store, name, found[chosen]) if chosen in found else ()
-    view, runs = _view(name, chosen, stored_runs(rows), outcomes.get(chosen))
+    measured = stored_runs(rows, engines_of(store, rows))
+    view, runs = _view(name, chosen, measured, outcomes.get(chosen), ranking_of(store))
     return StoredSuite(view, tuple(runs), {each: outcomes.get(each) for each in names})
 
 
 def _view(
-    name: str, execution: str, runs: list[SuiteRun], outcome: SuiteOutcome | None
+    name: str,
+    execution: str,
+    runs: list[SuiteRun],
+    outcome: SuiteOutcome | None,
+    caveat: Caveat,
 ) -> tuple[SuiteView, list[SuiteRun]]:
     """Return what the page shows of an execution, which is over if it has an outcome."""
     if outcome is None:
-        return suite_view(name, execution, runs, note=_NOTE), runs
+        return suite_view(name, execution, runs, note=_NOTE, caveat=caveat), runs
     known = [*runs, *unmeasured_runs(outcome, runs)]
     missing = outcome.planned - len(known)
     note = f"The results of {missing} runs are no longer in the database." if missing > 0 else ""
-    return suite_view(name, execution, known, gate=outcome.gate, note=note), known
+    view = suite_view(name, execution, known, gate=outcome.gate, note=note, caveat=caveat)
+    return view, known
 
 
 def suite_document(found: StoredSuite) -> dict[str, Any]:

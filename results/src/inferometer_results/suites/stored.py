@@ -1,5 +1,7 @@
 """Suites in the store: their executions, runs, anchors and baselines, from the rows of results."""
 
+import functools
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +10,8 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from inferometer_api.results.reading import read_result
+from inferometer_api.results.result import ResultDocument
 from inferometer_api.suite.anchor import merge_pairs, ratio_of
 from inferometer_api.suite.figures import CellKey, Figures
 from inferometer_api.suite.labels import (
@@ -20,11 +24,12 @@ from inferometer_api.suite.labels import (
 )
 from inferometer_api.suite.outcome import SuiteOutcome
 from inferometer_api.suite.status import AnchorPairs
+from inferometer_results.compare.outputs import ranking_caveat
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import find_outcomes
-from inferometer_results.store.tables import LABEL, RESULT
-from inferometer_results.suites.view import SuiteRun
+from inferometer_results.store.tables import CONDITIONS, LABEL, RESULT
+from inferometer_results.suites.view import Caveat, SuiteRun
 
 _MOST_EXECUTIONS = 200
 _MOST_ROWS = 4000
@@ -116,12 +121,39 @@ def run_labels(row: Row) -> dict[str, str]:
     return {each["name"]: each["value"] for each in row["labels"] if each["origin"] == "run"}
 
 
-def stored_runs(rows: Iterable[Row]) -> list[SuiteRun]:
-    """Return the runs of an execution, the earliest first."""
-    return [_stored_run(row) for row in sorted(rows, key=lambda row: str(row["started_at"]))]
+def stored_runs(rows: Iterable[Row], engines: Mapping[str, str]) -> list[SuiteRun]:
+    """Return the runs of an execution, the earliest first; `engines` are those of `engines_of`."""
+    in_order = sorted(rows, key=lambda row: str(row["started_at"]))
+    return [_stored_run(row, engines.get(row["id"], "")) for row in in_order]
 
 
-def _stored_run(row: Row) -> SuiteRun:
+def engines_of(store: Store, rows: Iterable[Row]) -> dict[str, str]:
+    """Return what computed the outputs of each result, by its ID: equal texts compute alike."""
+    found = list(rows)
+    keys = {row["id"]: row["measurements"][0]["key"] for row in found if row["measurements"]}
+    query = select(CONDITIONS).where(CONDITIONS.c.key.in_(set(keys.values())))
+    known = {each["key"]: json.loads(each["content"]) for each in store.select(query)}
+    return {row["id"]: _engine(row, known.get(keys.get(row["id"]), {})) for row in found}
+
+
+def _engine(row: Row, conditions: Mapping[str, str]) -> str:
+    providers = conditions.get("threads", "").partition("providers ")[2]
+    parts = (row["runtime"], row["engine"], conditions.get("precision", ""), providers)
+    return ", ".join(filter(None, parts))
+
+
+def ranking_of(store: Store) -> Caveat:
+    """Return what reads two results of a store to see whether they may be ranked."""
+
+    @functools.cache
+    def document(link: str) -> ResultDocument:
+        id_ = link.rpartition("/")[2]
+        return read_result(store.read(id_).content, source=f"Result {id_}").document
+
+    return lambda one, other: ranking_caveat(document(one.link), document(other.link))
+
+
+def _stored_run(row: Row, engine: str) -> SuiteRun:
     labels = run_labels(row)
     state = {"VALID": "V", "INVALID": "I"}.get(row["verdict"], "F")
     broken = " ".join(sorted({each["reasons"] for each in row["measurements"] if each["reasons"]}))
@@ -139,6 +171,7 @@ def _stored_run(row: Row) -> SuiteRun:
         "" if state == "V" else broken or str(row["verdict"]),
         row_figures(row),
         f"/results/{row['id']}",
+        engine,
     )
 
 

@@ -1,10 +1,11 @@
 """The matrix of a suite as people see it: heat maps, failed cells, and the best of each row."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from inferometer_api.ranking import NOT_RANKED
 from inferometer_api.suite.figures import MORE_IS_BETTER, Figures
 from inferometer_api.suite.status import GateStatus
 from inferometer_results.quantity import DASH, duration, significant
@@ -41,6 +42,12 @@ class SuiteRun:
     figures: Figures | None = None
     link: str = ""
     """Address of its report."""
+    engine: str = ""
+    """What computed its outputs. Runs with equal texts rank with each other."""
+
+
+Caveat = Callable[[SuiteRun, SuiteRun], str]
+"""Returns why two runs of different engines cannot be ranked by speed, empty if they can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,7 @@ class HeatCell:
     note: str
     """Its state, if it has no figure; otherwise over how many runs it is."""
     is_best: bool
-    """Whether it is the best of its row."""
+    """Whether it is the best of its row, and the row may be ranked."""
     link: str
 
 
@@ -73,6 +80,8 @@ class HeatMap:
     heading: str
     columns: tuple[str, ...]
     rows: tuple[HeatRow, ...]
+    note: str = ""
+    """Why some row has no best cell; empty if all may be ranked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +108,12 @@ def suite_view(
     *,
     gate: GateStatus | None = None,
     note: str = "",
+    caveat: Caveat = lambda _, __: NOT_RANKED,
 ) -> SuiteView:
     """Return what the page of an execution of a suite shows.
 
     The last axis makes the columns, the others and the systems the rows. Runs of the anchor count
-    as runs, and their figures are in no cell.
+    as runs, and their figures are in no cell. `caveat` decides which rows have a best cell.
     """
     cells = [run for run in runs if run.role == "cell"]
     states = [run.state for run in runs]
@@ -115,7 +125,7 @@ def suite_view(
         tuple(
             (word, states.count(letter)) for letter, word in STATE_WORDS.items() if letter in states
         ),
-        tuple(_maps(cells)),
+        tuple(_maps(cells, caveat)),
         tuple(
             (STATE_WORDS.get(run.state, run.state), run, label_of(run))
             for run in runs
@@ -132,7 +142,7 @@ def label_of(run: SuiteRun) -> str:
     return f"{cell} on {run.system}" if run.system else cell
 
 
-def _maps(cells: Sequence[SuiteRun]) -> Iterator[HeatMap]:
+def _maps(cells: Sequence[SuiteRun], caveat: Caveat) -> Iterator[HeatMap]:
     names = dict.fromkeys(
         (scenario, figure)
         for run in cells
@@ -140,10 +150,10 @@ def _maps(cells: Sequence[SuiteRun]) -> Iterator[HeatMap]:
         for figure in figures
     )
     for scenario, figure in names:
-        yield _map(cells, scenario, figure)
+        yield _map(cells, scenario, figure, caveat)
 
 
-def _map(cells: Sequence[SuiteRun], scenario: str, figure: str) -> HeatMap:
+def _map(cells: Sequence[SuiteRun], scenario: str, figure: str, caveat: Caveat) -> HeatMap:
     columns = list(dict.fromkeys(_column(run) for run in cells))
     by_place: dict[tuple[str, str], list[SuiteRun]] = {}
     for run in cells:
@@ -153,26 +163,43 @@ def _map(cells: Sequence[SuiteRun], scenario: str, figure: str) -> HeatMap:
         for place, some in by_place.items()
         if (mean := _mean(some, scenario, figure)) is not None
     }
-    rows = []
+    rows, note = [], ""
     for row in dict.fromkeys(place[0] for place in by_place):
         in_row = {column: means[row, column] for column in columns if (row, column) in means}
         best = _best_text(in_row, figure)
-        rows.append(
-            HeatRow(
-                row,
-                tuple(
-                    _heat_cell(
-                        by_place.get((row, column), ()),
-                        means.get((row, column)),
-                        figure,
-                        _level(means.get((row, column)), means.values(), figure),
-                        best,
-                    )
-                    for column in columns
-                ),
+        if best and not _may_rank(in_row, {at: by_place[row, at] for at in in_row}, figure, caveat):
+            best, note = "", NOT_RANKED
+        cells_of_row = (
+            _heat_cell(
+                by_place.get((row, column), ()),
+                means.get((row, column)),
+                figure,
+                _level(means.get((row, column)), means.values(), figure),
+                best,
             )
+            for column in columns
         )
-    return HeatMap(scenario, _HEADINGS[figure], tuple(columns), tuple(rows))
+        rows.append(HeatRow(row, tuple(cells_of_row)))
+    return HeatMap(scenario, _HEADINGS[figure], tuple(columns), tuple(rows), note)
+
+
+def _may_rank(
+    in_row: Mapping[str, float],
+    runs: Mapping[str, Sequence[SuiteRun]],
+    figure: str,
+    caveat: Caveat,
+) -> bool:
+    """Return whether the best cell of a row may be ranked with each other one."""
+    choose = max if MORE_IS_BETTER[figure] else min
+    first = _valid_run(runs[choose(in_row, key=in_row.__getitem__)])
+    others = {run.engine: run for run in map(_valid_run, runs.values())}
+    return not any(
+        caveat(first, other) for engine, other in others.items() if engine != first.engine
+    )
+
+
+def _valid_run(runs: Iterable[SuiteRun]) -> SuiteRun:
+    return next(run for run in runs if run.state == "V")
 
 
 def _column(run: SuiteRun) -> str:
