@@ -10,13 +10,16 @@ from starlette.testclient import TestClient
 
 from inferometer_api.ranking import NOT_RANKED
 from inferometer_api.results.reading import UnreadableResultError
+from inferometer_api.suite.labels import EXECUTION_LABEL
+from inferometer_api.suite.outcome import ReusedRun, SuiteOutcome
 from inferometer_api.suite.status import GateOutcome
 from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.service.summary_schema import SuiteDocument
+from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import keep_outcome
-from inferometer_results.suites.stored import executions, stored_baseline, stored_pairs
+from inferometer_results.suites.stored import executions, row_figures, stored_baseline, stored_pairs
 from support.stored_results import CLUSTER, ORIGIN, a_document
 from support.suite_results import SUITE, a_suite_outcome, a_suite_result
 
@@ -170,6 +173,37 @@ def test_the_explorer_marks_no_best_cell_across_precisions(tmp_path: Path) -> No
     other = stars("int8")
     assert 'class="best"' not in other
     assert NOT_RANKED in other
+
+
+def test_reused_runs_show_the_earlier_result_and_say_so(store: Store) -> None:
+    """With its figures and its page; a result that was deleted leaves a reason."""
+    (known, *_) = store.find(Search(f'suite="{SUITE}" and label.{EXECUTION_LABEL}=first'))
+    outcome = SuiteOutcome(
+        suite=SUITE,
+        execution="third",
+        finished_at="2026-02-01T02:00:00.000Z",
+        planned=2,
+        reused=[
+            ReusedRun(name="kept", values={"model": "big"}, result=known["id"]),
+            ReusedRun(name="lost", values={"model": "small"}, result="0" * 32),
+        ],
+    )
+    origin = replace(ORIGIN, namespace="bench", source="operator")
+    keep_outcome(store, outcome.model_dump_json().encode(), origin)
+    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+    with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+        where = {"execution": "bench/third"}
+        runs = client.get(f"/api/v1/suites/{SUITE}", params=where).json()["runs"]
+        assert [(each["run"], each["state"], each["result_id"]) for each in runs] == [
+            ("kept", "reused", known["id"]),
+            ("lost", "reused", ""),
+        ]
+        assert runs[0]["figures"] == row_figures(known)
+        assert runs[1]["reason"] == "Its result is no longer in the database."
+        page = client.get(f"/suites/{SUITE}", params=where).text
+        assert "2 of 2 runs are over: 2 reused." in page
+        assert "<small>reused</small>" in page
+        assert "were measured before this execution" in page
 
 
 def test_what_is_no_outcome_is_refused(store: Store) -> None:

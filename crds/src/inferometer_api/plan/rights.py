@@ -162,7 +162,12 @@ KUEUE_CLUSTER = (
 """With KUEUE, in the whole cluster: these objects have no namespace."""
 
 NODES = (
-    Right("", "nodes", ("list",), "to find the nodes of a suite's systems, and of NodeBenchmarks"),
+    Right(
+        "",
+        "nodes",
+        ("list",),
+        "to find the nodes of a suite's systems and their images, and those of NodeBenchmarks",
+    ),
 )
 """In the whole cluster, if the admin lets suites choose their nodes."""
 

@@ -34,6 +34,11 @@ def node_ingest_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/nodes"
 
 
+def reuse_path(namespace: str) -> str:
+    """Return the path that finds stored results for runs of a suite, below the explorer's."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/reusable-results"
+
+
 def suite_page(suite: str, execution: str = "") -> str:
     """Return the path of the page of a suite, or of one execution, below the explorer's.
 

@@ -188,6 +188,12 @@ def _missing_runs(plan: SuitePlan, outcomes: Sequence[RunOutcome]) -> Iterator[s
         for run, outcome in zip(plan.runs, outcomes, strict=True)
         if run.role == "cell" and outcome.state in words
     ]
+    reused = sum(outcome.state == "R" for outcome in outcomes)
+    if reused:
+        yield (
+            f"{reused} runs reuse stored results, and the gate judges what this execution "
+            "measures: set reuse to false."
+        )
     if lost:
         run, word = lost[0]
         more = f", and {len(lost) - 1} more runs have no figures" if len(lost) > 1 else ""

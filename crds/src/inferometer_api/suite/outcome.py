@@ -43,6 +43,25 @@ class UnmeasuredRun(Document):
     """Why it failed."""
 
 
+class ReusedRun(Document):
+    """A run of a suite for which an earlier result stands."""
+
+    name: _Name
+    """Name that the run would have."""
+
+    values: Annotated[dict[_Name, _Name], Field(max_length=8)] = Field(default_factory=dict)
+    """Its cell: axes and their values."""
+
+    system: _Name = ""
+    """The system that it was meant for."""
+
+    block: Count = 1
+    """The repeat."""
+
+    result: Annotated[str, Field(max_length=64)] = ""
+    """ID of the result; empty if that is no longer stored."""
+
+
 class SuiteOutcome(Document):
     """The outcome of an execution of a suite."""
 
@@ -69,6 +88,9 @@ class SuiteOutcome(Document):
     )
     """Runs without a result."""
 
+    reused: Annotated[list[ReusedRun], Field(max_length=MOST_PLANNED)] = Field(default_factory=list)
+    """Runs for which an earlier result stands."""
+
 
 def suite_outcome(
     plan: SuitePlan, outcomes: Sequence[RunOutcome], gate: GateStatus | None, finished_at: str
@@ -83,7 +105,18 @@ def suite_outcome(
         unmeasured=[
             _unmeasured(run, outcome)
             for run, outcome in zip(plan.runs, outcomes, strict=True)
-            if outcome.state not in {"V", "I"}
+            if outcome.state not in {"V", "I", "R"}
+        ],
+        reused=[
+            ReusedRun(
+                name=run.name,
+                values=_values(run),
+                system=run.block.system.name,
+                block=run.block.repeat,
+                result=outcome.result,
+            )
+            for run, outcome in zip(plan.runs, outcomes, strict=True)
+            if outcome.state == "R"
         ],
     )
 
@@ -94,13 +127,17 @@ def execution_label(plan: SuitePlan) -> str:
 
 
 def _unmeasured(run: PlannedRun, outcome: RunOutcome) -> UnmeasuredRun:
-    included = {"cell": run.cell.included} if run.cell.included else {}
     return UnmeasuredRun(
         name=run.name,
-        values={**included, **dict(run.cell.values)},
+        values=_values(run),
         system=run.block.system.name,
         block=run.block.repeat,
         role=run.role,
         state=_UNMEASURED.get(outcome.state, "S"),
         reason=outcome.problem[:1024],
     )
+
+
+def _values(run: PlannedRun) -> dict[str, str]:
+    included = {"cell": run.cell.included} if run.cell.included else {}
+    return {**included, **dict(run.cell.values)}

@@ -11,8 +11,8 @@ from inferometer_api.suite.figures import planned_computation
 from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
 from inferometer_api.suite.status import CellCounts, CellFigure, ScenarioRange
 
-State = Literal[".", "a", "V", "I", "F", "D", "S"]
-"""Waits, active, VALID, INVALID, failed, deleted, skipped."""
+State = Literal[".", "a", "V", "I", "F", "D", "S", "R"]
+"""Waits, active, VALID, INVALID, failed, deleted, skipped, reused."""
 OPEN: frozenset[str] = frozenset({".", "a"})
 _MOST_SCENARIOS = 32
 
@@ -28,6 +28,8 @@ class RunOutcome:
     """The nodes of its servers, in one text."""
     problem: str = ""
     """Why it failed, or is INVALID."""
+    result: str = ""
+    """ID of the stored result that stands for it, if it is reused and the ID is known."""
 
 
 WAITING = RunOutcome()
@@ -115,6 +117,7 @@ def count_states(states: Sequence[State]) -> CellCounts:
         failed=count["F"],
         deleted=count["D"],
         skipped=count["S"],
+        reused=count["R"],
     )
 
 
@@ -126,7 +129,7 @@ def scenario_ranges(plan: SuitePlan, outcomes: Sequence[RunOutcome]) -> list[Sce
     figures: dict[str, list[tuple[float, CellFigure]]] = {}
     computations: dict[str, set[Computation]] = {}
     for run, outcome in zip(plan.runs, outcomes, strict=True):
-        if outcome.state != "V" or run.role != "cell":
+        if outcome.state not in {"V", "R"} or run.role != "cell":
             continue
         computation = planned_computation(run, outcome.scenarios)
         for summary in outcome.scenarios:

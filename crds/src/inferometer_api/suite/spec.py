@@ -167,9 +167,10 @@ with these values. Absent: none, or the first cell if there is a gate."""
     """Whether other cells go on after a run has failed. An INVALID run has not failed."""
 
     reuse: bool = False
-    """Whether a cell is taken from the database instead of measured, if a VALID result has the \
-same spec, model checksum, version and machine. For local runs only: before a run starts, an \
-operator knows neither its node nor the digest of its image, so it refuses such a suite."""
+    """Whether a stored VALID result stands for a run instead of a measurement, if it is equal in \
+spec, model checksum, images (locally: version) and node, and was stored before the suite began. \
+Each result stands for one run. Anchors are always measured, and a gate judges no reused run. A \
+cluster needs a results service, and an operator that may read nodes."""
 
     suspend: bool = False
     """Starts no more runs, and no execution of a schedule, until it is false again."""

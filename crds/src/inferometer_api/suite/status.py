@@ -19,6 +19,7 @@ SuiteReason = Literal[
     "Suspended",
     "Scheduled",
     "CreationRefused",
+    "StoreUnreachable",
     "StatusRefused",
     "Complete",
     "SomeFailed",
@@ -43,6 +44,8 @@ SUITE_REASONS: dict[SuiteReason, str] = {
     "Scheduled": "The suite waits for the next time of its schedule.",
     "CreationRefused": "The API server does not accept a run now; the operator tries again. The "
     "message has its words.",
+    "StoreUnreachable": "spec.reuse is true, and the results service does not show which results "
+    "are stored. Nothing is started until it does; the operator tries again.",
     "StatusRefused": "The API server refuses the whole status, with the words in the message. The "
     "suite continues, and the status shows a minimum. Correct what the message names: an older "
     "CustomResourceDefinition, or a policy.",
@@ -117,6 +120,9 @@ class CellCounts(Document):
     skipped: Count = 0
     """Runs that will not be started, because the suite has ended before."""
 
+    reused: Count = 0
+    """Runs that are not measured: a stored VALID result is equal (spec.reuse)."""
+
 
 class CurrentRun(Document):
     """A run that is not over."""
@@ -126,6 +132,19 @@ class CurrentRun(Document):
 
     cell: _Shown
     """Its cell and system."""
+
+
+class ReusedCell(Document):
+    """A run that is not measured, because a stored result is equal."""
+
+    run: DnsSubdomain
+    """Name that the run would have."""
+
+    cell: _Shown
+    """Its cell and system."""
+
+    result: Annotated[str, Field(max_length=64)]
+    """ID of the stored result."""
 
 
 class CellFigure(Document):
@@ -277,10 +296,13 @@ the label, with =NODE if one node stands for a value."""
 
     states: Annotated[str, Field(max_length=MOST_PLANNED)] = ""
     """The state of each planned run, one letter each, in the order of `inferometer suite plan`: \
-. waits, a active, V VALID, I INVALID, F failed, D deleted, S skipped."""
+. waits, a active, V VALID, I INVALID, F failed, D deleted, S skipped, R reused."""
 
     current: Annotated[list[CurrentRun], Field(max_length=20)] = Field(default_factory=list)
     """Runs that are not over."""
+
+    reused: Annotated[list[ReusedCell], Field(max_length=20)] = Field(default_factory=list)
+    """Runs for which a stored result stands: the first 20. The suite's page has all."""
 
     scenarios: Annotated[list[ScenarioRange], Field(max_length=32)] = Field(default_factory=list)
     """The best and the worst cell of each scenario."""

@@ -21,6 +21,7 @@ from inferometer_results.service.metrics import RequestMetrics, ServiceMetrics
 from inferometer_results.service.node_pages import node_routes
 from inferometer_results.service.pages import page_routes
 from inferometer_results.service.rendering import message_page
+from inferometer_results.service.reuse import reuse_routes
 from inferometer_results.service.suite_pages import suite_routes
 from inferometer_results.store.condition import SearchError
 from inferometer_results.store.database import NoSuchResultError, StoreError
@@ -64,6 +65,7 @@ def create_cluster_app(
     )
     app.include_router(ingest_routes(ingest))
     app.include_router(change_routes(Changes(ingest)))
+    app.include_router(reuse_routes(ingest))
     app.add_exception_handler(ReviewError, _answering(503))
     return RequestMetrics(app, metrics)
 

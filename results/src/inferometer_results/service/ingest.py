@@ -21,7 +21,7 @@ from inferometer_results.store.store import Kept, Store
 from inferometer_results.store.suite_outcomes import keep_outcome
 
 _MOST_CALLERS = 1000
-_NamespacePath = Annotated[str, Path(pattern=patterns.DNS_LABEL, max_length=63)]
+NamespacePath = Annotated[str, Path(pattern=patterns.DNS_LABEL, max_length=63)]
 
 
 @dataclass(slots=True)
@@ -92,6 +92,22 @@ class Ingest:
         keep: Callable[[bytes, Origin], Kept],
         page: Callable[[str], str],
     ) -> Response:
+        uid = await self.admitted_namespace(request, namespace)
+        if isinstance(uid, Response):
+            return uid
+        try:
+            content = await read_document(request)
+        except TooLargeError as error:
+            return json_answer({"error": str(error)}, 413)
+        except IncompleteError as error:
+            return json_answer({"error": str(error)}, 400)
+        caller: Caller = request.state.caller
+        kept = await run_in_threadpool(keep, content, self._origin(caller, namespace, uid))
+        found = schema.Stored(id=kept.id, is_new=kept.is_new, page=page(kept.id))
+        return json_answer(found.model_dump(), 201 if kept.is_new else 200)
+
+    async def admitted_namespace(self, request: Request, namespace: str) -> str | Response:
+        """Return the UID of a namespace for which the caller may send documents, or the refusal."""
         caller: Caller = request.state.caller
         if not self.limit.takes(caller.identity.user):
             answer = json_answer({"error": "Too many documents: send fewer a second."}, 429)
@@ -102,15 +118,7 @@ class Ingest:
         uid = await self.authority.namespace_uid(namespace)
         if uid is None:
             return json_answer({"error": f"There is no namespace {namespace}."}, 404)
-        try:
-            content = await _document(request)
-        except TooLargeError as error:
-            return json_answer({"error": str(error)}, 413)
-        except IncompleteError as error:
-            return json_answer({"error": str(error)}, 400)
-        kept = await run_in_threadpool(keep, content, self._origin(caller, namespace, uid))
-        found = schema.Stored(id=kept.id, is_new=kept.is_new, page=page(kept.id))
-        return json_answer(found.model_dump(), 201 if kept.is_new else 200)
+        return uid
 
     def _origin(self, caller: Caller, namespace: str, uid: str) -> Origin:
         # What a person sends was measured anywhere: it never passes for a run of this cluster.
@@ -124,15 +132,15 @@ def ingest_routes(ingest: Ingest) -> APIRouter:
     """Return the routes that take documents."""
     routes = APIRouter(prefix="/api/v1")
 
-    async def push_result(request: Request, namespace: _NamespacePath) -> Response:
+    async def push_result(request: Request, namespace: NamespacePath) -> Response:
         """Keep a result document, which may be compressed by gzip, for a namespace."""
         return await ingest.take(request, namespace)
 
-    async def push_suite(request: Request, namespace: _NamespacePath) -> Response:
+    async def push_suite(request: Request, namespace: NamespacePath) -> Response:
         """Keep the outcome of an execution of a suite, as its operator sends it."""
         return await ingest.take_suite(request, namespace)
 
-    async def push_node(request: Request, namespace: _NamespacePath) -> Response:
+    async def push_node(request: Request, namespace: NamespacePath) -> Response:
         """Keep what a node gives, as an operator sends it."""
         return await ingest.take_node(request, namespace)
 
@@ -170,7 +178,7 @@ def _forbidden(caller: Caller, namespace: str) -> str:
     return f"{caller.identity.user} may not {what} benchmarkruns in namespace {namespace}."
 
 
-async def _document(request: Request) -> bytes:
+async def read_document(request: Request) -> bytes:
     """Return the document in a body. Raises TooLargeError and IncompleteError."""
     body = bytearray()
     async for piece in request.stream():

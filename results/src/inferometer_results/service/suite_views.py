@@ -12,6 +12,7 @@ from inferometer_results.suites.stored import (
     engines_of,
     ranking_of,
     results_of,
+    reused_runs,
     stored_executions,
     stored_outcomes,
     stored_runs,
@@ -69,7 +70,9 @@ def show_suite(store: Store, name: str, execution: str) -> StoredSuite:
         raise NoSuchResultError(f"The suite {name} has no execution {chosen}.")
     rows = results_of(store, name, found[chosen]) if chosen in found else ()
     measured = stored_runs(rows, engines_of(store, rows))
-    view, runs = _view(name, chosen, measured, outcomes.get(chosen), ranking_of(store))
+    outcome = outcomes.get(chosen)
+    reused = [] if outcome is None else reused_runs(store, outcome)
+    view, runs = _view(name, chosen, [*measured, *reused], outcome, ranking_of(store))
     return StoredSuite(view, tuple(runs), {each: outcomes.get(each) for each in names})
 
 

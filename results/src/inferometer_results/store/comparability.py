@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from inferometer_api.document import Document
 from inferometer_api.results.result import Environment, ResultDocument, ServerInfo
+from inferometer_api.spec.digest import canonical_json
 from inferometer_api.spec.server import Server
 
 MEASUREMENT_VERSION = 1
@@ -16,7 +16,6 @@ tests/unit/results/test_store_comparability.py fails if the figures of kept resu
 
 _THREADS = ("threads", "inter_op_threads", "instances", "providers")
 _BATCHING = ("max_batch_size", "max_delay_microseconds")
-_OF_NO_FIGURE = {"retention", "suspend", "cancel"}
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
@@ -37,7 +36,7 @@ def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]
         "device": spec.server.device,
     }
     if spec.server.onnx_runtime is not None:
-        key["engine options"] = _canonical(spec.server.onnx_runtime)
+        key["engine options"] = canonical_json(spec.server.onnx_runtime)
     if found is None:
         return key
     return (
@@ -52,15 +51,6 @@ def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]
 def key_digest(key: Mapping[str, str]) -> str:
     """Return a short digest of a key: equal keys have equal digests."""
     text = json.dumps(dict(sorted(key.items())), separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def spec_digest(document: ResultDocument) -> str:
-    """Return a short digest of the specification: runs with equal digests measure the same.
-
-    Fields that change no figure, and those with their default, are left out.
-    """
-    text = _canonical(document.run.spec, leave_out=_OF_NO_FIGURE)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -86,25 +76,12 @@ def differing_conditions(
 
 def _scenario(document: ResultDocument, name: str) -> str:
     spec = next((each for each in document.run.spec.scenarios if each.name == name), None)
-    return "" if spec is None else _canonical(spec, leave_out={"name"})
+    return "" if spec is None else canonical_json(spec, leave_out={"name"})
 
 
 def _load(document: ResultDocument) -> str:
     """Return how requests are sent. The seed chooses them, and is no condition."""
-    return _canonical(document.run.spec.load, leave_out={"seed"})
-
-
-def _canonical(
-    part: Document, *, leave_out: Collection[str] = (), with_defaults: bool = False
-) -> str:
-    fields = part.model_dump(
-        mode="json",
-        by_alias=True,
-        exclude_none=True,
-        exclude_defaults=not with_defaults,
-        exclude=set(leave_out),
-    )
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return canonical_json(document.run.spec.load, leave_out={"seed"})
 
 
 def _of_model(environment: Environment) -> dict[str, str]:
@@ -117,7 +94,7 @@ def _of_server(server: ServerInfo, spec: Server) -> dict[str, str]:
     settings = server.settings
     precision = "" if spec.precision == "Default" else spec.precision
     threads = "" if spec.threads is None else f"threads {spec.threads}"
-    batching = "" if spec.batching is None else _canonical(spec.batching)
+    batching = "" if spec.batching is None else canonical_json(spec.batching)
     return {
         "server": f"{server.name} {server.version}".strip(),
         "engine": f"{settings.get('runtime', '')} {settings.get('runtime_version', '')}".strip(),
@@ -133,8 +110,8 @@ def _of_resources(environment: Environment, spec: Server) -> dict[str, str]:
     is_enforced = environment.server.launched and environment.place == "Cluster"
     return {
         "replicas": str(max(spec.replicas, len(environment.server.replicas))),
-        "resources": _canonical(spec.resources, with_defaults=True) if is_enforced else "",
-        "GPUs": "" if spec.gpu is None else _canonical(spec.gpu, with_defaults=True),
+        "resources": canonical_json(spec.resources, with_defaults=True) if is_enforced else "",
+        "GPUs": "" if spec.gpu is None else canonical_json(spec.gpu, with_defaults=True),
     }
 
 

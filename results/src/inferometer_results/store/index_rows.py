@@ -8,9 +8,10 @@ from typing import Any
 from inferometer_api.results.reading import ReadResult
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step, nanoseconds_at
 from inferometer_api.results.scenario_summary import representative_step
+from inferometer_api.spec.digest import spec_digest
 from inferometer_results.headline import headline, model_of
 from inferometer_results.profile import PROFILE_KIND
-from inferometer_results.store.comparability import comparability_key, key_digest, spec_digest
+from inferometer_results.store.comparability import comparability_key, key_digest
 from inferometer_results.store.tables import FIGURES, best_column
 
 SUITE_LABEL = "inferometer.dev/suite"
@@ -166,7 +167,7 @@ def _result_row(
         "gpu": "" if found is None else ", ".join(sorted(set(found.node.gpus))),
         "inferometer_version": document.inferometer_version,
         "schema_version": document.schema_version,
-        "spec_digest": spec_digest(document),
+        "spec_digest": spec_digest(spec),
     }
 
 

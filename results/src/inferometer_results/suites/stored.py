@@ -3,7 +3,7 @@
 import functools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -28,7 +28,7 @@ from inferometer_results.compare.outputs import ranking_caveat
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import find_outcomes
-from inferometer_results.store.tables import CONDITIONS, LABEL, RESULT
+from inferometer_results.store.tables import CONDITIONS, LABEL, MEASUREMENT, RESULT
 from inferometer_results.suites.view import Caveat, SuiteRun
 
 _MOST_EXECUTIONS = 200
@@ -114,6 +114,39 @@ def unmeasured_runs(outcome: SuiteOutcome, measured: Iterable[SuiteRun]) -> list
         for each in outcome.unmeasured
         if each.name not in known
     ]
+
+
+def reused_runs(store: Store, outcome: SuiteOutcome) -> list[SuiteRun]:
+    """Return the runs of an execution for which an earlier result stands."""
+    ids = {each.result for each in outcome.reused if each.result}
+    rows = {row["id"]: row for row in _rows_with_figures(store, ids)} if ids else {}
+    engines = engines_of(store, rows.values())
+    return [
+        SuiteRun(
+            each.name,
+            tuple(each.values.items()),
+            each.system,
+            each.block,
+            "cell",
+            "R",
+            "" if each.result in rows else "Its result is no longer in the database.",
+            row_figures(rows[each.result]) if each.result in rows else {},
+            f"/results/{each.result}" if each.result in rows else "",
+            engines.get(each.result, ""),
+        )
+        for each in outcome.reused
+    ]
+
+
+def _rows_with_figures(store: Store, ids: Collection[str]) -> list[Row]:
+    """Return results with their measurements, and without labels."""
+    found: dict[str, list[Row]] = {id_: [] for id_ in ids}
+    wanted = select(MEASUREMENT).where(MEASUREMENT.c.result_id.in_(list(ids)))
+    in_order = wanted.order_by(MEASUREMENT.c.result_id, MEASUREMENT.c.position)
+    for each in store.select(in_order):
+        found[each["result_id"]].append(each)
+    rows = store.select(select(RESULT).where(RESULT.c.id.in_(list(ids))))
+    return [{**row, "measurements": found[row["id"]]} for row in rows]
 
 
 def run_labels(row: Row) -> dict[str, str]:

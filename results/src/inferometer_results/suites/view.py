@@ -20,7 +20,9 @@ STATE_WORDS = {
     "F": "failed",
     "D": "deleted",
     "S": "skipped",
+    "R": "reused",
 }
+_WITH_FIGURES = frozenset({"V", "R"})
 _HEADINGS = {"qps": "queries per second", "p50": "median latency"}
 
 
@@ -99,6 +101,11 @@ class SuiteView:
     """The state in words, the run, and its cell."""
     gate: GateStatus | None = None
     note: str = ""
+
+    @property
+    def has_reused(self) -> bool:
+        """Whether earlier results stand for some runs."""
+        return any(word == STATE_WORDS["R"] for word, _ in self.counts)
 
 
 def suite_view(
@@ -199,7 +206,7 @@ def _may_rank(
 
 
 def _valid_run(runs: Iterable[SuiteRun]) -> SuiteRun:
-    return next(run for run in runs if run.state == "V")
+    return next(run for run in runs if run.state in _WITH_FIGURES)
 
 
 def _column(run: SuiteRun) -> str:
@@ -216,7 +223,7 @@ def _mean(runs: Iterable[SuiteRun], scenario: str, figure: str) -> float | None:
     values = [
         (run.figures or {})[scenario][figure]
         for run in runs
-        if run.state == "V" and figure in (run.figures or {}).get(scenario, {})
+        if run.state in _WITH_FIGURES and figure in (run.figures or {}).get(scenario, {})
     ]
     return math.exp(fmean(map(math.log, values))) if values else None
 
@@ -255,6 +262,8 @@ def _heat_cell(
         words = dict.fromkeys(STATE_WORDS.get(run.state, run.state) for run in runs)
         return HeatCell(DASH, 0, ", ".join(words) or "excluded", is_best=False, link=link)
     text = _text(mean, figure)
-    valid = sum(run.state == "V" for run in runs)
-    note = "" if len(runs) == 1 else f"{valid} of {len(runs)} runs"
-    return HeatCell(text, level, note, text == best, link)
+    valid = sum(run.state in _WITH_FIGURES for run in runs)
+    notes = [] if len(runs) == 1 else [f"{valid} of {len(runs)} runs"]
+    if reused := sum(run.state == "R" for run in runs):
+        notes.append("reused" if reused == valid else f"{reused} reused")
+    return HeatCell(text, level, ", ".join(notes), text == best, link)
