@@ -156,7 +156,7 @@ class Settings(Document):
     """The node agents; absent: there are none, and energy is unavailable."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     read_nodes: bool = False
-    """Whether the operator may read nodes, which suites with `systems` need."""
+    """Whether the operator may read nodes, which suites with `systems` or `reuse` need."""
     allow_secrets: bool = False
     """Whether runs may name Secrets. The operator then may read their labels."""
     kueue: Kueue = Field(default_factory=Kueue)

@@ -1,6 +1,7 @@
 """Deliveries carry the current token, know refusals from outages, and spare a lost service."""
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,10 +105,10 @@ def test_one_document_is_read_at_a_time(tmp_path: Path) -> None:
 
     class _Client(ResultsClient):
         @override
-        async def _send(self, path: str, gz: bytes | bytearray) -> str:
+        async def _send(self, path: str, gz: bytes | bytearray, most_bytes: int) -> bytes:
             await asyncio.sleep(0)
             reading.pop()
-            return f"{path}-{len(gz)}"
+            return json.dumps({"id": f"{path}-{len(gz)}"}).encode()
 
     async def deliver() -> list[str]:
         async with aiohttp.ClientSession() as session:

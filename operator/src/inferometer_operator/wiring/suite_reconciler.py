@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from inferometer_api.rules import format_path
 from inferometer_api.spec.problems import Problem, describe_errors
-from inferometer_api.suite.availability import unavailable_suite
 from inferometer_api.suite.figures import CellKey, Figures
 from inferometer_api.suite.gate import baseline_figures
 from inferometer_api.suite.outcome import suite_outcome
@@ -40,8 +39,10 @@ from inferometer_operator.reconcile.suite.draft import (
     read_suite_status,
 )
 from inferometer_operator.reconcile.suite.executions import SuiteExecution, decide_schedule
+from inferometer_operator.reconcile.suite.reuse import lacking_for_reuse
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.suite_delivery import OutcomeDelivery, is_deliverable
+from inferometer_operator.wiring.suite_reuse import SuiteReuse
 from inferometer_operator.wiring.suite_store import SuiteStore, suite_of
 
 _KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
@@ -76,6 +77,7 @@ class SuiteReconciler:
     _refused: dict[str, str] = field(default_factory=dict)
     _refusal: str = ""
     _delivery: OutcomeDelivery = field(default_factory=OutcomeDelivery)
+    _reuse: SuiteReuse = field(default_factory=SuiteReuse)
 
     async def reconcile(self) -> float | None:
         """Do what is due; return in how many seconds to look again, None: after an event."""
@@ -104,22 +106,33 @@ class SuiteReconciler:
     async def _reconcile_accepted(self, raw: Json, draft: SuiteDraft) -> float | None:
         """Do what is due for a suite that can be carried out; raise with why it cannot."""
         suite = _parse(raw)
+        starts_with_reuse = suite.spec.reuse and not draft.status.states
+        if starts_with_reuse and (lacking := lacking_for_reuse(self.dependencies.settings)):
+            raise _RefusedSuiteError("NotAvailable", lacking)
         if suite.spec.schedule is not None:
             return await self._reconcile_schedule(raw, suite, draft)
         plan = await self._planned(raw, suite, draft)
         if is_true(draft.status, "Finished"):
-            return await self._deliver(raw, plan)
+            return await self._deliver(raw, suite, plan)
         return await self._reconcile_cells(raw, suite, plan, draft)
 
     async def _reconcile_cells(
         self, raw: Json, suite: BenchmarkSuite, plan: SuitePlan, draft: SuiteDraft
     ) -> float | None:
+        if suite.spec.reuse:
+            fault = await self._reuse.look_up(self.dependencies, raw, plan, draft.status)
+            if fault and not draft.status.states:
+                draft.wait_for_store(fault)
+                await self._write(raw, draft.status)
+                return _RETRY_SECONDS
         observed = SuiteObserved(
             {name: run.outcome for name, run in self.store.runs.get(self.uid, {}).items()},
             self._refused,
             self._refusal,
             self._history(raw),
             self._baseline(raw, suite),
+            self._reuse.outcomes,
+            self._reuse.note,
         )
         decision = decide(suite.spec, plan, draft, observed)
         raw = await self._write(raw, decision.status)
@@ -133,16 +146,19 @@ class SuiteReconciler:
         # delivered.
         return 0.0 if decision.create or is_true(decision.status, "Finished") else None
 
-    async def _deliver(self, raw: Json, plan: SuitePlan) -> float | None:
+    async def _deliver(self, raw: Json, suite: BenchmarkSuite, plan: SuitePlan) -> float | None:
         """Deliver the outcome of a suite that is over; return when to try again."""
         client, status = self.dependencies.results, read_suite_status(raw)
         if client is None or plan.sha256 != status.plan_sha256:
             return None
+        pause = self._delivery.pause_seconds
+        if suite.spec.reuse and await self._reuse.look_up(self.dependencies, raw, plan, status):
+            return pause
         runs = {name: run.outcome for name, run in self.store.runs.get(self.uid, {}).items()}
-        outcomes = run_outcomes(plan, status.states, SuiteObserved(runs, self._refused))
+        observed = SuiteObserved(runs, self._refused, reused=self._reuse.outcomes)
+        outcomes = run_outcomes(plan, status.states, observed)
         finished_at = status.completion_time or format_time(self.dependencies.now())
         outcome = suite_outcome(plan, outcomes, status.gate, finished_at)
-        pause = self._delivery.pause_seconds
         page = await self._delivery.attempt(client, raw, outcome)
         if not page:
             return pause
@@ -325,6 +341,4 @@ def _parse(raw: Json) -> BenchmarkSuite:
         raise _RefusedSuiteError("InvalidSpec", " ".join(problems)) from error
     except ScheduleError as error:
         raise _RefusedSuiteError("InvalidSpec", str(error)) from error
-    if sentences := list(unavailable_suite(suite, "Cluster")):
-        raise _RefusedSuiteError("NotAvailable", " ".join(sentences))
     return suite

@@ -1,8 +1,8 @@
 """The decision for a suite: which of its runs to create or cancel now, and its status."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import assert_never
+from dataclasses import dataclass, field
+from typing import assert_never, get_args
 
 from inferometer_api.suite.anchor import add_pairs
 from inferometer_api.suite.figures import CellKey, Figures
@@ -21,6 +21,7 @@ from inferometer_api.suite.status import (
     AnchorPairs,
     CurrentRun,
     GateStatus,
+    ReusedCell,
     SuiteDisplay,
     SuiteReason,
     SuiteStatus,
@@ -29,8 +30,8 @@ from inferometer_api.suite.wording import gate_sentence, gate_word
 from inferometer_api.timestamps import format_time
 from inferometer_operator.reconcile.suite.draft import SuiteDraft
 
-_MOST_CURRENT = 20
-_STATES: dict[str, State] = {".": ".", "a": "a", "V": "V", "I": "I", "F": "F", "D": "D", "S": "S"}
+_MOST_CURRENT = _MOST_REUSED = 20
+_STATES: dict[str, State] = {each: each for each in get_args(State)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,10 @@ class SuiteObserved:
     """A/A pairs of earlier executions."""
     baseline: Mapping[CellKey, Sequence[Figures]] | None = None
     """Figures of the execution that `baseline.suite` names."""
+    reused: Mapping[str, RunOutcome] = field(default_factory=dict)
+    """Runs for which a stored result stands, by name, as far as that is known."""
+    reuse_note: str = ""
+    """Why others are measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ def decide(
     if stop is not None:
         outcomes = [RunOutcome("S") if each.state == "." else each for each in outcomes]
     states = [each.state for each in outcomes]
-    draft.set("Accepted", "True", "Accepted", f"{len(plan.cells)} cells, {len(plan.runs)} runs.")
+    draft.set("Accepted", "True", "Accepted", _accepted_text(spec, plan, draft, states, observed))
     _show(draft, plan, outcomes)
     if OPEN.isdisjoint(states):
         _finish(spec, plan, draft, outcomes, stop, observed)
@@ -95,14 +100,38 @@ def decide(
     return SuiteDecision(draft.status, create, tuple(active) if stop == "Cancelled" else ())
 
 
+def _accepted_text(
+    spec: SuiteSpec,
+    plan: SuitePlan,
+    draft: SuiteDraft,
+    states: Sequence[State],
+    observed: SuiteObserved,
+) -> str:
+    """Return what was accepted; why cells are measured, only the first operator knows."""
+    text = f"{len(plan.cells)} cells, {len(plan.runs)} runs."
+    if not spec.reuse:
+        return text
+    known = [each.message for each in draft.status.conditions if each.type == "Accepted"]
+    if known and not observed.reuse_note:
+        return known[0]
+    reused = states.count("R")
+    return f"{text} {reused} runs reuse stored results. {observed.reuse_note}".rstrip()
+
+
 def run_outcomes(plan: SuitePlan, states: str, observed: SuiteObserved) -> list[RunOutcome]:
-    """Return the outcome of each planned run, from the status and the runs that exist."""
+    """Return the outcome of each planned run, from the status and the runs that exist.
+
+    Which runs are reused is decided once, before the first one is recorded.
+    """
     recorded = states.ljust(len(plan.runs), ".")
     found = []
     for run, letter in zip(plan.runs, recorded, strict=False):
         live = observed.runs.get(run.name)
         state = _STATES.get(letter, "F")
-        if state in OPEN and live is None and run.name in observed.refused:
+        reused = observed.reused.get(run.name)
+        if letter == "R" or (not states and reused is not None and live is None):
+            found.append(reused or RunOutcome("R"))
+        elif state in OPEN and live is None and run.name in observed.refused:
             found.append(RunOutcome("F", problem=observed.refused[run.name]))
         elif state in OPEN and live is None:
             found.append(RunOutcome("D" if state == "a" else "."))
@@ -141,6 +170,12 @@ def _show(draft: SuiteDraft, plan: SuitePlan, outcomes: Sequence[RunOutcome]) ->
             for run, state in zip(plan.runs, states, strict=True)
             if state == "a"
         ][:_MOST_CURRENT],
+        reused=[
+            ReusedCell(run=run.name, cell=run.label[:253], result=outcome.result)
+            for run, outcome in zip(plan.runs, outcomes, strict=True)
+            if outcome.state == "R" and outcome.result
+        ][:_MOST_REUSED]
+        or draft.status.reused,
         scenarios=scenario_ranges(plan, outcomes),
         display=SuiteDisplay(
             cells=f"{over}/{len(states)}",
@@ -188,6 +223,11 @@ def _finish(
         draft.end("Failed", "SomeFailed", text.strip())
     else:
         text = f"{counts.planned} runs are complete; {counts.invalid} are INVALID."
+        if counts.reused:
+            text = (
+                f"{counts.planned - counts.reused} runs are complete; {counts.invalid} are "
+                f"INVALID. {counts.reused} runs reuse stored results."
+            )
         draft.end("Complete", "Complete", text)
 
 

@@ -60,6 +60,16 @@ class SuiteDraft:
         self.set("Accepted", "False", reason, text)
         self.end("Failed", reason, text)
 
+    def wait_for_store(self, fault: str) -> None:
+        """Record that the suite does not begin before its stored results are known."""
+        text = (
+            f"spec.reuse is true, and it is not known which results are stored: {fault} It is "
+            "tried again. Set reuse to false to measure every cell."
+        )
+        self.update(phase="Pending")
+        self.set("Complete", "False", "StoreUnreachable", text)
+        self.set("Finished", "False", "StoreUnreachable", text)
+
     def end(self, phase: Literal["Complete", "Failed"], reason: SuiteReason, text: str) -> None:
         """End the suite."""
         complete = phase == "Complete"
