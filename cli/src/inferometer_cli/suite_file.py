@@ -1,12 +1,11 @@
 """Suite files: read, overridden with --set, and planned."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from inferometer_api.runtimes.descriptor import Place
 from inferometer_api.spec.reading import InvalidRunError
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.suite.availability import unavailable_suite
 from inferometer_api.suite.plan_suite import (
     ANYWHERE,
     InvalidSuiteError,
@@ -49,7 +48,7 @@ def plan_file(
     execution: str = "",
 ) -> SuitePlan:
     """Return the plan of a suite. Raises RefusedError with every cell that is no valid run."""
-    if place == "Local" and (problems := list(unavailable_suite(suite, place))):
+    if place == "Local" and (problems := list(_unavailable_locally(suite))):
         raise RefusedError("\n  ".join((f"{source} cannot be run here:", *problems)))
     try:
         return plan_suite(suite, systems, place=place, execution=execution)
@@ -70,3 +69,10 @@ def cell_runs(plan: SuitePlan) -> dict[str, BenchmarkRun]:
     }
     print_warnings(runs.values())
     return checked
+
+
+def _unavailable_locally(suite: BenchmarkSuite) -> Iterator[str]:
+    """Yield a sentence for each field that a suite on this machine does not support."""
+    for name in ("suspend", "cancel"):
+        if getattr(suite.spec, name):
+            yield f"spec.{name}: a local suite is stopped by Ctrl-C and repeated later. Omit it."

@@ -89,7 +89,12 @@ def test_validate_names_the_cell_whose_server_does_not_start(
             ["blocked spec spec.systems: no node matches"],
         ),
         ({"systems": {}}, Unread("no right"), True, ["unknown systems which nodes", "ok spec"]),
-        ({"reuse": True}, _NODES, False, ["blocked spec spec.reuse: for local runs", "ok spec"]),
+        (
+            {"reuse": True},
+            _NODES,
+            False,
+            ["blocked reuse spec.reuse: the operator cannot find stored results: it has no", "ok"],
+        ),
         (
             {"axes": [an_axis("stack", "old", path="spec.load.connection")]},
             _NODES,
@@ -125,8 +130,10 @@ def test_a_check_of_several_cells_is_one_line() -> None:
     ]
 
 
-def test_the_plan_says_that_an_operator_refuses_reuse(inferometer: Command, tmp_path: Path) -> None:
-    """With the reason and the way out; the runs are printed all the same."""
+def test_the_plan_says_that_stored_results_may_stand_for_runs(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """The runs are printed all the same: only the results service knows which are stored."""
     settings = ("--set", "spec.reuse=true", "--set", "spec.axes=[]")
     shown = inferometer("suite", "plan", written(tmp_path, "plain"), *settings)
-    assert "note: An operator refuses this suite. spec.reuse: for local runs only." in shown.stderr
+    assert "a run for which an equal result is stored is not created" in shown.stderr

@@ -50,9 +50,31 @@ def test_the_same_measurement_is_reused(base: Path) -> None:
     """Equal spec, model file, version and machine; the labels of the suite may differ."""
     run = a_file_run()
     keep(run)
-    found = reusable_result(run, base)
+    found = reusable_result(run, base, ())
     assert found is not None
-    assert found.run.spec == run.spec
+    assert found.document.run.spec == run.spec
+
+
+def test_a_result_stands_for_one_run_of_a_suite(base: Path) -> None:
+    """Repeats that share a result would look as if nothing ever varied."""
+    run = a_file_run()
+    keep(run)
+    found = reusable_result(run, base, ())
+    assert found is not None
+    assert reusable_result(run, base, {found.document.run_id}) is None
+
+
+def test_inputs_that_may_have_changed_are_measured_again(base: Path) -> None:
+    """A file without a checksum is another one tomorrow."""
+
+    def is_reused(**file: str) -> bool:
+        inputs = {"inputs": {"file": {"uri": "file:inputs.npz", **file}}}
+        run = a_file_run(load=inputs)
+        keep(run)
+        return reusable_result(run, base, ()) is not None
+
+    assert not is_reused()
+    assert is_reused(sha256="0" * 64)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +86,10 @@ def test_another_measurement_is_not_reused(base: Path, changed: dict[str, str]) 
     """Whatever differs."""
     run = a_file_run()
     keep(run, **changed)
-    assert reusable_result(run, base) is None
+    assert reusable_result(run, base, ()) is None
 
 
 def test_another_spec_is_not_reused(base: Path) -> None:
     """Also one that differs in a field with a default."""
     keep(a_file_run())
-    assert reusable_result(a_file_run(load={"connections": 7}), base) is None
+    assert reusable_result(a_file_run(load={"connections": 7}), base, ()) is None

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
+from inferometer_api.suite.outcome import suite_outcome
 from inferometer_api.suite.plan_suite import plan_suite
 from inferometer_api.suite.status import GateOutcome, GateStatus
 from inferometer_cli.local.suite_folder import SuiteFolder, locked, recorded_execution
 from inferometer_cli.local.suite_run import exit_code_of_suite
 from support.command import Command
+from support.results import a_valid_result
 from support.suites import a_suite, an_axis, parsed, planned
 
 
@@ -172,3 +174,18 @@ def test_a_failure_is_remembered(tmp_path: Path) -> None:
     again = SuiteFolder.open(tmp_path / "out", plan)
     assert [each.state for each in again.outcomes] == ["F", "."]
     assert again.outcomes[0].problem == "No server."
+
+
+def test_a_reused_result_is_remembered(tmp_path: Path) -> None:
+    """The command that continues counts it as reused, with the ID of the stored result."""
+    plan = planned(a_suite())
+    folder = SuiteFolder.open(tmp_path / "out", plan)
+    document = a_valid_result()
+    folder.reuse(0, document, "0123abcd")
+    directory = folder.directory_of(plan.runs[0])
+    directory.mkdir()
+    (directory / "result.json").write_text(document.model_dump_json(exclude_none=True))
+    again = SuiteFolder.open(tmp_path / "out", plan)
+    assert [(each.state, each.result) for each in again.outcomes] == [("R", "0123abcd"), (".", "")]
+    (reused,) = suite_outcome(plan, again.outcomes, None, "2026-06-01T04:00:00.000Z").reused
+    assert (reused.name, reused.result) == (plan.runs[0].name, "0123abcd")

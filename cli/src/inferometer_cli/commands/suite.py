@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 import typer
 import yaml
 
-from inferometer_api.suite.availability import unavailable_suite
 from inferometer_api.suite.plan_suite import ANYWHERE, SuitePlan, System
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
@@ -54,8 +53,10 @@ def plan(
     suite = read_suite(file, set_ or [])
     if suite is None:
         raise RefusedError(f"{file} is not a BenchmarkSuite: its kind is another one.")
-    for sentence in unavailable_suite(suite, "Cluster"):
-        print_message(f"note: An operator refuses this suite. {sentence}")
+    if suite.spec.reuse:
+        print_message(
+            "note: spec.reuse is true: a run for which an equal result is stored is not created."
+        )
     systems = _systems(suite, ClusterOptions(None, context, kubeconfig))
     found = plan_file(suite, source=str(file), place="Cluster", systems=systems)
     match format_:

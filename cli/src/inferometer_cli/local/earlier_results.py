@@ -7,6 +7,7 @@ from typing import Any
 
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.digest import spec_digest
 from inferometer_cli.exits import FailedError
 from inferometer_cli.result_file import RESULT_NAME
 from inferometer_cli.result_store import opened
@@ -60,10 +61,9 @@ def _in_folder(identity: Any, directory: Path) -> Iterator[ResultDocument]:
 
 def _in_database(identity: Any, document: ResultDocument) -> Iterator[ResultDocument]:
     # Slow to import.
-    from inferometer_results.store.comparability import spec_digest
     from inferometer_results.store.query import Search
 
-    where = f"spec={spec_digest(document)} and outcome=Complete"
+    where = f"spec={spec_digest(document.run.spec)} and outcome=Complete"
     try:
         with opened(None) as store:
             for row in store.find(Search(where, limit=_MOST_READ)):

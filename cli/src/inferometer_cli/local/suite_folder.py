@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ class SuiteFolder:
     """The results of the runs that were measured, by name."""
     failures: dict[str, str] = field(default_factory=dict)
     """Why each failed run failed. It is not measured again."""
+    reused: dict[str, str] = field(default_factory=dict)
+    """The IDs of the stored results that stand for runs, by name."""
 
     @property
     def execution(self) -> str:
@@ -54,6 +56,8 @@ class SuiteFolder:
         folder = cls(path, plan, [WAITING] * len(plan.runs))
         failures = (record or {}).get("failures")
         folder.failures = failures if isinstance(failures, dict) else {}
+        reused = (record or {}).get("reused")
+        folder.reused = reused if isinstance(reused, dict) else {}
         for index, run in enumerate(plan.runs):
             file = path / run.name / RESULT_NAME
             if run.name in folder.failures:
@@ -64,8 +68,19 @@ class SuiteFolder:
 
     def take(self, index: int, document: ResultDocument) -> None:
         """Take in the result of a run."""
-        self.documents[self.plan.runs[index].name] = document
+        name = self.plan.runs[index].name
+        self.documents[name] = document
         self.outcomes[index] = outcome_of_document(document)
+        if name in self.reused:
+            self.outcomes[index] = replace(
+                self.outcomes[index], state="R", result=self.reused[name]
+            )
+
+    def reuse(self, index: int, document: ResultDocument, id_: str) -> None:
+        """Record that a stored result stands for a run, before its copy is in the folder."""
+        self.reused[self.plan.runs[index].name] = id_
+        self.take(index, document)
+        self.write()
 
     def fail(self, index: int, problem: str) -> None:
         """Record that a run has failed, so that it is not measured again."""
@@ -83,6 +98,7 @@ class SuiteFolder:
             "planSha256": self.plan.sha256,
             "execution": self.execution,
             "failures": self.failures,
+            **({"reused": self.reused} if self.reused else {}),
         }
         text = json.dumps(record, indent=2) + "\n"
         replace_file(self.path / SUITE_FILE, text)

@@ -2,6 +2,8 @@
 
 import hashlib
 import platform
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from inferometer_api.results.result import ResultDocument
@@ -13,10 +15,21 @@ _MOST_READ = 500
 """So many of the newest results of this machine are compared."""
 
 
-def reusable_result(run: BenchmarkRun, base: Path) -> ResultDocument | None:
+@dataclass(frozen=True, slots=True)
+class StoredMeasurement:
+    """A stored result that stands for a run."""
+
+    id: str
+    document: ResultDocument
+
+
+def reusable_result(
+    run: BenchmarkRun, base: Path, taken: Collection[str]
+) -> StoredMeasurement | None:
     """Return a stored VALID result of this very measurement, None if there is none.
 
-    It has the same spec, model checksum, version of Inferometer, and machine.
+    It has the same spec, model checksum, version of Inferometer, and machine. `taken` are the IDs
+    of runs that count in the suite already: their results would count twice.
     """
     from inferometer_api.results.reading import UnreadableResultError, read_result
     from inferometer_cli.result_store import opened
@@ -31,11 +44,24 @@ def reusable_result(run: BenchmarkRun, base: Path) -> ResultDocument | None:
                     continue
                 stored = store.read(row["id"])
                 found = read_result(stored.content, source=row["id"]).document
-                if found.run.spec == run.spec and _is_same_model(run, base, found):
-                    return found
+                if found.run_id not in taken and _is_same(run, base, found):
+                    return StoredMeasurement(row["id"], found)
     except (FailedError, RefusedError, OSError, UnreadableResultError):
         return None
     return None
+
+
+def _is_same(run: BenchmarkRun, base: Path, found: ResultDocument) -> bool:
+    spec = run.spec
+    data = [spec.load.inputs.file, spec.model.manifest]
+    sums = [each.sha256 for each in data if each is not None]
+    sums += [
+        each.load_profile.data_sha256
+        for each in spec.scenarios
+        if each.load_profile.data_uri is not None
+    ]
+    # Files without a checksum may have changed.
+    return found.run.spec == spec and None not in sums and _is_same_model(run, base, found)
 
 
 def _is_same_model(run: BenchmarkRun, base: Path, found: ResultDocument) -> bool:

@@ -126,8 +126,9 @@ def _measure_one(work: _Work, index: int) -> ExitCode | None:
     planned = folder.plan.runs[index]
     run = work.runs[planned.cell.key].model_copy(update={"metadata": planned.run.metadata})
     may_reuse = work.suite.spec.reuse and planned.role == "cell"
-    document = reusable_result(run, work.base) if may_reuse else None
-    if document is None:
+    taken = {each.run_id for each in folder.documents.values()}
+    stored = reusable_result(run, work.base, taken) if may_reuse else None
+    if stored is None:
         document = measure(run, work.base, work.ending, _run_options(run, work.options))
         if document.outcome.state in _INTERRUPTED:
             return exit_code_of(document)
@@ -136,13 +137,15 @@ def _measure_one(work: _Work, index: int) -> ExitCode | None:
             folder.fail(index, document.outcome.message)
             return work.ending.exit_code
         _store(save_result(document, folder.directory_of(planned))[0], work.options)
+        folder.take(index, document)
     else:
+        document = stored.document
         print_message(
             f"reused: {planned.label} is the result of the run {document.run.name} of "
             f"{document.started_at}, with the same spec, model, version and machine."
         )
+        folder.reuse(index, document, stored.id)
         save_result(document, folder.directory_of(planned))
-    folder.take(index, document)
     return work.ending.exit_code
 
 
@@ -230,7 +233,7 @@ def _finish(
             f"with --output {folder.path}"
         )
         return ended
-    words = {"V": "VALID", "I": "INVALID", "F": "failed", ".": "not started"}
+    words = {"V": "VALID", "R": "reused", "I": "INVALID", "F": "failed", ".": "not started"}
     counts = ", ".join(
         f"{states.count(key)} {word}" for key, word in words.items() if key in states
     )

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from inferometer_api.spec.address import AddressError
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.suite.availability import unavailable_suite
 from inferometer_api.suite.plan_suite import (
     ANYWHERE,
     InvalidSuiteError,
@@ -39,6 +38,7 @@ from inferometer_cli.preflight.survey import (
     survey,
 )
 from inferometer_operator.reconcile.references import run_references
+from inferometer_operator.reconcile.suite.reuse import lacking_for_reuse
 from inferometer_operator.settings import Settings
 
 
@@ -61,7 +61,9 @@ def plan_checks(
     suite: BenchmarkSuite, settings: Settings | None, nodes: Sequence[Json] | Unread
 ) -> tuple[SuitePlan | None, list[Check]]:
     """Return the plan of a suite, None if there is none, and what was found on the way."""
-    checks = [blocked("spec", text.rstrip(".")) for text in unavailable_suite(suite, "Cluster")]
+    checks = []
+    if suite.spec.reuse and settings is not None and (lacking := lacking_for_reuse(settings)):
+        checks.append(blocked("reuse", lacking.rstrip(".")))
     systems: Sequence[System] = (ANYWHERE,)
     wanted = suite.spec.systems
     if wanted is not None:
