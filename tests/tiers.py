@@ -88,7 +88,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/cluster/test_results_*.py",
     ),
     "suites": (
-        "tests/api/test_suite_faults.py",
+        "tests/api/test_suite_*.py",
         "tests/local/test_suites_*.py",
         "tests/cluster/test_suites.py",
     ),
@@ -148,6 +148,8 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "operator/src/inferometer_operator/wiring/suite_*.py": ("suites",),
     "cli/src/inferometer_cli/local/suite_*.py": ("suites",),
     "results/src/inferometer_results/service/suite*": ("suites",),
+    "results/src/inferometer_results/service/reuse.py": ("suites",),
+    "results/src/inferometer_results/store/reusable.py": ("suites",),
     "results/src/inferometer_results/suites/*": ("suites",),
     "grafana/*": ("dashboards",),
     "helm/inferometer/*": ("operator", "nodes", "dashboards"),
