@@ -9,7 +9,7 @@ import pytest
 
 from inferometer_api.suite.plan_suite import SuitePlan
 from inferometer_api.suite.progress import RunOutcome, State
-from inferometer_api.suite.status import SuiteConditionType, SuiteStatus
+from inferometer_api.suite.status import ReusedCell, SuiteConditionType, SuiteStatus
 from inferometer_operator.reconcile.suite.cells import (
     SuiteDecision,
     SuiteObserved,
@@ -178,5 +178,6 @@ def test_the_status_of_a_thousand_cells_stays_below_64_kib() -> None:
     assert found.gate is not None
     assert len(found.gate.slower) == 20
     assert len(text) < 64 * 1024
-    names = found.model_copy(update={"systems": ["s" * 63] * 100})
+    reused = [ReusedCell(run="r" * 63, cell="c" * 253, result="0" * 32)] * 20
+    names = found.model_copy(update={"systems": ["s" * 63] * 100, "reused": reused})
     assert len(json.dumps(names.model_dump(mode="json", exclude_none=True))) < 64 * 1024
