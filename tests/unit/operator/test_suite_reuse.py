@@ -209,6 +209,8 @@ def test_reused_runs_are_recorded_before_the_first_one_starts_and_never_later() 
     later = SuiteObserved(live, {}, reused={plan.runs[1].name: RunOutcome("R", result="r2")})
     second = decide(parsed(data).spec, plan, SuiteDraft(first.status, NOW, 1), later)
     assert second.status.states == "Ra"
+    unstarted = run_outcomes(plan, "R.", SuiteObserved({}, {}, reused=later.reused))
+    assert [each.state for each in unstarted] == ["R", "."]
     assert second.status.reused == first.status.reused
     assert second.status.conditions[0].message == accepted
     ended = decide(
