@@ -90,7 +90,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "suites": (
         "tests/api/test_suite_*.py",
         "tests/local/test_suites_*.py",
-        "tests/cluster/test_suites.py",
+        "tests/cluster/test_suite*.py",
     ),
     "dashboards": (
         "tests/cluster/test_dashboards.py",

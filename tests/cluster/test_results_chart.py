@@ -13,20 +13,15 @@ import pytest
 
 from inferometer_api.results.service_paths import EXPLORER, ingest_path
 from support.api_client import AnswerError, Api
-from support.chart import helm
 from support.cluster.cluster import Cluster
-from support.cluster.images import RESULTS_IMAGE, images
-from support.cluster.namespaces import fresh_namespace
 from support.node_runs import condition, make_run, status, wait_for
 from support.operator_installed import operator_installed
-from support.results_service import RESULTS_CHART
+from support.results_installed import NAME, SLOW_SECONDS, install_service, service_namespace
 from support.stored_results import a_document
 from support.suites import two_by_two
 from support.waiting import wait_until
 
 PLUGIN = Path(sys.executable).with_name("kubectl-inferometer")
-NAME = "inferometer-results"
-SLOW_SECONDS = 300.0
 _DOCUMENTS = 60
 _COPY = (
     "import sqlite3; sqlite3.connect('/data/results.db').execute(\"VACUUM INTO '/data/copy.db'\")"
@@ -36,34 +31,9 @@ _POD = ("pod", "--selector", f"app.kubernetes.io/name={NAME}", "--output", "name
 
 @pytest.fixture(scope="module")
 def service(cluster: Cluster) -> Iterator[str]:
-    """Give the nodes the image and a volume, and yield the namespace for the service."""
-    (archive,) = images([RESULTS_IMAGE])
-    cluster.import_image(archive)
-    if not cluster.kubectl("get", "storageclass", "--output", "name"):
-        cluster.provide_storage()
-    with fresh_namespace(cluster, "results") as namespace:
+    """Prepare the nodes, and yield the namespace for the service."""
+    with service_namespace(cluster) as namespace:
         yield namespace
-        helm("uninstall", NAME, "--namespace", namespace, kubeconfig=cluster.kubeconfig)
-
-
-def install(cluster: Cluster, namespace: str, operator: str) -> None:
-    """Install or upgrade the service for the operator of a namespace, and wait until it serves."""
-    values = {"operators": [{"namespace": operator, "serviceAccount": "inferometer-operator"}]}
-    done = helm(
-        *("upgrade", "--install", NAME, RESULTS_CHART, "--namespace", namespace),
-        *("--wait", "--timeout", "240s", "--values", "-"),
-        stdin=json.dumps(values),
-        kubeconfig=cluster.kubeconfig,
-    )
-    assert done.returncode == 0, done.stderr
-    wait_until(lambda: available(cluster), "the APIService", deadline_seconds=SLOW_SECONDS)
-
-
-def available(cluster: Cluster) -> bool:
-    """Return whether the API server reaches the service."""
-    found = cluster.get("apiservice", "v1alpha1.results.inferometer.dev")
-    conditions = found.get("status", {}).get("conditions", [])
-    return any(each["type"] == "Available" and each["status"] == "True" for each in conditions)
 
 
 def test_a_result_is_stored_and_its_permanent_address_opens(cluster: Cluster, service: str) -> None:
@@ -74,7 +44,7 @@ def test_a_result_is_stored_and_its_permanent_address_opens(cluster: Cluster, se
         "load": {"resources": {"cpu": "50m", "memory": "256Mi"}},
     }
     with operator_installed(cluster, "stored", settings) as namespace:
-        install(cluster, service, namespace)
+        install_service(cluster, service, namespace)
         make_run(cluster, namespace, "a-run")
         wait_for(cluster, namespace, "a-run", "Finished")
         wait_until(
@@ -89,7 +59,7 @@ def test_a_result_is_stored_and_its_permanent_address_opens(cluster: Cluster, se
         cluster.kubectl("delete", "benchmarkrun", "a-run", "--namespace", namespace)
         push_while_killed(cluster, service, namespace)
         before = cluster.get("secret", f"{NAME}-tls", "--namespace", service)["data"]
-        install(cluster, service, namespace)
+        install_service(cluster, service, namespace)
         assert cluster.get("secret", f"{NAME}-tls", "--namespace", service)["data"] == before
         page, _, id_ = stored["url"].rpartition("/")
         assert (page, id_) == ("http://127.0.0.1:8091/results", stored["id"])
@@ -132,7 +102,7 @@ def test_a_suite_is_stored_though_the_service_is_killed_meanwhile(
         "readNodes": True,
     }
     with operator_installed(cluster, "suited", settings) as namespace:
-        install(cluster, service, namespace)
+        install_service(cluster, service, namespace)
         cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=json.dumps(suite))
 
         def stored() -> dict[str, str]:
