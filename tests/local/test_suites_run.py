@@ -134,6 +134,32 @@ def test_a_planted_regression_of_ten_percent_fails_an_armed_gate(tmp_path: Path)
     assert newest.unmeasured == []
 
 
+def test_repeats_are_measured_and_the_next_execution_reuses_each_of_them(tmp_path: Path) -> None:
+    """One result never stands for two runs; what is reused is printed, and marked on the page."""
+    suite = two_by_two()
+    suite["spec"] |= {"axes": suite["spec"]["axes"][:1], "repeats": 2, "reuse": True}
+    words = ("run", written(tmp_path, suite), "--output")
+    first = measured(tmp_path, *words, "first")
+    assert "reused: " not in first.stderr
+    valid = _ids(tmp_path / "first", verdict="VALID")
+    if not valid:
+        pytest.skip(f"{INCONCLUSIVE}: no run is VALID on this machine: {first.stderr[-600:]}")
+    second = measured(tmp_path, *words, "second")
+    assert second.stderr.count("reused: ") == len(valid), second.stderr
+    assert f"{len(valid)} reused" in summary(second)
+    assert _ids(tmp_path / "second") & _ids(tmp_path / "first") == valid
+    assert "reused</small>" in (tmp_path / "second" / "suite.html").read_text()
+    with Store(str(tmp_path / "data" / "inferometer" / "results.db")) as store:
+        newest, _ = (each.outcome for each in find_outcomes(store, "two-by-two"))
+    assert len({each.result for each in newest.reused}) == len(valid)
+
+
+def _ids(folder: Path, verdict: str = "") -> set[str]:
+    """Return the IDs of the runs in a suite's folder, with a verdict or with any."""
+    documents = [result_in(file.parent) for file in sorted(folder.glob("*/result.json"))]
+    return {each.run_id for each in documents if not verdict or each.valid == (verdict == "VALID")}
+
+
 def regressed(old: str, new: str) -> dict[str, Any]:
     """Return a suite of two servers, with a gate that needs two executions of 12 blocks."""
     values = [
