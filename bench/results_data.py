@@ -19,7 +19,13 @@ from sqlalchemy import insert
 
 from inferometer_api.results.reading import read_result
 from inferometer_api.suite.labels import EXECUTION_LABEL
-from inferometer_results.store.index_rows import IndexRows, Origin, best_figures, index_rows
+from inferometer_results.store.index_rows import (
+    IndexRows,
+    Origin,
+    best_figures,
+    index_rows,
+    node_set,
+)
 from inferometer_results.store.index_tables import insert_rows
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import DOCUMENT
@@ -144,7 +150,9 @@ def _varied(number: int, rows: IndexRows, chance: random.Random) -> IndexRows:
         {"result_id": id_, "origin": "run", "name": name, "value": value}
         for name, value in named.items()
     ]
-    return IndexRows(result | best_figures(measurements), measurements, labels, rows.conditions)
+    nodes = node_set(result, labels)
+    result |= best_figures(measurements) | {"node_set": nodes["key"]}
+    return IndexRows(result, measurements, labels, rows.conditions, [nodes])
 
 
 def spec_digest(number: int) -> str:

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import event, inspect, text
 from starlette.testclient import TestClient
 
+from inferometer_results.explore.prices import read_prices
 from inferometer_results.service.access_rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.condition import SORTING, SearchError
@@ -19,7 +20,7 @@ from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import METADATA
 from inferometer_results.store.transfer import archive_lines, import_archive
-from support.explored_results import MODEL, SUITE, fill_store
+from support.explored_results import MODEL, PRICES, SUITE, fill_store
 from support.postgresql import postgresql, run_program
 from support.stored_results import (
     LOCAL,
@@ -100,6 +101,7 @@ def test_a_list_continues_after_any_of_its_results(address: str, tmp_path: Path,
 _PATHS = (
     "/", "/?limit=3&offset=3", "/?sort=p99", "/?sort=-qps&where=p99%3C10s", "/?text=bench-2",
     "/?where=label.commit%3D3f3be83%20and%20qps%3E0", "/?where=verdict%3DVALID%20or%20p99%3C1ms",
+    "/?sort=cost", "/?sort=-cost&where=cost%3C1000",
     "/?where=errors%3E0&retracted=true", "/facets", "/facets?where=node~bench", "/models",
     f"/model?model={MODEL}&mixed=true", "/trends", "/nodes", "/suites", f"/suites/{SUITE}",
     "/api/v1/results?limit=500", "/api/v1/journal", "/api/v1/specs", "/api/v1/facets",
@@ -122,7 +124,7 @@ def test_every_page_and_answer_is_that_of_sqlite(address: str, tmp_path: Path) -
 
 
 def _client(store: Store) -> TestClient:
-    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0, read_prices(PRICES, "prices"))
     return TestClient(app, base_url="http://127.0.0.1:8090")
 
 

@@ -24,14 +24,18 @@ _NEW_INDEXES = (
     *("protocol", "cpu", "gpu"),
 )
 OLDER_SCHEMA = (
-    "".join(f"DROP INDEX result_by_{name};" for name in (*_NEW_INDEXES, *map(best_column, FIGURES)))
+    "DROP INDEX result_by_cost;"
+    + "".join(
+        f"DROP INDEX result_by_{name};" for name in (*_NEW_INDEXES, *map(best_column, FIGURES))
+    )
     + "".join(f"ALTER TABLE result DROP COLUMN {best_column(name)};" for name in FIGURES)
     + """
 DROP INDEX document_by_kind;
 DROP INDEX result_by_spec; DROP INDEX result_by_place; DROP INDEX result_by_suite;
 DROP INDEX measurement_by_p50; DROP INDEX measurement_by_energy;
 ALTER TABLE result DROP COLUMN spec_digest; ALTER TABLE result DROP COLUMN words;
-DROP TABLE conditions;
+DROP TABLE conditions; DROP TABLE node_set;
+ALTER TABLE result DROP COLUMN node_set;
 UPDATE alembic_version SET version_num = '0002';
 """
 )

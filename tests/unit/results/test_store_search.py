@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from inferometer_results.explore.prices import read_prices
 from inferometer_results.store import find_ids
 from inferometer_results.store import store as store_module
 from inferometer_results.store.condition import FIELDS, SORTING, SearchError
@@ -191,6 +192,47 @@ def test_results_without_a_figure_come_last_in_either_order(long: Store) -> None
     count = sum(has)
     assert [each["id"] for each in up[:count]][::-1] == [each["id"] for each in down[:count]]
     assert up[count:] == down[count:]
+
+
+@pytest.fixture
+def costly(long: Store) -> Iterator[Store]:
+    """Have the nodes of some of the results cost something."""
+    long.price = read_prices(PRICES, "prices").of_node_set
+    yield long
+    long.price = None
+
+
+PRICES = """
+currency: EUR
+nodes: [{node: node-7, perHour: 0.36}]
+"""
+
+
+@pytest.mark.parametrize("sort", ["cost", "-cost"])
+def test_a_list_in_the_order_of_cost_continues_anywhere(costly: Store, sort: str) -> None:
+    """The order is that of the cost, which the rate and the price of the nodes give."""
+    whole = costly.find_ids(Search("", sort))
+    assert pages_forwards(costly, "", sort) == whole
+    assert pages_backwards(costly, "", sort) == whole
+    priced = costly.find_ids(Search("cost>0", sort))
+    assert 0 < len(priced) < len(whole)
+    assert set(whole[: len(priced)]) == set(priced)
+
+
+def test_a_cost_is_the_price_over_the_rate(costly: Store) -> None:
+    """0.36 an hour are 100 for a million at one a second; other nodes cost nothing known."""
+    rows = costly.find(Search("node=node-7 and samples>0"))
+    cost = 100 / max(each["samples_per_second"] for row in rows for each in row["measurements"])
+    assert costly.count(Search(f"cost<{cost * 0.999}")) == 0
+    assert costly.count(Search(f"cost<{cost * 1.001}")) == len(rows)
+    assert costly.count(Search("cost<1000 and node=vm")) == 0
+
+
+def test_a_search_by_cost_needs_a_price_list(long: Store) -> None:
+    """In a condition and as an order."""
+    for search in (Search("cost<1"), Search(sort="-cost")):
+        with pytest.raises(SearchError, match="cost needs a price list"):
+            long.find_ids(search)
 
 
 def _has_p99(result: dict[str, Any]) -> bool:

@@ -76,6 +76,10 @@ class PriceList(BaseModel):
         known = [price for price in found if price is not None]
         return sum(known) if known and len(known) == len(found) else None
 
+    def of_node_set(self, nodes: Mapping[str, Any]) -> float | None:
+        """Return the same for nodes as the store keeps them."""
+        return self.per_hour(nodes_of_row(nodes, nodes["labels"]))
+
     def per_million(self, nodes: PricedNodes, samples_per_second: float) -> float | None:
         """Return what a million inferences cost at a rate; None without a price or a rate."""
         price = self.per_hour(nodes)

@@ -34,7 +34,7 @@ from inferometer_results.service.answers import (
 )
 from inferometer_results.service.comparison_view import as_json, figure_rows
 from inferometer_results.service.summary_api import summary_routes
-from inferometer_results.store.condition import FIELDS, SORTING
+from inferometer_results.store.condition import COST, COST_HELP, FIELDS, SORTING
 from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.store.store import Store
 from inferometer_results.store.transfer import archive_part
@@ -70,7 +70,7 @@ def api_routes(store: Store, prices: PriceList | None) -> APIRouter:
         ("/results/{id_}", schema.Result, _show_result(store)),
         ("/compare", schema.ComparisonDocument, _compare(store, prices)),
         ("/comparisons", list[schema.ComparisonDocument], _compare_many(store, prices)),
-        ("/fields", list[schema.SearchField], _fields),
+        ("/fields", list[schema.SearchField], _fields(prices)),
         ("/journal", list[schema.JournalEntry], _journal(store)),
         *summary_routes(store, prices),
     ):
@@ -220,16 +220,15 @@ def _compare_many(store: Store, prices: PriceList | None) -> Callable[..., Respo
     return compare_many
 
 
-def _fields() -> Response:
-    """List the fields that `where` and `sort` can name."""
-    return json_answer(
-        [
-            {
-                "name": name,
-                "kind": field.kind,
-                "help": field.help,
-                "sorts": name in SORTING,
-            }
+def _fields(prices: PriceList | None) -> Callable[..., Response]:
+    def fields() -> Response:
+        """List the fields that `where` and `sort` can name."""
+        found = [
+            {"name": name, "kind": field.kind, "help": field.help, "sorts": name in SORTING}
             for name, field in FIELDS.items()
         ]
-    )
+        if prices is not None:
+            found.append({"name": COST, "kind": "number", "help": COST_HELP, "sorts": True})
+        return json_answer(found)
+
+    return fields

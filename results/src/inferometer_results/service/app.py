@@ -86,6 +86,8 @@ def _add_probes(app: FastAPI, store: Store, metrics: ServiceMetrics) -> None:
 
 def _explorer(store: Store, version: str, prices: PriceList | None = None) -> FastAPI:
     """Return the API and the pages over a store."""
+    if prices is not None:
+        store.price = prices.of_node_set
     app = FastAPI(
         title="Inferometer results",
         version=version,

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 from inferometer_results.explore.model import row_cost
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.quantity import DASH, duration, energy, significant
+from inferometer_results.store.condition import COST
 from inferometer_results.store.query import Search
 from inferometer_results.store.scenario_rows import short_id, stack, started, tags
 from inferometer_results.store.store import Page
 
-_COST = "cost"
 _MOST_ROWS = 6
 """Of one result."""
 Text = Callable[[dict[str, Any], dict[str, Any], PriceList | None], str]
@@ -109,7 +109,7 @@ def _columns() -> tuple[Column, ...]:
             "energy",
             **number,
         ),
-        Column(_COST, "Cost/1M", _cost, **number),
+        Column(COST, "Cost/1M", _cost, COST, **number),
         Column(
             "queries", "Queries", _of_measurement("queries", _count), "queries", **number, **more
         ),
@@ -226,9 +226,9 @@ class RunList:
 def every_column(prices: PriceList | None) -> tuple[Column, ...]:
     """Return all columns; the cost has its currency, and is left out without prices."""
     if prices is None:
-        return tuple(each for each in COLUMNS if each.name != _COST)
+        return tuple(each for each in COLUMNS if each.name != COST)
     heading = f"{prices.currency}/1M"
-    return tuple(replace(each, heading=heading) if each.name == _COST else each for each in COLUMNS)
+    return tuple(replace(each, heading=heading) if each.name == COST else each for each in COLUMNS)
 
 
 def list_query(search: Search, names: Sequence[str], prices: PriceList | None) -> ListQuery:

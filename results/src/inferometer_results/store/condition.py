@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 
+from inferometer_results.store.costs import Costs
 from inferometer_results.store.tables import FIGURES, LABEL, MEASUREMENT, RESULT, best_column
 
 Kind = Literal["text", "number", "time", "energy", "date"]
@@ -44,15 +45,19 @@ class Field:
     column: ColumnElement[Any]
     kind: Kind
     help: str
+    best: ColumnElement[Any] | None = None
+    """What it is of the best scenario, if that is no column."""
 
     @property
     def is_measured(self) -> bool:
         """Whether it belongs to one measurement of a result."""
-        return getattr(self.column, "table", None) is MEASUREMENT
+        return self.best is not None or getattr(self.column, "table", None) is MEASUREMENT
 
     @property
     def order(self) -> ColumnElement[Any] | None:
-        """The column of a result by which lists are sorted, None if they are not."""
+        """The value of a result by which lists are sorted, None if they are not."""
+        if self.best is not None:
+            return self.best
         if not self.is_measured:
             return None if self.column is RESULT.c.words else self.column
         figure = _FIGURE_OF_COLUMN.get(self.column)
@@ -120,8 +125,21 @@ _COMPARISONS: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
 }
 
 
-def find_field(name: str) -> Field:
+COST = "cost"
+"""The field of a search that has prices."""
+COST_HELP = "cost of a million inferences, by the price list"
+
+
+def find_field(name: str, costs: Costs | None = None) -> Field:
     """Return the field of a name. Raises SearchError."""
+    if name == COST:
+        if costs is None:
+            raise SearchError(
+                "cost needs a price list: give one to `inferometer results serve --prices`, or to "
+                "the chart of the service."
+            )
+        own, best = MEASUREMENT.c.samples_per_second, RESULT.c[best_column("samples")]
+        return Field(costs.per_million(own), "number", COST_HELP, costs.per_million(best))
     found = FIELDS.get(name)
     if found is not None:
         return found
@@ -132,26 +150,29 @@ def find_field(name: str) -> Field:
     )
 
 
-def find_order(name: str) -> ColumnElement[Any]:
-    """Return the column of results by which a field sorts them. Raises SearchError."""
-    order = find_field(name).order
+def find_order(name: str, costs: Costs | None = None) -> ColumnElement[Any]:
+    """Return the value of results by which a field sorts them. Raises SearchError."""
+    order = find_field(name, costs).order
     if order is None:
         raise SearchError(f"Results are not sorted by {name}, but by: {', '.join(SORTING)}.")
     return order
 
 
-def read_condition(text: str) -> tuple[list[ColumnElement[bool]], list[ColumnElement[bool]]]:
+def read_condition(
+    text: str, costs: Costs | None = None
+) -> tuple[list[ColumnElement[bool]], list[ColumnElement[bool]]]:
     """Return what `and` joins: the conditions on a result alone, and those on figures.
 
     Raises SearchError.
     """
-    return _Parser(text).conditions()
+    return _Parser(text, costs).conditions()
 
 
 class _Parser:
     """Reads a condition: comparisons with `and`, `or`, `not` and brackets."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, costs: Costs | None) -> None:
+        self._costs = costs
         if len(text) > _MOST_CHARACTERS:
             raise SearchError(f"A condition has at most {_MOST_CHARACTERS} characters.")
         self._tokens = _tokens(text)
@@ -218,7 +239,7 @@ class _Parser:
             return _labelled("tag", operator, value, None)
         if name.startswith("label."):
             return _labelled("run", operator, name.removeprefix("label."), value)
-        field = find_field(name)
+        field = find_field(name, self._costs)
         self._is_measured = self._is_measured or field.is_measured
         return _COMPARISONS[operator](field.column, _value(name, field, operator, value))
 

@@ -5,11 +5,12 @@ these results. If many meet them, a list is filled soon by looking at one result
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select
 
-from inferometer_results.store.condition import find_order
+from inferometer_results.store.condition import COST, find_order
+from inferometer_results.store.costs import Price, read_costs
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.documents import RESULT_KIND
 from inferometer_results.store.query import Place, Search
@@ -17,7 +18,7 @@ from inferometer_results.store.tables import DOCUMENT, MEASUREMENT, RESULT
 
 _FEW = 2000
 _SHORTEST_PREFIX = 4
-MOST_COUNTED = 10_000
+MOST_COUNTED = 5_000
 """Results that meet conditions are counted so far."""
 
 
@@ -40,6 +41,13 @@ class Matches:
         if self.is_few or self.is_everything:
             return self.condition
         return case((self.condition, 1), else_=0) == 1
+
+
+def priced(connection: Connection, search: Search, price: Price | None) -> Search:
+    """Return a search with the costs that it names."""
+    if price is None or not (COST in search.where or search.sort.endswith(COST)):
+        return search
+    return replace(search, costs=read_costs(connection, price))
 
 
 def find_matches(connection: Connection, search: Search) -> Matches:
@@ -105,7 +113,11 @@ def find_ids(connection: Connection, search: Search, matches: Matches) -> FoundI
 
 def _place(connection: Connection, search: Search, id_: str) -> Place:
     """Return where a result stands in the order of a search."""
-    columns = (find_order(search.sort.removeprefix("-")), RESULT.c.started_at, RESULT.c.number)
+    columns = (
+        find_order(search.sort.removeprefix("-"), search.costs),
+        RESULT.c.started_at,
+        RESULT.c.number,
+    )
     query = select(*columns).where(RESULT.c.id == resolve(connection, id_))
     row = connection.execute(query).one_or_none()
     if row is None:

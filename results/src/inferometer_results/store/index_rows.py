@@ -1,5 +1,6 @@
 """The rows of the index for a document: a pure function of it and of the journal."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +58,8 @@ class IndexRows:
     labels: list[dict[str, Any]] = field(default_factory=list)
     conditions: list[dict[str, Any]] = field(default_factory=list)
     """The comparability keys of the measurements, each once."""
+    node_sets: list[dict[str, Any]] = field(default_factory=list)
+    """The nodes that served it."""
 
 
 def index_rows(
@@ -72,8 +75,10 @@ def index_rows(
     result = _storable(result)
     measurements = list(map(_storable, _measurement_rows(document, digests)))
     labels = list(map(_storable, _label_rows(document, journal)))
+    nodes = node_set(result, labels)
+    result |= {"words": _words(result, measurements, labels), "node_set": nodes["key"]}
     return IndexRows(
-        result | {"words": _words(result, measurements, labels)} | best_figures(measurements),
+        result | best_figures(measurements),
         [
             {"result_id": result_id, "position": position} | row
             for position, row in enumerate(measurements)
@@ -84,7 +89,16 @@ def index_rows(
             {"key": digests[name], "content": json.dumps(key, sort_keys=True)}
             for name, key in keys.items()
         ],
+        [nodes],
     )
+
+
+def node_set(result: Mapping[str, Any], labels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the row of the nodes that served a result, by what a price list can name."""
+    content = {name: result[name] for name in ("node", "cpu", "gpu")}
+    own = [dict(each) for each in labels if each["origin"] == "node"]
+    text = json.dumps(content | {"labels": own}, sort_keys=True)
+    return {"key": hashlib.sha256(text.encode()).hexdigest()[:16], "content": text}
 
 
 def best_figures(measurements: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:

@@ -3,11 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Result, delete, insert, select
+from sqlalchemy import Connection, Result, Table, delete, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_results.store.index_rows import IndexRows
-from inferometer_results.store.tables import CONDITIONS, LABEL, MEASUREMENT, RESULT, SHOWN
+from inferometer_results.store.tables import (
+    CONDITIONS,
+    LABEL,
+    MEASUREMENT,
+    NODE_SET,
+    RESULT,
+    SHOWN,
+)
 
 PAGE = 200
 """So many results are read or written by one statement."""
@@ -16,7 +23,8 @@ PAGE = 200
 def insert_rows(connection: Connection, indexed: Sequence[IndexRows]) -> None:
     """Insert the rows of results."""
     connection.execute(insert(RESULT), [each.result for each in indexed])
-    _insert_conditions(connection, [row for each in indexed for row in each.conditions])
+    _insert_missing(connection, CONDITIONS, [row for each in indexed for row in each.conditions])
+    _insert_missing(connection, NODE_SET, [row for each in indexed for row in each.node_sets])
     for table, rows in (
         (MEASUREMENT, [row for each in indexed for row in each.measurements]),
         (LABEL, [row for each in indexed for row in each.labels]),
@@ -25,16 +33,16 @@ def insert_rows(connection: Connection, indexed: Sequence[IndexRows]) -> None:
             connection.execute(insert(table), rows)
 
 
-def _insert_conditions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert comparability keys, those that are missing."""
+def _insert_missing(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rows by their keys, those that are missing."""
     known = {row["key"]: row for row in rows}
-    query = select(CONDITIONS.c.key).where(CONDITIONS.c.key.in_(known))
+    query = select(table.c.key).where(table.c.key.in_(known))
     for key in connection.scalars(query).all():
         del known[key]
     if known:
         dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
         # Another writer may insert the same one meanwhile.
-        statement = dialect.insert(CONDITIONS).on_conflict_do_nothing(index_elements=["key"])
+        statement = dialect.insert(table).on_conflict_do_nothing(index_elements=["key"])
         connection.execute(statement, list(known.values()))
 
 

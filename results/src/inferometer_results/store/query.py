@@ -18,6 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import visitors
 
 from inferometer_results.store.condition import find_order, read_condition
+from inferometer_results.store.costs import Costs
 from inferometer_results.store.tables import MEASUREMENT, RESULT
 
 _MOST_WORDS = 10
@@ -71,6 +72,8 @@ class Search:
     """The ID of a result, or its beginning: the list continues after it. Its offset is ignored."""
     before: str = ""
     """The same: the list ends before it."""
+    costs: Costs | None = None
+    """For conditions on the cost, and its order."""
 
     def parts(
         self, condition: ColumnElement[bool], place: "Place | None" = None
@@ -81,7 +84,7 @@ class Search:
         follows it, or what precedes it, the nearest first, if the search has `before`.
         """
         name, is_backward = self.sort.removeprefix("-"), bool(self.before)
-        order = find_order(name)
+        order = find_order(name, self.costs)
         is_falling = self.sort.startswith("-") != is_backward
         query = select(RESULT.c.id).where(condition)
         if order is RESULT.c.started_at:
@@ -114,7 +117,7 @@ class Search:
         is_narrowed = len(given) > (not self.with_retracted)
         if not self.where.strip():
             return Conditions(and_(True, *given), is_narrowed=is_narrowed)
-        own, measured = read_condition(self.where)
+        own, measured = read_condition(self.where, self.costs)
         return Conditions(
             and_(True, *given, *own),
             is_narrowed=is_narrowed or bool(own),
@@ -151,5 +154,5 @@ def _ages(*, newest_first: bool) -> list[UnaryExpression[Any]]:
     return [each.desc() if newest_first else each.asc() for each in _AGE]
 
 
-def _is_optional(column: ColumnElement[Any]) -> bool:
-    return bool(getattr(column, "nullable", False))
+def _is_optional(value: ColumnElement[Any]) -> bool:
+    return not isinstance(value, Column) or bool(value.nullable)

@@ -10,6 +10,7 @@ from sqlalchemy.exc import DataError
 
 from inferometer_api.results.reading import read_result
 from inferometer_results.store.condition import SearchError
+from inferometer_results.store.costs import Price
 from inferometer_results.store.database import NoSuchResultError, describing, open_database
 from inferometer_results.store.documents import (
     RESULT_KIND,
@@ -30,6 +31,7 @@ from inferometer_results.store.find_ids import (
     count_matches,
     find_ids,
     find_matches,
+    priced,
     resolve,
 )
 from inferometer_results.store.index_rows import JournalRow, Origin, index_rows, storable
@@ -85,6 +87,8 @@ class Store:
         """
         self.address = address
         self._readable = readable
+        self.price: Price | None = None
+        """For searches by cost."""
         self.engine = open_database(address, index_again)
         limit_reading(self.engine)
 
@@ -173,17 +177,20 @@ class Store:
     def find_ids(self, search: Search) -> list[str]:
         """Return the IDs of the results of a search, in its order."""
         with self._reading() as connection:
+            search = priced(connection, search, self.price)
             return find_ids(connection, search, find_matches(connection, search)).ids
 
     def find(self, search: Search) -> list[dict[str, Any]]:
         """Return the results of a search with their measurements and labels, in its order."""
         with self._reading() as connection:
+            search = priced(connection, search, self.price)
             ids = find_ids(connection, search, find_matches(connection, search)).ids
             return _rows(connection, ids)
 
     def page(self, search: Search) -> Page:
         """Return the same, and how many results there are without limit and offset."""
         with self._reading() as connection:
+            search = priced(connection, search, self.price)
             matches = find_matches(connection, search)
             found = count_matches(connection, matches, MOST_COUNTED + 1)
             is_exact = matches.is_everything or found <= MOST_COUNTED
@@ -200,12 +207,13 @@ class Store:
     def count(self, search: Search) -> int:
         """Return how many results a search finds, its limit left aside."""
         with self._reading() as connection:
+            search = priced(connection, search, self.price)
             return count_matches(connection, find_matches(connection, search))
 
     def matches(self, search: Search) -> Matches:
         """Return the condition of a search in the form that is fast. Raises SearchError."""
         with self._reading() as connection:
-            return find_matches(connection, search)
+            return find_matches(connection, priced(connection, search, self.price))
 
     def condition(self, search: Search) -> ColumnElement[bool]:
         """Return the condition of a search on the table of results. Raises SearchError."""

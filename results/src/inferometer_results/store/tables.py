@@ -1,7 +1,8 @@
 """The tables of the store.
 
 `document` and `journal` are the truth, and only ever added to, except when a user deletes a result.
-`result`, `measurement`, `label` and `conditions` are an index of them that `reindex` makes anew.
+`result`, `measurement`, `label`, `conditions` and `node_set` are an index of them that `reindex`
+makes anew.
 """
 
 import hashlib
@@ -118,14 +119,18 @@ RESULT = Table(
     Column("notice", String, nullable=False),
     Column("spec_digest", String, nullable=False, server_default=""),
     Column("words", String, nullable=False, server_default=""),
+    Column("node_set", String, nullable=False, server_default=""),
     *(Column(best_column(name), Double if name in _RATES else BigInteger) for name in FIGURES),
 )
 """One row for each result document.
 
-`words` is what a search by words looks at, in lower case. A column `best_FIGURE` is the figure by
+`words` is what a search by words looks at, in lower case. `node_set` is the key of the nodes that
+served the result. A column `best_FIGURE` is the figure by
 which the result is sorted: that of its best VALID scenario.
 """
-SHOWN = tuple(each for each in RESULT.columns if each.name not in map(best_column, FIGURES))
+SHOWN = tuple(
+    each for each in RESULT.columns if each.name not in {"node_set", *map(best_column, FIGURES)}
+)
 """The columns of a result that its readers see."""
 
 MEASUREMENT = Table(
@@ -176,6 +181,14 @@ CONDITIONS = Table(
 )
 """The comparability keys of measurements: by digest, the conditions as JSON."""
 
+NODE_SET = Table(
+    "node_set",
+    METADATA,
+    Column("key", String, primary_key=True),
+    Column("content", String, nullable=False),
+)
+"""The sets of nodes that served results, by what a price list can name: by digest, as JSON."""
+
 # Documents of other kinds than results are few, and found by this index.
 Index("document_by_kind", DOCUMENT.c.kind, DOCUMENT.c.name)
 # Lists in the order of time are found by this index alone.
@@ -201,6 +214,12 @@ Index(
     "result_by_spec",
     *(RESULT.c[each] for each in ("spec_digest", "node", "started_at", "retracted")),
 )
+# Lists in the order of cost compute that of every result from this one.
+Index(
+    "result_by_cost",
+    *(RESULT.c[each] for each in ("node_set", "best_samples", "started_at", "number")),
+    *(RESULT.c[each] for each in ("retracted", "id")),
+)
 # Conditions on a figure are answered by these alone.
 for _figure, _column in (
     ("p50", "p50_nanoseconds"),
@@ -218,7 +237,7 @@ for _figure, _column in (
 Index("measurement_by_key", MEASUREMENT.c.key)
 Index("label_by_name", LABEL.c.name, LABEL.c.value, LABEL.c.origin, LABEL.c.result_id)
 
-INDEX_TABLES = (LABEL, MEASUREMENT, CONDITIONS, RESULT)
+INDEX_TABLES = (LABEL, MEASUREMENT, CONDITIONS, NODE_SET, RESULT)
 """The tables of the index, in an order in which they can be emptied."""
 
 

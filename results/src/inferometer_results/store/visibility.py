@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Engine, Table, event
 
-from inferometer_results.store.tables import CONDITIONS, DOCUMENT, METADATA, RESULT
+from inferometer_results.store.tables import CONDITIONS, DOCUMENT, METADATA, NODE_SET, RESULT
 
 Readable = frozenset[str] | None
 """The UIDs of the namespaces whose results are visible; None: all results are."""
@@ -68,6 +68,11 @@ def _rows(table: Table, uids: str, schema: str) -> str:
             f'{rows} EXISTS (SELECT 1 FROM "{schema}".measurement '  # noqa: S608 - our own names
             f'JOIN "{schema}".result ON result.id = measurement.result_id '
             f"WHERE measurement.key = conditions.key AND namespace_uid IN ({uids}))"
+        )
+    if table is NODE_SET:
+        return (
+            f'{rows} EXISTS (SELECT 1 FROM "{schema}".result '  # noqa: S608 - our own names
+            f"WHERE result.node_set = node_set.key AND namespace_uid IN ({uids}))"
         )
     return f"{rows} 1 = 0"
 
