@@ -1,6 +1,7 @@
 """A search finds what its condition says, and refuses what it cannot understand."""
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,29 @@ def test_a_condition_finds_the_results_that_it_describes(
     search = Search(where)
     assert {row["name"] for row in store.find(search)} == found
     assert store.count(search) == len(found)
+
+
+@pytest.mark.parametrize("sign", ["=", "!=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("value", [0.5, 1.0, 1.5, 4.0, 1e300, -1e300])
+def test_whole_numbers_are_compared_with_any_number(store: Store, sign: str, value: float) -> None:
+    """As arithmetic has it, also between two of them and beyond the largest."""
+    compare = _COMPARE[sign]
+    expected = {
+        row["name"]
+        for row in store.find(Search())
+        if any(compare(each["batch_size"], value) for each in row["measurements"])
+    }
+    assert {row["name"] for row in store.find(Search(f"batch{sign}{value}"))} == expected
+
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @pytest.mark.parametrize("few", [0, 1])

@@ -1,12 +1,13 @@
 """Reads the conditions of a search: `model=resnet50 and p99<50ms`."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, and_, func, not_, or_, select
+from sqlalchemy import ColumnElement, Integer, and_, func, not_, or_, select
 
 from inferometer_results.store.costs import Costs
 from inferometer_results.store.tables import FIGURES, LABEL, MEASUREMENT, RESULT, best_column
@@ -15,6 +16,7 @@ Kind = Literal["text", "number", "time", "energy", "date"]
 
 _MOST_CHARACTERS = 4096
 _MOST_NESTING = 32
+_LARGEST = 2.0**63
 _TOKEN = re.compile(
     r"""\s*(?:(?P<operator><=|>=|!=|[=<>~])|(?P<bracket>[()])|"(?P<quoted>[^"]*)"|"""
     r"""(?P<word>[^\s()=<>!~"]+))"""
@@ -296,4 +298,16 @@ def _value(name: str, field: Field, operator: str, text: str) -> str | float:
     size = None if match is None else _UNITS[field.kind].get(match["unit"].lower())
     if match is None or size is None:
         raise SearchError(f"{name} is compared with {_EXAMPLES[field.kind]}; {text!r} is not that.")
-    return float(match["number"]) * size
+    value = float(match["number"]) * size
+    return _whole(value, operator) if isinstance(field.column.type, Integer) else value
+
+
+def _whole(value: float, operator: str) -> float:
+    """Return what whole numbers are compared with instead of a value: their index takes it."""
+    if not abs(value) < _LARGEST:
+        return value
+    if value.is_integer():
+        return int(value)
+    if operator in {"<", ">="}:
+        return math.ceil(value)
+    return math.floor(value) if operator in {">", "<="} else value

@@ -91,7 +91,7 @@ def find_ids(connection: Connection, search: Search, matches: Matches) -> FoundI
     most = None if search.limit is None else search.limit + 1
     offset = 0 if neighbour else search.offset
     found: list[str] = []
-    for query in search.parts(condition, place):
+    for query in search.parts(condition, place, is_few=matches.is_few):
         if most is None:
             found += connection.scalars(query).all()
             continue

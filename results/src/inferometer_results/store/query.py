@@ -76,17 +76,21 @@ class Search:
     """For conditions on the cost, and its order."""
 
     def parts(
-        self, condition: ColumnElement[bool], place: "Place | None" = None
+        self, condition: ColumnElement[bool], place: "Place | None" = None, *, is_few: bool = False
     ) -> list[Select[str]]:
         """Return the queries for the IDs of the results: those of the first come first, and so on.
 
         `condition` is that of the search; limit and offset are left aside. With a place, only what
-        follows it, or what precedes it, the nearest first, if the search has `before`.
+        follows it, or what precedes it, the nearest first, if the search has `before`. With
+        `is_few` the results that match are sorted, rather than looked for along an index.
         """
         name, is_backward = self.sort.removeprefix("-"), bool(self.before)
         order = find_order(name, self.costs)
         is_falling = self.sort.startswith("-") != is_backward
         query = select(RESULT.c.id).where(condition)
+        if is_few:
+            # The same for all: no index begins with it.
+            query = query.order_by(RESULT.c.number.is_(None))
         if order is RESULT.c.started_at:
             return [_by_age(query, place, newest_first=is_falling)]
         value = order.desc() if is_falling else order.asc()
