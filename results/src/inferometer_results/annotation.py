@@ -20,7 +20,8 @@ def check_annotation(action: str, text: str) -> None:
         case "retract" | "restore":
             if action == "retract" and not text.strip():
                 raise AnnotationError(
-                    "Say why with a reason: everybody who finds the result will read it."
+                    "A retraction needs a reason (--reason), which everybody who finds the result "
+                    "reads."
                 )
             if len(text) > _LONGEST_TEXT or "\0" in text:
                 raise AnnotationError(
