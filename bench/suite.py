@@ -15,6 +15,7 @@ from bench.case_advice import ADVICE
 from bench.case_agent import AGENT_OVERHEAD
 from bench.case_batching import BATCHING
 from bench.case_bricks import BRICKS, BRICKS_BATCHES, BRICKS_GRANULARITY
+from bench.case_cache_mix import MODEL_CACHE_MIX
 from bench.case_client import CLIENT_CASES
 from bench.case_cluster import APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER
 from bench.case_fleet import FLEET_MASTER, FLEET_WORKERS
@@ -48,6 +49,7 @@ CASES: tuple[Case, ...] = (
     MLPERF_JUDGE,
     PERF_ANALYZER_JUDGE,
     MODEL_CACHE,
+    MODEL_CACHE_MIX,
     RESULTS_STORE,
     RESULTS_SEARCH,
     RESULTS_PAGE,
