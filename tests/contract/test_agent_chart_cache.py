@@ -5,7 +5,8 @@ import pytest
 
 from inferometer_api.plan.cluster_objects import CACHE_DRIVER
 from inferometer_fetch.cache.__main__ import _parser
-from support.agent_chart import agents
+from inferometer_telemetry.options import options
+from support.agent_chart import agent_pods, agents
 from support.chart import Json, check_named, of_kind
 
 VALUES: Json = {
@@ -27,6 +28,9 @@ def test_it_is_off_by_default() -> None:
     made = agents()
     assert of_kind(made, "CSIDriver") == []
     assert not [each for each in made if "model-cache" in each["metadata"]["name"]]
+    for _, spec in agent_pods(made):
+        (container,) = spec["containers"]
+        assert options(container["args"]).model_cache_statistics is None
 
 
 @pytest.mark.parametrize("version", ["1.30", "1.34"])
@@ -73,6 +77,26 @@ def test_it_has_no_rights_in_the_cluster() -> None:
     propagated = [each["name"] for each in container["volumeMounts"] if "mountPropagation" in each]
     assert propagated == ["pods"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_the_agents_read_its_counters_and_nothing_else_of_it() -> None:
+    """Only the folder of the counters is mounted, read-only, where the plugin writes them."""
+    (plugin,) = _daemon_set(VALUES)["spec"]["template"]["spec"]["containers"]
+    written = _parser().parse_args(plugin["args"]).statistics
+    assert str(written) == "/cache/statistics/statistics.json"
+    for name, spec in agent_pods(agents(VALUES)):
+        if name == _NAME:
+            continue
+        (container,) = spec["containers"]
+        read = options(container["args"]).model_cache_statistics
+        assert read is not None
+        assert read.name == written.name
+        (volume,) = (each for each in spec["volumes"] if each["name"] == "model-cache")
+        path = "/disk/models/statistics"
+        assert volume["hostPath"] == {"path": path, "type": "DirectoryOrCreate"}
+        (mount,) = (each for each in container["volumeMounts"] if each["name"] == "model-cache")
+        assert mount["mountPath"] == str(read.parent)
+        assert mount["readOnly"] is True
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.metrics.definitions import METRICS, Component
+from inferometer_api.nodes.cache_statistics import CacheStatistics
 from inferometer_api.plan.launch import agent_command
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.wiring.metrics import exposition
@@ -96,7 +97,10 @@ def node_agent(folder: Path) -> str:
         file = folder / "nvml/gpu-0" / function
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(answer)
-    with an_agent(*node.options, "--nvml-root", str(folder / "nvml")) as url:
+    counters = folder / "cache.json"
+    counters.write_text(CacheStatistics(1, 2, 3, 4, 5, 6).to_json())
+    options = ("--nvml-root", str(folder / "nvml"), "--model-cache-statistics", str(counters))
+    with an_agent(*node.options, *options) as url:
         read(f"{url}/v1/sample?pod=6fdd4dba-2c4c-4c6c-9a8a-3f6a5c2a7f10")
         shown = "inferometer_workload_memory_bytes{"
         wait_until(lambda: shown in read(f"{url}/metrics"), "a sample of the pod")

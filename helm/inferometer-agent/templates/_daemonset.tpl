@@ -77,6 +77,9 @@ spec:
         - --interval-seconds={{ $values.intervalSeconds }}
         - --sys-root=/host/sys
         - --cgroup-root=/host/cgroup
+        {{- if ($values.modelCache).enabled }}
+        - --model-cache-statistics=/host/model-cache/statistics.json
+        {{- end }}
         {{- range list "rapl" "nvml" "cgroup" "node" }}
         {{- if not (index $values.sources .) }}
         - --no-{{ . }}
@@ -118,7 +121,7 @@ spec:
       volumes:
       {{- range . }}
       - name: {{ index . 0 }}
-        hostPath: {path: {{ index . 1 | quote }}, type: Directory}
+        hostPath: {path: {{ index . 1 | quote }}, type: {{ index . 3 }}}
       {{- end }}
       {{- end }}
       {{- with $values.agent.nodeSelector }}

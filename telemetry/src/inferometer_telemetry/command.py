@@ -10,13 +10,16 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from uuid import uuid4
 
 import orjson
 from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from inferometer_api.nodes.cache_statistics import CacheStatistics, read_cache_statistics
 from inferometer_telemetry.gpu.deadline import DeadlineSource
 from inferometer_telemetry.gpu.source import open_gpus
 from inferometer_telemetry.metrics import NodeMetrics
@@ -45,7 +48,8 @@ async def _serve(requested: Options) -> int:
     watch = SamplingLoop(sampler, requested.interval_seconds)
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(NodeMetrics(sampler.scraped))
+    file = requested.model_cache_statistics
+    registry.register(NodeMetrics(sampler.scraped, partial(_cache_statistics, file)))
     runner = web.AppRunner(
         application(sampler, watch, registry, takes_processes=is_loopback(requested.host)),
         access_log=None,
@@ -71,6 +75,14 @@ async def _serve(requested: Options) -> int:
         await runner.cleanup()
         sampler.close()
     return _EXIT_DONE
+
+
+def _cache_statistics(file: Path | None) -> CacheStatistics | None:
+    """Return the counters of the node's model cache, None if there are none."""
+    try:
+        return None if file is None else read_cache_statistics(file.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def _listening(host: str, port: int) -> socket.socket:

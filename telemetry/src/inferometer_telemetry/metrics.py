@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from inferometer_api.metrics import definitions as api
 from inferometer_api.metrics.exposition import family
+from inferometer_api.nodes.cache_statistics import CacheStatistics
 from inferometer_api.results.agent_sample import (
     AgentSample,
     CpuReading,
@@ -25,16 +26,21 @@ Row = tuple[Sequence[str], float | None]
 class NodeMetrics(Collector):
     """The metrics of the node agent, at each scrape."""
 
-    def __init__(self, scraped: Callable[[], Latest | None]) -> None:
+    def __init__(
+        self,
+        scraped: Callable[[], Latest | None],
+        cache: Callable[[], CacheStatistics | None] = lambda: None,
+    ) -> None:
         self._scraped = scraped
+        self._cache = cache
 
     @override
     def collect(self) -> Iterable[Family]:
         latest = self._scraped()
-        return [] if latest is None else families(latest)
+        return [] if latest is None else families(latest, self._cache())
 
 
-def families(latest: Latest) -> list[Family]:
+def families(latest: Latest, cache: CacheStatistics | None = None) -> list[Family]:
     """Return every metric of the node agent; an unknown figure has no series."""
     sample = latest.sample
     rows = {
@@ -43,6 +49,7 @@ def families(latest: Latest) -> list[Family]:
         **_targets(sample.workloads),
         **_gpus(sample.gpus),
         **_agent(latest),
+        **({} if cache is None else _model_cache(cache)),
     }
     return [_family(metric, sample, rows.get(metric, [])) for metric in api.METRICS["node agent"]]
 
@@ -128,6 +135,17 @@ def _agent(latest: Latest) -> dict[api.Metric, list[Row]]:
         api.AGENT_SOURCE: [((source,), float(is_)) for source, is_ in latest.available.items()],
         api.AGENT_SAMPLES: [((), latest.samples)],
         api.AGENT_SAMPLE_SECONDS: [((), latest.seconds)],
+    }
+
+
+def _model_cache(cache: CacheStatistics) -> dict[api.Metric, list[Row]]:
+    return {
+        api.CACHE_HITS: [((), cache.hits)],
+        api.CACHE_MISSES: [((), cache.misses)],
+        api.CACHE_FETCHED: [((), cache.fetched_bytes)],
+        api.CACHE_EVICTIONS: [((), cache.evictions)],
+        api.CACHE_USED: [((), cache.used_bytes)],
+        api.CACHE_QUOTA: [((), cache.quota_bytes)],
     }
 
 

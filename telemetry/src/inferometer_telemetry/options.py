@@ -36,6 +36,8 @@ class Options:
     cgroup_root: Path
     nvml_root: Path | None
     """A recorded tree of NVML's answers, in place of the library."""
+    model_cache_statistics: Path | None
+    """The file in which the model cache of the node leaves its counters."""
     off: frozenset[Source]
     """The sources that are switched off."""
 
@@ -75,6 +77,12 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="DIR",
         help="a recorded tree of NVML's answers, read in place of the library",
+    )
+    add(
+        "--model-cache-statistics",
+        type=Path,
+        metavar="FILE",
+        help="the counters of the node's model cache, for the metrics",
     )
     add("--no-rapl", action="store_true", help="no energy of packages and their memory")
     add("--no-nvml", action="store_true", help="no GPUs")

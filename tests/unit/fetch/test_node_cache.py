@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inferometer_api.nodes.cache_statistics import read_cache_statistics
 from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
 from inferometer_fetch.cache import download
 from inferometer_fetch.cache.access import ACCEPTED_SECONDS
@@ -80,6 +81,33 @@ def test_pods_share_one_download(
     assert (store.files(entry.model.key) / CACHE_MODEL_FILE).read_bytes() == CONTENT
     known = json.loads((store.files(entry.model.key) / "checksums.json").read_bytes())
     assert known == {CACHE_MODEL_FILE: public(CONTENT).sha256}
+
+
+def test_the_cache_counts_hits_misses_bytes_and_evictions(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """A repeated call of the kubelet is no mount, and an eviction is counted once."""
+    other = b"abcdefghij"
+    content.contents["https://models/other.onnx"] = other
+    cache, _ = node_cache(tmp_path / "c", content, mounter, quota_bytes=len(CONTENT))
+    for name in ("one", "one", "two"):
+        cache.publish(public(CONTENT), tmp_path / name, timeout_seconds=60)
+    for name in ("one", "two"):
+        cache.unpublish(tmp_path / name)
+    request = public(other, "https://models/other.onnx")
+    cache.publish(request, tmp_path / "three", timeout_seconds=60)
+    found = cache.statistics()
+    assert (found.hits, found.misses, found.evictions) == (1, 2, 1)
+    assert found.fetched_bytes == len(CONTENT) + len(other)
+    assert (found.used_bytes, found.quota_bytes) == (len(other), len(CONTENT))
+    assert read_cache_statistics(found.to_json()) == found
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"hits": "many"}'])
+def test_a_file_without_counters_is_refused(text: str) -> None:
+    """The agent then has no metrics of a cache."""
+    with pytest.raises(ValueError, match=r"."):
+        read_cache_statistics(text)
 
 
 def test_a_call_that_waits_too_long_leaves_the_download_going(

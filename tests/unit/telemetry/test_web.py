@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from inferometer_api.metrics.definitions import METRICS
+from inferometer_api.nodes.cache_statistics import CacheStatistics
 from inferometer_api.results.agent_sample import (
     MAX_WORKLOADS,
     AgentSample,
@@ -194,10 +195,12 @@ def everything() -> Latest:
     return Latest(sample, {"package-0": 12.5}, {"rapl": True, "nvml": False}, 5, 0.25)
 
 
-def scraped(latest: Latest | None) -> dict[str, dict[tuple[str, ...], float]]:
+def scraped(
+    latest: Latest | None, cache: CacheStatistics | None = None
+) -> dict[str, dict[tuple[str, ...], float]]:
     """Return what Prometheus reads: by metric, by the labels' values behind the node's."""
     registry = CollectorRegistry()
-    registry.register(NodeMetrics(lambda: latest))
+    registry.register(NodeMetrics(lambda: latest, lambda: cache))
     known = {metric.name: metric for metric in METRICS["node agent"]}
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
@@ -212,7 +215,7 @@ def scraped(latest: Latest | None) -> dict[str, dict[tuple[str, ...], float]]:
 
 def test_every_metric_of_the_agent_is_shown() -> None:
     """Each metric that the API names has a value, in base units, with exactly its labels."""
-    found = scraped(everything())
+    found = scraped(everything(), CacheStatistics(7, 2, 300, 1, 200, 500))
     assert set(found) == {metric.name for metric in METRICS["node agent"]}
     assert found["inferometer_node_energy_joules_total"] == {
         ("package-0", "Package", "Counter"): 1.5
@@ -227,6 +230,8 @@ def test_every_metric_of_the_agent_is_shown() -> None:
     assert found["inferometer_gpu_utilization_ratio"] == {("3",): 0.45}
     assert found["inferometer_gpu_throttled"] == {("3", "SwPowerCap"): 1.0}
     assert found["inferometer_agent_source_available"] == {("rapl",): 1.0, ("nvml",): 0.0}
+    assert found["inferometer_model_cache_hits_total"] == {(): 7.0}
+    assert found["inferometer_model_cache_fetched_bytes_total"] == {(): 300.0}
 
 
 def test_what_is_not_known_has_no_series() -> None:

@@ -284,6 +284,43 @@ AGENT_SAMPLES = Metric("inferometer_agent_samples_total", "counter", "Samples.",
 AGENT_SAMPLE_SECONDS = Metric(
     "inferometer_agent_sample_seconds_total", "counter", "Time spent on samples.", ("node",)
 )
+_NODE = ("node",)
+CACHE_HITS = Metric(
+    "inferometer_model_cache_hits_total",
+    "counter",
+    "Mounts of models that the cache of the node had; only with a model cache.",
+    _NODE,
+)
+CACHE_MISSES = Metric(
+    "inferometer_model_cache_misses_total",
+    "counter",
+    "Mounts of models that the cache of the node downloaded first.",
+    _NODE,
+)
+CACHE_FETCHED = Metric(
+    "inferometer_model_cache_fetched_bytes_total",
+    "counter",
+    "Bytes that the model cache of the node received from stores.",
+    _NODE,
+)
+CACHE_EVICTIONS = Metric(
+    "inferometer_model_cache_evictions_total",
+    "counter",
+    "Models that the full cache of the node removed.",
+    _NODE,
+)
+CACHE_USED = Metric(
+    "inferometer_model_cache_used_bytes",
+    "gauge",
+    "Bytes of the models and downloads in the cache of the node.",
+    _NODE,
+)
+CACHE_QUOTA = Metric(
+    "inferometer_model_cache_quota_bytes",
+    "gauge",
+    "The most bytes that the model cache of the node takes.",
+    _NODE,
+)
 
 # -- the operator -------------------------------------------------------------------------------
 
@@ -451,6 +488,12 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
         AGENT_SOURCE,
         AGENT_SAMPLES,
         AGENT_SAMPLE_SECONDS,
+        CACHE_HITS,
+        CACHE_MISSES,
+        CACHE_FETCHED,
+        CACHE_EVICTIONS,
+        CACHE_USED,
+        CACHE_QUOTA,
     ),
     "operator": (
         RUNS,

@@ -33,6 +33,7 @@ from inferometer_fetch.cache.store import ModelStore
 
 _log = structlog.get_logger()
 _STOP_SECONDS = 10.0
+_STATISTICS_SECONDS = 2.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,6 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"The model cache cannot start: {error}.\n")
         return 1
     _log.info("listening", socket=str(options.socket), folder=str(options.folder))
+    if options.statistics is not None:
+        words = (cache, options.statistics, ended)
+        threading.Thread(target=_write_statistics, args=words, daemon=True).start()
     _check_repeatedly(cache, options.verify_hours * 3600.0, ended)
     for stopped in [each.stop(_STOP_SECONDS) for each in servers]:
         stopped.wait()
@@ -97,6 +101,24 @@ def _check_repeatedly(cache: NodeCache, period_seconds: float, ended: threading.
             _log.error("damaged", key=key, files=files)
 
 
+def _write_statistics(cache: NodeCache, file: Path, ended: threading.Event) -> None:
+    """Write the counters for the node's agent now and after each change, until the end."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    written = ""
+    while True:
+        text = cache.statistics().to_json()
+        if text != written:
+            partial_file = file.with_name(f".{file.name}")
+            try:
+                partial_file.write_text(text)
+                partial_file.replace(file)
+                written = text
+            except OSError as error:
+                _log.warning("statistics not written", file=str(file), reason=str(error))
+        if ended.wait(_STATISTICS_SECONDS):
+            return
+
+
 def _bytes(text: str) -> int:
     return whole_bytes(text)
 
@@ -124,6 +146,9 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
         help="Path of --socket as the kubelet sees it; absent: the same path.",
     )
     parser.add_argument("--folder", type=Path, required=True, help="Folder of the cache.")
+    parser.add_argument(
+        "--statistics", type=Path, help="File for the counters that the node's agent exposes."
+    )
     parser.add_argument(
         "--kubelet-folder",
         type=Path,

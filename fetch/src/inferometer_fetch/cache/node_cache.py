@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from inferometer_api.nodes.cache_statistics import CacheStatistics
 from inferometer_fetch.cache.access import Access
 from inferometer_fetch.cache.download import Downloads
 from inferometer_fetch.cache.errors import (
@@ -50,6 +51,8 @@ class NodeCache:
         self._lock = threading.Lock()
         self._busy: set[str] = set()
         self._damaged: set[str] = set()
+        self._hits = 0
+        self._misses = 0
 
     def publish(
         self, request: ModelRequest, target: Path, *, timeout_seconds: float
@@ -80,6 +83,7 @@ class NodeCache:
                 raise
             self._store.refer(Reference(str(target), key, MOUNTED))
             self._store.note_use(key)
+            self._count(was_cached=was_cached)
             return Publication(key, was_cached)
 
     def unpublish(self, target: Path) -> None:
@@ -90,6 +94,18 @@ class NodeCache:
             if target.is_dir():
                 target.rmdir()
             self._store.forget(str(target))
+
+    def statistics(self) -> CacheStatistics:
+        """Return the counters since the start, and what the cache holds."""
+        with self._lock:
+            return CacheStatistics(
+                hits=self._hits,
+                misses=self._misses,
+                fetched_bytes=self._store.fetched_bytes,
+                evictions=self._store.evictions,
+                used_bytes=self._store.used_bytes,
+                quota_bytes=self._store.quota_bytes,
+            )
 
     def restore(self) -> None:
         """Make references and mounts agree, after a start and from time to time."""
@@ -142,6 +158,11 @@ class NodeCache:
             f"The model {request.uri} was evicted from the model cache of the node while the pod "
             "waited. The next try downloads it again."
         )
+
+    def _count(self, *, was_cached: bool) -> None:
+        with self._lock:
+            self._hits += was_cached
+            self._misses += not was_cached
 
     def _check_sound(self, request: ModelRequest) -> None:
         """Raise DamagedEntryError if the entry is damaged and in use; remove it if it is not."""

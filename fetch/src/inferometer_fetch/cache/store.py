@@ -64,6 +64,10 @@ class ModelStore:
             each.name: _folder_bytes(each) for each in (root / "partial").iterdir()
         }
         self._references = dict(_read_references(root / "mounts"))
+        self.fetched_bytes = 0
+        """Bytes of downloads since the start."""
+        self.evictions = 0
+        """Entries that a full cache removed since the start."""
 
     @property
     def used_bytes(self) -> int:
@@ -104,6 +108,7 @@ class ModelStore:
         """
         with self._lock:
             self._make_room(count_bytes)
+            self.fetched_bytes += max(0, count_bytes)
             self._partial_bytes[key] = self._partial_bytes.get(key, 0) + count_bytes
 
     def commit(self, key: str, sha256: Mapping[str, str], fetch_seconds: float) -> Entry:
@@ -213,6 +218,7 @@ class ModelStore:
                 self._discard(self.root / "partial" / key)
             else:
                 self._remove(key)
+                self.evictions += 1
 
     def _remove(self, key: str) -> None:
         self._entries.pop(key, None)
