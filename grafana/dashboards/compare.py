@@ -99,5 +99,14 @@ def _bars() -> Panels:
             {"gross": palette.DOUBTFUL, "net": palette.GOOD},
             Query(median_joules(m.RUN_JOULES, "$by"), "gross"),
             Query(median_joules(m.RUN_NET_JOULES, "$by"), "net"),
-        ).span(24),
+        ).span(12),
+        bars(
+            "Cold start",
+            "s",
+            "From the creation of the server to its first answer, from "
+            f"inferometer_run_cold_start_seconds: {_MEDIAN} Only scenarios of the kind coldStart "
+            "have it. The report shows which phase takes longest.",
+            {"cold start": palette.ACHIEVED},
+            Query(median(figure(m.RUN_COLD_START), "$by"), "cold start"),
+        ).span(12),
     ]

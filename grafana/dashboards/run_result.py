@@ -16,12 +16,13 @@ A local run has `report.html` next to its `result.json`. Reasons: `docs/referenc
 """
 _ORDER = (
     *("scenario", "step", "verdict", "rate", "p50", "p90", "p99", "p99.9"),
-    *("joules", "net joules", "attribution", "queries", "errors", "url"),
+    *("joules", "net joules", "attribution", "cold start", "queries", "errors", "url"),
 )
 _WIDTHS = {
     "verdict": 75,
     "net joules": 90,
     "attribution": 95,
+    "cold start": 80,
     "queries": 75,
     "errors": 65,
     "result": 55,
@@ -47,6 +48,7 @@ def panels() -> Panels:
         ("s", Query(result_by_step(m.RUN_LATENCY, "99.9"), "p99.9")),
         ("joule", Query(result_by_step(m.RUN_JOULES), "joules")),
         ("joule", Query(result_by_step(m.RUN_NET_JOULES), "net joules")),
+        ("s", Query(result_by_step(m.RUN_COLD_START), "cold start")),
         ("none", Query(address_by_step())),
     )
     how = words(
