@@ -146,6 +146,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "crds/src/inferometer_api/suite/*": ("suites",),
     "operator/src/inferometer_operator/reconcile/suite/*": ("suites",),
     "operator/src/inferometer_operator/wiring/suite_*.py": ("suites",),
+    "operator/src/inferometer_operator/manifests/prefetch_job.py": ("suites",),
     "cli/src/inferometer_cli/local/suite_*.py": ("suites",),
     "results/src/inferometer_results/service/suite*": ("suites",),
     "results/src/inferometer_results/service/reuse.py": ("suites",),

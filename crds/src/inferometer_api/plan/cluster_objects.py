@@ -19,6 +19,8 @@ SERVER, LOADGEN, RESULT = "server", "loadgen", "result"
 """Values of the component label of a run's pods and ConfigMaps."""
 NODE_BENCHMARK = "nodebenchmark"
 """Value of the component label of the Jobs and pods of a NodeBenchmark."""
+PREFETCH = "prefetch"
+"""Value of the component label of the Jobs and pods that bring a suite's models to the nodes."""
 EXPORTER = "exporter"
 """The container of a load pod that exports the result."""
 ADMISSION = "admission"
@@ -125,6 +127,12 @@ def node_benchmark_child(name: str, uid: str, node: str) -> str:
     """Return the name of the Job of a NodeBenchmark on a node, and of its ConfigMap."""
     digest = hashlib.sha256(f"{uid}/{node}".encode()).hexdigest()[:10]
     return f"{_stem(name)[: _LONGEST - 11].rstrip('-')}-{digest}"
+
+
+def prefetch_name(suite_name: str, suite_uid: str, what: str) -> str:
+    """Return the name of the Job of a suite that brings a model to a place, which `what` names."""
+    digest = hashlib.sha256(f"{suite_uid}/{what}".encode()).hexdigest()[:10]
+    return f"{_stem(suite_name)[: _LONGEST - 20].rstrip('-')}-prefetch-{digest}"
 
 
 def workload_name(run_name: str) -> str:

@@ -17,12 +17,12 @@ DIGEST_ANNOTATION = f"{GROUP}/result-sha256"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The run or NodeBenchmark that owns a child; the child is deleted with it."""
+    """The run, suite or NodeBenchmark that owns a child; the child is deleted with it."""
 
     name: str
     namespace: str
     uid: str
-    kind: Literal["BenchmarkRun", "NodeBenchmark"] = "BenchmarkRun"
+    kind: Literal["BenchmarkRun", "BenchmarkSuite", "NodeBenchmark"] = "BenchmarkRun"
 
 
 def child_metadata(owner: Owner, name: str, component: str) -> Manifest:

@@ -145,7 +145,7 @@ def _pod(run: BenchmarkRun, owner: Owner, launch: ServerLaunch, settings: Settin
         {"name": volume, "emptyDir": {"sizeLimit": settings.model_storage}}
         for volume in sorted(shared - {_MODEL_VOLUME})
     ]
-    _place(spec, server, settings)
+    place_pod(spec, server, settings)
     return spec
 
 
@@ -206,7 +206,7 @@ def _guaranteed(resources: Resources, gpus: Mapping[str, str] = _NO_GPUS) -> Man
     return {"requests": dict(quantities), "limits": dict(quantities)}
 
 
-def _place(spec: Manifest, server: Server, settings: Settings) -> None:
+def place_pod(spec: Manifest, server: Server, settings: Settings) -> None:
     """Add node selector, tolerations and runtime class."""
     tolerations = list(server.placement.tolerations)
     if server.device == "GPU":

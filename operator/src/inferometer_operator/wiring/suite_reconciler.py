@@ -43,6 +43,7 @@ from inferometer_operator.reconcile.suite.reuse import lacking_for_reuse
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.suite_delivery import OutcomeDelivery, is_deliverable
 from inferometer_operator.wiring.suite_reuse import SuiteReuse
+from inferometer_operator.wiring.suite_prefetch import LOOK_AGAIN_SECONDS, ModelPrefetch
 from inferometer_operator.wiring.suite_store import SuiteStore, suite_of
 
 _KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
@@ -78,6 +79,7 @@ class SuiteReconciler:
     _refusal: str = ""
     _delivery: OutcomeDelivery = field(default_factory=OutcomeDelivery)
     _reuse: SuiteReuse = field(default_factory=SuiteReuse)
+    _prefetch: ModelPrefetch = field(default_factory=ModelPrefetch)
 
     async def reconcile(self) -> float | None:
         """Do what is due; return in how many seconds to look again, None: after an event."""
@@ -119,6 +121,7 @@ class SuiteReconciler:
     async def _reconcile_cells(
         self, raw: Json, suite: BenchmarkSuite, plan: SuitePlan, draft: SuiteDraft
     ) -> float | None:
+        runs = self.store.runs.get(self.uid, {})
         if suite.spec.reuse:
             fault = await self._reuse.look_up(self.dependencies, raw, plan, draft.status)
             if fault and not draft.status.states:
@@ -126,13 +129,14 @@ class SuiteReconciler:
                 await self._write(raw, draft.status)
                 return _RETRY_SECONDS
         observed = SuiteObserved(
-            {name: run.outcome for name, run in self.store.runs.get(self.uid, {}).items()},
+            {name: run.outcome for name, run in runs.items()},
             self._refused,
             self._refusal,
             self._history(raw),
             self._baseline(raw, suite),
             self._reuse.outcomes,
             self._reuse.note,
+            await self._prefetching(raw, suite, plan, draft),
         )
         decision = decide(suite.spec, plan, draft, observed)
         raw = await self._write(raw, decision.status)
@@ -144,7 +148,18 @@ class SuiteReconciler:
                 return _RETRY_SECONDS
         # What was created is in the store: the next decision records it. One that is over is
         # delivered.
-        return 0.0 if decision.create or is_true(decision.status, "Finished") else None
+        if decision.create or is_true(decision.status, "Finished"):
+            return 0.0
+        return LOOK_AGAIN_SECONDS if observed.prefetching else None
+
+    async def _prefetching(
+        self, raw: Json, suite: BenchmarkSuite, plan: SuitePlan, draft: SuiteDraft
+    ) -> str:
+        """Bring models to the nodes before the first run; return what is waited for."""
+        has_begun = self.store.runs.get(self.uid) or (draft.status.states or "").strip(".")
+        if has_begun or suite.spec.suspend or suite.spec.cancel:
+            return ""
+        return await self._prefetch.advance(self.dependencies, raw, plan)
 
     async def _deliver(self, raw: Json, suite: BenchmarkSuite, plan: SuitePlan) -> float | None:
         """Deliver the outcome of a suite that is over; return when to try again."""

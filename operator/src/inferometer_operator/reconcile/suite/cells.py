@@ -52,6 +52,8 @@ class SuiteObserved:
     """Runs for which a stored result stands, by name, as far as that is known."""
     reuse_note: str = ""
     """Why others are measured."""
+    prefetching: str = ""
+    """What is fetched to the nodes before the first run, as a sentence; empty: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,9 @@ def decide(
         _finish(spec, plan, draft, outcomes, stop, observed)
         return SuiteDecision(draft.status)
     create = (
-        () if spec.suspend else tuple(next_runs(plan, states, max_concurrent=spec.max_concurrent))
+        ()
+        if spec.suspend or observed.prefetching
+        else tuple(next_runs(plan, states, max_concurrent=spec.max_concurrent))
     )
     _go_on(spec, draft, observed)
     active = [run.name for run, state in zip(plan.runs, states, strict=True) if state == "a"]
@@ -191,7 +195,8 @@ def _go_on(spec: SuiteSpec, draft: SuiteDraft, observed: SuiteObserved) -> None:
     elif spec.suspend:
         reason, text = "Suspended", "spec.suspend is true: no run is started."
     else:
-        reason, text = "Running", "Cells are measured; status.cells counts them."
+        text = observed.prefetching or "Cells are measured; status.cells counts them."
+        reason = "Running"
     draft.update(phase="Suspended" if spec.suspend else "Running")
     draft.set("Complete", "False", reason, text)
     draft.set("Finished", "False", reason, text)
