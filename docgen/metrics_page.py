@@ -182,8 +182,13 @@ def step_series() -> int:
     return sum(
         series_of(metric) * prod(times.get(label, 1) for label in metric.labels)
         for metric in METRICS["load generator"]
-        if "step" in metric.labels
+        if "step" in metric.labels and "model" not in metric.labels
     )
+
+
+def model_series() -> int:
+    """Return how many time series a step has for each model of a mix."""
+    return series_of(metrics.LOAD_MODEL_LATENCY) + _RESULTS
 
 
 def _cardinality() -> list[str]:
@@ -204,7 +209,8 @@ def _cardinality() -> list[str]:
     going = len((metrics.RUN_PHASE_SINCE, metrics.RUN_DEADLINE))
     load = (
         f"A load generator has {step_series()} series per step of an open-loop scenario, "
-        f"{series_of(metrics.LOAD_LATENCY)} of them for the latency. They end with its pod."
+        f"{series_of(metrics.LOAD_LATENCY)} of them for the latency. A mix adds "
+        f"{model_series()} per model. They end with its pod."
     )
     serving = (
         f"A server has {server}, and one for each combination of protocol, endpoint and code that "

@@ -59,6 +59,12 @@ REFUSED: tuple[Members, ...] = (
         "load": {"protocol": "GRPC", "connections": 1, "streamsPerConnection": 8},
         "scenarios": [{"name": "a", "concurrency": {"clients": [16]}}],
     },
+    {
+        "scenarios": [
+            {"name": "a", "singleStream": {}, "mix": [{"model": "m"}, {"model": "n"}]}
+            | {"mixWeights": "Zipf"}
+        ]
+    },
     {"scenarios": [{"name": "a", "coldStart": {"state": "Nothing"}}]},
     {"model": {"uri": "https://h/m.onnx", "sha256": "0" * 64, "cache": "Node"}},
     {"suspend": True},

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from inferometer_api.scenarios.step_setting import Closed
 from inferometer_loadgen.drive import ClosedLoop, Driver, OpenLoop, RequestSource, Schedules
-from inferometer_loadgen.record.recorder import Recorder, StepStatistics
+from inferometer_loadgen.drive.mixed_requests import MixedModelRequests, MixedRequests
+from inferometer_loadgen.record.recorder import ModelStatistics, Recorder, StepStatistics
 from inferometer_loadgen.record.request_log import RequestLog
 from inferometer_loadgen.record.request_tracer import RequestTracer
 from inferometer_loadgen.schedule.arrivals import Constant, Poisson, Stream, generator
@@ -60,6 +61,11 @@ class Drill:
     others: Sequence[Answering] = ()
     """How further servers answer, with which the first takes turns."""
 
+    shares: Sequence[float] = ()
+    """The shares of the models of a mix; empty: there is one model."""
+    model_faults: Sequence[str] = ()
+    """What the check of each model's replies finds; empty: nothing."""
+
     log: RequestLog | None = None
     """Takes a row for each measured query."""
     tracer: RequestTracer | None = None
@@ -90,6 +96,7 @@ class Drill:
             self.check,
             self.timeout_ns,
             self.reconnect_deadline_ns,
+            self._mix() if self.shares else None,
         )
         if self.milli_qps is None:
             closed = self.step.loop if isinstance(self.step.loop, Closed) else Closed()
@@ -104,6 +111,20 @@ class Drill:
             share=self.share,
         )
         return OpenLoop(site, self.recorder, queries, self.step, schedules)
+
+    def _mix(self) -> MixedRequests:
+        counts = [ModelStatistics(f"m{n}", share) for n, share in enumerate(self.shares)]
+        self.recorder.statistics.models = counts
+        faults = self.model_faults or [""] * len(counts)
+        models = [
+            MixedModelRequests(
+                each,
+                [[PreparedRequest((each.model.encode(),))]] * len(self.servers),
+                lambda _, fault=fault: fault or None,  # type: ignore[misc]  # bound now
+            )
+            for each, fault in zip(counts, faults, strict=True)
+        ]
+        return MixedRequests(models, self.step.seed)
 
     loop: SimulatedLoop = None  # type: ignore[assignment]  # set by run
     recorder: Recorder = None  # type: ignore[assignment]  # set by run

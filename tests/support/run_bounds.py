@@ -26,6 +26,7 @@ _HTTPS = {"uri": "https://h/m", "sha256": "0" * 64}
 _S3 = {"uri": "s3://b/m", "credentialsSecret": "s"}
 _TENSOR = {"name": "x", "datatype": "FP32", "shape": [1]}
 _SERVICE = {"runtime": "External", "external": {"service": {"name": "s", "port": 1}}}
+_MIX = [{"model": "a", "weight": 1}, {"model": "b", "weight": 1}]
 _LONG = 604_800
 
 _CARRIERS: dict[str, Run] = {
@@ -83,6 +84,11 @@ _CARRIERS: dict[str, Run] = {
         burst={"baseQps": 1, "burstQps": 2, "burstSeconds": 1, "periodSeconds": 86_400}
     ),
     "spec.scenarios[].trace": a_scenario(trace={"uri": "file:a"}),
+    "spec.scenarios[].mix": a_scenario(singleStream={}, mix=_MIX),
+    "spec.scenarios[].mix[].weight": a_scenario(singleStream={}, mix=_MIX),
+    "spec.scenarios[].mixWeights": a_scenario(
+        singleStream={}, mix=[{"model": "a"}, {"model": "b"}], mixWeights="Zipf"
+    ),
     "spec.validity.minDurationSeconds": a_run(validity={"maxDurationSeconds": _LONG}),
     "spec.validity.maxDurationSeconds": a_run(validity={"minDurationSeconds": 1}),
 }
@@ -154,6 +160,13 @@ def _rows(path: str, schema: Schema) -> Iterator[Row]:
         yield Row(f"{path}: a misspelt member", run, f"{spelled_path}.misspelt")
 
 
+_NAMED_ITEMS: dict[str, tuple[str, Run]] = {
+    "datatype": ("name", _TENSOR),
+    "weight": ("model", {"weight": 1}),
+    "singleStream": ("name", {"singleStream": {}}),
+    "operator": ("", {"operator": "Exists"}),
+}
+"""The field that names an item of a list, and its other fields, by a field that only it has."""
 _Case = tuple[str, Any, str]
 """What is tried, the value, and the path that is named; empty if it is valid."""
 
@@ -240,11 +253,8 @@ def _items(schema: Schema, count: int) -> list[Any]:
         return [*items["enum"], *items["enum"]][:count]
     if items.get("type") == "string":
         return [f"zoo://a/b{n}" for n in range(count)]
-    if "datatype" in items["properties"]:
-        return [{**_TENSOR, "name": f"s{n}"} for n in range(count)]
-    if "name" in items["properties"]:
-        return [{"name": f"s{n}", "singleStream": {}} for n in range(count)]
-    return [{"operator": "Exists"}] * count
+    name, item = next(each for field, each in _NAMED_ITEMS.items() if field in items["properties"])
+    return [item | ({name: f"s{n}"} if name else {}) for n in range(count)]
 
 
 def _value(schema: Schema) -> Any:

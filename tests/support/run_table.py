@@ -10,6 +10,15 @@ from typing import Any
 from support.run_bounds import bound_rows
 from support.runs import Row, Run, a_run, a_scenario, an_external_run, with_value
 
+_MIX: list[dict[str, Any]] = [{"model": "m", "weight": 3}, {"model": "n", "weight": "0.5"}]
+_WORKERS = ("spec", "load", "workers")
+_FILE = ("spec", "load", "inputs", "file")
+
+
+def _mixed(mix: list[dict[str, Any]], **members: Any) -> Run:
+    return an_external_run(scenarios=[{"name": "a", "mix": mix, **members}])
+
+
 RIGHT_URLS = (
     "http://10.0.0.1:8000",
     "https://my_models.team-1.svc:8443/some/%C3%A4/~x;v=1,a@b!",
@@ -210,6 +219,18 @@ VALID = (
     ),
     Row("a warm-up until it is steady", a_run(validity={"warmUp": "UntilSteady"})),
     Row("a cold start", a_run(scenarios=[{"name": "a", "coldStart": {}}])),
+    *(
+        Row(f"a mix in {next(iter(each))}", _mixed(_MIX, **each))
+        for each in (
+            {"singleStream": {}},
+            {"findPeak": {"latencyBoundMicroseconds": 9}},
+            {"batch": {"batchSizes": [1]}},
+        )
+    ),
+    Row(
+        "a mix with weights by rank",
+        _mixed([{"model": "m"}, {"model": "n"}], singleStream={}, mixWeights="Pareto"),
+    ),
     Row("repeats of the server", a_run(validity={"repeats": 2, "repeatScope": "Server"})),
     Row("repeats of the load", an_external_run(validity={"repeats": 2, "repeatScope": "Load"})),
     Row(
@@ -237,6 +258,47 @@ _NO_COLD_STARTS: dict[str, dict[str, Any]] = {
 }
 
 BROKEN_RULES = (
+    Row("a mix of one model", _mixed(_MIX[:1], singleStream={}), "spec.scenarios[0].mix"),
+    Row(
+        "a mix that names a model twice",
+        _mixed([_MIX[0], _MIX[0]], singleStream={}),
+        "spec.scenarios[0].mix[1]",
+    ),
+    *(
+        Row(
+            f"a mix with the weight {weight!r}",
+            _mixed([_MIX[0], {"model": "n", "weight": weight}], singleStream={}),
+            "spec.scenarios[0].mix[1].weight",
+        )
+        for weight in (0, -1, "0", "1e3")
+    ),
+    Row(
+        "a mix in which one model has no weight",
+        _mixed([_MIX[0], {"model": "n"}], singleStream={}),
+        "spec.scenarios[0]",
+    ),
+    Row(
+        "weights and mixWeights",
+        _mixed(_MIX, singleStream={}, mixWeights="Zipf"),
+        "spec.scenarios[0]",
+    ),
+    Row(
+        "mixWeights without a mix",
+        a_scenario(singleStream={}, mixWeights="Zipf"),
+        "spec.scenarios[0]",
+    ),
+    Row("a mix in a profile", _mixed(_MIX, profile={}), "spec"),
+    Row(
+        "a mix of accuracy",
+        _mixed(_MIX, accuracy={"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"]}),
+        "spec",
+    ),
+    Row("a mix by a fleet", with_value(_mixed(_MIX, singleStream={}), _WORKERS, 2), "spec"),
+    Row(
+        "a mix with inputs from a file",
+        with_value(_mixed(_MIX, singleStream={}), _FILE, {"uri": "file:a"}),
+        "spec",
+    ),
     Row("neither uri nor name", a_run(model={}), "spec.model"),
     Row("uri and name", a_run(model={"uri": "zoo://a/b", "name": "c"}), "spec.model"),
     Row("version without name", a_run(model={"uri": "zoo://a/b", "version": "1"}), "spec.model"),

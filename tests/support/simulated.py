@@ -123,6 +123,8 @@ class Sent:
     keep: bool
     connection: int
     cancelled: bool = False
+    request: bytes = b""
+    """The first piece of what was sent."""
 
 
 @dataclass(slots=True)
@@ -181,12 +183,12 @@ class SimulatedConnection:
         return len(self._flying)
 
     def send(self, prepared: PreparedRequest, token: int, keep_reply: bool = False) -> None:  # noqa: FBT001, FBT002 - the contract's
-        """Take a request; what it says does not matter here."""
-        del prepared
+        """Take a request; what it says does not change the answer."""
         assert self.outstanding < self.capacity
         assert token not in self._flying
         loop = self._server.loop
-        sent = Sent(loop.now_ns(), keep_reply, self._place)
+        request = prepared.pieces[0]
+        sent = Sent(loop.now_ns(), keep_reply, self._place, request=request)
         answer = self._server.answering(len(self._server.sent), sent.at_ns)
         self._server.sent.append(sent)
         handle = None

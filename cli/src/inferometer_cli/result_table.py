@@ -41,6 +41,7 @@ from inferometer_results.headline import headline
 from inferometer_results.layers.step_layers import layer_sentences
 from inferometer_results.quantity import PERCENTILES, Unit, significant, time_unit
 from inferometer_results.wording.energy import mean_milliwatts, notes_of
+from inferometer_results.wording.mix import model_with_share
 from inferometer_results.wording.search import (
     FIGURE_HEADINGS,
     figure_name,
@@ -136,14 +137,30 @@ def _rows(document: ResultDocument) -> Iterator[Row]:
         name = printable(entry_name(result))
         if len(result.steps) == 1 and not result.steps[0].label:
             yield Row(verdict, name, _figures(result.steps[0], unit))
+            yield from _model_rows(result.steps[0], unit)
             continue
         probe = judged_step(result)
         if probe is not None:
             yield Row(verdict, name, _figures(probe, unit))
+            yield from _model_rows(probe, unit)
             continue
         yield Row(verdict, name, ())
         for step in steps_shown(result):
             yield Row("", _INDENT + printable(step.label), _figures(step, unit))
+            yield from _model_rows(step, unit)
+
+
+def _model_rows(step: Step, unit: Unit) -> Iterator[Row]:
+    """Yield a row for each model of a mix, with its planned share."""
+    for each in step.models:
+        figures = (
+            str(each.queries),
+            significant(each.achieved_qps),
+            significant(each.achieved_qps * step.batch_size),
+            *(unit.text(nanoseconds_at(each.latency, percentile)) for percentile in PERCENTILES),
+            str(each.failed),
+        )
+        yield Row("", f"{_INDENT}{printable(model_with_share(each))}", figures)
 
 
 def _figures(step: Step, unit: Unit) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.scenarios.step_setting import Closed, Open, Steady
 from inferometer_loadgen import drive
 from inferometer_loadgen.drive import DrivenStep, LoadDriver
-from inferometer_loadgen.record.recorder import Recorder
+from inferometer_loadgen.record.recorder import ModelStatistics, Recorder
 from inferometer_loadgen.reporting.live_metrics import MOST_ENDED, LiveMetrics
 from inferometer_loadgen.schedule.steps import SECOND_NS, StepPlan
 from inferometer_loadgen.wire import FailureKind
@@ -311,3 +311,21 @@ def test_a_trace_asks_for_no_rate_but_has_a_schedule() -> None:
     assert shown.value("target_queries_per_second") is None
     shown.live.end()
     assert shown.value("scheduled_queries_total") == 2
+
+
+def test_a_mix_shows_each_model() -> None:
+    """Queries, failures and latency of each model of a mix are shown."""
+    shown = Shown()
+    recorder = Recorder()
+    models = [ModelStatistics("a", 0.75), ModelStatistics("b", 0.25)]
+    recorder.statistics.models = models
+    step = a_step("", 1, None)
+    shown.live.begin(DrivenStep("s0", step, cast(LoadDriver, Driven(recorder))))
+    for each, count in zip(models, (3, 1), strict=True):
+        each.latency.add(np.full(count, 2_000_000))
+    models[1].errors["timeout"] += 2
+    assert shown.value("model_queries_total", model="a", result="ok") == 3
+    assert shown.value("model_queries_total", model="b", result="ok") == 1
+    assert shown.value("model_queries_total", model="b", result="timeout") == 2
+    assert shown.value("model_latency_seconds_count", model="a") == 3
+    assert shown.value("model_latency_seconds_sum", model="b") == pytest.approx(0.002)

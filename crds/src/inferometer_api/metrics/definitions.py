@@ -84,6 +84,20 @@ LOAD_LATENCY = Metric(
     _STEP,
     LATENCY_BUCKETS,
 )
+LOAD_MODEL_QUERIES = Metric(
+    "inferometer_load_model_queries_total",
+    "counter",
+    "Queries of the window to each model of a mix that were answered or failed: result is ok or "
+    "the kind of error; scenarios with a mix only.",
+    (*_STEP, "model", "result"),
+)
+LOAD_MODEL_LATENCY = Metric(
+    "inferometer_load_model_latency_seconds",
+    "histogram",
+    "Latency of the window's queries to each model of a mix; scenarios with a mix only.",
+    (*_STEP, "model"),
+    LATENCY_BUCKETS,
+)
 LOAD_LAG = Metric(
     "inferometer_load_dispatch_lag_seconds",
     "histogram",
@@ -448,6 +462,8 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
         LOAD_TARGET_RATE,
         LOAD_ACHIEVED,
         LOAD_LATENCY,
+        LOAD_MODEL_QUERIES,
+        LOAD_MODEL_LATENCY,
         LOAD_LAG,
         LOAD_STAGE,
         LOAD_SERVER_INFO,

@@ -31,6 +31,7 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
     return (
         *_limits(spec, descriptor),
         *_scenario_kinds(spec),
+        *_mixes(spec, descriptor),
         *_cold_starts(spec, place),
         *at_place(spec, descriptor),
         *_load(spec, descriptor, place),
@@ -54,6 +55,16 @@ def _scenario_kinds(spec: RunSpec) -> Iterator[str]:
             yield (
                 f"spec.scenarios[{index}].{scenario.kind}: {scenario.kind} {_NOT_HERE}; "
                 f"available: {_listed(tuple(SCENARIOS))}."
+            )
+
+
+def _mixes(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
+    """Yield a sentence for each mix of a server that holds one model."""
+    for index, scenario in enumerate(spec.scenarios):
+        if scenario.mix is not None and descriptor.launch is not None:
+            yield (
+                f"spec.scenarios[{index}].mix: a server that the run launches holds one model; "
+                "take runtime External and a server that holds all models of the mix."
             )
 
 

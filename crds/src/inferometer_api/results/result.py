@@ -520,6 +520,24 @@ class StepLayers(Document):
     """Why nothing was timed, as a sentence."""
 
 
+class ModelFigures(Document):
+    """The queries of a step that went to one model of a mix."""
+
+    model: str
+    share: float
+    """Planned share of the queries, from 0 to 1."""
+    queries: Count
+    """Queries answered or failed within the window."""
+    succeeded: Count
+    failed: Count
+    errors: dict[str, Count] = Field(default_factory=dict)
+    """Failed queries by kind."""
+    achieved_qps: float
+    """Queries answered per second of the window and, in open loops, of its drain."""
+    latency: Distribution | None = None
+    """As that of the step; those of all models merge to it. Absent if no query was answered."""
+
+
 class Step(Document):
     """One measurement at one setting: a whole scenario, or one of its batch sizes or probes."""
 
@@ -557,6 +575,8 @@ arrival."""
     latency: Distribution | None = None
     """Latency: from the scheduled time in open loops, otherwise from the send, to the whole \
 reply. Absent if no query was answered."""
+    models: list[ModelFigures] = Field(default_factory=list)
+    """One for each model of a mix, in its order."""
     longest_silence_nanoseconds: Count | None = None
     """Longest time within the window without an answer; failures are not answers. Only in closed \
 loops. For a fleet, times below half a second may be missing."""

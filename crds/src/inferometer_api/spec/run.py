@@ -105,6 +105,14 @@ def _above_max_batch(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
             )
 
 
+def _no_mixes(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
+    """Yield each scenario with a mix whose queries cannot go to several models."""
+    for index, each in enumerate(spec.scenarios):
+        if each.mix is not None and not each.load_profile.takes_mix:
+            yield ("scenarios", index, "mix"), f"{each.kind} in scenario {each.name}"
+
+
+_TAKE_MIX = [kind for kind, profile in PROFILES.items() if profile.takes_mix]
 _KEEPS_BATCH_LIMIT = " && ".join(
     f"(!has(s.{kind}) || "
     + profile.keeps_batch_limit.replace("MEMBER", f"s.{kind}").replace(
@@ -228,6 +236,26 @@ cannot be resumed."""
             "1, or measure accuracy in a separate run",
             holds=lambda spec: (
                 all(each.accuracy is None for each in spec.scenarios) or spec.load.workers == 1
+            ),
+            field="scenarios",
+        ),
+        Rule(
+            cel="self.scenarios.all(s, !has(s.mix) || "
+            f"{' || '.join(f'has(s.{kind})' for kind in _TAKE_MIX)})",
+            message=f"a mix of models goes with {', '.join(_TAKE_MIX)}: leave mix out, or measure "
+            "each model in a run of its own",
+            holds=lambda spec: not any(_no_mixes(spec)),
+            field="scenarios",
+            breaches=_no_mixes,
+        ),
+        Rule(
+            cel="!self.scenarios.exists(s, has(s.mix)) || "
+            "self.load.workers == 1 && !has(self.load.inputs.file)",
+            message="a mix of models is driven by one load generator, with random inputs for each "
+            "model: set load.workers to 1 and leave load.inputs.file out",
+            holds=lambda spec: (
+                all(each.mix is None for each in spec.scenarios)
+                or (spec.load.workers == 1 and spec.load.inputs.file is None)
             ),
             field="scenarios",
         ),

@@ -13,6 +13,7 @@ from inferometer_api.document import DECIMAL_MAXIMUM, Decimal, DnsLabel, Documen
 from inferometer_api.rules import Rule, Unique, exactly_one, same_order
 from inferometer_api.spec import mlperf
 from inferometer_api.spec.checksum import needs_checksum
+from inferometer_api.spec.model_mix import MixedModel, MixWeights
 
 UNKNOWN_KIND = "unknown"
 """The kind of a scenario that a newer version of Inferometer wrote."""
@@ -42,6 +43,9 @@ class LoadProfile(Document):
     fixed_warm_up: ClassVar[bool] = False
     """Whether its steps have a warm-up of their own, whatever `validity.warmUp` says."""
 
+    takes_mix: ClassVar[bool] = False
+    """Whether its queries may go to a mix of models."""
+
     data_field: ClassVar[str] = "uri"
     """Path of the address of its data file, if it has one."""
 
@@ -64,9 +68,13 @@ class LoadProfile(Document):
 class SingleStream(LoadProfile):
     """One query of one sample at a time, the next as soon as the last is answered."""
 
+    takes_mix = True
+
 
 class ServerLoad(LoadProfile):
     """Open loop: queries of one sample at scheduled times, whether or not the server keeps up."""
+
+    takes_mix = True
 
     target_qps: Decimal
     """Mean queries per second: 200 or "16.5", with at most 3 decimals."""
@@ -84,6 +92,8 @@ class ServerLoad(LoadProfile):
 class Batch(LoadProfile):
     """One query at a time, of each batch size in turn."""
 
+    takes_mix = True
+
     batch_sizes: Annotated[list[_BatchSize], Field(min_length=1, max_length=32), Unique()]
     """Samples per query. Each size gets an equal share of both minimums, and at least 10 \
 queries."""
@@ -100,6 +110,8 @@ queries."""
 
 class MultiStream(LoadProfile):
     """One query of several samples at a time."""
+
+    takes_mix = True
 
     samples_per_query: _BatchSize = 8
     """Samples in each query."""
@@ -144,6 +156,8 @@ its first probe."""
 class FindPeak(LoadProfile):
     """Search for the highest rate whose percentile latency stays within a bound."""
 
+    takes_mix = True
+
     latency_bound_microseconds: _LatencyBound
     """Latency bound of the percentile, in us."""
 
@@ -175,6 +189,8 @@ class FindPeak(LoadProfile):
 class Concurrency(LoadProfile):
     """Closed loop: a number of clients with one outstanding query each, for each number in turn."""
 
+    takes_mix = True
+
     clients: Annotated[
         list[Annotated[int, Field(ge=1, le=100_000), Integral]],
         Field(min_length=1, max_length=32),
@@ -187,6 +203,8 @@ class Concurrency(LoadProfile):
 
 class Offline(LoadProfile):
     """All samples at once, in batches: the throughput of the server."""
+
+    takes_mix = True
 
     samples: Annotated[int, Field(ge=1, le=1_000_000_000), Integral] = 24_576
     """Samples, each sent once."""
@@ -205,6 +223,8 @@ class Offline(LoadProfile):
 
 class Burst(LoadProfile):
     """Open loop: a low rate with periodic bursts at a high rate."""
+
+    takes_mix = True
 
     base_qps: Decimal
     """Queries per second between bursts."""
@@ -231,6 +251,8 @@ class Burst(LoadProfile):
 
 class Trace(LoadProfile):
     """Open loop: queries at recorded times."""
+
+    takes_mix = True
 
     uri: Annotated[
         str,
@@ -414,11 +436,32 @@ class BricksLoad(LoadProfile):
     constraints: ClassVar[tuple[Rule, ...]] = (same_order("models", is_optional=True),)
 
 
+_NO_KIND = ("name", "mix", "mix_weights")
+"""Fields of a scenario that are no load profile."""
+
+
+def _weights_text(scenario: "Scenario") -> str:
+    without = [each.model for each in scenario.mix or () if each.weight is None]
+    if scenario.mix_weights is None:
+        return f"no weight of {', '.join(without)}"
+    return f"mixWeights {scenario.mix_weights} and weights"
+
+
 class Scenario(Document):
-    """A named load profile. Set the name and exactly one other member."""
+    """A named load profile. Set the name and exactly one load profile."""
 
     name: DnsLabel
     """Name of the scenario, unique within the run."""
+
+    mix: Annotated[list[MixedModel], Field(min_length=2, max_length=32), Unique("model")] | None = (
+        None
+    )
+    """Models of the server that share the queries: the model of each query is drawn with its \
+weight from the seed. Absent: all queries go to spec.model."""
+
+    mix_weights: MixWeights | None = None
+    """Weights of the mix by the order of its models. Uniform: equal. Zipf: 1/k for the k-th. \
+Pareto: the probability of [k, k + 1) with shape 1.5."""
 
     single_stream: SingleStream | None = None
     """One query of one sample at a time: latency."""
@@ -465,7 +508,25 @@ of its run."""
 any of them."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
-        exactly_one(tuple(to_camel(each) for each in __annotations__ if each != "name")),
+        exactly_one(tuple(to_camel(each) for each in __annotations__ if each not in _NO_KIND)),
+        Rule(
+            cel="!has(self.mixWeights) || has(self.mix)",
+            message="mixWeights are the weights of mix, which is absent: set mix, or leave "
+            "mixWeights out",
+            holds=lambda scenario: scenario.mix_weights is None or scenario.mix is not None,
+            field="mixWeights",
+        ),
+        Rule(
+            cel="!has(self.mix) || self.mix.all(each, has(each.weight) != has(self.mixWeights))",
+            message="set the weight of every model of the mix, or mixWeights and no weight",
+            holds=lambda scenario: all(
+                (each.weight is None) == (scenario.mix_weights is not None)
+                for each in scenario.mix or ()
+            ),
+            field="mix",
+            found=_weights_text,
+        ),
+        same_order("mix", key="model", is_optional=True),
     )
 
     @property
@@ -492,7 +553,7 @@ PROFILES: Mapping[str, type[LoadProfile]] = MappingProxyType(
     {
         field.alias or name: get_args(field.annotation)[0]
         for name, field in Scenario.model_fields.items()
-        if name != "name"
+        if name not in _NO_KIND
     }
 )
 """The members of a scenario, of which exactly one is set, by their wire names."""

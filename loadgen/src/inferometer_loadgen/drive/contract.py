@@ -8,6 +8,7 @@ from typing import Protocol
 from inferometer_api.results.result import WorkerShare
 from inferometer_loadgen.client.load_client import LoadClient
 from inferometer_loadgen.client.pace import Clock, Pacer
+from inferometer_loadgen.drive.mixed_requests import MixedRequests
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.request_tracer import ClientTrace
 from inferometer_loadgen.record.silences import Silence
@@ -35,6 +36,8 @@ class RequestSource:
     timeout_ns: int
     reconnect_deadline_ns: int = 3_000_000_000
     """A server without any connection for so long ends the step."""
+    mix: MixedRequests | None = None
+    """Takes the place of `requests` and `check` if the queries go to several models."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ class Driver(ABC):
         self._servers = len(self._requests)
         self._next_server = 0
         self._check = queries.check
+        self._mix = queries.mix
         self._timeout_ns = queries.timeout_ns
         self._reconnect_deadline_ns = queries.reconnect_deadline_ns
         self.observer = StepObserver()
@@ -277,10 +278,14 @@ class Driver(ABC):
             keep = sends >= self._next_checked
             if keep:
                 self._choose_next_checked()
-            if sends >= self._next_traced:
-                self._send_traced(next(self._requests[server]), token, keep)
+            if self._mix is None:
+                request = next(self._requests[server])
             else:
-                connection.send(next(self._requests[server]), token, keep)
+                request = self._mix.take(server, token, is_measured=since >= self.window_ns)
+            if sends >= self._next_traced:
+                self._send_traced(request, token, keep)
+            else:
+                connection.send(request, token, keep)
             return True
         return False
 
@@ -323,14 +328,9 @@ class Driver(ABC):
         self._since[token] = FREE
         self._free.append(token)
         if reply is not None and failure is None:
-            failure = self._checked(reply, since)
+            failure = self._checked(reply, since, token)
         if since < self.window_ns:
-            self._recorder.statistics.warm_up_queries += 1
-            if failure is None:
-                self._recorder.statistics.warm_up_answered += 1
-                self._break_silence(now)
-                if self._step.until_steady:
-                    self._recorder.warm_ups.append(now - since)
+            self._count_warm_up(since, now, is_good=failure is None)
         elif failure is None:
             self._measured += 1
             if self._is_open_loop:  # in a closed one it is the latency
@@ -339,13 +339,23 @@ class Driver(ABC):
                 self._break_silence(now)
             self.last_reply_ns = now
             self._add_latency(now - since)
+            if self._mix is not None:
+                self._mix.add_latency(token, now - since)
             if self._gathered() >= BLOCK:
                 self._recorder.flush()
         else:
-            self._failed(failure)
+            self._failed(failure, token)
         if not self._is_ready[place]:
             self._mark_ready(place)
         self._go_on(now)
+
+    def _count_warm_up(self, since: int, now: int, *, is_good: bool) -> None:
+        self._recorder.statistics.warm_up_queries += 1
+        if is_good:
+            self._recorder.statistics.warm_up_answered += 1
+            self._break_silence(now)
+            if self._step.until_steady:
+                self._recorder.warm_ups.append(now - since)
 
     def _on_logged_reply(
         self, token: int, failure: Failure | None, reply: ReplyBody | None
@@ -383,15 +393,18 @@ class Driver(ABC):
             )
         )
 
-    def _failed(self, failure: Failure) -> None:
+    def _failed(self, failure: Failure, token: int) -> None:
         self._measured += 1
         self._recorder.fail(failure.kind, failure.message)
+        if self._mix is not None:
+            self._mix.fail(token, failure.kind)
 
-    def _checked(self, reply: ReplyBody, since: int) -> Failure | None:
+    def _checked(self, reply: ReplyBody, since: int, token: int) -> Failure | None:
         if since >= self.window_ns:
             self._recorder.statistics.checked_replies += 1
+        check = self._check if self._mix is None else self._mix.check(token)
         try:
-            fault = self._check(reply)
+            fault = check(reply)
         except Exception as error:  # noqa: BLE001 - every query is counted, whatever its reply holds
             fault = f"The reply could not be checked: {error!r}."
         return None if fault is None else Failure(FailureKind.CONTENT, fault)
@@ -443,7 +456,7 @@ class Driver(ABC):
         else:
             milliseconds = self._timeout_ns / 1_000_000
             message = no_answer_message(f"{milliseconds:g} ms", came)
-            self._failed(Failure(FailureKind.TIMEOUT, message))
+            self._failed(Failure(FailureKind.TIMEOUT, message), token)
             sent = self._sent[token] if self._is_open_loop else since
             self._log(since, sent, None, FailureKind.TIMEOUT, place)
         if not self._is_ready[place]:

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from inferometer_loadgen.drive.contract import LoopContext, RequestSource, StepProgress
 from inferometer_loadgen.drive.driver import NEVER, Driver
+from inferometer_loadgen.drive.mixed_requests import UNSENT
 from inferometer_loadgen.record.backlog import Backlog
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.record.request_log import UNKNOWN
@@ -239,21 +240,24 @@ class OpenLoop(Driver):
         milliseconds = self._timeout_ns / 1_000_000
         message = f"No connection had room for the query within {milliseconds:g} ms."
         failure = Failure(FailureKind.TIMEOUT, message)
-        for waiting in self._waiting:
+        for server, waiting in enumerate(self._waiting):
             while waiting and waiting[0] + self._timeout_ns <= now:
-                self._fail_waiting(waiting, failure)
+                self._fail_waiting(server, failure)
         return min((waiting[0] for waiting in self._waiting if waiting), default=NEVER)
 
     @override
     def _abandon(self, why: Failure) -> None:
-        for waiting in self._waiting:
+        for server, waiting in enumerate(self._waiting):
             while waiting:
-                self._fail_waiting(waiting, why)
+                self._fail_waiting(server, why)
 
-    def _fail_waiting(self, waiting: deque[int], failure: Failure) -> None:
-        due = waiting.popleft()
-        if due >= self.window_ns:
-            self._failed(failure)
+    def _fail_waiting(self, server: int, failure: Failure) -> None:
+        due = self._waiting[server].popleft()
+        is_measured = due >= self.window_ns
+        if self._mix is not None:
+            self._mix.take(server, UNSENT, is_measured=is_measured)
+        if is_measured:
+            self._failed(failure, UNSENT)
             self._log(due, None, None, failure.kind, UNKNOWN)
         else:
             self._recorder.statistics.warm_up_queries += 1

@@ -35,6 +35,7 @@ from inferometer_loadgen.drive.first_requests import (
     FirstRequestsRefusedError,
     send_first_requests,
 )
+from inferometer_loadgen.drive.mixed_requests import MixedRequests
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.request_log import RequestLog
 from inferometer_loadgen.record.request_tracer import RequestTracer
@@ -73,6 +74,21 @@ class DriverFactory(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadyRequests:
+    """The requests of a step to one model, which the servers answered."""
+
+    pools: Sequence[Sequence[PreparedRequest]]
+    """Those to each server."""
+    check: Callable[[ReplyBody], str | None]
+    """Returns what is wrong with a reply."""
+    first: FirstReplies
+    shape_deviations: dict[str, str]
+    """By output: a sentence on a shape that all first replies share and the metadata do not."""
+    json_replies: int
+    """First replies that carried tensors as JSON although the requests wanted binary data."""
+
+
+@dataclass(frozen=True, slots=True)
 class LocalDriverFactory:
     """Prepares drivers in this process, for the whole load or for a worker's share."""
 
@@ -95,18 +111,53 @@ class LocalDriverFactory:
 
     async def prepare(self, scenario: str, plan: StepPlan) -> Driver:
         """Prepare the driver of a step."""
+        ready = await self.ready_requests(scenario, plan)
+        recorder = self.recorder(plan, [ready])
+        requests = self.request_source(ready.pools, ready.check)
+        return self.driver(plan, recorder, requests)
+
+    async def ready_requests(self, scenario: str, plan: StepPlan) -> "ReadyRequests":
+        """Make the requests of a step, and send the first of them."""
         source = self.inputs.source(plan.batch_size, plan.seed)
         pools = await make_pool(source, self.encoder, self.targets, self.on_progress)
         first = await self._send_first(scenario, plan, pools)
-        recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)
-        recorder.statistics.warm_up_queries = first.sent
-        self.on_first_answers(first.latencies_ns)
+        deviations: dict[str, str] = {}
+        check = self._expectation(plan, first, deviations).fault
+        in_json = 0
         if self.load.protocol == "HTTP" and self.encoder.binary:
-            in_json = [reply for reply in first.replies if reply.json_length is None]
-            recorder.statistics.json_replies = len(in_json)
+            in_json = len([reply for reply in first.replies if reply.json_length is None])
+        return ReadyRequests(pools, check, first, deviations, in_json)
+
+    def recorder(self, plan: StepPlan, ready: Sequence["ReadyRequests"]) -> Recorder:
+        """Return a recorder that has counted the first requests of a step."""
+        recorder = Recorder(None if plan.judged is None else plan.judged.bound_ns)
+        statistics = recorder.statistics
+        for each in ready:
+            statistics.warm_up_queries += each.first.sent
+            statistics.json_replies += each.json_replies
+            statistics.shape_deviations.update(each.shape_deviations)
+        self.on_first_answers([latency for each in ready for latency in each.first.latencies_ns])
+        return recorder
+
+    def request_source(
+        self,
+        pools: Sequence[Sequence[PreparedRequest]],
+        check: Callable[[ReplyBody], str | None],
+        mix: MixedRequests | None = None,
+    ) -> RequestSource:
+        """Return the requests of a step with the run's deadlines."""
+        return RequestSource(
+            pools,
+            check,
+            self.load.request_timeout_milliseconds * _NS_PER_MS,
+            self.load.reconnect_deadline_seconds * SECOND_NS,
+            mix,
+        )
+
+    def driver(self, plan: StepPlan, recorder: Recorder, requests: RequestSource) -> Driver:
+        """Return the driver of this worker's part of a step."""
         part = worker_part(plan, self.share)
-        expectation = self._expectation(plan, first, recorder.statistics.shape_deviations)
-        driver = self._driver(part, recorder, pools, expectation.fault)
+        driver = self._driver(part, recorder, requests)
         connections = connection_layout(self.load, part.loop, self.share)
         openers = [opener(target, connections.streams) for target in self.targets]
         driver.configure(openers, connections.connections)
@@ -165,25 +216,13 @@ class LocalDriverFactory:
         )
         return replace(expected, shapes=shapes)
 
-    def _driver(
-        self,
-        plan: StepPlan,
-        recorder: Recorder,
-        pools: Sequence[Sequence[PreparedRequest]],
-        check: Callable[[ReplyBody], str | None],
-    ) -> Driver:
+    def _driver(self, plan: StepPlan, recorder: Recorder, requests: RequestSource) -> Driver:
         loop = asyncio.get_running_loop()
         spins = self.load.pacing == "Spin"
         context = LoopContext(
             loop,
             time.monotonic_ns,
             lambda wake: (SpinPacer if spins else TimerPacer)(loop, wake),
-        )
-        requests = RequestSource(
-            pools,
-            check,
-            self.load.request_timeout_milliseconds * _NS_PER_MS,
-            self.load.reconnect_deadline_seconds * SECOND_NS,
         )
         match plan.loop:
             case Open(arrivals=process):
@@ -216,13 +255,15 @@ def local_driver_factory(
     )
 
 
-def encoder_of(plan: LoadPlan, description: ServerDescription) -> Encoder:
-    """Return the encoder of a plan's requests."""
+def encoder_of(
+    plan: LoadPlan, description: ServerDescription, model_name: str | None = None
+) -> Encoder:
+    """Return the encoder of requests to the plan's model, or to another one of its servers."""
     load = plan.run.spec.load
     return Encoder(
         load.protocol,
-        plan.model_name,
-        plan.model_version,
+        model_name or plan.model_name,
+        plan.model_version if model_name is None else "",
         description.inputs,
         description.outputs,
         binary=uses_binary(load, description.extensions),

@@ -18,6 +18,23 @@ BLOCK = 2048
 
 
 @dataclass(slots=True)
+class ModelStatistics:
+    """Counts of the queries of a step that went to one model of a mix."""
+
+    model: str
+    share: float
+    """Its planned share of the queries, from 0 to 1."""
+    latency: Histogram = field(default_factory=Histogram)
+    errors: Counter[str] = field(default_factory=Counter)
+    latencies: "array[int]" = field(default_factory=lambda: array("q"))
+    """Nanoseconds that are not yet in the histogram."""
+
+    def flush(self) -> None:
+        """Count the latencies gathered so far."""
+        self.latency.add(_take(self.latencies))
+
+
+@dataclass(slots=True)
 class StepStatistics:
     """All counts of one step, read when the step is over."""
 
@@ -47,6 +64,8 @@ class StepStatistics:
     """First replies that carried tensors as JSON although the request wanted binary data."""
     overshoots: int = 0
     """Queries that failed or exceeded the step's latency bound, if it has one."""
+    models: list[ModelStatistics] = field(default_factory=list)
+    """One for each model of a mix."""
 
 
 class Recorder:
@@ -93,6 +112,8 @@ class Recorder:
         statistics.dispatch_lag.add(lags)
         statistics.scheduled += len(lags)
         self._second.schedule(len(lags))
+        for model in statistics.models:
+            model.flush()
         if self._answered_before is not None:
             statistics.answered_within = self.answered_at_all - self._answered_before
 

@@ -17,6 +17,7 @@ from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_loadgen.drive import DrivenStep, StepObserver
 from inferometer_loadgen.record.histogram import Histogram, Integers, counters_from
+from inferometer_loadgen.record.recorder import ModelStatistics
 from inferometer_loadgen.schedule.steps import SECOND_NS, target_qps
 from inferometer_loadgen.wire import FailureKind
 
@@ -135,6 +136,9 @@ class _StepLines:
         self._results = {
             result: form(names.LOAD_QUERIES, (*labels, result)) for result in (_OK, *FailureKind)
         }
+        self._models = [
+            _ModelLines(labels, each) for each in step.driver.recorder.statistics.models
+        ]
 
     def lines(self, *, ended: bool) -> Lines:
         """Return the current lines; the gauges of a step that has ended are 0."""
@@ -151,6 +155,10 @@ class _StepLines:
             rate = 0.0 if ended or last is None else last.latencies.total / last.seconds
             yield self._one(names.LOAD_ACHIEVED, rate)
         yield self._histogram(names.LOAD_LATENCY, tallied.latency, _LATENCY_COUNTERS)
+        if self._models:
+            lines = [each.lines() for each in self._models]
+            yield names.LOAD_MODEL_QUERIES.name, b"".join(queries for queries, _ in lines)
+            yield names.LOAD_MODEL_LATENCY.name, b"".join(latency for _, latency in lines)
         if not step.driver.open_loop:
             return
         yield self._one(names.LOAD_SCHEDULED, tallied.scheduled)
@@ -166,6 +174,27 @@ class _StepLines:
         lines = self._forms[metric.name]
         seconds = times.sum_ns / SECOND_NS
         return metric.name, lines.histogram(times.counts_from(counters), seconds)
+
+
+class _ModelLines:
+    """The lines of one model of a mix, prepared before its step is driven."""
+
+    def __init__(self, labels: tuple[str, str, str, str], counts: ModelStatistics) -> None:
+        self._counts = counts
+        labels_of_model = (*labels, counts.model)
+        self._latency = form(names.LOAD_MODEL_LATENCY, labels_of_model)
+        self._results = {
+            result: form(names.LOAD_MODEL_QUERIES, (*labels_of_model, result))
+            for result in (_OK, *FailureKind)
+        }
+
+    def lines(self) -> tuple[bytes, bytes]:
+        """Return the current lines of its queries and of their latency."""
+        counts, times = self._counts, self._counts.latency
+        by_result = {_OK: times.count, **counts.errors}
+        queries = [each.filled(by_result.get(name, 0)) for name, each in self._results.items()]
+        buckets = times.counts_from(_LATENCY_COUNTERS)
+        return b"".join(queries), self._latency.histogram(buckets, times.sum_ns / SECOND_NS)
 
 
 def _targets(plan: LoadPlan) -> list[tuple[str, str]]:

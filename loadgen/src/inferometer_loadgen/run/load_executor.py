@@ -18,11 +18,11 @@ from inferometer_loadgen.fleet.driver_factory import FleetDriverFactory
 from inferometer_loadgen.fleet.fleet import Fleet, open_fleet
 from inferometer_loadgen.record.request_log import RequestLog, open_request_log
 from inferometer_loadgen.requests.encode import json_note
-from inferometer_loadgen.requests.inputs import check_taken
 from inferometer_loadgen.requests.pool import InputSources
 from inferometer_loadgen.run.environment import fell_back, not_obtained
 from inferometer_loadgen.run.executor import CUTS_SHORT, RunContext, ScenarioRepeat, StepEnd
 from inferometer_loadgen.run.load_step import EndOnInterruption, LoadStepRunner
+from inferometer_loadgen.run.mixed_models import MixedModels
 from inferometer_loadgen.run.other_load import scope_of
 from inferometer_loadgen.run.otlp_receiver import OtlpReceiver
 from inferometer_loadgen.run.server_sampling import ServerSampling
@@ -98,25 +98,22 @@ class LoadExecutor:
         self._run, self._telemetry = run, RunTelemetry(run.plan)
         first = descriptions[0]
         load = run.plan.run.spec.load
-        inputs = InputSources(load, run.plan.inputs_file, first.inputs, first.optional_inputs)
+        mixed = await MixedModels.describe(run, first, [each.scenario for each in repeats])
+        inputs = mixed.inputs(run.plan.model_name)
         notes: dict[str, None] = dict.fromkeys(json_note(load, first.extensions))
         for repeat in repeats:
             for recorded in recorded_arrivals(repeat.scenario, repeat.trace_file):
                 inputs.traces.arrivals(Path(recorded.file), recorded.milli_time_scale)
-            for size in repeat.scenario.load_profile.request_batch_sizes:
-                check_taken(size, first.max_batch_size)
-                note = inputs.note(inputs.source(size), size)
-                if note is not None:
-                    notes[note] = None
+            notes.update(dict.fromkeys(mixed.check_inputs(repeat.scenario)))
         self._descriptions = descriptions
-        self._sampling = ServerSampling(run.servers, descriptions)
+        self._sampling = ServerSampling(run.servers, descriptions, mixed.others)
         # The first connects and imports what later samples need.
         await self._sampling.sample()
         if load.tracing is not None:
             self._tracing = RunTracing(load.tracing, run.servers, descriptions, self._receiver)
             notes.update(dict.fromkeys(await self._tracing.prepare()))
         self._steps = LoadStepRunner(
-            drivers=self._drivers(first, inputs),
+            drivers=self._drivers(first, inputs, mixed),
             server_process_ids=run.plan.server_process_ids,
             telemetry=self._telemetry,
             sampling=self._sampling,
@@ -135,7 +132,9 @@ class LoadExecutor:
             repeat, self._steps, self._conditions(repeat), self._lost_worker, self._request_log
         )
 
-    def _drivers(self, description: ServerDescription, inputs: InputSources) -> DriverFactory:
+    def _drivers(
+        self, description: ServerDescription, inputs: InputSources, mixed: MixedModels
+    ) -> DriverFactory:
         run, fleet = self._run, self._fleet
         if fleet is not None:
             return FleetDriverFactory(
@@ -144,9 +143,10 @@ class LoadExecutor:
         drivers = local_driver_factory(
             run.plan, description, inputs, run.progress.prepared, run.on_first_query
         )
-        return replace(
+        drivers = replace(
             drivers, request_log=self._request_log, on_first_answers=run.on_first_answers
         )
+        return mixed.driver_factory(drivers)
 
     def _conditions(self, repeat: ScenarioRepeat) -> ScenarioConditions:
         spec, servers = self._run.plan.run.spec, self._run.servers

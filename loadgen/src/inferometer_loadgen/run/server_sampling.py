@@ -21,9 +21,17 @@ class ServerSampling:
     Nothing here raises, whatever a server does.
     """
 
-    def __init__(self, servers: Servers, descriptions: Sequence[ServerDescription]) -> None:
+    def __init__(
+        self,
+        servers: Servers,
+        descriptions: Sequence[ServerDescription],
+        other_models: Sequence[str] = (),
+    ) -> None:
+        """Sample the run's model, and the others that its mixes name."""
         have_all = all(EXTENSION in each.extensions for each in descriptions)
         self._controls: list[ControlPlane] = servers.controls() if have_all else []
+        for name in other_models if have_all else ():
+            self._controls += servers.controls(name)
 
     async def sample(self) -> _Answers:
         """Return the answer of each server, None for one that failed."""

@@ -10,6 +10,7 @@ from inferometer_api.results.result import (
     Counts,
     EarlyStopping,
     ErrorExample,
+    ModelFigures,
     NodeTelemetry,
     ServerTime,
     Step,
@@ -22,7 +23,7 @@ from inferometer_loadgen.nodes.series import filled, served_cpu_seconds, telemet
 from inferometer_loadgen.nodes.window import NodeWindow
 from inferometer_loadgen.record.backlog import Unanswered
 from inferometer_loadgen.record.histogram import Histogram, highest_of
-from inferometer_loadgen.record.recorder import StepStatistics
+from inferometer_loadgen.record.recorder import ModelStatistics, StepStatistics
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
 from inferometer_loadgen.verdict.early_stopping import max_overshoots, required_queries
 
@@ -101,6 +102,7 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         scheduled_qps=_rate(tallied.scheduled, span.duration_ns / SECOND_NS) if open_loop else None,
         achieved_qps=achieved,
         achieved_samples_per_second=achieved * plan.batch_size,
+        models=[_model(each, span, open_loop=open_loop) for each in tallied.models],
         latency=tallied.latency.distribution(),
         longest_silence_nanoseconds=span.longest_silence_ns,
         server_time=metered.server_time,
@@ -134,6 +136,22 @@ def _achieved(tallied: StepStatistics, span: MeasuredTimes, *, open_loop: bool) 
     if open_loop:
         return _rate(tallied.latency.count, (span.duration_ns + span.drain_ns) / SECOND_NS)
     return _rate(tallied.answered_within, span.duration_ns / SECOND_NS)
+
+
+def _model(found: ModelStatistics, span: MeasuredTimes, *, open_loop: bool) -> ModelFigures:
+    """Return the figures of one model of a mix; its rate is over the window and its drain."""
+    seconds = (span.duration_ns + (span.drain_ns if open_loop else 0)) / SECOND_NS
+    succeeded, failed = found.latency.count, found.errors.total()
+    return ModelFigures(
+        model=found.model,
+        share=found.share,
+        queries=succeeded + failed,
+        succeeded=succeeded,
+        failed=failed,
+        errors=dict(sorted(found.errors.items())),
+        achieved_qps=_rate(succeeded, seconds),
+        latency=found.latency.distribution(),
+    )
 
 
 def _counts(plan: StepPlan, tallied: StepStatistics, reconnects: int, *, open_loop: bool) -> Counts:

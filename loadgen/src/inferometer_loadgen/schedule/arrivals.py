@@ -36,6 +36,7 @@ class Stream(IntEnum):
     INPUTS = 2
     PHASES = 3
     PROBES = 4
+    MODELS = 5
 
 
 def generator(seed: int, stream: Stream, *path: int) -> np.random.Generator:

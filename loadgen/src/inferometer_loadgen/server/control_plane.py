@@ -134,6 +134,27 @@ class ControlPlane:
             unready_server=self._readiness.unready_server,
         )
 
+    async def describe_other(self) -> ServerDescription:
+        """Return the description of a further model of a server that is ready.
+
+        Raises ModelNotServedError if the server does not have the model, or if it is not ready.
+        """
+        address, name = self._endpoint.address, self._model_name
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                await self._client.model_ready()
+                return await self.describe()
+        except (*_FAULTS, ServerNotReadyError) as error:
+            why = (
+                str(error).rstrip(".")
+                if isinstance(error, ServerNotReadyError)
+                else failure_clause(error, self._endpoint)
+            )
+            raise ModelNotServedError(
+                f"The mix names the model {name!r}, which the server at {address} does not serve: "
+                f"{why}. Name a model that it serves in spec.scenarios[].mix, or load {name!r}."
+            ) from error
+
     async def settings(self) -> dict[str, str]:
         """Return the settings in the model's configuration; empty if it cannot be read."""
         return settings_of(await self._config())

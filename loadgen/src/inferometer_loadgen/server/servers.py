@@ -96,18 +96,37 @@ class Servers:
         finally:
             await control.close()
 
-    def controls(self) -> list[ControlPlane]:
-        """Return a control plane of each server; the caller closes them."""
-        return [self._control(endpoint) for endpoint in self.endpoints]
+    async def describe_other(self, model_name: str) -> ServerDescription:
+        """Return the servers' description of another one of their models.
 
-    def _control(self, endpoint: ServerEndpoint) -> ControlPlane:
+        Raises ModelNotServedError if one of them does not have it, or if they differ.
+        """
+        controls = self.controls(model_name)
+        try:
+            found = await asyncio.gather(*(each.describe_other() for each in controls))
+        finally:
+            await asyncio.gather(*(each.close() for each in controls))
+        check_same_model([endpoint.address for endpoint in self.endpoints], found)
+        return found[0]
+
+    def controls(self, model_name: str | None = None) -> list[ControlPlane]:
+        """Return a control plane of each server, for another one of their models if named.
+
+        The caller closes them.
+        """
+        return [self._control(endpoint, model_name) for endpoint in self.endpoints]
+
+    def _control(self, endpoint: ServerEndpoint, model_name: str | None = None) -> ControlPlane:
         plan = self._plan
         return ControlPlane(
-            endpoint, plan.model_name, plan.model_version, others_may_fail=not plan.launched
+            endpoint,
+            model_name or plan.model_name,
+            plan.model_version if model_name is None else "",
+            others_may_fail=not plan.launched,
         )
 
-    def targets(self) -> list[RequestTarget]:
-        """Return the targets of requests."""
+    def targets(self, model_name: str | None = None) -> list[RequestTarget]:
+        """Return the targets of requests to the plan's model, or to another one."""
         plan = self._plan
         compression = _CODINGS[plan.run.spec.load.compression]
         return [
@@ -115,8 +134,8 @@ class Servers:
                 protocol=endpoint.protocol,
                 host=endpoint.host,
                 port=endpoint.port,
-                model_name=plan.model_name,
-                model_version=plan.model_version,
+                model_name=model_name or plan.model_name,
+                model_version=plan.model_version if model_name is None else "",
                 path_prefix=endpoint.path_prefix,
                 tls=endpoint.tls,
                 compression=compression,

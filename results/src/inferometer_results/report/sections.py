@@ -33,6 +33,7 @@ from inferometer_results.report.latency_charts import (
     lag_chart,
     percentile_chart,
 )
+from inferometer_results.report.mix_table import mix_table
 from inferometer_results.report.node_charts import (
     frequency_chart,
     never_held_back,
@@ -122,6 +123,8 @@ class Section:
     """The outcome of a search, a sweep, repeats and early stopping: sentences."""
     repeats: Table
     """The summary of all repeats, in the section of the first; no rows elsewhere."""
+    models: Table
+    """The queries to each model of a mix; no rows without one."""
     workers: Table
     """What each worker of a fleet did; no rows without a fleet."""
     profiles: tuple[ProfileTables, ...]
@@ -163,6 +166,7 @@ def section_of(document: ResultDocument, index: int) -> Section:
         not_drawn=tuple(_not_drawn(shown, nodes)) if drawn else (),
         found=tuple(_found(document, result)),
         repeats=repeat_table(_repeats(document, result)),
+        models=mix_table(result),
         workers=worker_table(result),
         profiles=tuple(profile_tables(result)),
         traces=tuple(traced_charts(result, key)) if drawn else (),
