@@ -31,6 +31,12 @@ def _inputs(uri: str) -> Members:
     return {"load": {"inputs": {"file": {"uri": uri, "sha256": "0" * 64}}}}
 
 
+def _mixed(*models: str, others: tuple[str, ...] = ()) -> Members:
+    mix = [{"model": each, "weight": 1} for each in models]
+    found: Members = {"scenarios": [{"name": "a", "mix": mix, "singleStream": {}}]}
+    return found | ({"otherModels": [{"uri": each} for each in others]} if others else {})
+
+
 _CLIENT_FILES = {"clientCertificateFile": "c.crt", "clientKeyFile": "c.key"}
 
 REFUSED: tuple[Members, ...] = (
@@ -59,12 +65,10 @@ REFUSED: tuple[Members, ...] = (
         "load": {"protocol": "GRPC", "connections": 1, "streamsPerConnection": 8},
         "scenarios": [{"name": "a", "concurrency": {"clients": [16]}}],
     },
-    {
-        "scenarios": [
-            {"name": "a", "singleStream": {}, "mix": [{"model": "m"}, {"model": "n"}]}
-            | {"mixWeights": "Zipf"}
-        ]
-    },
+    _mixed("resnet50", "resnet18"),
+    _mixed("resnet50", "resnet18", others=("zoo://classification/resnet18",)),
+    _mixed("resnet50", "a", others=("zoo://a/a", "file:other/a.onnx")),
+    _mixed("resnet50", "m", others=("pvc://c/m.onnx",)),
     {"scenarios": [{"name": "a", "coldStart": {"state": "Nothing"}}]},
     {"model": {"uri": "https://h/m.onnx", "sha256": "0" * 64, "cache": "Node"}},
     {"suspend": True},

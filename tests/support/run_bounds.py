@@ -27,6 +27,10 @@ _S3 = {"uri": "s3://b/m", "credentialsSecret": "s"}
 _TENSOR = {"name": "x", "datatype": "FP32", "shape": [1]}
 _SERVICE = {"runtime": "External", "external": {"service": {"name": "s", "port": 1}}}
 _MIX = [{"model": "a", "weight": 1}, {"model": "b", "weight": 1}]
+_WITH_OTHERS = a_run(
+    otherModels=[{"uri": "file:a"}],
+    scenarios=[{"name": "a", "mix": _MIX, "singleStream": {}}],
+)
 _LONG = 604_800
 
 _CARRIERS: dict[str, Run] = {
@@ -86,6 +90,10 @@ _CARRIERS: dict[str, Run] = {
     "spec.scenarios[].trace": a_scenario(trace={"uri": "file:a"}),
     "spec.scenarios[].mix": a_scenario(singleStream={}, mix=_MIX),
     "spec.scenarios[].mix[].weight": a_scenario(singleStream={}, mix=_MIX),
+    "spec.otherModels": _WITH_OTHERS,
+    "spec.otherModels[].sha256": a_run(
+        **{**_WITH_OTHERS["spec"], "otherModels": [_HTTPS]},
+    ),
     "spec.scenarios[].mixWeights": a_scenario(
         singleStream={}, mix=[{"model": "a"}, {"model": "b"}], mixWeights="Zipf"
     ),
@@ -163,6 +171,7 @@ def _rows(path: str, schema: Schema) -> Iterator[Row]:
 _NAMED_ITEMS: dict[str, tuple[str, Run]] = {
     "datatype": ("name", _TENSOR),
     "weight": ("model", {"weight": 1}),
+    "uri": ("", {"uri": "file:m"}),
     "singleStream": ("name", {"singleStream": {}}),
     "operator": ("", {"operator": "Exists"}),
 }

@@ -19,6 +19,13 @@ def _mixed(mix: list[dict[str, Any]], **members: Any) -> Run:
     return an_external_run(scenarios=[{"name": "a", "mix": mix, **members}])
 
 
+_MIXED_SCENARIO = [{"name": "a", "mix": _MIX, "singleStream": {}}]
+_NO_OTHER_MODELS: dict[str, dict[str, Any]] = {
+    "without a mix": {},
+    "of Triton": {"server": {"runtime": "Triton"}, "scenarios": _MIXED_SCENARIO},
+}
+
+
 RIGHT_URLS = (
     "http://10.0.0.1:8000",
     "https://my_models.team-1.svc:8443/some/%C3%A4/~x;v=1,a@b!",
@@ -226,6 +233,10 @@ VALID = (
             {"findPeak": {"latencyBoundMicroseconds": 9}},
             {"batch": {"batchSizes": [1]}},
         )
+    ),
+    Row(
+        "a mix of a launched server",
+        a_run(otherModels=[{"uri": "zoo://a/m"}], scenarios=_MIXED_SCENARIO),
     ),
     Row(
         "a mix with weights by rank",

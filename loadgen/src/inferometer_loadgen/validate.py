@@ -14,7 +14,7 @@ from inferometer_api.spec.load import Load
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.scenario import Validity
 from inferometer_loadgen.requests.inputs import InputRefusedError
-from inferometer_loadgen.requests.pool import InputSources
+from inferometer_loadgen.requests.pool import InputSources, load_of_model
 from inferometer_loadgen.requests.trace import TraceFiles
 from inferometer_loadgen.schedule.arrivals import Offsets
 from inferometer_loadgen.schedule.steps import SECOND_NS
@@ -63,18 +63,32 @@ def check_credentials(load: Load, credentials: Credentials) -> None:
 
 
 def open_shapes(
-    run: BenchmarkRun, inputs_file: Path | None, model_inputs: Sequence[Tensor]
+    run: BenchmarkRun,
+    inputs_file: Path | None,
+    model_inputs: Sequence[Tensor],
+    other_models: Sequence[Sequence[Tensor]] = (),
 ) -> dict[str, tuple[int, ...]]:
-    """Return the whole shape of each model input with an open axis, in the smallest request.
+    """Return the whole shape of each input with an open axis, in the smallest request.
 
-    Scalars are left out. Raises InvalidInputsError if the inputs of any batch size do not fit the
-    model.
+    `other_models` are the inputs of further models of the server. Scalars are left out. Raises
+    InvalidInputsError if the inputs of any batch size do not fit a model.
     """
-    spec = run.spec
+    models = (model_inputs, *other_models)
+    names = {tensor.name for tensors in models for tensor in tensors}
+    found: dict[str, tuple[int, ...]] = {}
+    for tensors in models:
+        load = load_of_model(run.spec.load, tensors, names)
+        found |= _open_shapes(load, run.spec.request_batch_sizes, inputs_file, tensors)
+    return found
+
+
+def _open_shapes(
+    load: Load, batch_sizes: Sequence[int], inputs_file: Path | None, model_inputs: Sequence[Tensor]
+) -> dict[str, tuple[int, ...]]:
     file = None if inputs_file is None else str(inputs_file)
     try:
-        sources = InputSources(spec.load, file, list(model_inputs))
-        shapes = [sources.shapes(size) for size in spec.request_batch_sizes]
+        sources = InputSources(load, file, list(model_inputs))
+        shapes = [sources.shapes(size) for size in batch_sizes]
     except InputRefusedError as refusal:
         raise InvalidInputsError(str(refusal)) from refusal
     is_open = {tensor.name: any(axis < 0 for axis in tensor.shape) for tensor in model_inputs}

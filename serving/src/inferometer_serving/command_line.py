@@ -122,6 +122,15 @@ def _named_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(read(each) for each in sizes.split(","))
 
 
+def _named_model(text: str) -> tuple[str, Path]:
+    name, separator, path = text.partition("=")
+    if not separator or not path:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no model with a name: write for instance squeezenet=squeezenet.onnx"
+        )
+    return _model_name(name), Path(path)
+
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         "model_name",
@@ -282,6 +291,15 @@ OPTIONS: tuple[Option, ...] = (
         "for theirs.",
         "FILE",
     ),
+    Option(
+        "other_models",
+        _named_model,
+        {},
+        "A further ONNX file that the server holds under a name of its own, with the same "
+        "settings; may be given for several models.",
+        "NAME=PATH",
+        repeated=True,
+    ),
     Option("run", str, "", "The run that it serves: the label run of its metrics.", "NAME"),
     Option("run_namespace", str, "", "That run's namespace: the label run_namespace.", "NAME"),
 )
@@ -317,6 +335,14 @@ def conflict(values: Mapping[str, Any]) -> str:
             "--max-delay-microseconds is how long a request waits for others to join it, and "
             "requests are never joined without --max-batch-size: give that as well"
         )
+    names = [name for name, _ in values["other_models"] or ()]
+    if len(set(names)) < len(names):
+        return "two models have one name (--other-model): give each a name of its own"
+    if names and values["warm_up_inputs"] is not None:
+        return (
+            "--warm-up-inputs has the samples of one model: with --other-model give "
+            "--warm-up-shape instead"
+        )
     return ""
 
 
@@ -324,5 +350,6 @@ def serve_options(model: Path, values: dict[str, Any], default_name: str) -> Ser
     """Return the options for a model from a parser's namespace as a dict."""
     known = {option.name: values[option.name] for option in OPTIONS}
     known["warm_up_shapes"] = dict(known["warm_up_shapes"] or {})
+    known["other_models"] = dict(known["other_models"] or {})
     known["model_name"] = known["model_name"] or default_name
     return ServeOptions(model=model, **known)

@@ -65,6 +65,10 @@ class _Process:
     """One run of a server."""
 
     def __init__(self, options: ServeOptions) -> None:
+        if options.model_name in options.other_models:
+            raise StartRefusedError(
+                f"Two models have the name {options.model_name!r}: give --other-model another one."
+            )
         self._options = options
         self._interrupt = Interrupt()
         self._start_up = StartUp(BEGAN_MICROSECONDS)

@@ -1,6 +1,6 @@
 """Options of a server, and the values that they take."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -114,6 +114,19 @@ class ServeOptions:
     run: str = ""
     """The run that the server was started for; empty where it was not."""
     run_namespace: str = ""
+    other_models: dict[str, Path] = field(default_factory=dict)
+    """Further models that the server holds, by the names that they are served as."""
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The names of all models, the first one's first."""
+        return (self.model_name, *self.other_models)
+
+    def of_other(self, name: str) -> "ServeOptions":
+        """Return the options of one of the other models, whose settings are the same."""
+        return replace(
+            self, model=self.other_models[name], model_name=name, checksums=None, profiling=False
+        )
 
     @property
     def onnx_runtime(self) -> OnnxRuntimeChoices:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic_ns
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from inferometer_serving.metrics import ServerMetrics
 from inferometer_serving.model.engine import Engine, Execution
 from inferometer_serving.model.loading import LoadedModel, WarmUp, load, warm_up
 from inferometer_serving.model.session import Interrupt
+from inferometer_serving.model.warm_up import fits
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.start_up import StartUp
 from inferometer_serving.statistics import Statistics
@@ -47,6 +48,14 @@ class Counters:
 def load_and_warm(options: ServeOptions, interrupt: Interrupt, start_up: StartUp) -> Loaded:
     """Return the model, ready to serve. Raises ModelRefusedError; takes a while."""
     model = load(options, interrupt, start_up)
+    if options.other_models:  # the shapes are those of all models' inputs
+        inputs = model.session.signature.input_by_name
+        shapes = {
+            name: shape
+            for name, shape in options.warm_up_shapes.items()
+            if name in inputs and fits(inputs[name], shape)
+        }
+        options = replace(options, warm_up_shapes=shapes)
     warm = warm_up(model, options)
     start_up.end("warmUp")
     return Loaded(model, warm)

@@ -20,6 +20,7 @@ from inferometer_serving.metadata import MODEL_VERSION
 from inferometer_serving.metrics import ServerMetrics
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ModelControlMode, ServeOptions
+from inferometer_serving.other_models import OtherModels, load_others
 from inferometer_serving.profile.profiler import ProfileRequest, profile
 from inferometer_serving.request_router import Counters, Loaded, RequestRouter, load_and_warm
 from inferometer_serving.start_up import StartUp
@@ -57,6 +58,7 @@ class ServerState:
         self._loading = JobThread(loop, "loading")
         self._changes = asyncio.Lock()
         self._router: RequestRouter | None = None
+        self._others = OtherModels()
         self._leaving: RequestRouter | None = None
         """The model before, while its last requests are answered."""
 
@@ -68,6 +70,9 @@ class ServerState:
         options, interrupt = self.options, self._interrupt
         async with self._changes:
             loaded = await self._loading.call(lambda: load_and_warm(options, interrupt, start_up))
+            if not self._others and options.other_models:
+                others = await self._loading.call(lambda: load_others(options, interrupt))
+                self._others.open(self._loop, options, others, self.metrics, self.version)
             self._become_ready(loaded)
             await self._let_go()
             gc.collect()
@@ -149,6 +154,7 @@ class ServerState:
         self.metrics.is_ready = False
         if self._router is not None:
             self._router.pool.stop_delaying()
+        self._others.drain()
 
     def give_up(self) -> None:
         """Answer all inferences in flight by an error."""
@@ -159,6 +165,7 @@ class ServerState:
         for served in (self._router, self._leaving):
             if served is not None:
                 served.give_up(error)
+        self._others.give_up(error)
 
     def stop(self, timeout_seconds: float) -> bool:
         """End all threads; say whether they ended in time."""
@@ -166,6 +173,7 @@ class ServerState:
         ended = [each.stop(until - monotonic()) for each in (self.reading, self._loading)]
         models = [each for each in (self._router, self._leaving) if each is not None]
         ended += [each.pool.stop(until - monotonic()) for each in models]
+        ended.append(self._others.stop(lambda: until - monotonic()))
         return all(ended)
 
     def keeps_connections(self) -> bool:
@@ -182,29 +190,30 @@ class ServerState:
         """Return how many inference requests are read, wait for the model or are computed."""
         computed = 0 if self._router is None else len(self._router.pool.requests)
         leaving = 0 if self._leaving is None else len(self._leaving.pool.requests)
-        return self.reading.pending + computed + leaving
+        return self.reading.pending + computed + leaving + self._others.pending
 
-    def router(self) -> RequestRouter:
-        """Return the router of inferences. Raises RequestRefusedError if not ready."""
-        served = self._router
-        if served is None or self.phase is not Phase.READY:
+    def router(self, name: str) -> RequestRouter:
+        """Return the router of a model's inferences. Raises RequestRefusedError if not ready."""
+        if self.phase is not Phase.READY:
+            raise self.unavailable()
+        return self.loaded_router(name)
+
+    def loaded_router(self, name: str) -> RequestRouter:
+        """Return the router of a loaded model. Raises RequestRefusedError if it is not loaded."""
+        other = self._others.get(name)
+        served = self._router if other is None else other.router
+        if served is None:
             raise self.unavailable()
         return served
-
-    def loaded_router(self) -> RequestRouter:
-        """Return the router of the loaded model. Raises RequestRefusedError if none is loaded."""
-        if self._router is None:
-            raise self.unavailable()
-        return self._router
 
     def unavailable(self) -> RequestRefusedError:
         """Return the error for a request that comes too early or too late."""
         return RequestRefusedError(RefusalReason.UNAVAILABLE, f"The server is {self.phase.value}.")
 
     def check_model(self, name: str, model_version: str) -> None:
-        """Raise RequestRefusedError unless this model is the one that is served here."""
-        if name != self.options.model_name:
-            self._check_name(name)
+        """Raise RequestRefusedError unless this model is one that is served here."""
+        if name != self.options.model_name and name not in self.options.other_models:
+            raise self._unknown(name)
         if model_version not in ("", MODEL_VERSION):
             raise RequestRefusedError(
                 RefusalReason.NOT_FOUND,
@@ -212,23 +221,36 @@ class ServerState:
                 f"has only version {MODEL_VERSION}: name that one, or none.",
             )
 
-    def model_statistics(self) -> dict[str, Any]:
-        """Return the protocol's statistics of the model."""
+    def check_first_model(self, name: str, model_version: str) -> None:
+        """Raise RequestRefusedError unless this is the model that can be measured and reloaded."""
+        self._check_name(name)
+        self.check_model(name, model_version)
+
+    def model_statistics(self, name: str = "") -> dict[str, Any]:
+        """Return the protocol's statistics of a model, or of all."""
+        self.settle()
+        own = self.statistics.to_document(self.options.model_name, MODEL_VERSION)
+        documents = [own, *(each.document() for each in self._others.values())]
+        return {"model_stats": [each for each in documents if name in ("", each["name"])]}
+
+    def settle(self) -> None:
+        """Bring metrics and statistics of all models up to date."""
         self.inference_stats.settle()
-        document = self.statistics.to_document(self.options.model_name, MODEL_VERSION)
-        return {"model_stats": [document]}
+        for each in self._others.values():
+            each.counters.inference_stats.settle()
 
     def repository_index(self, *, only_ready: bool) -> list[dict[str, str]]:
         """Return the protocol's list of models and their states."""
-        name = self.options.model_name
-        if self.is_ready:
-            return [{"name": name, "version": MODEL_VERSION, "state": "READY", "reason": ""}]
-        if only_ready:
-            return []
         word = {Phase.LOADING: "LOADING", Phase.DRAINING: "UNLOADING"}.get(self.phase)
-        state = word or "UNAVAILABLE"
-        reason = self.phase.value
-        return [{"name": name, "version": MODEL_VERSION, "state": state, "reason": reason}]
+        state, reason = word or "UNAVAILABLE", self.phase.value
+        if self.is_ready:
+            state, reason = "READY", ""
+        elif only_ready:
+            return []
+        return [
+            {"name": name, "version": MODEL_VERSION, "state": state, "reason": reason}
+            for name in self.options.model_names
+        ]
 
     def _become_ready(self, loaded: Loaded) -> None:
         counters = Counters(self.metrics, self.statistics, self.inference_stats)
@@ -264,9 +286,20 @@ class ServerState:
             )
 
     def _check_name(self, name: str) -> None:
-        if name != self.options.model_name:
+        if name in self.options.other_models:
             raise RequestRefusedError(
-                RefusalReason.NOT_FOUND,
-                f"The model '{name}' was requested, but this server has only "
-                f"'{self.options.model_name}': name that one.",
+                RefusalReason.UNSUPPORTED,
+                f"The model '{name}' is one of --other-model, which are served from the server's "
+                f"start to its end: only '{self.options.model_name}' is profiled or loaded anew.",
             )
+        if name != self.options.model_name:
+            raise self._unknown(name)
+
+    def _unknown(self, name: str) -> RequestRefusedError:
+        names = self.options.model_names
+        served = ", ".join(f"'{each}'" for each in names)
+        advice = "name one of these" if len(names) > 1 else "name that one"
+        return RequestRefusedError(
+            RefusalReason.NOT_FOUND,
+            f"The model '{name}' was requested, but this server has only {served}: {advice}.",
+        )

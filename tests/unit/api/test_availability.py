@@ -92,6 +92,16 @@ AVAILABLE_IN_A_CLUSTER: dict[str, Run] = {
     ),
 }
 
+
+def _mix(*models: str) -> list[dict[str, Any]]:
+    return [{"model": each, "weight": 1} for each in dict.fromkeys((*models, "resnet50"))]
+
+
+def _with_others(model: str, *uris: str) -> Run:
+    scenario = {"name": "a", "singleStream": {}, "mix": _mix(model)}
+    return a_run(otherModels=[{"uri": uri} for uri in uris], scenarios=[scenario])
+
+
 _NO = "is not available in this version"
 
 UNAVAILABLE: tuple[tuple[Run, str], ...] = (
@@ -119,10 +129,22 @@ UNAVAILABLE: tuple[tuple[Run, str], ...] = (
         _set("load", "tls", to={"serverName": "n"}),
         "spec.load.tls: the server that the run starts has no TLS",
     ),
+    (
+        a_scenario(singleStream={}, mix=_mix("resnet50", "other")),
+        "spec.scenarios[0].mix[1].model: the server holds resnet50, and not other; name one of",
+    ),
 )
 """What neither a laptop nor a cluster can do yet."""
 
 UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
+    (
+        _with_others("m", "pvc://c/m.onnx"),
+        "spec.otherModels[0].uri: pvc:// needs a cluster",
+    ),
+    (
+        _with_others("m", "file:a/m.onnx", "file:b/m.onnx"),
+        "spec.otherModels[1].uri: another model of the server has the name m",
+    ),
     (
         _set("server", to={"runtime": "KServe"}),
         "spec.server.runtime: KServe runs in clusters only; available here: ",
@@ -167,6 +189,10 @@ UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
 )
 
 UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
+    (
+        _with_others("resnet18", "zoo://classification/resnet18"),
+        "spec.otherModels: pods of this version hold one model",
+    ),
     (
         a_scenario(coldStart={"state": "Nothing"}),
         "spec.scenarios[0].coldStart.state: Nothing needs the agent chart",

@@ -126,19 +126,26 @@ def installed_engines() -> dict[str, str]:
 
 
 def request_shapes(
-    run: BenchmarkRun, file: Path | None, model_inputs: Sequence[dict[str, Any]] | None
+    run: BenchmarkRun,
+    file: Path | None,
+    model_inputs: Sequence[dict[str, Any]] | None,
+    others: Sequence[Sequence[dict[str, Any]] | None] = (),
 ) -> Shapes | None:
     """Return the whole shape of each input with an open axis, for the server's warm-up.
 
-    `model_inputs` is what the fetcher reported of the model; None leaves all to the server. Raises
-    RefusedError if the inputs do not fit the model, or its requests cannot be joined to batches.
+    `model_inputs` is what the fetcher reported of the model, and `others` of further ones; None
+    leaves all to the server. Raises RefusedError if the inputs do not fit a model, or its requests
+    cannot be joined to batches.
     """
-    if model_inputs is None:
+    if model_inputs is None or None in others:
         return None
-    tensors = [Tensor.model_validate(each) for each in model_inputs]
-    _check_joinable(run, tensors)
+    models = [
+        [Tensor.model_validate(each) for each in inputs or ()] for inputs in (model_inputs, *others)
+    ]
+    for tensors in models:
+        _check_joinable(run, tensors)
     try:
-        return open_shapes(run, file, tensors)
+        return open_shapes(run, file, models[0], models[1:])
     except InvalidInputsError as error:
         raise RefusedError(str(error)) from error
 

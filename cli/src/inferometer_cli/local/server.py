@@ -9,14 +9,20 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
+from posixpath import join
 from typing import Any
 from urllib.parse import urlsplit
 
 from inferometer_api.plan.cluster_objects import DEFAULT_PORTS
-from inferometer_api.plan.launch import fetch_command, server_containers
+from inferometer_api.plan.launch import (
+    OTHER_MODELS_FOLDER,
+    fetch_command,
+    fetch_other_command,
+    server_containers,
+)
 from inferometer_api.plan.load_plan import StartEvidence
 from inferometer_api.results.result import Outcome
 from inferometer_api.runtimes.descriptor import LOOPBACK, Listen, ServerLaunch, ServerStart
@@ -65,6 +71,8 @@ class LaunchedModel:
     sha256: str
     shapes: Mapping[str, Sequence[int]] | None
     """The shapes that requests will have, by input; None: those of random inputs."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Paths of the further models of the server, by name."""
 
 
 async def check_listener(run: BenchmarkRun) -> None:
@@ -108,9 +116,32 @@ async def fetch_model(
     command = fetch_command(
         run, launch_of(run.spec), base=str(base), destination=folder, python=sys.executable
     )
-    model = json.loads(await _first_line(await start_child("model fetcher", command, stack)))
-    shapes = request_shapes(run, file, model["inputs"])
-    return LaunchedModel(folder, model["path"], model["sha256"], shapes)
+    model = await _fetched(command, stack)
+    others = {}
+    for other in run.spec.other_models or ():
+        watch(f"fetching {other.uri}")
+        command = fetch_other_command(
+            other,
+            base=str(base),
+            destination=join(folder, OTHER_MODELS_FOLDER, other.served_name),
+            python=sys.executable,
+        )
+        others[other.served_name] = await _fetched(command, stack)
+    inputs = [each["inputs"] for each in others.values()]
+    return LaunchedModel(
+        folder,
+        model["path"],
+        model["sha256"],
+        request_shapes(run, file, model["inputs"], inputs),
+        {name: each["path"] for name, each in others.items()},
+    )
+
+
+async def _fetched(command: Sequence[str], stack: AsyncExitStack) -> dict[str, Any]:
+    """Return what the fetcher reports of a model."""
+    child = await start_child("model fetcher", command, stack)
+    found: dict[str, Any] = json.loads(await _first_line(child))
+    return found
 
 
 async def start_server(
@@ -128,6 +159,7 @@ async def start_server(
         python=sys.executable,
         listen=LOOPBACK if announces else _free_ports(launch),
         shapes=model.shapes,
+        other_models=model.others,
     )
     server = server_containers(run, launch, start)[0]
     ready_by = asyncio.get_running_loop().time() + run.spec.server.ready_deadline_seconds

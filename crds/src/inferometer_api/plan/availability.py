@@ -31,7 +31,7 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
     return (
         *_limits(spec, descriptor),
         *_scenario_kinds(spec),
-        *_mixes(spec, descriptor),
+        *_mixes(spec, descriptor, place),
         *_cold_starts(spec, place),
         *at_place(spec, descriptor),
         *_load(spec, descriptor, place),
@@ -58,14 +58,30 @@ def _scenario_kinds(spec: RunSpec) -> Iterator[str]:
             )
 
 
-def _mixes(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
-    """Yield a sentence for each mix of a server that holds one model."""
-    for index, scenario in enumerate(spec.scenarios):
-        if scenario.mix is not None and descriptor.launch is not None:
+def _mixes(spec: RunSpec, descriptor: RuntimeDescriptor, place: Place) -> Iterator[str]:
+    """Yield a sentence for each model that a launched server would not have, or has twice."""
+    if descriptor.launch is None:
+        return
+    names = spec.launched_models
+    for index, name in enumerate(names[1:]):
+        if name in names[: index + 1]:
             yield (
-                f"spec.scenarios[{index}].mix: a server that the run launches holds one model; "
-                "take runtime External and a server that holds all models of the mix."
+                f"spec.otherModels[{index}].uri: another model of the server has the name {name}, "
+                "the last part of its address; take a copy of the file with another name."
             )
+    if spec.other_models is not None and place == "Cluster":
+        yield (
+            "spec.otherModels: pods of this version hold one model; run it locally, or take "
+            "runtime External and a server that holds all models of the mix."
+        )
+    for index, scenario in enumerate(spec.scenarios):
+        for each, mixed in enumerate(scenario.mix or ()):
+            if mixed.model not in names:
+                yield (
+                    f"spec.scenarios[{index}].mix[{each}].model: the server holds "
+                    f"{_listed(names)}, and not {mixed.model}; name one of these, or add the "
+                    "address of the model to spec.otherModels."
+                )
 
 
 def _unavailable_locally(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
@@ -131,6 +147,12 @@ def _local_addresses(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[s
         yield (
             f"spec.model.uri: {_scheme(uri)} needs a cluster; available here: {_listed(schemes)}."
         )
+    for index, other in enumerate(spec.other_models or ()):
+        if not other.uri.startswith(schemes):
+            yield (
+                f"spec.otherModels[{index}].uri: {_scheme(other.uri)} needs a cluster; available "
+                f"here: {_listed(schemes)}."
+            )
     readable = descriptor.data_schemes.local
     for path, uri in spec.data_addresses:
         if not uri.startswith(readable):

@@ -21,10 +21,13 @@ from inferometer_api.runtimes.descriptor import (
     ServerStart,
 )
 from inferometer_api.spec.address import MANIFEST_FILE, address, dataset_file
+from inferometer_api.spec.model import OtherModel
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 
 _FETCHER = "inferometer_fetch"
+OTHER_MODELS_FOLDER = "others"
+"""Folder of the further models of a server, each in a folder of its own name."""
 
 
 def pod_layout(
@@ -99,6 +102,25 @@ def fetch_command(
         *(f"--write={join(layout.root, path)}={text}" for path, text in layout.files.items()),
         *(f"--program={join(layout.root, path)}={name}" for path, name in layout.programs.items()),
         *by_place,
+    )
+
+
+def fetch_other_command(
+    other: OtherModel, *, destination: str, python: str, base: str | None = None
+) -> tuple[str, ...]:
+    """Return the command line that fetches and checks a further model of a launched server.
+
+    It writes into the folder `destination`, and prints what that of `fetch_command` prints.
+    """
+    return (
+        python,
+        *("-m", _FETCHER),
+        *("--uri", other.uri),
+        *("--destination", destination),
+        *_option("--relative-to", base),
+        *_option("--sha256", other.sha256),
+        *("--file-name", f"{other.served_name}.onnx"),
+        "--zoo-cache",
     )
 
 

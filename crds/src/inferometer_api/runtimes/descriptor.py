@@ -75,6 +75,8 @@ class ServerStart:
     """Whole shapes of inputs with open axes; None takes those of random inputs."""
     inputs_file: str | None = None
     """The .npz file of inputs, if the server has to read the shapes from it."""
+    other_models: Mapping[str, str] = field(default_factory=dict)
+    """Paths of further models, by the names that they are served as."""
     max_model_bytes: int | None = None
     checksums_file: str | None = None
     """JSON with the verified checksums of the model's files, if a cache has them."""

@@ -52,6 +52,7 @@ def own_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
         # For the labels of its metrics.
         *_option("--run", name),
         *_option("--run-namespace", namespace),
+        *(f"--other-model={name}={path}" for name, path in start.other_models.items()),
         *_option("--max-model-bytes", start.max_model_bytes),
         *_option("--checksums", start.checksums_file),
         *_warm_up_shapes(run, start),

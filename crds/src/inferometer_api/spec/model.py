@@ -76,6 +76,34 @@ with https://."""
     )
 
 
+def name_of_address(uri: str) -> str:
+    """Return the name of a model in its server's URLs: the last part of its address, sans .onnx."""
+    address = uri.partition(":")[2].partition("?")[0].partition("#")[0]
+    last = unquote(address.rstrip("/").rpartition("/")[2]).removesuffix(".onnx")
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", last).strip("-.") or "model"
+
+
+class OtherModel(Document):
+    """A further model of a launched server."""
+
+    uri: ModelUri
+    """Address of the ONNX file: `zoo://TASK/NAME` (built in), `https://...` (with sha256), and in \
+local runs `file:PATH`, relative to the run file."""
+
+    sha256: Sha256 | None = None
+    """SHA-256 of the file in 64 lower-case hexadecimal digits. Checked before use; required with \
+https://."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        needs_checksum("a model", lambda model: (model.uri, model.sha256)),
+    )
+
+    @property
+    def served_name(self) -> str:
+        """The name of the model in the server's URLs."""
+        return name_of_address(self.uri)
+
+
 class ModelSource(Document):
     """Address of the model or, with an External server, its name there."""
 
@@ -125,9 +153,7 @@ server's metadata; without such metadata, whatever the server returns."""
         """
         if self.name is not None:
             return self.name
-        address = (self.uri or "").partition(":")[2].partition("?")[0].partition("#")[0]
-        last = unquote(address.rstrip("/").rpartition("/")[2]).removesuffix(".onnx")
-        return re.sub(r"[^A-Za-z0-9_.-]+", "-", last).strip("-.") or "model"
+        return name_of_address(self.uri or "")
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(

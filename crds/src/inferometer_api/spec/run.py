@@ -10,7 +10,7 @@ from inferometer_api.document import DnsSubdomain, Document, Integer, Integral, 
 from inferometer_api.rules import Rule, Unique, Where, same_order
 from inferometer_api.spec import mlperf
 from inferometer_api.spec.load import Load
-from inferometer_api.spec.model import ModelSource
+from inferometer_api.spec.model import ModelSource, OtherModel
 from inferometer_api.spec.scenario import PROFILES, Scenario, Validity, percentile_value
 from inferometer_api.spec.server import Server
 from inferometer_api.status.run_status import RunStatus
@@ -141,6 +141,11 @@ class RunSpec(Document):
 
     model: ModelSource
     """The model to measure."""
+
+    other_models: Annotated[list[OtherModel], Field(min_length=1, max_length=31)] | None = None
+    """Further models that the server holds, for scenarios with a mix. With runtime OnnxRuntime or \
+OpenVino, which load them with the same settings. Their names are the last parts of their \
+addresses without .onnx."""
 
     server: Server = Field(default_factory=Server)
     """The inference server under test."""
@@ -299,6 +304,24 @@ cannot be resumed."""
             ),
             field="validity.repeatScope",
         ),
+        Rule(
+            cel="!has(self.otherModels) || self.server.runtime in ['OnnxRuntime', 'OpenVino'] && "
+            "self.scenarios.exists(s, has(s.mix))",
+            message="otherModels are for scenarios with a mix on a server of runtime OnnxRuntime "
+            "or OpenVino: leave them out, or set the mix of a scenario",
+            holds=lambda spec: (
+                spec.other_models is None
+                or (
+                    spec.server.runtime in ("OnnxRuntime", "OpenVino")
+                    and any(each.mix is not None for each in spec.scenarios)
+                )
+            ),
+            field="otherModels",
+            found=lambda spec: (
+                f"runtime {spec.server.runtime} and "
+                f"{sum(each.mix is not None for each in spec.scenarios)} scenarios with a mix"
+            ),
+        ),
         *map(
             _immutable,
             (
@@ -318,6 +341,13 @@ cannot be resumed."""
             holds=None,
             field="retention.export",
         ),
+        Rule(
+            cel="has(self.otherModels) == has(oldSelf.otherModels) && "
+            "(!has(self.otherModels) || self.otherModels == oldSelf.otherModels)",
+            message="otherModels is immutable: create a new BenchmarkRun",
+            holds=None,
+            field="otherModels",
+        ),
         same_order("scenarios", key="name"),
         Rule(
             cel="!oldSelf.cancel || self.cancel",
@@ -326,6 +356,12 @@ cannot be resumed."""
             field="cancel",
         ),
     )
+
+    @property
+    def launched_models(self) -> tuple[str, ...]:
+        """The names of the models of a launched server, that of `model` first."""
+        others = (each.served_name for each in self.other_models or ())
+        return (self.model.served_name, *others)
 
     @property
     def starts_cold(self) -> bool:

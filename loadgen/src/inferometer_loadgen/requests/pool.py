@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from inferometer_api.results.result import Tensor
@@ -75,6 +76,23 @@ class InputSources:
             f"The pool of requests of batch {batch_size} holds {source.count} instead of {wanted}, "
             f"to stay below 256 MiB."
         )
+
+
+def load_of_model(load: Load, tensors: Sequence[Tensor], names: AbstractSet[str]) -> Load:
+    """Return the load with the shapes that one of several models of a server needs.
+
+    `names` are those of the inputs of all models. An input that has no open axis but the batch
+    keeps its own shape: another model may have an input of that name.
+    """
+    random = load.inputs.random
+    if random is None or names == {tensor.name for tensor in tensors}:
+        return load
+    needed = {each.name for each in tensors if any(axis < 0 for axis in each.shape[1:])}
+    shapes = {
+        name: each for name, each in random.shapes.items() if name in needed or name not in names
+    }
+    inputs = load.inputs.model_copy(update={"random": random.model_copy(update={"shapes": shapes})})
+    return load.model_copy(update={"inputs": inputs})
 
 
 async def make_pool(

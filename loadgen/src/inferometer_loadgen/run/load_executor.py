@@ -100,7 +100,7 @@ class LoadExecutor:
         load = run.plan.run.spec.load
         mixed = await MixedModels.describe(run, first, [each.scenario for each in repeats])
         inputs = mixed.inputs(run.plan.model_name)
-        notes: dict[str, None] = dict.fromkeys(json_note(load, first.extensions))
+        notes = dict.fromkeys((*json_note(load, first.extensions), *mixed.notes()))
         for repeat in repeats:
             for recorded in recorded_arrivals(repeat.scenario, repeat.trace_file):
                 inputs.traces.arrivals(Path(recorded.file), recorded.milli_time_scale)

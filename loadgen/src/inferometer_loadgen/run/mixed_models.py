@@ -4,13 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from inferometer_api.spec.load import Load
 from inferometer_api.spec.model_mix import mix_shares
 from inferometer_api.spec.scenario import Scenario
 from inferometer_loadgen.drive.mix_factory import MixDriverFactory, MixPart
 from inferometer_loadgen.drive.prepare import DriverFactory, LocalDriverFactory, encoder_of
 from inferometer_loadgen.requests.inputs import check_taken
-from inferometer_loadgen.requests.pool import InputSources
+from inferometer_loadgen.requests.pool import InputSources, load_of_model
 from inferometer_loadgen.run.executor import RunContext
 from inferometer_loadgen.server.control_plane import ServerDescription
 
@@ -43,7 +42,10 @@ class MixedModels:
         names = {tensor.name for each in found.values() for tensor in each.inputs}
         sources = {
             model: InputSources(
-                _load_of(load, each, names), plan.inputs_file, each.inputs, each.optional_inputs
+                load_of_model(load, each.inputs, names),
+                plan.inputs_file,
+                each.inputs,
+                each.optional_inputs,
             )
             for model, each in found.items()
         }
@@ -53,6 +55,13 @@ class MixedModels:
     def others(self) -> tuple[str, ...]:
         """The models other than the run's own."""
         return tuple(self.descriptions)[1:]
+
+    def notes(self) -> Iterator[str]:
+        """Yield what the servers report of each further model."""
+        for model in self.others:
+            settings = self.descriptions[model].settings
+            if checksum := settings.get("model_sha256"):
+                yield f"The further model {model} of the server has the SHA-256 {checksum}."
 
     def inputs(self, model: str) -> InputSources:
         """Return the source of the inputs of a model."""
@@ -92,14 +101,3 @@ class MixedModels:
             outputs=description.outputs,
             inputs=self.sources[model],
         )
-
-
-def _load_of(load: Load, description: ServerDescription, names: set[str]) -> Load:
-    """Return the load without the shapes of inputs that only other models have."""
-    random = load.inputs.random
-    if random is None:
-        return load
-    own = {tensor.name for tensor in description.inputs}
-    shapes = {name: each for name, each in random.shapes.items() if name not in names - own}
-    inputs = load.inputs.model_copy(update={"random": random.model_copy(update={"shapes": shapes})})
-    return load.model_copy(update={"inputs": inputs})

@@ -62,20 +62,20 @@ class Calls:
     async def model_metadata(self, request: Message) -> Message:
         """Describe the model."""
         self._state.check_model(request.name, request.version)
-        document = self._state.loaded_router().metadata
+        document = self._state.loaded_router(request.name).metadata
         return ParseDict(document, messages.ModelMetadataResponse())
 
     async def model_config(self, request: Message) -> Message:
         """Return the model's configuration, which holds the facts about this server."""
         self._state.check_model(request.name, request.version)
-        document = {"config": self._state.loaded_router().config}
+        document = {"config": self._state.loaded_router(request.name).config}
         return ParseDict(document, messages.ModelConfigResponse())
 
     async def model_statistics(self, request: Message) -> Message:
         """Return what was counted; no name stands for all models."""
         if request.name:
             self._state.check_model(request.name, request.version)
-        document = self._state.model_statistics()
+        document = self._state.model_statistics(request.name)
         return ParseDict(document, messages.ModelStatisticsResponse())
 
     async def repository_index(self, request: Message) -> Message:
@@ -98,7 +98,7 @@ class Calls:
         began_ns = monotonic_ns()
         state = self._state
         state.check_model(request.model_name, request.model_version)
-        model = state.router()
+        model = state.router(request.model_name)
         is_inline = model.runs_inline(request.ByteSize())
         read = partial(read_request, model, request)
         try:

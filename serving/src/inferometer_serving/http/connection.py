@@ -250,7 +250,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         state = self._state
         try:
             state.check_model(route.model_name, route.model_version)
-            model = state.router()
+            model = state.router(route.model_name)
         except RequestRefusedError as error:
             self._send_reply(head, Endpoint.INFER.value, refusal_reply(error))
             return

@@ -28,7 +28,7 @@ def page(state: ServerState, exposition: Exposition, route: Route, body: Raw) ->
             state.check_model(route.model_name, route.model_version)
         if route.endpoint is Endpoint.SPANS:
             return Reply(HTTPStatus.OK, JSON, [state.spans.take()])
-        return _page(state, exposition, route.endpoint, body)
+        return _page(state, exposition, route, body)
     except RequestRefusedError as error:
         return refusal_reply(error)
 
@@ -38,10 +38,10 @@ async def changed(state: ServerState, route: Route, body: bytes) -> Reply:
     try:
         members = _members("request", body)
         if route.endpoint is Endpoint.PROFILE:
-            state.check_model(route.model_name, route.model_version)
+            state.check_first_model(route.model_name, route.model_version)
             return json_reply(await state.profile(_profile_request(members)))
         if route.endpoint is Endpoint.LAYERS:
-            state.check_model(route.model_name, route.model_version)
+            state.check_first_model(route.model_name, route.model_version)
             return json_reply(await state.time_layers(_layers_request(members)))
         parameters = _members("parameters", members.get("parameters") or {})
         if route.endpoint is Endpoint.LOAD:
@@ -57,17 +57,17 @@ async def changed(state: ServerState, route: Route, body: bytes) -> Reply:
     return Reply(HTTPStatus.OK, b"application/json", [])
 
 
-def _page(state: ServerState, exposition: Exposition, endpoint: Endpoint, body: Raw) -> Reply:
-    match endpoint:
+def _page(state: ServerState, exposition: Exposition, route: Route, body: Raw) -> Reply:
+    match route.endpoint:
         case Endpoint.LIVE:
             return json_reply({"live": True})
         case Endpoint.READY:
             return _ready(state, {"ready": state.is_ready})
         case Endpoint.MODEL_READY:
-            return _ready(state, {"name": state.options.model_name, "ready": state.is_ready})
+            return _ready(state, {"name": route.model_name, "ready": state.is_ready})
         case Endpoint.METRICS:
             state.metrics.pending = state.pending
-            state.inference_stats.settle()
+            state.settle()
             return Reply(HTTPStatus.OK, CONTENT_TYPE.encode(), [exposition.text()])
         case Endpoint.INDEX:
             only_ready = _members("request", bytes(body)).get("ready") is True
@@ -80,26 +80,27 @@ def _page(state: ServerState, exposition: Exposition, endpoint: Endpoint, body: 
             | Endpoint.LAYERS
             | Endpoint.SPANS
         ):
-            raise ValueError(f"{endpoint.value} is no page")
+            raise ValueError(f"{route.endpoint.value} is no page")
         case Endpoint.SERVER | Endpoint.MODEL | Endpoint.CONFIG | Endpoint.STATISTICS:
-            return json_reply(_description(state, endpoint))
+            return json_reply(_description(state, route.endpoint, route.model_name))
         case _:
-            assert_never(endpoint)
+            assert_never(route.endpoint)
 
 
 def _description(
     state: ServerState,
     endpoint: Literal[Endpoint.SERVER, Endpoint.MODEL, Endpoint.CONFIG, Endpoint.STATISTICS],
+    model_name: str,
 ) -> dict[str, Any]:
     match endpoint:
         case Endpoint.SERVER:
             return server_metadata(state.version, has_profiles=state.options.profiling)
         case Endpoint.MODEL:
-            return state.loaded_router().metadata
+            return state.loaded_router(model_name).metadata
         case Endpoint.CONFIG:
-            return state.loaded_router().config
+            return state.loaded_router(model_name).config
         case Endpoint.STATISTICS:
-            return state.model_statistics()
+            return state.model_statistics(model_name)
         case _:
             assert_never(endpoint)
 

@@ -30,7 +30,7 @@ class HttpServer(ConnectionOwner):
     def __init__(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
         self.state = state
         options = state.options
-        served = (options.run_namespace, options.run, options.model_name)
+        served = (options.run_namespace, options.run, ",".join(options.model_names))
         self.exposition = Exposition(state.metrics, served, state.version)
         self.heads: dict[bytes, Head] = {}
         self.loop = loop

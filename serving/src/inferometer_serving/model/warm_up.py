@@ -42,12 +42,16 @@ def _check_batch(inputs: Sequence[TensorSpec], batch_size: int) -> None:
         )
 
 
-def _shape(spec: TensorSpec, batch_size: int, given: Shape | None) -> Shape:
-    shape = list(spec.shape if given is None else given)
-    fits = len(shape) == len(spec.shape) and all(
+def fits(spec: TensorSpec, shape: Sequence[int]) -> bool:
+    """Return whether an input can have this shape."""
+    return len(shape) == len(spec.shape) and all(
         wanted in (-1, each) for wanted, each in zip(spec.shape, shape, strict=True)
     )
-    if not fits:
+
+
+def _shape(spec: TensorSpec, batch_size: int, given: Shape | None) -> Shape:
+    shape = list(spec.shape if given is None else given)
+    if not fits(spec, shape):
         raise ModelRefusedError(
             f"The warm-up shape {shape} was given for input '{spec.name}', but the model takes "
             f"{list(spec.shape)}, where -1 is any size: give a shape that fits."
