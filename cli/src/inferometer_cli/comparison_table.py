@@ -8,6 +8,7 @@ from rich.text import Text
 
 from inferometer_api.results.result import ResultDocument
 from inferometer_cli.text_table import NARROWEST_TABLE, print_sentences, printable
+from inferometer_results.compare.accuracy import accuracy_differences
 from inferometer_results.compare.comparison import (
     Compared,
     Comparison,
@@ -103,8 +104,17 @@ def _print(
             [Text(words), *([Text(f"Nothing is judged: B {caveat}")] if caveat else [])], console
         )
     _print_pairs(comparison, console)
+    _print_accuracy(both, console)
     console.print()
     print_sentences([Text(each) for each in explanations(comparison)], console)
+
+
+def _print_accuracy(both: tuple[ResultDocument, ResultDocument], console: Console) -> None:
+    """Print the measures of accuracy that both results have."""
+    if found := list(accuracy_differences(*both)):
+        console.print()
+        print_sentences([Text("Accuracy:", "bold")], console)
+        print_sentences([Text(f"  {printable(each)}") for each in found], console)
 
 
 _LARGEST_DETECTABLE = 1.0
