@@ -158,7 +158,7 @@ def test_a_model_goes_once_what_is_being_read_for_it_is_put(tmp_path: Path) -> N
         loop = asyncio.get_running_loop()
         service = ServerState(ServeOptions(path, "copy"), loop, Interrupt())
         await service.load(StartUp(0))
-        before = service.router()
+        before = service.router("copy")
         is_read = threading.Event()
         retired: list[bool] = []
 
@@ -167,7 +167,7 @@ def test_a_model_goes_once_what_is_being_read_for_it_is_put(tmp_path: Path) -> N
 
         service.reading.submit(lambda: is_read.wait(DEADLINE_SECONDS), put)
         loading = asyncio.create_task(service.load(StartUp(0)))
-        await until(lambda: service.router() is not before, "a new router")
+        await until(lambda: service.router("copy") is not before, "a new router")
         is_read.set()
         async with within_deadline("the loaded model"):
             await loading

@@ -68,6 +68,30 @@ def test_accuracy_equals_the_known_one_to_the_sample(tmp_path: Path, net: Digits
             ]
 
 
+def test_accuracy_beside_a_load_equals_the_known_one(tmp_path: Path, net: DigitsNet) -> None:
+    """A load of each sample at least once finds the same classes; one of fewer replies a part."""
+    images, labels = digits()
+    known = net.scores(images[:HELD_OUT]).argmax(axis=1) == labels[:HELD_OUT]
+    sampled = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"], "samples": HELD_OUT}
+    write_onnx(net, tmp_path / "model.onnx")
+    (tmp_path / "model.yaml").write_text(MANIFEST)
+    run = done(
+        tmp_path,
+        {"server": {"targetQps": 200}, "sampledAccuracy": {**sampled, "sampleEvery": 1}},
+        {"singleStream": {}, "sampledAccuracy": {**sampled, "sampleEvery": 7}},
+        validity={"minQueries": HELD_OUT},
+    )
+    assert run.outcome == ("Complete", "Measured"), run.ended.stderr
+    assert run.result is not None
+    whole, part = (each.accuracy for each in run.result.scenarios)
+    assert whole is not None
+    assert (whole.figures[0].correct, whole.processed, whole.failed) == (known.sum(), HELD_OUT, 0)
+    assert part is not None
+    assert part.requested == HELD_OUT
+    assert 0 < part.processed < HELD_OUT or run.result.scenarios[1].steps[0].counts.queries > 5000
+    assert all(each.steps[0].latency is not None for each in run.result.scenarios)
+
+
 def accuracy_of(ended: Done) -> AccuracyResult:
     """Return the measures of a valid run."""
     assert ended.result is not None, ended.ended.stderr

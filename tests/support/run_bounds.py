@@ -90,6 +90,10 @@ _CARRIERS: dict[str, Run] = {
     "spec.scenarios[].trace": a_scenario(trace={"uri": "file:a"}),
     "spec.scenarios[].mix": a_scenario(singleStream={}, mix=_MIX),
     "spec.scenarios[].mix[].weight": a_scenario(singleStream={}, mix=_MIX),
+    "spec.scenarios[].sampledAccuracy": a_scenario(
+        singleStream={},
+        sampledAccuracy={"dataset": {"uri": "file:a"}, "metrics": ["Top1"]},
+    ),
     "spec.otherModels": _WITH_OTHERS,
     "spec.otherModels[].sha256": a_run(
         **{**_WITH_OTHERS["spec"], "otherModels": [_HTTPS]},

@@ -19,7 +19,13 @@ def _mixed(mix: list[dict[str, Any]], **members: Any) -> Run:
     return an_external_run(scenarios=[{"name": "a", "mix": mix, **members}])
 
 
+_MIXABLE: tuple[dict[str, Any], ...] = (
+    {"singleStream": {}},
+    {"findPeak": {"latencyBoundMicroseconds": 9}},
+    {"batch": {"batchSizes": [1]}},
+)
 _MIXED_SCENARIO = [{"name": "a", "mix": _MIX, "singleStream": {}}]
+_SAMPLED = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"]}
 _NO_OTHER_MODELS: dict[str, dict[str, Any]] = {
     "without a mix": {},
     "of Triton": {"server": {"runtime": "Triton"}, "scenarios": _MIXED_SCENARIO},
@@ -226,13 +232,10 @@ VALID = (
     ),
     Row("a warm-up until it is steady", a_run(validity={"warmUp": "UntilSteady"})),
     Row("a cold start", a_run(scenarios=[{"name": "a", "coldStart": {}}])),
-    *(
-        Row(f"a mix in {next(iter(each))}", _mixed(_MIX, **each))
-        for each in (
-            {"singleStream": {}},
-            {"findPeak": {"latencyBoundMicroseconds": 9}},
-            {"batch": {"batchSizes": [1]}},
-        )
+    *(Row(f"a mix in {next(iter(each))}", _mixed(_MIX, **each)) for each in _MIXABLE),
+    Row(
+        "accuracy under load",
+        a_scenario(server={"targetQps": 5}, sampledAccuracy={**_SAMPLED, "sampleEvery": 2}),
     ),
     Row(
         "a mix of a launched server",

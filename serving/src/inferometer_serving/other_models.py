@@ -18,7 +18,7 @@ from inferometer_serving.statistics import Statistics
 
 
 @dataclass(frozen=True, slots=True)
-class OtherModel:
+class FurtherModel:
     """One further model, with statistics of its own."""
 
     router: RequestRouter
@@ -30,7 +30,7 @@ class OtherModel:
         return self.counters.statistics.to_document(self.router.name, MODEL_VERSION)
 
 
-class OtherModels(dict[str, OtherModel]):
+class OtherModels(dict[str, FurtherModel]):
     """The further models of a server by name. Only the event loop's thread changes it."""
 
     def open(
@@ -46,7 +46,7 @@ class OtherModels(dict[str, OtherModel]):
             statistics = Statistics()
             counters = Counters(metrics, statistics, InferenceStats(metrics, statistics))
             router = RequestRouter(loop, options.of_other(name), each, counters, server_version)
-            self[name] = OtherModel(router, counters)
+            self[name] = FurtherModel(router, counters)
 
     @property
     def pending(self) -> int:

@@ -339,6 +339,7 @@ def test_every_choice_of_the_api_is_decided() -> None:
         "spec.validity.warmUp",
         "spec.validity.repeatScope",
         "spec.scenarios[].mixWeights",
+        "spec.scenarios[].sampledAccuracy.metrics[]",
         "spec.scenarios[].server.arrivals",
         "spec.scenarios[].server.percentile",
         "spec.scenarios[].findPeak.percentile",

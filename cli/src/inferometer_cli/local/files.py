@@ -42,13 +42,13 @@ def trace_files(run: BenchmarkRun, base: Path) -> dict[str, Path]:
     """
     files = {
         scenario.name: _existing(
-            "Trace" if scenario.accuracy is None else "Data set",
-            scenario.load_profile.data_uri,
+            "Trace" if scenario.dataset is None else "Data set",
+            scenario.data_uri,
             base,
-            scenario.load_profile.data_sha256,
+            scenario.data_sha256,
         )
         for scenario in run.spec.scenarios
-        if scenario.load_profile.data_uri is not None
+        if scenario.data_uri is not None
     }
     try:
         check_traces(run, files)

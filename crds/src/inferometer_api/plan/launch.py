@@ -151,10 +151,10 @@ def fetch_inputs_command(
 def _scenario_files(run: BenchmarkRun) -> Iterator[str]:
     """Yield the options for the traces and data sets of a run, with their checksums."""
     for scenario in run.spec.scenarios:
-        uri, sha256 = scenario.load_profile.data_uri, scenario.load_profile.data_sha256
+        uri, sha256 = scenario.data_uri, scenario.data_sha256
         if uri is None:
             continue
-        if scenario.accuracy is not None:
+        if scenario.dataset is not None:
             yield from _data(dataset_file(scenario.name), uri, sha256)
             continue
         yield f"--trace={scenario.name}={uri}"

@@ -112,6 +112,18 @@ def _no_mixes(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
             yield ("scenarios", index, "mix"), f"{each.kind} in scenario {each.name}"
 
 
+def _not_sampled(spec: "RunSpec") -> Iterator[tuple[Where, str]]:
+    """Yield each scenario with sampledAccuracy whose queries cannot carry samples."""
+    for index, each in enumerate(spec.scenarios):
+        if each.sampled_accuracy is None:
+            continue
+        if not each.load_profile.takes_samples:
+            yield ("scenarios", index, "sampledAccuracy"), f"{each.kind} in scenario {each.name}"
+        elif each.mix is not None:
+            yield ("scenarios", index, "sampledAccuracy"), f"a mix in scenario {each.name}"
+
+
+_TAKE_SAMPLES = [kind for kind, profile in PROFILES.items() if profile.takes_samples]
 _TAKE_MIX = [kind for kind, profile in PROFILES.items() if profile.takes_mix]
 _KEEPS_BATCH_LIMIT = " && ".join(
     f"(!has(s.{kind}) || "
@@ -254,6 +266,24 @@ cannot be resumed."""
             breaches=_no_mixes,
         ),
         Rule(
+            cel="self.scenarios.all(s, !has(s.sampledAccuracy) || !has(s.mix) && "
+            f"({' || '.join(f'has(s.{kind})' for kind in _TAKE_SAMPLES)}))",
+            message=f"sampledAccuracy goes with {', '.join(_TAKE_SAMPLES)}, without a mix: use a "
+            "scenario accuracy instead",
+            holds=lambda spec: not any(_not_sampled(spec)),
+            field="scenarios",
+            breaches=_not_sampled,
+        ),
+        Rule(
+            cel="!self.scenarios.exists(s, has(s.sampledAccuracy)) || self.load.workers == 1",
+            message="sampledAccuracy keeps replies in one load generator: set load.workers to 1",
+            holds=lambda spec: (
+                all(each.sampled_accuracy is None for each in spec.scenarios)
+                or spec.load.workers == 1
+            ),
+            field="scenarios",
+        ),
+        Rule(
             cel="!self.scenarios.exists(s, has(s.mix)) || "
             "self.load.workers == 1 && !has(self.load.inputs.file)",
             message="a mix of models is driven by one load generator, with random inputs for each "
@@ -379,12 +409,9 @@ cannot be resumed."""
         """The addresses of manifest, inputs, traces and data sets, with their paths in the spec."""
         file, manifest = self.load.inputs.file, self.model.manifest
         traces = (
-            (
-                f"spec.scenarios[{index}].{scenario.kind}.{scenario.load_profile.data_field}",
-                scenario.load_profile.data_uri,
-            )
+            (f"spec.scenarios[{index}].{scenario.data_field}", scenario.data_uri)
             for index, scenario in enumerate(self.scenarios)
-            if scenario.load_profile.data_uri is not None
+            if scenario.data_uri is not None
         )
         return (
             *(() if manifest is None else (("spec.model.manifest.uri", manifest.uri),)),

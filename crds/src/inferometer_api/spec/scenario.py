@@ -46,6 +46,9 @@ class LoadProfile(Document):
     takes_mix: ClassVar[bool] = False
     """Whether its queries may go to a mix of models."""
 
+    takes_samples: ClassVar[bool] = False
+    """Whether its queries may carry the samples of a data set: one sample each, without a file."""
+
     data_field: ClassVar[str] = "uri"
     """Path of the address of its data file, if it has one."""
 
@@ -69,12 +72,14 @@ class SingleStream(LoadProfile):
     """One query of one sample at a time, the next as soon as the last is answered."""
 
     takes_mix = True
+    takes_samples = True
 
 
 class ServerLoad(LoadProfile):
     """Open loop: queries of one sample at scheduled times, whether or not the server keeps up."""
 
     takes_mix = True
+    takes_samples = True
 
     target_qps: Decimal
     """Mean queries per second: 200 or "16.5", with at most 3 decimals."""
@@ -190,6 +195,7 @@ class Concurrency(LoadProfile):
     """Closed loop: a number of clients with one outstanding query each, for each number in turn."""
 
     takes_mix = True
+    takes_samples = True
 
     clients: Annotated[
         list[Annotated[int, Field(ge=1, le=100_000), Integral]],
@@ -225,6 +231,7 @@ class Burst(LoadProfile):
     """Open loop: a low rate with periodic bursts at a high rate."""
 
     takes_mix = True
+    takes_samples = True
 
     base_qps: Decimal
     """Queries per second between bursts."""
@@ -382,6 +389,24 @@ counts as failed. Stop: the scenario ends with it, INVALID."""
         return self.dataset.sha256
 
 
+class SampledAccuracy(Document):
+    """Accuracy of sampled replies to a load whose queries carry the samples of a data set."""
+
+    dataset: AccuracyDataset
+    """The data set, whose steps are those of the model's manifest."""
+
+    metrics: Annotated[list[AccuracyMetric], Field(min_length=1, max_length=9), Unique()]
+    """Measures, as those of an accuracy scenario."""
+
+    samples: Annotated[int, Field(ge=1, le=4096), Integral] = 256
+    """How many samples, from the first. They are encoded before the window and sent in turn."""
+
+    sample_every: Annotated[int, Field(ge=1, le=10_000), Integral] = 4
+    """One reply in so many is kept, on average; of each sample the first that is kept counts."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (same_order("metrics"),)
+
+
 class ColdStart(LoadProfile):
     """How long a new server takes to its first answer, phase by phase, and to its steady latency.
 
@@ -436,7 +461,7 @@ class BricksLoad(LoadProfile):
     constraints: ClassVar[tuple[Rule, ...]] = (same_order("models", is_optional=True),)
 
 
-_NO_KIND = ("name", "mix", "mix_weights")
+_NO_KIND = ("name", "mix", "mix_weights", "sampled_accuracy")
 """Fields of a scenario that are no load profile."""
 
 
@@ -462,6 +487,10 @@ weight from the seed. Absent: all queries go to spec.model."""
     mix_weights: MixWeights | None = None
     """Weights of the mix by the order of its models. Uniform: equal. Zipf: 1/k for the k-th. \
 Pareto: the probability of [k, k + 1) with shape 1.5."""
+
+    sampled_accuracy: SampledAccuracy | None = None
+    """Sends the samples of a data set as the load, and computes measures of accuracy over the \
+replies that are sampled within the window. Absent: the queries carry load.inputs."""
 
     single_stream: SingleStream | None = None
     """One query of one sample at a time: latency."""
@@ -533,6 +562,33 @@ any of them."""
     def kind(self) -> str:
         """The wire name of the member that is set; UNKNOWN_KIND if this version has none."""
         return self._member[0]
+
+    @property
+    def dataset(self) -> AccuracyDataset | None:
+        """The data set that it evaluates; None if it has none."""
+        evaluated = self.accuracy or self.sampled_accuracy
+        return None if evaluated is None else evaluated.dataset
+
+    @property
+    def data_uri(self) -> str | None:
+        """Where its data file comes from; None if it needs none."""
+        if self.sampled_accuracy is None:
+            return self.load_profile.data_uri
+        uri = self.sampled_accuracy.dataset.uri
+        return None if uri.startswith("builtin://") else uri
+
+    @property
+    def data_sha256(self) -> str | None:
+        """The checksum of its data file, if it has one."""
+        sampled = self.sampled_accuracy
+        return self.load_profile.data_sha256 if sampled is None else sampled.dataset.sha256
+
+    @property
+    def data_field(self) -> str:
+        """Path of the address of its data file."""
+        if self.sampled_accuracy is not None:
+            return "sampledAccuracy.dataset.uri"
+        return f"{self.kind}.{self.load_profile.data_field}"
 
     @property
     def load_profile(self) -> LoadProfile:

@@ -195,7 +195,7 @@ class ClosedLoop(Driver):
         if self._total is not None:
             servers = self._servers
             self._left = [(self._total + servers - 1 - each) // servers for each in range(servers)]
-        elif self._servers == 1 and self._mix is None:
+        elif self._servers == 1 and self._chosen is None:
             self._again_until_ns = now + self._step.min_duration_ns
         self._check_anew()
         self._seconds.begin(now)

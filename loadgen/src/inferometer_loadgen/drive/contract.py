@@ -8,10 +8,10 @@ from typing import Protocol
 from inferometer_api.results.result import WorkerShare
 from inferometer_loadgen.client.load_client import LoadClient
 from inferometer_loadgen.client.pace import Clock, Pacer
-from inferometer_loadgen.drive.mixed_requests import MixedRequests
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.request_tracer import ClientTrace
 from inferometer_loadgen.record.silences import Silence
+from inferometer_loadgen.requests.replies import EVERY as CHECK_EVERY
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, PreparedRequest, ReplyBody
 
@@ -25,6 +25,22 @@ class LoopContext:
     pacer: Callable[[Callable[[], None]], Pacer]
 
 
+class QueryRequests(Protocol):
+    """Requests that depend on the query, which its token names while it is in flight."""
+
+    def take(self, server: int, token: int, *, is_measured: bool) -> PreparedRequest:
+        """Return the next request to a server."""
+
+    def check(self, token: int) -> Callable[[ReplyBody], str | None]:
+        """Return the check of the reply to a query."""
+
+    def add_latency(self, token: int, nanoseconds: int) -> None:
+        """Count a measured query that succeeded."""
+
+    def fail(self, token: int, kind: str) -> None:
+        """Count a measured query that failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestSource:
     """The requests that a driver sends in turn, and how it checks their replies."""
@@ -36,8 +52,10 @@ class RequestSource:
     timeout_ns: int
     reconnect_deadline_ns: int = 3_000_000_000
     """A server without any connection for so long ends the step."""
-    mix: MixedRequests | None = None
-    """Takes the place of `requests` and `check` if the queries go to several models."""
+    chosen: "QueryRequests | None" = None
+    """Takes the place of `requests` and `check` if queries differ by model or sample."""
+    check_every: int = CHECK_EVERY
+    """One reply in so many is checked, on average."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Driver(ABC):
         self._servers = len(self._requests)
         self._next_server = 0
         self._check = queries.check
-        self._mix = queries.mix
+        self._chosen = queries.chosen
         self._timeout_ns = queries.timeout_ns
         self._reconnect_deadline_ns = queries.reconnect_deadline_ns
         self.observer = StepObserver()
@@ -75,7 +75,7 @@ class Driver(ABC):
         self._sends = 0
         self._next_checked = 1
         self._next_traced = NEVER
-        self._gaps = gaps()
+        self._gaps = gaps(queries.check_every)
 
         self._add_latency = recorder.latencies.append
         self._add_service_time = recorder.service_times.append
@@ -278,10 +278,10 @@ class Driver(ABC):
             keep = sends >= self._next_checked
             if keep:
                 self._choose_next_checked()
-            if self._mix is None:
+            if self._chosen is None:
                 request = next(self._requests[server])
             else:
-                request = self._mix.take(server, token, is_measured=since >= self.window_ns)
+                request = self._chosen.take(server, token, is_measured=since >= self.window_ns)
             if sends >= self._next_traced:
                 self._send_traced(request, token, keep)
             else:
@@ -339,8 +339,8 @@ class Driver(ABC):
                 self._break_silence(now)
             self.last_reply_ns = now
             self._add_latency(now - since)
-            if self._mix is not None:
-                self._mix.add_latency(token, now - since)
+            if self._chosen is not None:
+                self._chosen.add_latency(token, now - since)
             if self._gathered() >= BLOCK:
                 self._recorder.flush()
         else:
@@ -396,13 +396,13 @@ class Driver(ABC):
     def _failed(self, failure: Failure, token: int) -> None:
         self._measured += 1
         self._recorder.fail(failure.kind, failure.message)
-        if self._mix is not None:
-            self._mix.fail(token, failure.kind)
+        if self._chosen is not None:
+            self._chosen.fail(token, failure.kind)
 
     def _checked(self, reply: ReplyBody, since: int, token: int) -> Failure | None:
         if since >= self.window_ns:
             self._recorder.statistics.checked_replies += 1
-        check = self._check if self._mix is None else self._mix.check(token)
+        check = self._check if self._chosen is None else self._chosen.check(token)
         try:
             fault = check(reply)
         except Exception as error:  # noqa: BLE001 - every query is counted, whatever its reply holds

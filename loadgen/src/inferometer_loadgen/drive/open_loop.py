@@ -254,8 +254,8 @@ class OpenLoop(Driver):
     def _fail_waiting(self, server: int, failure: Failure) -> None:
         due = self._waiting[server].popleft()
         is_measured = due >= self.window_ns
-        if self._mix is not None:
-            self._mix.take(server, UNSENT, is_measured=is_measured)
+        if self._chosen is not None:
+            self._chosen.take(server, UNSENT, is_measured=is_measured)
         if is_measured:
             self._failed(failure, UNSENT)
             self._log(due, None, None, failure.kind, UNKNOWN)

@@ -30,18 +30,18 @@ from inferometer_loadgen.drive import (
     RequestSource,
     Schedules,
 )
+from inferometer_loadgen.drive.contract import QueryRequests
 from inferometer_loadgen.drive.first_requests import (
     FirstReplies,
     FirstRequestsRefusedError,
     send_first_requests,
 )
-from inferometer_loadgen.drive.mixed_requests import MixedRequests
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.request_log import RequestLog
 from inferometer_loadgen.record.request_tracer import RequestTracer
 from inferometer_loadgen.requests.encode import Encoder, uses_binary
 from inferometer_loadgen.requests.pool import InputSources, make_pool
-from inferometer_loadgen.requests.replies import Expectation, first_axes, shared_shapes
+from inferometer_loadgen.requests.replies import EVERY, Expectation, first_axes, shared_shapes
 from inferometer_loadgen.requests.trace import TraceFiles
 from inferometer_loadgen.schedule.arrivals import PhasedPoisson, Replay, Stream, arrivals
 from inferometer_loadgen.schedule.layout import connection_layout, worker_part
@@ -143,7 +143,8 @@ class LocalDriverFactory:
         self,
         pools: Sequence[Sequence[PreparedRequest]],
         check: Callable[[ReplyBody], str | None],
-        mix: MixedRequests | None = None,
+        chosen: QueryRequests | None = None,
+        check_every: int = EVERY,
     ) -> RequestSource:
         """Return the requests of a step with the run's deadlines."""
         return RequestSource(
@@ -151,7 +152,8 @@ class LocalDriverFactory:
             check,
             self.load.request_timeout_milliseconds * _NS_PER_MS,
             self.load.reconnect_deadline_seconds * SECOND_NS,
-            mix,
+            chosen,
+            check_every,
         )
 
     def driver(self, plan: StepPlan, recorder: Recorder, requests: RequestSource) -> Driver:

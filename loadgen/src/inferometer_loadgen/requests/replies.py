@@ -20,15 +20,16 @@ EVERY = 64
 FIRST = 8
 
 
-def gaps() -> Iterator[int]:
-    """Yield the distances between checked replies: 32 to 96, `EVERY` on average.
+def gaps(every: int = EVERY) -> Iterator[int]:
+    """Yield the distances between checked replies: `every` on average, from half to three halves.
 
     A constant distance would check the same few requests of a pool again and again. The sequence is
     always the same.
     """
     chance = Random(EVERY)  # noqa: S311 - a sample keeps no secret
+    least = max(1, every // 2)
     while True:
-        yield chance.randint(EVERY // 2, EVERY * 3 // 2)
+        yield chance.randint(least, 2 * every - least)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Executor that drives load at the servers."""
 
 import os
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from inferometer_api.results.result import ScenarioResult, Step
 from inferometer_api.scenarios.table import recorded_arrivals
 from inferometer_loadgen.client.node import node_name
 from inferometer_loadgen.drive.prepare import DriverFactory, local_driver_factory
+from inferometer_loadgen.drive.sampling_factory import SamplingDriverFactory
 from inferometer_loadgen.fleet.answers import worker_lost_error
 from inferometer_loadgen.fleet.driver_factory import FleetDriverFactory
 from inferometer_loadgen.fleet.fleet import Fleet, open_fleet
@@ -25,6 +27,7 @@ from inferometer_loadgen.run.load_step import EndOnInterruption, LoadStepRunner
 from inferometer_loadgen.run.mixed_models import MixedModels
 from inferometer_loadgen.run.other_load import scope_of
 from inferometer_loadgen.run.otlp_receiver import OtlpReceiver
+from inferometer_loadgen.run.sampled_accuracy import AccuracySampling
 from inferometer_loadgen.run.server_sampling import ServerSampling
 from inferometer_loadgen.run.step_telemetry import RunTelemetry
 from inferometer_loadgen.run.step_tracing import RunTracing, open_receiver
@@ -50,8 +53,11 @@ async def open_load_executor(run: RunContext) -> AsyncIterator["LoadExecutor"]:
         if fleet is not None:
             await fleet.wait_for_workers(run.progress.gathering)
         async with open_receiver(run.plan.run.spec.load.tracing) as receiver:
-            with open_request_log(run.plan.request_log) as log:
-                executor = LoadExecutor(run, fleet, log, receiver)
+            with (
+                open_request_log(run.plan.request_log) as log,
+                tempfile.TemporaryDirectory(prefix="inferometer-data-") as folder,
+            ):
+                executor = LoadExecutor(run, fleet, log, receiver, Path(folder))
                 try:
                     yield executor
                 finally:
@@ -67,7 +73,11 @@ class LoadExecutor:
         fleet: Fleet | None,
         request_log: RequestLog | None = None,
         receiver: OtlpReceiver | None = None,
+        folder: Path = Path(),
     ) -> None:
+        """`folder` is for unpacked data sets."""
+        self._folder = folder
+        self._samplings: dict[str, AccuracySampling] = {}
         self._run = run
         self._receiver = receiver
         self._request_log = request_log
@@ -105,6 +115,9 @@ class LoadExecutor:
             for recorded in recorded_arrivals(repeat.scenario, repeat.trace_file):
                 inputs.traces.arrivals(Path(recorded.file), recorded.milli_time_scale)
             notes.update(dict.fromkeys(mixed.check_inputs(repeat.scenario)))
+            sampling = await AccuracySampling.prepare(run, repeat, first, self._folder)
+            if sampling is not None:
+                self._samplings[repeat.scenario.name] = sampling
         self._descriptions = descriptions
         self._sampling = ServerSampling(run.servers, descriptions, mixed.others)
         # The first connects and imports what later samples need.
@@ -129,7 +142,12 @@ class LoadExecutor:
         if self._steps is None:
             raise RuntimeError("A scenario was started before the load was prepared.")
         return LoadRepeat(
-            repeat, self._steps, self._conditions(repeat), self._lost_worker, self._request_log
+            repeat,
+            self._steps,
+            self._conditions(repeat),
+            self._lost_worker,
+            self._request_log,
+            self._samplings.get(repeat.scenario.name),
         )
 
     def _drivers(
@@ -146,7 +164,9 @@ class LoadExecutor:
         drivers = replace(
             drivers, request_log=self._request_log, on_first_answers=run.on_first_answers
         )
-        return mixed.driver_factory(drivers)
+        others = mixed.driver_factory(drivers)
+        parts = {name: each.part(drivers, description) for name, each in self._samplings.items()}
+        return SamplingDriverFactory(others, parts) if parts else others
 
     def _conditions(self, repeat: ScenarioRepeat) -> ScenarioConditions:
         spec, servers = self._run.plan.run.spec, self._run.servers
@@ -191,8 +211,10 @@ class LoadRepeat:
         conditions: ScenarioConditions,
         lost_worker: Callable[[], str],
         request_log: RequestLog | None = None,
+        sampling: AccuracySampling | None = None,
     ) -> None:
         self._request_log = request_log
+        self._sampling = sampling
         self._repeat = repeat
         self._steps = steps
         self._conditions = conditions
@@ -262,4 +284,5 @@ class LoadRepeat:
             peak=peak,
             knee=find_knee(steps) if repeat.kind.finds_knee else None,
             cold_start=cold_start,
+            accuracy=None if self._sampling is None else self._sampling.result(),
         )

@@ -70,6 +70,8 @@ class MixedModels:
     def check_inputs(self, scenario: Scenario) -> Iterator[str]:
         """Yield a note for each pool that is smaller than requested; raises InputRefusedError."""
         own = self.run.plan.model_name
+        if scenario.sampled_accuracy is not None:  # whose samples are its inputs
+            return
         for model in [each.model for each in scenario.mix or ()] or [own]:
             for size in scenario.load_profile.request_batch_sizes:
                 check_taken(size, self.descriptions[model].max_batch_size)

@@ -63,12 +63,12 @@ def trace_paths(run: BenchmarkRun) -> dict[str, str]:
     return {
         scenario.name: f"{_INPUTS_FOLDER}/{_data_file(scenario)}"
         for scenario in run.spec.scenarios
-        if scenario.load_profile.data_uri is not None
+        if scenario.data_uri is not None
     }
 
 
 def _data_file(scenario: Scenario) -> str:
-    return (trace_file if scenario.accuracy is None else dataset_file)(scenario.name)
+    return (trace_file if scenario.dataset is None else dataset_file)(scenario.name)
 
 
 def manifest_path(run: BenchmarkRun) -> str | None:
