@@ -42,8 +42,8 @@ from inferometer_operator.reconcile.suite.executions import SuiteExecution, deci
 from inferometer_operator.reconcile.suite.reuse import lacking_for_reuse
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.suite_delivery import OutcomeDelivery, is_deliverable
-from inferometer_operator.wiring.suite_reuse import SuiteReuse
 from inferometer_operator.wiring.suite_prefetch import LOOK_AGAIN_SECONDS, ModelPrefetch
+from inferometer_operator.wiring.suite_reuse import SuiteReuse
 from inferometer_operator.wiring.suite_store import SuiteStore, suite_of
 
 _KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
