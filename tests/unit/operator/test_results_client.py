@@ -1,6 +1,7 @@
 """Deliveries carry the current token, know refusals from outages, and spare a lost service."""
 
 import asyncio
+import gzip
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from aiohttp import web
 from typing_extensions import override
 
-from inferometer_api.results.service_paths import EXPLORER, ingest_path
+from inferometer_api.results.service_paths import EXPLORER, ingest_path, reuse_path
+from inferometer_api.suite.reuse import ReusableResult, ReuseQuery, ReuseRequest
 from inferometer_operator.cluster.results_client import DeliveryError, ResultsClient
 from inferometer_operator.settings import ResultsServiceSettings
 
@@ -134,3 +136,45 @@ def test_a_missing_token_is_an_outage(tmp_path: Path) -> None:
     with pytest.raises(DeliveryError, match="No such file") as error:
         asyncio.run(deliver())
     assert not error.value.refused
+
+
+def test_stored_results_are_found_on_the_route_of_the_namespace(tmp_path: Path) -> None:
+    """The request is a document, compressed; an answer that is none is a refusal."""
+    (tmp_path / "token").write_text("token-0\n")
+    request = ReuseRequest(
+        stored_before="2026-06-01T03:00:00.000Z",
+        queries=[ReuseQuery(spec_digest="0" * 16, node="node-a", images=["sha256:1"])],
+    )
+    known = ReusableResult(id="0123abcd", run="old", started_at="2026-05-01")
+    answers: list[Any] = [{"results": [[known.model_dump(by_alias=True, exclude_none=True)]]}, []]
+    seen: list[tuple[str, ReuseRequest]] = []
+
+    async def take(received: web.Request) -> web.Response:
+        body = gzip.decompress(await received.read())
+        seen.append((received.path, ReuseRequest.read_json(body)))
+        return web.json_response(answers.pop(0))
+
+    async def find() -> list[Any]:
+        application = web.Application()
+        application.router.add_post("/{path:.*}", take)
+        runner = web.AppRunner(application, auto_decompress=False)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        async with aiohttp.ClientSession() as session:
+            settings = ResultsServiceSettings(
+                url=f"http://{host}:{port}", token_file=str(tmp_path / "token")
+            )
+            client = ResultsClient(session, settings)
+            found: list[Any] = [await client.find_reusable("bench", request)]
+            try:
+                await client.find_reusable("bench", request)
+            except DeliveryError as error:
+                found.append(error)
+        await runner.cleanup()
+        return found
+
+    answer, error = asyncio.run(find())
+    assert answer.results == [[known]]
+    assert error.refused
+    assert seen == [(f"{EXPLORER}{reuse_path('bench')}", request)] * 2
