@@ -227,6 +227,12 @@ def test_reused_runs_are_recorded_before_the_first_one_starts_and_never_later() 
     assert (kept.name, kept.result, kept.values) == (plan.runs[0].name, "r1", {"stack": "old"})
 
 
+@pytest.mark.parametrize(("states", "begun"), [("", False), ("..R", False), ("R.a", True)])
+def test_a_suite_whose_runs_are_only_reused_has_not_begun(states: str, *, begun: bool) -> None:
+    """Models are still brought to the nodes before its first run."""
+    assert SuiteDraft(SuiteStatus(states=states), NOW, 1).has_begun is begun
+
+
 def test_a_gate_judges_no_reused_run() -> None:
     """It was measured in another block, perhaps on another day."""
     data = a_suite(repeats=3, reuse=True, baseline={"axis": "stack", "value": "old"}, gate={})

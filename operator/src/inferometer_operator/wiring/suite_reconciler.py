@@ -30,10 +30,11 @@ from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.manifests.suite_children import execution, suite_run
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.plan import DeletionTarget, Event
+from inferometer_operator.reconcile.plan import DeletionTarget
 from inferometer_operator.reconcile.suite.cells import SuiteObserved, decide, run_outcomes
 from inferometer_operator.reconcile.suite.draft import (
     SuiteDraft,
+    end_event,
     is_true,
     least_suite_status,
     read_suite_status,
@@ -146,8 +147,7 @@ class SuiteReconciler:
         for index in decision.create:
             if not await self._create_run(raw, plan.runs[index]):
                 return _RETRY_SECONDS
-        # What was created is in the store: the next decision records it. One that is over is
-        # delivered.
+        # The next decision records what was created; a suite that is over is delivered.
         if decision.create or is_true(decision.status, "Finished"):
             return 0.0
         return LOOK_AGAIN_SECONDS if observed.prefetching else None
@@ -156,8 +156,8 @@ class SuiteReconciler:
         self, raw: Json, suite: BenchmarkSuite, plan: SuitePlan, draft: SuiteDraft
     ) -> str:
         """Bring models to the nodes before the first run; return what is waited for."""
-        has_begun = self.store.runs.get(self.uid) or (draft.status.states or "").strip(".")
-        if has_begun or suite.spec.suspend or suite.spec.cancel:
+        begun = self.store.runs.get(self.uid) or draft.has_begun
+        if begun or suite.spec.suspend or suite.spec.cancel:
             return ""
         return await self._prefetch.advance(self.dependencies, raw, plan)
 
@@ -310,7 +310,7 @@ class SuiteReconciler:
         self.store.put_suite(written)
         if is_true(status, "Finished") and not is_true(before, "Finished"):
             _log.info("suite_ended", suite=raw["metadata"]["name"], phase=status.phase)
-            await self.dependencies.writer.create_event(written, _end_event(status))
+            await self.dependencies.writer.create_event(written, end_event(status))
         return written
 
     async def _apply(self, raw: Json, before: SuiteStatus, status: SuiteStatus) -> Json:
@@ -325,15 +325,6 @@ class SuiteReconciler:
             least = least_suite_status(status, error.message)
             # Without this one nothing begins: another operator would not know.
             return raw if least == before else await writer.apply_status(raw, least)
-
-
-def _end_event(status: SuiteStatus) -> Event:
-    failed = next(each for each in status.conditions if each.type == "Failed")
-    gate = next((each for each in status.conditions if each.type == "Gate"), None)
-    if gate is not None and gate.status == "False":
-        return Event("Warning", "GateFailed", gate.message)
-    kind = "Warning" if failed.status == "True" else "Normal"
-    return Event("Warning" if kind == "Warning" else "Normal", failed.reason, failed.message)
 
 
 def _parse(raw: Json) -> BenchmarkSuite:

@@ -13,6 +13,7 @@ from inferometer_api.suite.status import (
     SuiteStatus,
 )
 from inferometer_api.timestamps import format_time
+from inferometer_operator.reconcile.plan import Event
 
 _ORDER: tuple[SuiteConditionType, ...] = ("Accepted", "Complete", "Failed", "Gate", "Finished")
 _LONGEST = 1024
@@ -33,6 +34,11 @@ class SuiteDraft:
         self.status = status.model_copy(update={"observed_generation": generation})
         self.now = now
         self._generation = generation
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a run was started; reused runs are known before the first one."""
+        return bool(self.status.states.strip(".R"))
 
     def update(self, **fields: Any) -> None:
         """Replace fields of the status."""
@@ -105,6 +111,16 @@ def least_suite_status(status: SuiteStatus, refusal: str) -> SuiteStatus:
 
 def _clipped(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
+
+
+def end_event(status: SuiteStatus) -> Event:
+    """Return the event of a suite that has ended."""
+    failed = next(each for each in status.conditions if each.type == "Failed")
+    gate = next((each for each in status.conditions if each.type == "Gate"), None)
+    if gate is not None and gate.status == "False":
+        return Event("Warning", "GateFailed", gate.message)
+    kind = "Warning" if failed.status == "True" else "Normal"
+    return Event("Warning" if kind == "Warning" else "Normal", failed.reason, failed.message)
 
 
 def is_true(status: SuiteStatus, name: SuiteConditionType) -> bool:
