@@ -203,7 +203,7 @@ UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
     ),
     (
         _set("server", to={"runtime": "KServe", "replicas": 2}),
-        f"spec.server.replicas: 2 {_NO}; available: 1.",
+        "spec.server.replicas: the requests reach 2 pods through KServe's one Service, which",
     ),
     (
         _set("model", to={"uri": "file:m.onnx"}),

@@ -2,7 +2,7 @@
 
 from inferometer_api.runtimes.descriptor import (
     FetchedLayout,
-    FieldLimit,
+    Refusal,
     RuntimeDescriptor,
     ServerContainer,
     ServerLaunch,
@@ -11,6 +11,7 @@ from inferometer_api.runtimes.descriptor import (
 from inferometer_api.runtimes.launched import LAUNCHED_REFUSALS, starts_without_tls
 from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME, own_command, own_image
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import Server
 
 _CONTAINER = "kserve-container"
 """KServe serves a model with the container of this name."""
@@ -19,6 +20,16 @@ _CONTAINER = "kserve-container"
 def _containers(run: BenchmarkRun, start: ServerStart) -> tuple[ServerContainer, ...]:
     image = own_image(run.spec.server)
     return (ServerContainer(name=_CONTAINER, image=image, command=own_command(run, start)),)
+
+
+def _replicas(server: Server) -> str | None:
+    if server.replicas == 1:
+        return None
+    return (
+        f"the requests reach {server.replicas} pods through KServe's one Service, which assigns "
+        "connections to pods by chance, so that neither the share of a pod nor its restart could "
+        "be seen; set 1, or take runtime OnnxRuntime, whose replicas share the requests evenly"
+    )
 
 
 KSERVE = RuntimeDescriptor(
@@ -31,12 +42,8 @@ KSERVE = RuntimeDescriptor(
         local=None,
         by_kserve=True,
     ),
-    limits=(
-        *ONNX_RUNTIME.limits,
-        # Behind one Service, the load generator cannot share requests evenly.
-        FieldLimit("spec.server.replicas", lambda server: server.replicas, (1,)),
-    ),
-    refusals=LAUNCHED_REFUSALS,
+    limits=ONNX_RUNTIME.limits,
+    refusals=(*LAUNCHED_REFUSALS, Refusal("spec.server.replicas", None, _replicas)),
     without_tls=starts_without_tls,
     restart_identity=ONNX_RUNTIME.restart_identity,
     varying_settings=ONNX_RUNTIME.varying_settings,
