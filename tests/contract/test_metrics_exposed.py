@@ -20,8 +20,6 @@ from support.exported_runs import a_raw_run, a_stored_run, operator_stats
 from support.exposed import faults, silent
 from support.load_pods import a_load_pod, measures
 from support.load_runs import a_plan
-from support.oracle_process import oracle_process
-from support.oracle_script import delayed
 from support.recorded_node import RecordedNode
 from support.serving_process import serving
 from support.waiting import wait_until
@@ -62,10 +60,16 @@ def knows_a_rate(report: LoadReport) -> bool:
 
 
 def load_generator(folder: Path) -> str:
-    """Return the metrics of a load generator in a pod while it measures an open loop."""
-    with oracle_process(delayed(0.002)) as oracle:
-        scenario = {"server": {"targetQps": 100}}
-        plan = a_plan(oracle.url("HTTP"), scenario, validity={"minDurationSeconds": 20})
+    """Return the metrics of a load generator in a pod while it measures an open loop of a mix."""
+    path = onnx_models.save(onnx_models.identity(), folder / "m.onnx")
+    with serving(path, "--other-model", f"n={path}") as process:
+        mix = [{"model": "m", "weight": 1}, {"model": "n", "weight": 1}]
+        plan = a_plan(
+            f"http://{process.http_url}",
+            {"server": {"targetQps": 100}, "mix": mix},
+            model="m",
+            validity={"minDurationSeconds": 20},
+        )
         (one,) = plan.servers
         servers = [one.model_copy(update={"pod_uid": "uid", "node": "node1"})]
         with a_load_pod(plan.model_copy(update={"servers": servers}), folder) as pod:

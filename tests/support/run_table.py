@@ -26,6 +26,11 @@ _MIXABLE: tuple[dict[str, Any], ...] = (
 )
 _MIXED_SCENARIO = [{"name": "a", "mix": _MIX, "singleStream": {}}]
 _SAMPLED = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"]}
+_NOT_SAMPLED: dict[str, dict[str, Any]] = {
+    "of a batch": {"batch": {"batchSizes": [1]}},
+    "of a trace": {"trace": {"uri": "file:a"}},
+    "of a mix": {"singleStream": {}, "mix": _MIX},
+}
 _NO_OTHER_MODELS: dict[str, dict[str, Any]] = {
     "without a mix": {},
     "of Triton": {"server": {"runtime": "Triton"}, "scenarios": _MIXED_SCENARIO},
@@ -272,6 +277,24 @@ _NO_COLD_STARTS: dict[str, dict[str, Any]] = {
 }
 
 BROKEN_RULES = (
+    *(
+        Row(f"other models {name}", a_run(otherModels=[{"uri": "file:a"}], **spec), "spec")
+        for name, spec in _NO_OTHER_MODELS.items()
+    ),
+    Row(
+        "another model from https without sha256",
+        a_run(otherModels=[{"uri": "https://h/m"}], scenarios=_MIXED_SCENARIO),
+        "spec.otherModels[0]",
+    ),
+    *(
+        Row(f"sampled accuracy {name}", a_scenario(sampledAccuracy=_SAMPLED, **members), "spec")
+        for name, members in _NOT_SAMPLED.items()
+    ),
+    Row(
+        "sampled accuracy by a fleet",
+        with_value(a_scenario(singleStream={}, sampledAccuracy=_SAMPLED), _WORKERS, 2),
+        "spec",
+    ),
     Row("a mix of one model", _mixed(_MIX[:1], singleStream={}), "spec.scenarios[0].mix"),
     Row(
         "a mix that names a model twice",
