@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,42 @@ def _document(number: int, node: str, factor: float, **settings: str) -> bytes:
             for each in step["latency"]["percentiles"]:
                 each["nanoseconds"] = int(each["nanoseconds"] * factor)
     return json.dumps(found).encode()
+
+
+def _cold_document(number: int, node: str, *milliseconds: int) -> bytes:
+    """Return a result of a node that has a coldStart of the same stack, a repeat for each time."""
+    found: dict[str, Any] = json.loads(_document(number, node, 1.0))
+    (run,) = (each for each in found["run"]["spec"]["scenarios"] if each["name"] == "latency")
+    run.pop("singleStream")
+    run["coldStart"] = {"repeats": len(milliseconds), "state": "ModelCached"}
+    first = next(each for each in found["scenarios"] if each["name"] == "latency")
+    others = [each for each in found["scenarios"] if each["name"] != "latency"]
+    starts = [
+        first | {"kind": "coldStart", "repeat": repeat, "coldStart": _cold_start(each * 10**6)}
+        for repeat, each in enumerate(milliseconds, start=1)
+    ]
+    found["scenarios"] = starts + others
+    return json.dumps(found).encode()
+
+
+def _cold_start(total: int) -> dict[str, Any]:
+    phases = [("imported", 0, total // 4), ("sessionCreated", total // 4, total // 2)]
+    return {
+        "state": "ModelCached",
+        "totalNanoseconds": total,
+        "phases": [
+            {
+                "name": name,
+                "startNanoseconds": start,
+                "durationNanoseconds": duration,
+                "evidence": "the server's log",
+            }
+            for name, start, duration in phases
+        ],
+        "gapNanoseconds": total // 4,
+        "clientDelayNanoseconds": 0,
+        "firstQueriesNanoseconds": [10**6],
+    }
 
 
 class _Explorer:
@@ -259,3 +296,25 @@ def test_views_have_addresses_and_data_and_no_text_becomes_html(explorer: _Explo
             assert HtmlPage(explorer.client.get(own).text).text == page.text
         for each in {link for link in links if link.startswith("/")}:
             assert explorer.client.get(each).status_code == 200, each
+
+
+def test_a_model_shows_its_cold_starts_beside_latency_and_cost(tmp_path: Path) -> None:
+    """The median of the newest cold start of each stack and node stands in every scenario."""
+    with Store(str(tmp_path / "results.db")) as store:
+        origin = replace(ORIGIN, source="operator")
+        store.add(_cold_document(1, "bench-1", 900, 1000), origin, source="x")
+        newest = store.add(_cold_document(2, "bench-1", 400, 600, 800), origin, source="x").id
+        store.add(_document(3, "bench-1", 1.0), origin, source="x")
+        store.add(_document(4, "bench-2", 1.0), origin, source="x")
+        app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+        with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+            where = {"model": _MODEL, "scenario": "throughput"}
+            page = HtmlPage(client.get("/model", params=where).text)
+            document = client.get("/api/v1/model", params=where).json()
+    assert "Cold start" in page.headings()
+    assert "600 ms" in page.text
+    assert "ModelCached, most in sessionCreated" in page.text
+    assert f"/results/{newest}" in page.values("href")
+    summary_schema.ModelDocument.model_validate(document, strict=True)
+    starts = {each["node"]: each["cold_start_nanoseconds"] for each in document["groups"]}
+    assert starts == {"bench-1": 600e6, "bench-2": None}

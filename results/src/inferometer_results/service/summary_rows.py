@@ -21,8 +21,17 @@ def model_rows(page: ModelPage) -> list[dict[str, Any]]:
         for group, scaling in page.view.scalings
     }
     return [
-        _group_row(each, best.get((each.key, each.node), (None, None))) for each in page.view.groups
+        _group_row(each, best.get((each.key, each.node), (None, None))) | _cold_start(page, each)
+        for each in page.view.groups
     ]
+
+
+def _cold_start(page: ModelPage, group: MeasuredGroup) -> dict[str, Any]:
+    found = page.cold_starts.get((group.stack, group.node))
+    return {
+        "cold_start_nanoseconds": None if found is None else found.median_nanoseconds,
+        "cold_start_state": None if found is None else found.state,
+    }
 
 
 def _group_row(group: MeasuredGroup, best: tuple[int | None, int | None]) -> dict[str, Any]:

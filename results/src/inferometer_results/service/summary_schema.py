@@ -196,6 +196,10 @@ class ModelGroup(BaseModel):
     on_front: bool
     batch_of_most_throughput: int | None
     batch_at_knee: int | None
+    cold_start_nanoseconds: float | None
+    """Median of the newest cold start of the stack on the node, from any scenario."""
+    cold_start_state: str | None
+    """What the node held before it."""
 
 
 class ModelDocument(BaseModel):

@@ -16,6 +16,7 @@ from inferometer_results.explore.charts import (
     series_of,
     trend_chart,
 )
+from inferometer_results.explore.cold_starts import ColdStartFigure, cold_start_figures
 from inferometer_results.explore.eligibility import why_not_ranked
 from inferometer_results.explore.figure import FIGURES, ShownFigure
 from inferometer_results.explore.model import ModelView, could_rank, model_view
@@ -25,7 +26,7 @@ from inferometer_results.explore.trend import TimeSeries, trend
 from inferometer_results.history.trend import ChangeFinding, State, known_findings
 from inferometer_results.report.chart import Chart
 from inferometer_results.report.svg import draw
-from inferometer_results.service.answers import RequestError
+from inferometer_results.service.answers import RequestError, read_stored
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.summaries import (
@@ -82,6 +83,8 @@ class ModelPage(View):
     view: ModelView
     colours: Mapping[str, int]
     charts: tuple[DrawnChart, ...]
+    cold_starts: Mapping[tuple[str, str], ColdStartFigure]
+    """By stack and node, from any scenario."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,7 @@ def show_model(
         view,
         colours,
         _drawn(front_chart(view.groups, colours), scaling_chart(view.scalings, colours)),
+        cold_start_figures(rows, lambda id_: read_stored(store, id_)[1].document),
     )
 
 
