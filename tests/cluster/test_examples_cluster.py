@@ -21,8 +21,11 @@ from support.operator_installed import operator_installed
 from support.waiting import wait_until
 
 FOLDER = Path(__file__).parents[2] / "examples"
-ELSEWHERE = ("14-suite", "16-servers", "20-bricks", "21-kserve")
-"""tests/cluster/test_suites.py has suites like these, test_kserve.py has the last."""
+ELSEWHERE = (
+    *("14-suite", "16-servers", "20-bricks", "22-cold-starts"),
+    *("21-kserve", "23-node-probe"),
+)
+"""tests/cluster/test_suites.py has suites like these; KServe and nodes have tests of their own."""
 FILES = sorted(path for path in FOLDER.glob("*.yaml") if path.stem not in ELSEWHERE)
 PROTOCOLS = ("HTTP", "GRPC")
 ITS_OWN = {

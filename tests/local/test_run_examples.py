@@ -15,7 +15,7 @@ from support.inferometer_process import started
 from support.local_runs import Done, done, together
 
 FOLDER = Path(__file__).parents[2] / "examples"
-SUITES = ("14-suite", "16-servers", "20-bricks")
+SUITES = ("14-suite", "16-servers", "20-bricks", "22-cold-starts")
 """They take as long as eight runs: tests/local/test_suites_run.py has one like them."""
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in SUITES)
 NEEDS_MORE = {
@@ -23,6 +23,7 @@ NEEDS_MORE = {
     "07-own-model-on-cluster": "spec.model.uri: pvc:// needs a cluster",
     "08-resnet50-gpu": "The device GPU was requested, but",
     "21-kserve": "spec.server.runtime: KServe",
+    "23-node-probe": "`kubectl apply` measures nodes of a cluster, `inferometer node` this one",
 }
 """What a machine alone, without a GPU, says to those that need more."""
 RUN_HERE = [name for name in NAMES if name not in NEEDS_MORE]
