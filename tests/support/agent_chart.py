@@ -16,6 +16,8 @@ from support.cluster.namespaces import fresh_namespace
 AGENT_CHART = CHECKOUT / "helm" / "inferometer-agent"
 AGENTS = "inferometer-agents"
 """The namespace of the tests."""
+CACHE = "inferometer-agent-model-cache"
+"""The name of the model cache's objects."""
 
 
 def agents(values: Json | None = None, *, release: str = "inferometer-agent") -> list[Json]:
@@ -58,9 +60,18 @@ def agents_namespace(cluster: Cluster) -> Iterator[str]:
 
 
 @contextmanager
-def agents_installed(cluster: Cluster, namespace: str, *operators: Json) -> Iterator[None]:
-    """Have an agent on every node, which these accounts of operators may find."""
-    values = {"operators": list(operators), "cgroupV1Controllers": v1_controllers()}
+def agents_installed(
+    cluster: Cluster, namespace: str, *operators: Json, cache: Json | None = None
+) -> Iterator[None]:
+    """Have an agent on every node, which these accounts of operators may find.
+
+    With `cache`, the values of modelCache, every node also has a model cache.
+    """
+    values: Json = {"operators": list(operators), "cgroupV1Controllers": v1_controllers()}
+    names = ["inferometer-agent", "inferometer-agent-gpu"]
+    if cache is not None:
+        values["modelCache"] = {"enabled": True, **cache}
+        names.append(CACHE)
     # helm --wait waits for all agents but maxUnavailable: on one node for none.
     done = helm(
         *("install", "agents", AGENT_CHART, "--namespace", namespace, "--values", "-"),
@@ -70,7 +81,7 @@ def agents_installed(cluster: Cluster, namespace: str, *operators: Json) -> Iter
     if done.returncode != 0:
         raise RuntimeError(f"The agents' chart could not be installed: {done.stderr}")
     try:
-        for name in ("inferometer-agent", "inferometer-agent-gpu"):
+        for name in names:
             words = ("rollout", "status", f"daemonset/{name}", "--timeout=120s")
             cluster.kubectl(*words, "--namespace", namespace)
         yield
