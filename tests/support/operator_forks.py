@@ -1,6 +1,7 @@
 """Operators that start within milliseconds, each a process of its own."""
 
 import atexit
+import contextlib
 import json
 import os
 import signal
@@ -40,7 +41,9 @@ class ForkedOperator:
         """Send a signal, unless it has ended."""
         with self._lock:
             if self.poll() is None:
-                os.kill(self.pid, number)
+                # Its zygote has waited for it, and writes its exit code soon.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill it, and wait until it is gone."""
