@@ -15,9 +15,10 @@ from inferometer_results.store import find_ids
 from inferometer_results.store import store as store_module
 from inferometer_results.store.condition import FIELDS, SORTING, SearchError
 from inferometer_results.store.database import NoSuchResultError
-from inferometer_results.store.index_rows import JournalRow
+from inferometer_results.store.index_rows import JournalRow, best_figures
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
+from inferometer_results.store.tables import FIGURES
 from support.stored_results import (
     CLUSTER,
     LOCAL,
@@ -186,6 +187,22 @@ def test_sorting_by_a_figure_takes_the_best_scenario(store: Store) -> None:
     assert [row["name"] for row in store.find(Search("", "p50", limit=1))] == ["test"]
     later = Search("", "p50", limit=1, offset=1)
     assert [row["name"] for row in store.find(later)] == ["every-part"]
+
+
+def test_the_best_of_several_scenarios_is_the_lowest_latency_and_the_highest_rate() -> None:
+    """Only VALID scenarios count, by the step that stands for them."""
+    columns = dict.fromkeys(FIGURES.values())
+    rows = [
+        columns | {"headline": headline, "verdict": verdict, "p99_nanoseconds": ns, "qps": qps}
+        for headline, verdict, ns, qps in (
+            (True, "VALID", 5, 10.0),
+            (True, "VALID", 7, 30.0),
+            (True, "INVALID", 1, 99.0),
+            (False, "VALID", 2, 88.0),
+        )
+    ]
+    best = best_figures(rows)
+    assert (best["best_p99"], best["best_qps"], best["best_energy"]) == (5, 30.0, None)
 
 
 @pytest.fixture(scope="module")
