@@ -15,7 +15,7 @@ from inferometer_loadgen.record.recorder import StepStatistics
 from inferometer_loadgen.schedule.arrivals import Stream
 from inferometer_loadgen.schedule.model_choice import model_choices
 from inferometer_loadgen.schedule.steps import StepPlan
-from support.drills import A_STEP, BAD, Drill, after
+from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import MILLISECOND, SECOND, Answer
 
 SEED = 2_611
@@ -105,16 +105,16 @@ def test_latencies_are_those_of_the_model(milli_qps: int | None) -> None:
 
 
 def test_queries_that_fail_unsent_keep_their_place_in_the_plan() -> None:
-    """A server that answers nothing for 2 s fails queries unsent, of the models that were due."""
-
-    def answering(index: int, now_ns: int) -> Answer:
-        del index
-        return Answer(MILLISECOND if now_ns > 2 * SECOND else 2 * SECOND)
-
-    drill = Drill(answering, STEP, 100_000, timeout_ns=SECOND, shares=SHARES)
-    tallied = drill.run()
-    assert tallied.errors["timeout"] > 50
-    assert tallied.scheduled == sum(counts_of(tallied).values())
+    """While no connection is open for 2 s, queries fail unsent, of the models that were due."""
+    drill = Drill(after(MILLISECOND), STEP, 100_000, timeout_ns=SECOND // 2, shares=SHARES)
+    tallied = drill.run(
+        {
+            SECOND: lambda drill: drill.server.lose(CUT),
+            3 * SECOND: lambda drill: drill.server.come_back(),
+        }
+    )
+    assert tallied.errors["timeout"] > 100
+    assert len(drill.server.sent) < tallied.scheduled - 100
     assert counts_of(tallied) == counted(planned(tallied.scheduled))
 
 
