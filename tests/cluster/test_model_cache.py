@@ -32,6 +32,7 @@ from support.node_runs import SLOW_SECONDS, make_run, wait_for
 from support.operator_installed import operator_installed
 from support.waiting import wait_until
 
+CACHE_FOLDER = "/var/lib/inferometer-model-cache"
 RUN_MODEL = zoo.entry("classification/mobilenet_v2")
 
 
@@ -193,7 +194,12 @@ def test_a_killed_plugin_continues_the_download(
     sha256 = store.add("interrupted")
     store.close_gate()
     make_pod(cluster, pods, "reader", "interrupted", sha256)
-    wait_slowly(lambda: bool(store.requests("interrupted", "GET")), "the download")
+    (node,) = cluster.nodes.values()
+    parts = Path(f"/proc/{node.pid}/root{CACHE_FOLDER}/partial")
+    wait_slowly(
+        lambda: any(each.stat().st_size for each in parts.glob("*/files/model.onnx")),
+        "a part of the model on the disk of the node",
+    )
     before = restarts(cluster, cache)
     kill_plugin(cluster)
     wait_slowly(lambda: restarts(cluster, cache) > before, "the next plugin")
@@ -242,7 +248,7 @@ def test_a_wrong_checksum_is_an_event(cluster: Cluster, store: ModelBucket, pods
     assert mounts(cluster, pods, "reader") == []
     assert printed(cluster, pods, "reader") == []
     (node,) = cluster.nodes.values()
-    folder = Path(f"/proc/{node.pid}/root/var/lib/inferometer-model-cache")
+    folder = Path(f"/proc/{node.pid}/root{CACHE_FOLDER}")
     known = [each.read_text() for each in folder.glob("entries/*/entry.json")]
     assert not any("0" * 64 in each for each in known)
 
