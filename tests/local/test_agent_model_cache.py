@@ -50,7 +50,7 @@ class Plugin:
             *("--folder", self.folder / "cache", "--kubelet-folder", self.folder / "kubelet"),
         ]
         with log.open("wb") as errors:
-            self.process = subprocess.Popen(words, stderr=errors)
+            self.process = subprocess.Popen([str(word) for word in words], stderr=errors)
         wait_until(lambda: b'"listening"' in log.read_bytes(), "the plugin")
         return self.process
 
