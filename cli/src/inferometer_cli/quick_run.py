@@ -176,7 +176,7 @@ def _scenario(options: QuickOptions) -> dict[str, Any]:
             raise RefusedError(
                 "--clients is a closed loop, and --qps with --p99 an open one. Give one of both."
             )
-        return {"name": "clients", "concurrency": {"clients": _numbers(options.clients)}}
+        return {"name": "concurrency", "concurrency": {"clients": _numbers(options.clients)}}
     if options.qps is not None:
         bound = {} if options.p99 is None else {"latencyBoundMicroseconds": _us(options.p99)}
         return {"name": "traffic", "server": {"targetQps": options.qps, **bound}}

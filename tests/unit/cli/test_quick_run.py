@@ -51,7 +51,7 @@ def spec(target: str | None, **options: str | int) -> dict[str, object]:
                 "findPeak": {"latencyBoundMicroseconds": 200_000, "probe": {"maxSeconds": 5}},
             },
         ),
-        ({"clients": "1,2,4"}, {"name": "clients", "concurrency": {"clients": [1, 2, 4]}}),
+        ({"clients": "1,2,4"}, {"name": "concurrency", "concurrency": {"clients": [1, 2, 4]}}),
     ],
     ids=["nothing", "rate", "rate and bound", "bound", "clients"],
 )
