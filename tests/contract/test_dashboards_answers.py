@@ -188,9 +188,9 @@ def test_rows_of_stored_runs_have_the_address_of_their_result(tmp_path: Path) ->
     of_run = f'inferometer_run_stored_info{{{_SAME}, url="{_URL}"}}'
     result = {_verdict("one"): "1x60", _ENDED: "1000x60", of_run: "_x5 1x55"}
     wanted = {f'{{scenario="one", url="{_URL}"}}': 1}
-    _gives(tmp_path, "run: Result: K", result, wanted)
+    _gives(tmp_path, "run: Result: L", result, wanted)
     gone = {name: values.split("x")[0] + "x30 stale" for name, values in result.items()}
-    _gives(tmp_path, "run: Result: K", gone | {of_run: "1x30 stale"}, wanted)
+    _gives(tmp_path, "run: Result: L", gone | {of_run: "1x30 stale"}, wanted)
 
 
 def test_joules_of_different_attributions_have_bars_of_their_own(tmp_path: Path) -> None:

@@ -12,7 +12,10 @@ from support.runs import a_run
 ALL = [metric for group in METRICS.values() for metric in group]
 UNITS = ("seconds", "second", "bytes", "joules", "watts", "hertz", "celsius", "ratio", "inference")
 """Base units, and what a figure is per; a count has none."""
-COUNTS = ("queries", "samples", "requests", "inferences", "errors", "cpus", "runs", "size")
+COUNTS = (
+    *("queries", "samples", "requests", "inferences", "errors", "cpus", "runs", "size"),
+    *("hits", "misses", "evictions"),
+)
 STATES = ("ready", "info", "status", "stage", "valid", "leader", "available", "throttled")
 TAKEN = {"namespace", "pod", "job", "instance", "container", "service", "endpoint_slice", "le"}
 """Labels that Prometheus or its operator give to whatever they scrape."""

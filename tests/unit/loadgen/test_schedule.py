@@ -108,8 +108,10 @@ def test_streams_of_a_seed_are_independent() -> None:
     measured = arrivals("Poisson", 1000, 7, Stream.MEASURED).take(10)
     plain = np.random.Generator(np.random.PCG64(7)).standard_exponential(10) * 1e9
     assert np.array_equal(measured, np.rint(plain).astype(np.int64).cumsum())
-    assert {each.name for each in Stream} == {"MEASURED", "WARM_UP", "INPUTS", "PHASES", "PROBES"}
-    assert len({generator(7, each).random() for each in Stream.__members__.values()}) == 5
+    assert {each.name for each in Stream} == {
+        *("MEASURED", "WARM_UP", "INPUTS", "PHASES", "PROBES", "MODELS")
+    }
+    assert len({generator(7, each).random() for each in Stream.__members__.values()}) == 6
 
 
 def one_by_one(schedule: Schedule) -> Iterator[int]:

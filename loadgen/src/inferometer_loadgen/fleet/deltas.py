@@ -68,7 +68,7 @@ class DeltaReader:
 
     def _take(self, name: str, now: object, gained: CountDelta) -> None:
         match now:
-            case Windows():
+            case Windows() | []:  # no mix: a fleet sends none
                 return
             case Histogram():
                 self._take_histogram(name, now, gained)
