@@ -13,6 +13,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 from inferometer_models.calibration import Calibration
 from inferometer_models.errors import UnfitModelError
 from inferometer_models.light import default_opset, set_checksum
+from inferometer_models.structure import DATA_OPERATORS
 from inferometer_models.weights import chunks, write_draws
 from inferometer_models.zoo import DATA_SUFFIX, Shape
 
@@ -99,7 +100,7 @@ def describe(
 
 def _operators(model: ModelProto) -> int:
     """Count the top graph's nodes without those that only hold data."""
-    return sum(node.op_type not in {"Constant", "ConstantOfShape"} for node in model.graph.node)
+    return sum(node.op_type not in DATA_OPERATORS for node in model.graph.node)
 
 
 def _only(values: Sequence[ValueInfoProto], name: str) -> ValueInfoProto:

@@ -9,6 +9,7 @@ from onnx import TensorProto, numpy_helper
 
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
+from inferometer_models.structure import DATA_OPERATORS
 
 _FLOATS = (
     TensorProto.FLOAT,
@@ -16,8 +17,6 @@ _FLOATS = (
     TensorProto.BFLOAT16,
     TensorProto.DOUBLE,
 )
-_DATA = frozenset({"Constant", "ConstantOfShape"})
-"""Operators that only hold data."""
 
 
 def parameter_count(graph: GraphFile) -> int:
@@ -28,7 +27,7 @@ def parameter_count(graph: GraphFile) -> int:
 def wiring(graph: GraphFile) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Yield operator, inputs and outputs of each node of the top graph that computes."""
     for node in graph.model.graph.node:
-        if node.op_type not in _DATA:
+        if node.op_type not in DATA_OPERATORS:
             yield node.op_type, tuple(filter(None, node.input)), tuple(filter(None, node.output))
 
 

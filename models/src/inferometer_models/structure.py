@@ -12,6 +12,8 @@ from onnx import (
     ValueInfoProto,
 )
 
+DATA_OPERATORS = frozenset({"Constant", "ConstantOfShape"})
+"""Operators that only hold data: they run once, while the graph is loaded."""
 MOST_REPORTED = 5
 """So many differences of one kind are named, the others counted."""
 
@@ -22,9 +24,7 @@ def operator_counts(model: ModelProto) -> Counter[str]:
     Constant and ConstantOfShape are left out: they run once, while the graph is loaded.
     """
     nodes = (node for graph in _graphs(model.graph) for node in graph.node)
-    return Counter(
-        node.op_type for node in nodes if node.op_type not in {"Constant", "ConstantOfShape"}
-    )
+    return Counter(node.op_type for node in nodes if node.op_type not in DATA_OPERATORS)
 
 
 def differences(full: ModelProto, light: ModelProto) -> tuple[str, ...]:
