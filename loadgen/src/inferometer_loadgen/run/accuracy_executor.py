@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from inferometer_api.results.accuracy import AccuracyResult, EvaluatedDataset, StepTime
+from inferometer_api.results.accuracy import AccuracyResult, StepTime
 from inferometer_api.results.result import Counts, Energy, ErrorExample, ScenarioResult, Step
 from inferometer_api.spec.scenario import Accuracy
 from inferometer_api.timestamps import format_time
@@ -293,25 +293,9 @@ class AccuracyRepeat:
         )
 
     def _accuracy(self) -> AccuracyResult:
-        evaluation, dataset, spec = self._evaluation, self._prepared.dataset, self._prepared.spec
-        return AccuracyResult(
-            dataset=EvaluatedDataset(
-                name=dataset.name,
-                version=dataset.version,
-                license=dataset.license,
-                uri=spec.dataset.uri,
-                sha256=spec.dataset.sha256,
-                samples=dataset.count,
-            ),
-            requested=self._prepared.requested,
-            processed=evaluation.processed,
-            failed=evaluation.failed.total(),
-            figures=evaluation.figures(),
-            failures=evaluation.failures,
-            wrong=evaluation.wrong,
-            unexpected=evaluation.unexpected,
-            expected_checked=evaluation.expected_checked,
-            steps=list(self._step_times()),
+        prepared = self._prepared
+        return self._evaluation.result(
+            prepared.dataset, prepared.spec.dataset, prepared.requested, list(self._step_times())
         )
 
     def _step_times(self) -> Iterator[StepTime]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from inferometer_api.results.accuracy import AccuracyResult, EvaluatedDataset
+from inferometer_api.results.accuracy import AccuracyResult
 from inferometer_api.spec.scenario import SampledAccuracy
 from inferometer_loadgen.drive.prepare import LocalDriverFactory
 from inferometer_loadgen.drive.sampled_requests import ReplyLog
@@ -143,25 +143,5 @@ class AccuracySampling:
                 continue
             evaluation.add(sent.index, sent.sample, prediction)
         self.log.clear()
-        return self._composed(evaluation)
-
-    def _composed(self, evaluation: Evaluation) -> AccuracyResult:
-        dataset, source = self._dataset, self._spec.dataset
-        return AccuracyResult(
-            dataset=EvaluatedDataset(
-                name=dataset.name,
-                version=dataset.version,
-                license=dataset.license,
-                uri=source.uri,
-                sha256=source.sha256,
-                samples=dataset.count,
-            ),
-            requested=len(self._sent) + len(self._unsent),
-            processed=evaluation.processed,
-            failed=evaluation.failed.total(),
-            figures=evaluation.figures(),
-            failures=evaluation.failures,
-            wrong=evaluation.wrong,
-            unexpected=evaluation.unexpected,
-            expected_checked=evaluation.expected_checked,
-        )
+        requested = len(self._sent) + len(self._unsent)
+        return evaluation.result(self._dataset, self._spec.dataset, requested)

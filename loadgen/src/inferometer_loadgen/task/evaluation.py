@@ -6,8 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from inferometer_api.results.accuracy import AccuracyFigure, SampleFailure, WrongSample
+from inferometer_api.results.accuracy import (
+    AccuracyFigure,
+    AccuracyResult,
+    EvaluatedDataset,
+    SampleFailure,
+    StepTime,
+    WrongSample,
+)
+from inferometer_api.spec.scenario import AccuracyDataset
 from inferometer_loadgen.wire.contract import printable_line
+from inferometer_tasks.datasets.dataset import Dataset
 from inferometer_tasks.errors import SampleError
 from inferometer_tasks.metrics.metric import AccuracyMeasure
 from inferometer_tasks.metrics.table import METRICS
@@ -66,6 +75,34 @@ class Evaluation:
             self.expected_checked += 1
             if known != found:
                 _keep(self._unexpected, index, _wrong(sample.id, known, found))
+
+    def result(
+        self,
+        dataset: Dataset,
+        source: AccuracyDataset,
+        requested: int,
+        steps: Sequence[StepTime] = (),
+    ) -> AccuracyResult:
+        """Return what was found, as the result document has it."""
+        return AccuracyResult(
+            dataset=EvaluatedDataset(
+                name=dataset.name,
+                version=dataset.version,
+                license=dataset.license,
+                uri=source.uri,
+                sha256=source.sha256,
+                samples=dataset.count,
+            ),
+            requested=requested,
+            processed=self.processed,
+            failed=self.failed.total(),
+            figures=self.figures(),
+            failures=self.failures,
+            wrong=self.wrong,
+            unexpected=self.unexpected,
+            expected_checked=self.expected_checked,
+            steps=list(steps),
+        )
 
     def figures(self) -> list[AccuracyFigure]:
         """Return the value of each measure that has one."""
