@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_loadgen.record.request_log import RequestLog, open_request_log
+from inferometer_loadgen.record.request_log import UNKNOWN, RequestLog, open_request_log
 from support.drills import A_STEP, BAD, CUT, Drill, after
 from support.simulated import MILLISECOND, SECOND, Answer
 
@@ -61,6 +61,7 @@ def test_every_measured_query_has_a_row(milli_qps: int | None) -> None:
     assert {row["scenario"] for row in rows} == {"s0"}
     assert {row["repeat"] for row in rows} == {"2"}
     assert min(int(row["dueNanoseconds"]) for row in rows) >= 0
+    assert {row["model"] for row in rows} == {""}
 
 
 def test_a_query_that_no_connection_took_was_never_sent() -> None:
@@ -83,15 +84,32 @@ def test_a_log_is_whole_only_if_the_run_ended_well(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     with open_request_log(str(path)) as log:
         assert log is not None
-        log.add((0, 1, 2, 0, 0))
+        log.add((0, 1, 2, 0, 0, UNKNOWN))
         log.write("s0", 1, "")
         assert not path.exists()
-    assert path.read_text().splitlines()[1:] == ["s0,1,,0,1,2,ok,0"]
+    assert path.read_text().splitlines()[1:] == ["s0,1,,0,1,2,ok,0,"]
     full = tmp_path / "full.csv"
     Path(f"{full}.partial").symlink_to("/dev/full")
     with open_request_log(str(full)) as log:
         assert log is not None
-        log.add((0, 1, 2, 0, 0))
+        log.add((0, 1, 2, 0, 0, UNKNOWN))
         log.write("s0", 1, "")
         assert not log.is_complete
     assert not full.exists()
+
+
+@pytest.mark.parametrize("milli_qps", [100_000, None], ids=["open loop", "closed loop"])
+def test_a_row_of_a_mix_names_its_model(milli_qps: int | None) -> None:
+    """Each model has as many rows as queries, answered, failed and unsent ones alike."""
+    step = replace(A_STEP, min_duration_ns=10 * SECOND)
+    drill = Drill(mixed, step, milli_qps, capacity=4, timeout_ns=SECOND // 2, shares=(0.7, 0.3))
+    lost, back = 2005 * MILLISECOND, 4005 * MILLISECOND
+    rows = logged(
+        drill,
+        {lost: lambda drill: drill.server.lose(CUT), back: lambda drill: drill.server.come_back()},
+    )
+    for each in drill.recorder.statistics.models:
+        found = Counter(row["status"] for row in rows if row["model"] == each.model)
+        assert found.pop("ok") == each.latency.count
+        assert found == each.errors
+    assert {row["model"] for row in rows} == {"m0", "m1"}

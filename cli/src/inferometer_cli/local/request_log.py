@@ -7,7 +7,7 @@ from inferometer_cli.result_file import check_directory
 from inferometer_cli.terminal import print_error
 
 _PARQUET = ".parquet"
-_TEXTS = frozenset({"scenario", "step", "status"})
+_TEXTS = frozenset({"scenario", "step", "status", "model"})
 """The columns that are not whole numbers."""
 _NO_PARQUET = "Parquet needs pyarrow: install inferometer[parquet], or log to a .csv file."
 

@@ -34,6 +34,9 @@ class QueryRequests(Protocol):
     def check(self, token: int) -> Callable[[ReplyBody], str | None]:
         """Return the check of the reply to a query."""
 
+    def model_index(self, token: int) -> int | None:
+        """Return which model of a mix a query is for; None if there is no mix."""
+
     def add_latency(self, token: int, nanoseconds: int) -> None:
         """Count a measured query that succeeded."""
 

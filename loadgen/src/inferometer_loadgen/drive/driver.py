@@ -163,7 +163,10 @@ class Driver(ABC):
 
     async def connect(self) -> None:
         """Open all connections; raises ConnectionFailedError if one fails."""
-        on_reply: OnReply = self._on_reply if self.request_log is None else self._on_logged_reply
+        on_reply: OnReply = self._on_reply
+        if self.request_log is not None:
+            self.request_log.models = [each.model for each in self._recorder.statistics.models]
+            on_reply = self._on_logged_reply
         if self.request_tracer is not None:
             on_reply = self._traced(self.request_tracer, on_reply)
         await self._pool.connect(on_reply, self._on_capacity)
@@ -364,20 +367,27 @@ class Driver(ABC):
         due, place = self._since[token], self._carrier[token]
         sent = self._sent[token] if self._is_open_loop else due
         is_logged = due >= self.window_ns and not self._is_over
+        model = None if self._chosen is None else self._chosen.model_index(token)
         errors, now = self._recorder.statistics.errors, self._clock()
         faults = errors[FailureKind.CONTENT]
         self._on_reply(token, failure, reply)
         if not is_logged:
             return
         if failure is not None:
-            self._log(due, sent, now, failure.kind, place)
+            self._log(due, sent, now, failure.kind, place, model)
         elif errors[FailureKind.CONTENT] != faults:
-            self._log(due, sent, now, FailureKind.CONTENT, place)
+            self._log(due, sent, now, FailureKind.CONTENT, place, model)
         else:
-            self._log(due, sent, self.last_reply_ns, "ok", place)
+            self._log(due, sent, self.last_reply_ns, "ok", place, model)
 
     def _log(
-        self, due: int, sent: int | None, answered: int | None, status: str, place: int
+        self,
+        due: int,
+        sent: int | None,
+        answered: int | None,
+        status: str,
+        place: int,
+        model: int | None,
     ) -> None:
         """Add a row to the log, if there is one."""
         if self.request_log is None:
@@ -390,6 +400,7 @@ class Driver(ABC):
                 UNKNOWN if answered is None else answered - window,
                 STATUSES.index(status),
                 place,
+                UNKNOWN if model is None else model,
             )
         )
 
@@ -458,7 +469,8 @@ class Driver(ABC):
             message = no_answer_message(f"{milliseconds:g} ms", came)
             self._failed(Failure(FailureKind.TIMEOUT, message), token)
             sent = self._sent[token] if self._is_open_loop else since
-            self._log(since, sent, None, FailureKind.TIMEOUT, place)
+            model = None if self._chosen is None else self._chosen.model_index(token)
+            self._log(since, sent, None, FailureKind.TIMEOUT, place, model)
         if not self._is_ready[place]:
             self._mark_ready(place)
 

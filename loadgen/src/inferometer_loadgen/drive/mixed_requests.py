@@ -42,22 +42,26 @@ class MixedRequests:
             [model_choices(shares, seed, stream, server) for server in servers]
             for stream in (Stream.WARM_UP, Stream.MEASURED)
         )
-        self._model_of: dict[int, MixedModelRequests] = {}
+        self._choice_of: dict[int, int] = {}
 
     def take(self, server: int, token: int, *, is_measured: bool) -> PreparedRequest:
         """Return the next request to a server; `token` names its query from now on."""
         choice = next((self._measured if is_measured else self._warm_up)[server])
-        self._model_of[token] = self._models[choice]
+        self._choice_of[token] = choice
         return next(self._requests[server][choice])
 
     def check(self, token: int) -> Callable[[ReplyBody], str | None]:
         """Return the check of the reply to a query."""
-        return self._model_of[token].check
+        return self._models[self._choice_of[token]].check
+
+    def model_index(self, token: int) -> int:
+        """Return the index of a query's model in the mix."""
+        return self._choice_of[token]
 
     def add_latency(self, token: int, nanoseconds: int) -> None:
         """Count a measured query that succeeded."""
-        self._model_of[token].statistics.latencies.append(nanoseconds)
+        self._models[self._choice_of[token]].statistics.latencies.append(nanoseconds)
 
     def fail(self, token: int, kind: str) -> None:
         """Count a measured query that failed."""
-        self._model_of[token].statistics.errors[kind] += 1
+        self._models[self._choice_of[token]].statistics.errors[kind] += 1

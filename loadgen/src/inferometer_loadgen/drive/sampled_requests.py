@@ -62,6 +62,9 @@ class SampledRequests:
 
         return check
 
+    def model_index(self, token: int) -> None:
+        """Return None: all samples are for one model."""
+
     def add_latency(self, token: int, nanoseconds: int) -> None:
         """Do nothing: the step's own latency has it."""
 

@@ -1,21 +1,21 @@
 """Log of requests: one row for each measured query, as CSV."""
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
 STATUSES = ("ok", "timeout", "connection", "status", "protocol", "content")
 """What became of a query: answered, or the kind of its failure."""
-HEADER = "scenario,repeat,step,dueNanoseconds,sentNanoseconds,answeredNanoseconds,status,connection"
+HEADER = "scenario,repeat,step,dueNanoseconds,sentNanoseconds,answeredNanoseconds,status,connection,model"
 UNKNOWN = -(1 << 62)
-"""A time, or a connection, that a query never had; an empty cell."""
-_COLUMNS = 5
+"""A time, a connection, or a model of a mix, that a query never had; an empty cell."""
+_COLUMNS = 6
 
 
 class RequestLog:
-    """Gathers the rows of a step in memory, 40 bytes each, and writes them between steps.
+    """Gathers the rows of a step in memory, 48 bytes each, and writes them between steps.
 
     Nothing is formatted or written while a step is measured.
     """
@@ -24,7 +24,9 @@ class RequestLog:
         self._file = file
         self._rows = array("q")
         self.add = self._rows.extend
-        """Take a row: due, sent, answered (from the window's begin), status, connection."""
+        """Take a row: due, sent, answered (from the window's begin), status, connection, model."""
+        self.models: Sequence[str] = ()
+        """The models of the step's mix; a row has the index of its own."""
         self.is_complete = True
         """False once rows could not be written. The measurement goes on without them."""
         self._write([HEADER + "\n"])
@@ -34,8 +36,9 @@ class RequestLog:
         place = f"{scenario},{repeat},{step}"
         columns = [iter(self._rows)] * _COLUMNS
         self._write(
-            f"{place},{due},{_cell(sent)},{_cell(answered)},{STATUSES[status]},{_cell(connection)}\n"
-            for due, sent, answered, status, connection in zip(*columns, strict=True)
+            f"{place},{due},{_cell(sent)},{_cell(answered)},{STATUSES[status]},{_cell(connection)},"
+            f"{'' if model == UNKNOWN else self.models[model]}\n"
+            for due, sent, answered, status, connection, model in zip(*columns, strict=True)
         )
         del self._rows[:]
 
