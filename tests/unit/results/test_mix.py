@@ -1,5 +1,6 @@
-"""The figures of each model of a mix stand in the report and in the table."""
+"""The figures of each model of a mix stand in the report, in the table and in exports."""
 
+import csv
 from io import StringIO
 
 import pytest
@@ -7,6 +8,7 @@ from rich.console import Console
 
 from inferometer_api.results.result import ModelFigures, ResultDocument
 from inferometer_cli.result_table import print_table
+from inferometer_results.export import FORMATS
 from inferometer_results.report import render_report
 from support.html_page import HtmlPage
 from support.results import a_result
@@ -60,3 +62,23 @@ def test_the_table_has_a_row_for_each_model(terminal: bool) -> None:  # noqa: FB
     for each in MODELS:
         line = next(line for line in printed.splitlines() if each.model in line)
         assert str(each.queries) in line
+
+
+def test_an_export_has_a_row_for_each_model_below_its_step() -> None:
+    """With the model's own figures; what is known of the step alone is empty."""
+    document = a_mixed_result()
+    found = list(csv.DictReader(StringIO(FORMATS["csv"](document))))
+    step, *models = found[:3]
+    assert step["mixModel"] == ""
+    for row, each in zip(models, MODELS, strict=True):
+        assert (row["mixModel"], row["queries"], row["failed"]) == (
+            each.model,
+            str(each.queries),
+            str(each.failed),
+        )
+        assert (row["step"], row["verdict"]) == (step["step"], step["verdict"])
+        assert row["p99Nanoseconds"] == step["p99Nanoseconds"] != ""
+        assert row["scheduledQps"] == row["achievedSamplesPerSecond"] == ""
+    assert [row["mixModel"] for row in found[3:]] == [""] * len(found[3:])
+    text = FORMATS["markdown"](document)
+    assert "resnet50 (75 %) |  | 771 | 1 | 12.9 |  |" in text

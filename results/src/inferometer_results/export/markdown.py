@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from inferometer_api.results.result import ResultDocument
-from inferometer_results.export.table import figure_texts, headings
+from inferometer_results.export.table import figure_texts, headings, model_figure_texts
 from inferometer_results.findings import LocatedFinding, cautions_of, entry_name, reasons_of
 from inferometer_results.headline import headline, model_of
+from inferometer_results.wording.mix import model_with_share
 from inferometer_results.wording.search import found_by, steps_shown
 
 _SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_[]<>|#~"})
@@ -47,6 +48,9 @@ def _rows(document: ResultDocument) -> Iterator[str]:
         for step in steps_shown(result):
             name = ", ".join(part for part in (entry_name(result), step.label) if part)
             yield _row([_text(name), result.verdict.state, *map(_text, figure_texts(step))])
+            for each in step.models:
+                part = _text(f"{name}, {model_with_share(each)}")
+                yield _row([part, "", *map(_text, model_figure_texts(each))])
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Flat rows of a result, one for each step, and their CSV and JSON.
+"""Flat rows of a result, one for each step and each model of its mix, and their CSV and JSON.
 
 Names and units are those of the result document: `p99Nanoseconds`, `achievedQps`.
 """
@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from inferometer_api.results.result import (
+    Distribution,
+    ModelFigures,
     ResultDocument,
     ScenarioResult,
     Step,
@@ -74,11 +76,18 @@ def json_rows(document: ResultDocument) -> str:
 
 
 def _rows(document: ResultDocument) -> Iterator[Row]:
-    """Yield a row for each step; for a search, only for the probe by which it is judged."""
+    """Yield a row for each step, and below it one for each model of a mix.
+
+    A search has only the probe by which it is judged.
+    """
     for result in document.scenarios:
         steps: list[Step | None] = [*steps_shown(result)]
         for step in steps or [None]:
-            yield _of_run(document) | _of_scenario(result) | _figures(step) | _of_peak(result)
+            row = _of_run(document) | _of_scenario(result) | _figures(step) | _of_peak(result)
+            yield row
+            if step is not None:
+                unknown = dict.fromkeys(_figures(None)) | {"step": step.label}
+                yield from (row | unknown | _of_model(each) for each in step.models)
 
 
 def _of_run(document: ResultDocument) -> Row:
@@ -103,23 +112,16 @@ def _of_scenario(result: ScenarioResult) -> Row:
 
 
 def _figures(step: Step | None) -> Row:
-    latency = None if step is None else step.latency
     figures: Row = {
         "step": "" if step is None else step.label,
+        "mixModel": None,
         "queries": None if step is None else step.counts.queries,
         "failed": None if step is None else step.counts.failed,
         "scheduledQps": None if step is None else step.scheduled_qps,
         "achievedQps": None if step is None else step.achieved_qps,
         "achievedSamplesPerSecond": None if step is None else step.achieved_samples_per_second,
-        "meanNanoseconds": None if latency is None else latency.mean_nanoseconds,
+        **_latencies(None if step is None else step.latency),
     }
-    for percentile in PERCENTILES:
-        name = f"p{percentile:g}".replace(".", "")
-        value = percentile_of(latency, percentile)
-        figures[f"{name}Nanoseconds"] = None if value is None else value.nanoseconds
-        figures[f"{name}LowNanoseconds"] = None if value is None else value.low_nanoseconds
-        figures[f"{name}HighNanoseconds"] = None if value is None else value.high_nanoseconds
-    figures["maxNanoseconds"] = None if latency is None else latency.max_nanoseconds
     spent = None if step is None else step.server_time
     parts = {} if spent is None else spent.model_dump(by_alias=True)
     figures |= {name: parts.get(name) for name in _SERVER_TIME}
@@ -128,6 +130,28 @@ def _figures(step: Step | None) -> Row:
         None if energy is None else energy.microjoules_per_inference
     )
     figures["energyAttribution"] = None if energy is None else energy.attribution
+    return figures
+
+
+def _of_model(figures: ModelFigures) -> Row:
+    return {
+        "mixModel": figures.model,
+        "queries": figures.queries,
+        "failed": figures.failed,
+        "achievedQps": figures.achieved_qps,
+        **_latencies(figures.latency),
+    }
+
+
+def _latencies(latency: Distribution | None) -> Row:
+    figures: Row = {"meanNanoseconds": None if latency is None else latency.mean_nanoseconds}
+    for percentile in PERCENTILES:
+        name = f"p{percentile:g}".replace(".", "")
+        value = percentile_of(latency, percentile)
+        figures[f"{name}Nanoseconds"] = None if value is None else value.nanoseconds
+        figures[f"{name}LowNanoseconds"] = None if value is None else value.low_nanoseconds
+        figures[f"{name}HighNanoseconds"] = None if value is None else value.high_nanoseconds
+    figures["maxNanoseconds"] = None if latency is None else latency.max_nanoseconds
     return figures
 
 

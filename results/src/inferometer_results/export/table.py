@@ -1,6 +1,6 @@
 """The figures of a step as texts, in the columns of the formats for people."""
 
-from inferometer_api.results.result import Step, nanoseconds_at
+from inferometer_api.results.result import ModelFigures, Step, nanoseconds_at
 from inferometer_results.quantity import PERCENTILES, duration, energy, significant
 
 
@@ -19,4 +19,16 @@ def figure_texts(step: Step) -> tuple[str, ...]:
         significant(step.achieved_samples_per_second),
         *(duration(nanoseconds_at(step.latency, percentile)) for percentile in PERCENTILES),
         energy(step.energy.microjoules_per_inference),
+    )
+
+
+def model_figure_texts(figures: ModelFigures) -> tuple[str, ...]:
+    """Return the figures of a model of a mix, in the order of `headings`; it has no others."""
+    return (
+        f"{figures.queries:,}",
+        f"{figures.failed:,}",
+        significant(figures.achieved_qps),
+        "",
+        *(duration(nanoseconds_at(figures.latency, percentile)) for percentile in PERCENTILES),
+        "",
     )
