@@ -66,7 +66,7 @@ REFUSED: tuple[Members, ...] = (
         "scenarios": [{"name": "a", "concurrency": {"clients": [16]}}],
     },
     _mixed("resnet50", "resnet18"),
-    _mixed("resnet50", "resnet18", others=("zoo://classification/resnet18",)),
+    _mixed("resnet50", "m", others=("s3://bucket/m.onnx",)),
     _mixed("resnet50", "a", others=("zoo://a/a", "file:other/a.onnx")),
     _mixed("resnet50", "m", others=("pvc://c/m.onnx",)),
     {"scenarios": [{"name": "a", "coldStart": {"state": "Nothing"}}]},

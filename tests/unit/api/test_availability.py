@@ -190,8 +190,12 @@ UNAVAILABLE_LOCALLY: tuple[tuple[Run, str], ...] = (
 
 UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
     (
-        _with_others("resnet18", "zoo://classification/resnet18"),
-        "spec.otherModels: pods of this version hold one model",
+        _with_others("m", "file:m.onnx"),
+        "spec.otherModels[0].uri: pods cannot reach file: on your machine; available in a cluster",
+    ),
+    (
+        _with_others("m", "s3://bucket/m.onnx"),
+        "spec.otherModels[0].uri: s3:// is read with the keys of the model's store",
     ),
     (
         a_scenario(coldStart={"state": "Nothing"}),

@@ -162,6 +162,14 @@ def test_every_object_that_a_run_names_is_a_reference() -> None:
         ObjectReference("ConfigMap", "data", "spec.load.inputs.file.uri"),
         ObjectReference("PersistentVolumeClaim", "traces", "spec.scenarios[0].trace.uri"),
     }
+    mix = [{"model": each, "weight": 1} for each in ("resnet50", "m")]
+    mixed = a_run(
+        otherModels=[{"uri": "pvc://models/m.onnx"}],
+        scenarios=[{"name": "one", "mix": mix, "singleStream": {}}],
+    )
+    assert set(raw_references(stored(mixed))) == {
+        ObjectReference("PersistentVolumeClaim", "models", "spec.otherModels[0].uri")
+    }
     assert raw_references({"spec": {"novelty": 1}}) == ()
     assert raw_references({}) == ()
 

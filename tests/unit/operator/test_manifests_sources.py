@@ -147,3 +147,39 @@ def test_a_key_cannot_be_requested_by_name() -> None:
     assert after("--inputs-sha256", fetch["command"]) == "b" * 64
     inputs_uri = after("--inputs-uri", fetch["command"])
     assert inputs_uri == "https://host/$$(INFEROMETER_S3_SECRET_ACCESS_KEY)"
+
+
+def test_every_model_of_a_mix_is_fetched_by_a_container_of_its_own() -> None:
+    """Each into a folder of its own; one on a claim stays there, and the server reads all."""
+    digest = "a" * 64
+    pod = server_pod(
+        a_run(
+            model={"uri": "zoo://classification/resnet18"},
+            otherModels=[
+                {"uri": "https://host/b.onnx", "sha256": digest},
+                {"uri": "pvc://models/c.onnx"},
+            ],
+            scenarios=[
+                {
+                    "name": "mixed",
+                    "mixWeights": "Zipf",
+                    "mix": [{"model": each} for each in ("resnet18", "b", "c")],
+                    "singleStream": {},
+                }
+            ],
+        ),
+        FULL,
+    )
+    own, first, second = pod["initContainers"]
+    assert [each["name"] for each in (own, first, second)] == ["fetch", "fetch-1", "fetch-2"]
+    assert after("--destination", first["command"]) == "/model/others/b"
+    assert after("--sha256", first["command"]) == digest
+    assert after("--max-model-bytes", first["command"]) == str(3 << 30)
+    for each in (own, first, second):
+        assert mounts(each) == {"/sources/claims/models": True, "/model": False}
+    (server,) = pod["containers"]
+    assert mounts(server) == {"/sources/claims/models": True, "/model": True}
+    assert [word for word in server["command"] if word.startswith("--other-model=")] == [
+        "--other-model=b=/model/others/b/b.onnx",
+        "--other-model=c=/sources/claims/models/c.onnx",
+    ]

@@ -121,6 +121,23 @@ def test_an_older_cluster_has_fewer_phases_and_no_gap() -> None:
     assert _seconds(pod)[1] == ("fetcherStarted", 1, 4)
 
 
+def test_models_of_a_mix_are_fetched_from_the_first_fetcher_to_the_last() -> None:
+    """Each model has a fetcher of its own, one after the other."""
+    pod = copy.deepcopy(POD)
+    fetchers = pod["status"]["initContainerStatuses"]
+    second = copy.deepcopy(fetchers[0]) | {"name": "fetch-1"}
+    second["state"]["terminated"] |= {
+        "startedAt": "2026-03-01T10:00:08Z",
+        "finishedAt": "2026-03-01T10:00:09Z",
+    }
+    fetchers.append(second)
+    assert _seconds(pod)[2:] == [
+        ("fetcherStarted", 3, 4),
+        ("modelFetched", 4, 9),
+        ("containerStarted", 9, 10),
+    ]
+
+
 def test_times_that_are_out_of_order_by_their_rounding_are_no_negative_phase() -> None:
     """Whole seconds of two machines: a phase has at least no duration."""
     pod = copy.deepcopy(POD)

@@ -97,7 +97,7 @@ def test_the_digest_of_a_spec_is_that_of_the_run_that_the_api_server_returns() -
         (
             {"model": {"uri": "pvc://models/a.onnx"}},
             (a_node(),),
-            "The model may have changed since a result was stored",
+            "A model may have changed since a result was stored",
         ),
         (
             {"server": {"runtime": "Triton"}},

@@ -12,13 +12,11 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from posixpath import join
 from typing import Any
 from urllib.parse import urlsplit
 
 from inferometer_api.plan.cluster_objects import DEFAULT_PORTS
 from inferometer_api.plan.launch import (
-    OTHER_MODELS_FOLDER,
     fetch_command,
     fetch_other_command,
     server_containers,
@@ -121,10 +119,7 @@ async def fetch_model(
     for other in run.spec.other_models or ():
         watch(f"fetching {other.uri}")
         command = fetch_other_command(
-            other,
-            base=str(base),
-            destination=join(folder, OTHER_MODELS_FOLDER, other.served_name),
-            python=sys.executable,
+            other, base=str(base), destination=folder, python=sys.executable
         )
         others[other.served_name] = await _fetched(command, stack)
     inputs = [each["inputs"] for each in others.values()]

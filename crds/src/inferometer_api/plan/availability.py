@@ -31,7 +31,7 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
     return (
         *_limits(spec, descriptor),
         *_scenario_kinds(spec),
-        *_mixes(spec, descriptor, place),
+        *_mixes(spec, descriptor),
         *_cold_starts(spec, place),
         *at_place(spec, descriptor),
         *_load(spec, descriptor, place),
@@ -58,7 +58,7 @@ def _scenario_kinds(spec: RunSpec) -> Iterator[str]:
             )
 
 
-def _mixes(spec: RunSpec, descriptor: RuntimeDescriptor, place: Place) -> Iterator[str]:
+def _mixes(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
     """Yield a sentence for each model that a launched server would not have, or has twice."""
     if descriptor.launch is None:
         return
@@ -69,11 +69,6 @@ def _mixes(spec: RunSpec, descriptor: RuntimeDescriptor, place: Place) -> Iterat
                 f"spec.otherModels[{index}].uri: another model of the server has the name {name}, "
                 "the last part of its address; take a copy of the file with another name."
             )
-    if spec.other_models is not None and place == "Cluster":
-        yield (
-            "spec.otherModels: pods of this version hold one model; run it locally, or take "
-            "runtime External and a server that holds all models of the mix."
-        )
     for index, scenario in enumerate(spec.scenarios):
         for each, mixed in enumerate(scenario.mix or ()):
             if mixed.model not in names:
@@ -171,15 +166,23 @@ def _cluster_addresses(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator
                 "spec.model.credentialsSecret: s3:// needs the keys of its store; name a Secret "
                 "with accessKeyId and secretAccessKey, labelled inferometer.dev/allow-use=s3."
             )
+    for index, other in enumerate(spec.other_models or ()):
+        path = f"spec.otherModels[{index}].uri"
+        yield from _in_cluster(path, other.uri, descriptor.model_schemes.cluster)
+        yield from _without_keys(path, other.uri, spec)
     yield from _export_address(spec)
     for path, data in spec.data_addresses:
         yield from _in_cluster(path, data, descriptor.data_schemes.cluster)
-        if data.startswith("s3://") and spec.model.credentials_secret is None:
-            yield (
-                f"{path}: s3:// is read with the keys of the model's store "
-                "(spec.model.credentialsSecret), which are absent; use configmap://NAME/KEY, "
-                "pvc://CLAIM/PATH or https://..."
-            )
+        yield from _without_keys(path, data, spec)
+
+
+def _without_keys(path: str, uri: str, spec: RunSpec) -> Iterator[str]:
+    if uri.startswith("s3://") and spec.model.credentials_secret is None:
+        yield (
+            f"{path}: s3:// is read with the keys of the model's store "
+            "(spec.model.credentialsSecret), which are absent; use configmap://NAME/KEY, "
+            "pvc://CLAIM/PATH or https://..."
+        )
 
 
 def _export_address(spec: RunSpec) -> Iterator[str]:

@@ -26,7 +26,7 @@ from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 
 _FETCHER = "inferometer_fetch"
-OTHER_MODELS_FOLDER = "others"
+_OTHER_MODELS_FOLDER = "others"
 """Folder of the further models of a server, each in a folder of its own name."""
 
 
@@ -106,22 +106,48 @@ def fetch_command(
 
 
 def fetch_other_command(
-    other: OtherModel, *, destination: str, python: str, base: str | None = None
+    other: OtherModel,
+    *,
+    destination: str,
+    python: str,
+    base: str | None = None,
+    pod: FetchingPod | None = None,
 ) -> tuple[str, ...]:
     """Return the command line that fetches and checks a further model of a launched server.
 
-    It writes into the folder `destination`, and prints what that of `fetch_command` prints.
+    It writes into a folder of the model's own below `destination`, and prints what that of
+    `fetch_command` prints.
     """
+    by_place = (
+        ("--zoo-cache",)
+        if pod is None
+        else (*("--max-model-bytes", str(pod.max_model_bytes)), *_sources(pod))
+    )
     return (
         python,
         *("-m", _FETCHER),
         *("--uri", other.uri),
-        *("--destination", destination),
+        *("--destination", join(destination, _OTHER_MODELS_FOLDER, other.served_name)),
         *_option("--relative-to", base),
         *_option("--sha256", other.sha256),
-        *("--file-name", f"{other.served_name}.onnx"),
-        "--zoo-cache",
+        *("--file-name", _other_file(other)),
+        *by_place,
     )
+
+
+def other_model_path(other: OtherModel, *, destination: str, sources: str) -> str:
+    """Return where a further model of a server is in its pod; on a claim it stays there.
+
+    Raises AddressError.
+    """
+    found = address(other.uri)
+    if found is not None and found.kind == "pvc" and found.file is not None:
+        return join(sources, found.file)
+    return join(destination, _OTHER_MODELS_FOLDER, other.served_name, _other_file(other))
+
+
+def _other_file(other: OtherModel) -> str:
+    return f"{other.served_name}.onnx"
 
 
 def fetch_inputs_command(

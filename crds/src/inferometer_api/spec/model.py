@@ -87,8 +87,9 @@ class OtherModel(Document):
     """A further model of a launched server."""
 
     uri: ModelUri
-    """Address of the ONNX file: `zoo://TASK/NAME` (built in), `https://...` (with sha256), and in \
-local runs `file:PATH`, relative to the run file."""
+    """Address of the ONNX file: `zoo://TASK/NAME` (built in), `https://...` (with sha256); in \
+clusters `pvc://CLAIM/PATH` and `s3://BUCKET/KEY` (with spec.model.credentialsSecret); in local \
+runs `file:PATH`, relative to the run file."""
 
     sha256: Sha256 | None = None
     """SHA-256 of the file in 64 lower-case hexadecimal digits. Checked before use; required with \

@@ -9,9 +9,15 @@ from inferometer_api.plan.cluster_objects import (
     labels,
     server_name,
 )
-from inferometer_api.plan.launch import fetch_command, pod_layout, server_containers
+from inferometer_api.plan.launch import (
+    fetch_command,
+    fetch_other_command,
+    other_model_path,
+    pod_layout,
+    server_containers,
+)
 from inferometer_api.runtimes.descriptor import Listen, ServerContainer, ServerLaunch, ServerStart
-from inferometer_api.spec.address import INPUTS_FILE
+from inferometer_api.spec.address import INPUTS_FILE, Address
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Resources, Server
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
@@ -31,6 +37,7 @@ from inferometer_operator.manifests.sources import (
     cache_volume,
     checksums_file,
     fetch_container,
+    fetching_other,
     fetching_pod,
     mount_all,
     mount_cache,
@@ -109,31 +116,18 @@ def _job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
 
 def _pod(run: BenchmarkRun, owner: Owner, launch: ServerLaunch, settings: Settings) -> Manifest:
     server, file = run.spec.server, run.spec.load.inputs.file
-    places = addresses(run.spec.model.uri, None if file is None else file.uri)
+    places = addresses(*_models(run), None if file is None else file.uri)
     spec = pod_spec(settings, owner, grace_seconds=launch.stop_seconds)
     spec["volumes"] += [
         {"name": _MODEL_VOLUME, "emptyDir": {"sizeLimit": settings.model_storage}},
         *volumes(places),
     ]
-    fetch = fetch_command(
-        run, launch, destination=_MODEL_FOLDER, python=PYTHON, pod=fetching_pod(run, settings)
-    )
-    if fetch:
-        # The GPU is the server's alone; both containers request its CPU and memory.
-        fetcher = fetch_container(
-            run,
-            settings.images.named(launch.fetcher_image(server), launch.images),
-            fetch,
-            _resources(server, gpu=False),
-            settings,
-        )
-        mount_all(fetcher, places)
-        mount(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
-        spec["initContainers"] = [fetcher]
+    if fetchers := _fetchers(run, launch, settings, places):
+        spec["initContainers"] = fetchers
     described = server_containers(run, launch, _start(run, launch, settings))
     serving, *sidecars = (_container(each, launch, server, settings) for each in described)
     _add_ports_and_probe(serving, launch, run)
-    mount_all(serving, addresses(run.spec.model.uri))
+    mount_all(serving, addresses(*_models(run)))
     mount(serving, _MODEL_VOLUME, _MODEL_FOLDER, read_only=True)
     cached = cache_volume(run)
     if cached is not None:
@@ -149,6 +143,40 @@ def _pod(run: BenchmarkRun, owner: Owner, launch: ServerLaunch, settings: Settin
     return spec
 
 
+def _fetchers(
+    run: BenchmarkRun, launch: ServerLaunch, settings: Settings, places: Sequence[Address]
+) -> list[Manifest]:
+    """Return an init container for each model that is fetched, the run's own first."""
+    server = run.spec.server
+    commands = {
+        "fetch": fetch_command(
+            run, launch, destination=_MODEL_FOLDER, python=PYTHON, pod=fetching_pod(run, settings)
+        )
+    }
+    for number, other in enumerate(run.spec.other_models or (), 1):
+        pod = fetching_other(other, settings)
+        commands[f"fetch-{number}"] = fetch_other_command(
+            other, destination=_MODEL_FOLDER, python=PYTHON, pod=pod
+        )
+    image = settings.images.named(launch.fetcher_image(server), launch.images)
+    # The GPU is the server's alone; all containers request its CPU and memory.
+    resources = _resources(server, gpu=False)
+    fetchers = [
+        fetch_container(run, image, command, resources, settings, name=name)
+        for name, command in commands.items()
+        if command
+    ]
+    for fetcher in fetchers:
+        mount_all(fetcher, places)
+        mount(fetcher, _MODEL_VOLUME, _MODEL_FOLDER, read_only=False)
+    return fetchers
+
+
+def _models(run: BenchmarkRun) -> tuple[str | None, ...]:
+    """Return the addresses of all models of a run's server."""
+    return (run.spec.model.uri, *(each.uri for each in run.spec.other_models or ()))
+
+
 def _start(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> ServerStart:
     return ServerStart(
         layout=pod_layout(run, launch, destination=_MODEL_FOLDER, sources=SOURCES),
@@ -160,6 +188,10 @@ def _start(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Serve
             launch.grpc_port,
             launch.scraped_port,
         ),
+        other_models={
+            each.served_name: other_model_path(each, destination=_MODEL_FOLDER, sources=SOURCES)
+            for each in run.spec.other_models or ()
+        },
         max_model_bytes=fetching_pod(run, settings).max_model_bytes,
         checksums_file=checksums_file(run),
     )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_DRIVER, CACHE_FOLDER
 from inferometer_api.plan.launch import FetchingPod
 from inferometer_api.spec.address import CLAIMS, CONFIG_MAPS, STORE_VARIABLES, Address, address
+from inferometer_api.spec.model import OtherModel
 from inferometer_api.spec.resolve import whole_bytes
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest
@@ -13,7 +14,6 @@ from inferometer_operator.settings import Settings
 
 SOURCES = "/sources"
 """The folder for mounted claims and ConfigMaps."""
-_FETCHER = "fetch"
 _CLAIM_BYTES = 1 << 40
 """The largest model on a claim."""
 
@@ -73,6 +73,12 @@ def fetching_pod(run: BenchmarkRun, settings: Settings) -> FetchingPod:
     return FetchingPod(SOURCES, _CLAIM_BYTES if stays else room, room)
 
 
+def fetching_other(other: OtherModel, settings: Settings) -> FetchingPod:
+    """Return the limits for fetching a further model: on a claim it stays where it is."""
+    room = whole_bytes(settings.model_storage)
+    return FetchingPod(SOURCES, _CLAIM_BYTES if addresses(other.uri) else room, room)
+
+
 def takes_any_path(run: BenchmarkRun, settings: Settings) -> bool:
     """Return whether a run's server can read its model wherever it is mounted."""
     return settings.launch_of(run.spec).layout(run).takes_any_path
@@ -84,14 +90,15 @@ def fetch_container(
     command: Sequence[str],
     resources: Manifest,
     settings: Settings,
+    *,
+    name: str = "fetch",
 ) -> Manifest:
-    """Return the init container that fetches and checks the model; the caller adds its mounts.
+    """Return an init container that fetches and checks a model; the caller adds its mounts.
 
-    It alone gets the keys of an s3:
-
-    store. A key that the Secret lacks is left out, so that the fetcher can name it.
+    Such containers alone get the keys of an s3:// store. A key that the Secret lacks is left out,
+    so that the fetcher can name it.
     """
-    made = container(_FETCHER, image, settings.images, command, resources)
+    made = container(name, image, settings.images, command, resources)
     made["env"] += store_environment(run.spec.model.credentials_secret)
     return made
 

@@ -30,6 +30,8 @@ def _references(spec: RunSpec) -> tuple[ObjectReference, ...]:
         *_secret("spec.model.credentialsSecret", spec.model.credentials_secret, use="s3"),
         *_secret("spec.load.headersSecret", spec.load.headers_secret, use="headers"),
     ]
+    for index, other in enumerate(spec.other_models or ()):
+        found += _in_address(f"spec.otherModels[{index}].uri", other.uri)
     if spec.load.tls is not None:
         found += _secret("spec.load.tls.caSecret", spec.load.tls.ca_secret, use="tls")
         found += _secret("spec.load.tls.clientSecret", spec.load.tls.client_secret, use="tls")

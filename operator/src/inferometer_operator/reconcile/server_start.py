@@ -1,6 +1,6 @@
 """The phases of a server pod's start, from its conditions and the states of its containers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
 from inferometer_api.timestamps import parse_time
@@ -54,12 +54,15 @@ def _marks(pod: Json) -> Iterator[Mark]:
         time = _condition_time(pod, condition)
         if time is not None:
             yield name, time, _CONDITION.format(condition)
-    fetched: Json = next(iter(pods.status(pod).get("initContainerStatuses") or ()), {})
-    end: Json = (fetched.get("state") or {}).get("terminated") or {}
-    for name, member in (("fetcherStarted", "startedAt"), ("modelFetched", "finishedAt")):
-        time = _microseconds(end.get(member))
+    fetchers: Sequence[Json] = pods.status(pod).get("initContainerStatuses") or ()
+    for fetcher, name, member in (
+        *((each, "fetcherStarted", "startedAt") for each in fetchers[:1]),
+        *((each, "modelFetched", "finishedAt") for each in fetchers[-1:]),
+    ):
+        ended: Json = (fetcher.get("state") or {}).get("terminated") or {}
+        time = _microseconds(ended.get(member))
         if time is not None:
-            yield name, time, f"{member} of the container {fetched.get('name')}"
+            yield name, time, f"{member} of the container {fetcher.get('name')}"
     main = pods.main_container(pod)
     running: Json = (main.get("state") or {}).get("running") or {}
     time = _microseconds(running.get("startedAt"))

@@ -125,8 +125,11 @@ def _changing(spec: RunSpec, settings: Settings) -> Iterator[str]:
         yield "An External server may have changed since a result was stored."
     elif settings.launch_of(spec).by_kserve:
         yield "KServe chooses the containers of its servers."
-    elif spec.model.sha256 is None and not (spec.model.uri or "").startswith("zoo://"):
-        yield "The model may have changed since a result was stored: give spec.model.sha256."
+    elif any(
+        model.sha256 is None and not (model.uri or "").startswith("zoo://")
+        for model in (spec.model, *(spec.other_models or ()))
+    ):
+        yield "A model may have changed since a result was stored: give the sha256 of each."
     elif any(sha256 is None for sha256 in _data_checksums(spec)):
         yield "Inputs, traces or data sets may have changed: give the sha256 of each."
 
