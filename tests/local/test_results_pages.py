@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from inferometer_results.explore.prices import read_prices
-from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store

@@ -11,7 +11,7 @@ from sqlalchemy import event, inspect, text
 from starlette.testclient import TestClient
 
 from inferometer_results.explore.prices import read_prices
-from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.condition import SORTING, SearchError
 from inferometer_results.store.database import StoreError

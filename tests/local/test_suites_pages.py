@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 import uvicorn
 
-from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.store import Store
 from inferometer_results.suites.page import render_suite

@@ -7,12 +7,12 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from inferometer_results.explore.prices import PriceList
+from inferometer_results.service.access.cluster import PEER_NAME, ClusterAccess, ReviewError
+from inferometer_results.service.access.front_proxy import FrontProxy, Identity
+from inferometer_results.service.access.reviews import RunAccess
+from inferometer_results.service.api.ingest import Ingest, RateLimit
 from inferometer_results.service.app import create_cluster_app
-from inferometer_results.service.cluster_access import PEER_NAME, ClusterAccess, ReviewError
-from inferometer_results.service.front_proxy import FrontProxy, Identity
-from inferometer_results.service.ingest import Ingest, RateLimit
 from inferometer_results.service.metrics import ServiceMetrics
-from inferometer_results.service.reviews import RunAccess
 from inferometer_results.store.store import Store
 from inferometer_results.store.visibility import Readable, from_context
 

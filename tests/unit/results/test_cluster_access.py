@@ -14,20 +14,20 @@ from inferometer_api.results.service_paths import (
     suite_page,
 )
 from inferometer_results.cluster.authority import ClusterAuthority
-from inferometer_results.service.front_proxy import (
+from inferometer_results.service.access.front_proxy import (
     FrontProxy,
     FrontProxyError,
     Identity,
     proxied_identity,
     read_front_proxy,
 )
-from inferometer_results.service.ingest import RateLimit
-from inferometer_results.service.reviews import (
+from inferometer_results.service.access.reviews import (
     RunAccess,
     access_review,
     is_allowed,
     token_identity,
 )
+from inferometer_results.service.api.ingest import RateLimit
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import keep_outcome

@@ -12,7 +12,7 @@ from inferometer_results.layers.machine_views import (
     predicted_latencies,
 )
 from inferometer_results.layers.step_layers import layer_sentences
-from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.layer_timings import all_timings, keep_timings

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.nodes.view import figure_rows, histories, listed_nodes
-from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.node_characteristics import (
     keep_characteristics,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_results.service import schema
-from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.access.rules import AccessRules
+from inferometer_results.service.api import schema
 from inferometer_results.service.app import create_app
 from inferometer_results.store.condition import FIELDS
 from inferometer_results.store.index_rows import JournalRow

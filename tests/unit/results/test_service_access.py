@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from inferometer_results.service.access_rules import AccessRules, refusal
+from inferometer_results.service.access.rules import AccessRules, refusal
 from inferometer_results.service.app import create_app
 from inferometer_results.store.store import Store
 

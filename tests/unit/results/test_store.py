@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from inferometer_api.results.reading import ReadResult, UnreadableResultError
 from inferometer_api.results.result import ResultDocument
-from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.database import HEAD, StoreError, default_address
 from inferometer_results.store.index_rows import (

@@ -13,9 +13,9 @@ from inferometer_api.results.reading import UnreadableResultError
 from inferometer_api.suite.labels import EXECUTION_LABEL
 from inferometer_api.suite.outcome import ReusedRun, SuiteOutcome
 from inferometer_api.suite.status import GateOutcome
-from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.access.rules import AccessRules
+from inferometer_results.service.api.summary_schema import SuiteDocument
 from inferometer_results.service.app import create_app
-from inferometer_results.service.summary_schema import SuiteDocument
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import keep_outcome

@@ -74,7 +74,7 @@ def _is_plain(target: str) -> bool:
 
 
 def _handler(service: "ResultsService") -> type[BaseHTTPRequestHandler]:
-    from inferometer_results.service.access_rules import AccessRules, RefusedRequest, refusal
+    from inferometer_results.service.access.rules import AccessRules, RefusedRequest, refusal
 
     rules = AccessRules()
 

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 from sqlalchemy import select, union
 
 from inferometer_results.cluster.kubernetes_api import KubernetesApi
-from inferometer_results.service.front_proxy import Identity
-from inferometer_results.service.reviews import (
+from inferometer_results.service.access.front_proxy import Identity
+from inferometer_results.service.access.reviews import (
     ACCESS_REVIEWS,
     TOKEN_REVIEWS,
     RunAccess,

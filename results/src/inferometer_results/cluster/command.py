@@ -10,8 +10,8 @@ from kubernetes.aio.config import ConfigException
 
 from inferometer_results.cluster.server import ResultRetention, ServiceConfig, serve
 from inferometer_results.explore.prices import PriceListError, read_prices
-from inferometer_results.service.cluster_access import ReviewError
-from inferometer_results.service.front_proxy import FrontProxyError
+from inferometer_results.service.access.cluster import ReviewError
+from inferometer_results.service.access.front_proxy import FrontProxyError
 from inferometer_results.store.database import StoreError
 
 _REFUSED = 2

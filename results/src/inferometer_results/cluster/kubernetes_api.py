@@ -8,7 +8,7 @@ import aiohttp
 from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 
-from inferometer_results.service.cluster_access import ReviewError
+from inferometer_results.service.access.cluster import ReviewError
 
 _TIMEOUT = aiohttp.ClientTimeout(total=10.0)
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"

@@ -24,15 +24,15 @@ from inferometer_api.timestamps import format_time
 from inferometer_results.cluster.authority import ClusterAuthority
 from inferometer_results.cluster.kubernetes_api import KubernetesApi, cluster_configuration
 from inferometer_results.explore.prices import PriceList
-from inferometer_results.service.app import create_cluster_app, create_probe_app
-from inferometer_results.service.cluster_access import PEER_NAME, ClusterAccess, ReviewError
-from inferometer_results.service.front_proxy import (
+from inferometer_results.service.access.cluster import PEER_NAME, ClusterAccess, ReviewError
+from inferometer_results.service.access.front_proxy import (
     FRONT_PROXY_CONFIG_MAP,
     FrontProxy,
     FrontProxyError,
     read_front_proxy,
 )
-from inferometer_results.service.ingest import Ingest, RateLimit
+from inferometer_results.service.api.ingest import Ingest, RateLimit
+from inferometer_results.service.app import create_cluster_app, create_probe_app
 from inferometer_results.service.metrics import ServiceMetrics
 from inferometer_results.store.database import StoreError, take_up_restored
 from inferometer_results.store.retention import dispensable

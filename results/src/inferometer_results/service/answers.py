@@ -7,7 +7,7 @@ from fastapi import Query, Response
 
 from inferometer_api.results.reading import ReadResult, read_result
 from inferometer_results.explore.prices import PriceList
-from inferometer_results.service.comparison_view import ComparedResults, compare_results
+from inferometer_results.service.views.comparison import ComparedResults, compare_results
 from inferometer_results.store.condition import SearchError
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.documents import StoredDocument

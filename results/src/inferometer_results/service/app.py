@@ -10,19 +10,19 @@ from starlette.types import ASGIApp
 
 from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.explore.prices import PriceList
-from inferometer_results.service.access import AccessControl
-from inferometer_results.service.access_rules import AccessRules
+from inferometer_results.service.access.cluster import ReviewError
+from inferometer_results.service.access.requests import AccessControl
+from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.answers import RequestError, json_answer
-from inferometer_results.service.api import api_routes
-from inferometer_results.service.changes import Changes, change_routes
-from inferometer_results.service.cluster_access import ReviewError
-from inferometer_results.service.ingest import Ingest, ingest_routes
+from inferometer_results.service.api.changes import Changes, change_routes
+from inferometer_results.service.api.ingest import Ingest, ingest_routes
+from inferometer_results.service.api.results import api_routes
+from inferometer_results.service.api.reuse import reuse_routes
 from inferometer_results.service.metrics import RequestMetrics, ServiceMetrics
-from inferometer_results.service.node_pages import node_routes
-from inferometer_results.service.pages import page_routes
-from inferometer_results.service.rendering import message_page
-from inferometer_results.service.reuse import reuse_routes
-from inferometer_results.service.suite_pages import suite_routes
+from inferometer_results.service.pages.nodes import node_routes
+from inferometer_results.service.pages.rendering import message_page
+from inferometer_results.service.pages.runs import page_routes
+from inferometer_results.service.pages.suites import suite_routes
 from inferometer_results.store.condition import SearchError
 from inferometer_results.store.database import NoSuchResultError, StoreError
 from inferometer_results.store.query import Search

@@ -66,7 +66,7 @@ def serve(
     try:
         import uvicorn
 
-        from inferometer_results.service.access_rules import AccessRules
+        from inferometer_results.service.access.rules import AccessRules
     except ImportError as error:
         raise RefusedError(
             "FastAPI and uvicorn are not installed. Install inferometer[service]."

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Path, Query, Response
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.export import FORMATS
 from inferometer_results.report.facts import spec_yaml
-from inferometer_results.service import schema
 from inferometer_results.service.answers import (
     AfterQuery,
     BeforeQuery,
@@ -32,8 +31,9 @@ from inferometer_results.service.answers import (
     read_two,
     search,
 )
-from inferometer_results.service.comparison_view import as_json, figure_rows
-from inferometer_results.service.summary_api import summary_routes
+from inferometer_results.service.api import schema
+from inferometer_results.service.api.summaries import summary_routes
+from inferometer_results.service.views.comparison import as_json, figure_rows
 from inferometer_results.store.condition import COST, COST_HELP, FIELDS, SORTING
 from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.store.store import Store

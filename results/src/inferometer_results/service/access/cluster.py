@@ -6,17 +6,17 @@ from typing import Any, Literal, Protocol
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from inferometer_api.results.service_paths import PAGE_TYPE
-from inferometer_results.service.access import header_texts, secured, url_bytes
-from inferometer_results.service.access_rules import RefusedRequest, refused_request
-from inferometer_results.service.answers import json_answer
-from inferometer_results.service.discovery import discovery_document, explorer_path, failure
-from inferometer_results.service.front_proxy import (
+from inferometer_results.service.access.front_proxy import (
     FrontProxy,
     FrontProxyError,
     Identity,
     proxied_identity,
 )
-from inferometer_results.service.reviews import RunAccess
+from inferometer_results.service.access.requests import header_texts, secured, url_bytes
+from inferometer_results.service.access.reviews import RunAccess
+from inferometer_results.service.access.rules import RefusedRequest, refused_request
+from inferometer_results.service.answers import json_answer
+from inferometer_results.service.api.discovery import discovery_document, explorer_path, failure
 from inferometer_results.store.visibility import READABLE, Readable
 
 PEER_NAME = "peer_name"

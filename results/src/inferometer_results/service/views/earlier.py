@@ -3,7 +3,7 @@
 from typing import Any
 
 from inferometer_results.explore.prices import PriceList
-from inferometer_results.service.run_list import Column, ListedRun, every_column, listed_run
+from inferometer_results.service.views.run_list import Column, ListedRun, every_column, listed_run
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 

@@ -14,7 +14,7 @@ from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.suites.page import suite_style
 
 _CACHED = "public, max-age=31536000, immutable"
-_PACKAGE = "inferometer_results.service"
+_PACKAGE = "inferometer_results.service.pages"
 _HTMX = "htmx-2.0.11.min.js"
 """As published in the npm package htmx.org (Zero-Clause BSD), without a change."""
 
@@ -52,7 +52,7 @@ def asset(name: str) -> Response:
 
 @cache
 def _assets() -> dict[str, str]:
-    folder = files(_PACKAGE)
+    folder = files(_PACKAGE).joinpath("assets")
     own = folder.joinpath("explorer.css").read_text(encoding="utf-8")
     return {
         "explorer.css": page_style() + own + suite_style(),
@@ -72,5 +72,5 @@ def _digest_name(file: str, text: str) -> str:
 
 @cache
 def _templates() -> Environment:
-    packages = tuple(f"inferometer_results.{name}" for name in ("service", "report", "suites"))
-    return template_environment(ChoiceLoader([PackageLoader(name, "") for name in packages]))
+    shared = (PackageLoader(f"inferometer_results.{name}", "") for name in ("report", "suites"))
+    return template_environment(ChoiceLoader([PackageLoader(_PACKAGE), *shared]))

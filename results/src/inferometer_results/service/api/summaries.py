@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from fastapi import Query, Response
 
 from inferometer_results.explore.prices import PriceList
-from inferometer_results.service import summary_schema
 from inferometer_results.service.answers import (
     RetractedQuery,
     TableFormat,
@@ -17,19 +16,20 @@ from inferometer_results.service.answers import (
     json_answer,
     search,
 )
-from inferometer_results.service.suite_views import (
-    LONGEST_NAME,
-    flat_rows,
-    show_suite,
-    suite_document,
-)
-from inferometer_results.service.summary_rows import (
+from inferometer_results.service.api import summary_schema
+from inferometer_results.service.api.summary_rows import (
     listed_rows,
     model_rows,
     node_rows,
     trend_rows,
 )
-from inferometer_results.service.summary_views import show_model, show_nodes, show_trend
+from inferometer_results.service.views.suites import (
+    LONGEST_NAME,
+    flat_rows,
+    show_suite,
+    suite_document,
+)
+from inferometer_results.service.views.summaries import show_model, show_nodes, show_trend
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.summaries import facets, models, nodes, series, specs, suites

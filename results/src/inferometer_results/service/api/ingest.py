@@ -11,10 +11,10 @@ from inferometer_api import patterns
 from inferometer_api.results.gzip_members import DOCUMENT_BYTES, IncompleteError, decompress
 from inferometer_api.results.result_transport import TooLargeError, check_document
 from inferometer_api.results.service_paths import result_page
-from inferometer_results.service import schema
+from inferometer_results.service.access.cluster import Authority, Caller
+from inferometer_results.service.access.reviews import RunAccess
 from inferometer_results.service.answers import json_answer
-from inferometer_results.service.cluster_access import Authority, Caller
-from inferometer_results.service.reviews import RunAccess
+from inferometer_results.service.api import schema
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.node_characteristics import keep_measurement
 from inferometer_results.store.store import Kept, Store

@@ -6,7 +6,7 @@ from typing import Any
 from inferometer_results.explore.model import MeasuredGroup
 from inferometer_results.explore.outliers import NodeMedian
 from inferometer_results.explore.trend import TrendPoint
-from inferometer_results.service.summary_views import ModelPage, NodesPage, TrendPage
+from inferometer_results.service.views.summaries import ModelPage, NodesPage, TrendPage
 
 _MEASURED = (
     "samples_per_second", "qps", "p50_nanoseconds", "p90_nanoseconds", "p99_nanoseconds",

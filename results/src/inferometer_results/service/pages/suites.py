@@ -6,9 +6,9 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Response
 from starlette.responses import HTMLResponse
 
-from inferometer_results.service.rendering import render_page
-from inferometer_results.service.suite_views import show_suite
-from inferometer_results.service.summary_api import ExecutionQuery
+from inferometer_results.service.api.summaries import ExecutionQuery
+from inferometer_results.service.pages.rendering import render_page
+from inferometer_results.service.views.suites import show_suite
 from inferometer_results.store.store import Store
 from inferometer_results.suites.page import suite_context
 

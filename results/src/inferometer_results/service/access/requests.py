@@ -3,7 +3,7 @@
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from inferometer_results.service.access_rules import AccessRules, refusal
+from inferometer_results.service.access.rules import AccessRules, refusal
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; connect-src 'self'; "

@@ -7,10 +7,10 @@ from starlette.concurrency import run_in_threadpool
 from inferometer_api.results.gzip_members import IncompleteError
 from inferometer_api.results.result_transport import TooLargeError
 from inferometer_api.suite.reuse import ReuseAnswer, ReuseRequest
-from inferometer_results.service import schema
+from inferometer_results.service.access.cluster import Caller
 from inferometer_results.service.answers import json_answer
-from inferometer_results.service.cluster_access import Caller
-from inferometer_results.service.ingest import Ingest, NamespacePath, read_document
+from inferometer_results.service.api import schema
+from inferometer_results.service.api.ingest import Ingest, NamespacePath, read_document
 from inferometer_results.store.reusable import find_reusable
 from inferometer_results.store.visibility import READABLE
 

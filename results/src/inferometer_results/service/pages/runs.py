@@ -28,18 +28,18 @@ from inferometer_results.service.answers import (
     read_stored,
     search,
 )
-from inferometer_results.service.comparison_view import (
+from inferometer_results.service.pages.layers import layer_page_routes
+from inferometer_results.service.pages.rendering import asset, render_page
+from inferometer_results.service.pages.summaries import summary_page_routes
+from inferometer_results.service.views.comparison import (
     ComparedResults,
     compared_steps,
     overlays,
     together,
 )
-from inferometer_results.service.earlier import earlier_columns, earlier_results
-from inferometer_results.service.layer_pages import layer_page_routes
-from inferometer_results.service.rendering import asset, render_page
-from inferometer_results.service.run_list import every_column, list_query, run_list
-from inferometer_results.service.summary_pages import summary_page_routes
-from inferometer_results.service.summary_views import trend_url
+from inferometer_results.service.views.earlier import earlier_columns, earlier_results
+from inferometer_results.service.views.run_list import every_column, list_query, run_list
+from inferometer_results.service.views.summaries import trend_url
 from inferometer_results.store.condition import SearchError
 from inferometer_results.store.find_ids import MOST_COUNTED
 from inferometer_results.store.scenario_rows import tags

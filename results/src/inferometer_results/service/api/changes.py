@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from inferometer_results.annotation import AnnotationError, check_annotation
-from inferometer_results.service import schema
+from inferometer_results.service.access.cluster import Caller
+from inferometer_results.service.access.reviews import RunAccess, Verb
 from inferometer_results.service.answers import find_row, json_answer
-from inferometer_results.service.cluster_access import Caller
-from inferometer_results.service.ingest import Ingest
-from inferometer_results.service.reviews import RunAccess, Verb
+from inferometer_results.service.api import schema
+from inferometer_results.service.api.ingest import Ingest
 from inferometer_results.store.index_rows import JournalRow
 from inferometer_results.store.store import Store
 from inferometer_results.store.visibility import READABLE

@@ -10,7 +10,7 @@ from inferometer_results.layers.machine_views import (
     predicted_latencies,
 )
 from inferometer_results.quantity import duration
-from inferometer_results.service.rendering import render_page
+from inferometer_results.service.pages.rendering import render_page
 from inferometer_results.store.layer_timings import all_timings
 from inferometer_results.store.store import Store
 

@@ -22,7 +22,7 @@ from inferometer_results.nodes.wording import (
     unit_sentences,
 )
 from inferometer_results.service.answers import RequestError
-from inferometer_results.service.rendering import render_page
+from inferometer_results.service.pages.rendering import render_page
 from inferometer_results.store.node_characteristics import visible_characteristics
 from inferometer_results.store.store import Store
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from inferometer_api.crd import GROUP, PLURAL
 from inferometer_api.results.service_paths import AUDIENCE
-from inferometer_results.service.front_proxy import Identity
+from inferometer_results.service.access.front_proxy import Identity
 
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - an address

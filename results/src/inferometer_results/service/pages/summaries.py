@@ -9,8 +9,7 @@ from inferometer_results.explore.merged import merged_percentiles
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.quantity import PERCENTILES, duration, energy, significant
 from inferometer_results.service.answers import WhereQuery, checked, read_stored, search
-from inferometer_results.service.rendering import render_page
-from inferometer_results.service.summary_api import (
+from inferometer_results.service.api.summaries import (
     FigureQuery,
     MixedQuery,
     ModelQuery,
@@ -19,7 +18,8 @@ from inferometer_results.service.summary_api import (
     SpecQuery,
     StepQuery,
 )
-from inferometer_results.service.summary_views import (
+from inferometer_results.service.pages.rendering import render_page
+from inferometer_results.service.views.summaries import (
     TrendPage,
     View,
     show_model,
