@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from inferometer_api.crd import NAME, SUITE_NAME
+from inferometer_api.crd import NAME, NODE_BENCHMARK_NAME, SUITE_NAME
 from support.chart import helm
 from support.cluster.cluster import Cluster
 from support.cluster.namespaces import fresh_namespace
@@ -17,7 +17,7 @@ HOW_TO = "docs/how-to/install.md"
 def hand_over(cluster: Cluster) -> None:
     """Let the next release adopt each definition if another test installed it."""
     words = ("meta.helm.sh/release-name=inferometer", "meta.helm.sh/release-namespace=bench")
-    for name in (NAME, SUITE_NAME):
+    for name in (NAME, SUITE_NAME, NODE_BENCHMARK_NAME):
         if cluster.kubectl("get", "crd", name, "--ignore-not-found") != "":
             cluster.kubectl("annotate", "crd", name, "--overwrite", *words)
             cluster.kubectl(

@@ -8,9 +8,15 @@ from support.cluster.audit import requests
 from support.cluster.cluster import Cluster
 from support.node_runs import condition, make_run, wait_for
 from support.operator_installed import operator_installed
+from support.suites import two_by_two
 from support.waiting import wait_until
 
-VALUES: Json = {"allowSecrets": True, "operator": {"replicas": 2}, "maxConcurrentRuns": 4}
+VALUES: Json = {
+    "allowSecrets": True,
+    "maxConcurrentRuns": 4,
+    "operator": {"replicas": 2},
+    "readNodes": True,
+}
 ACCOUNT = "inferometer-operator"
 Right = tuple[str, str, str]
 """Group, resource, verb."""
@@ -19,8 +25,12 @@ RARE: set[Right] = {
     ("apps", "deployments", "get"),
     ("batch", "jobs", "get"),
     ("", "events", "list"),
+    ("inferometer.dev", "benchmarksuites", "get"),
+    ("inferometer.dev", "benchmarksuites", "delete"),
+    ("inferometer.dev", "nodebenchmarks", "get"),
 }
-"""Used only after an upgrade or a fault, which tests/api/test_operator_process.py brings about."""
+"""Used only after an upgrade, a fault or several executions of a schedule, which
+tests/api/test_operator_process.py and tests/api/test_suite_faults.py bring about."""
 
 
 def granted(cluster: Cluster, namespace: str) -> set[Right]:
@@ -47,7 +57,7 @@ def used(cluster: Cluster, namespace: str) -> set[Right]:
     user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
     logged = list(requests(cluster.audit_log, user))
     assert [each for each in logged if each.code == 403] == []
-    assert {each.namespace for each in logged} == {namespace}
+    assert {each.namespace for each in logged if each.resource != "nodes"} == {namespace}
     return {(each.group, each.resource, each.verb) for each in logged}
 
 
@@ -81,15 +91,54 @@ def missing_things(cluster: Cluster, namespace: str) -> None:
     wait_for(cluster, namespace, "no-pods", "Failed")
 
 
+def create(cluster: Cluster, namespace: str, thing: Json) -> None:
+    """Create an object."""
+    cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=json.dumps(thing))
+
+
+def cancel_a_schedule(cluster: Cluster, namespace: str) -> None:
+    """Cancel a suite with a schedule while a run of its first execution goes on."""
+    suite = two_by_two()
+    suite["spec"]["schedule"] = {"cron": "* * * * *"}
+    name = suite["metadata"]["name"]
+    create(cluster, namespace, suite)
+    wait_until(
+        lambda: f"benchmarkrun.inferometer.dev/{name}-" in _names(cluster, namespace, "bmr"),
+        "the first run of the execution that starts at the next full minute",
+        deadline_seconds=180.0,
+    )
+    patch = '{"spec": {"cancel": true}}'
+    cluster.kubectl("patch", "bms", name, "-n", namespace, "--type=merge", "--patch", patch)
+    words = ("--all", "--namespace", namespace, "--for=condition=Finished", "--timeout=120s")
+    cluster.kubectl("wait", "bms", *words)
+
+
+def _names(cluster: Cluster, namespace: str, kind: str) -> str:
+    return cluster.kubectl("get", kind, "-n", namespace, "-o", "name")
+
+
+def measure_the_node(cluster: Cluster, namespace: str) -> None:
+    """Have a NodeBenchmark measured and removed at its end."""
+    benchmark = {
+        "apiVersion": "inferometer.dev/v1alpha1",
+        "kind": "NodeBenchmark",
+        "metadata": {"name": "timers"},
+        "spec": {"only": ["timer"], "maxSeconds": 60, "ttlSecondsAfterFinished": 0},
+    }
+    create(cluster, namespace, benchmark)
+    words = ("nbm/timers", "--namespace", namespace, "--for=delete", "--timeout=240s")
+    cluster.kubectl("wait", *words)
+
+
 def test_used_rights_are_the_granted_ones(cluster: Cluster) -> None:
-    """Completed, failed, cancelled and expired runs use all granted rights and no others."""
+    """Runs, a suite and a NodeBenchmark use all granted rights and no others."""
     with operator_installed(cluster, "rights", VALUES) as namespace:
         foreign = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "clash-load"},
         }
-        cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=json.dumps(foreign))
+        create(cluster, namespace, foreign)
         make_run(cluster, namespace, "clash")
         missing_things(cluster, namespace)
         wait_for(cluster, namespace, "clash", "Failed")
@@ -110,4 +159,6 @@ def test_used_rights_are_the_granted_ones(cluster: Cluster) -> None:
         cluster.kubectl(
             "wait", "bmr/short-lived", "--namespace", namespace, "--for=delete", "--timeout=120s"
         )
+        cancel_a_schedule(cluster, namespace)
+        measure_the_node(cluster, namespace)
         assert used(cluster, namespace) | RARE == granted(cluster, namespace)

@@ -118,7 +118,7 @@ FAULTS = (
     ),
     Fault(
         "no-such-key",
-        "ModelRefused",
+        "InputRefused",
         "absent.npz",
         {"load": {"inputs": {"file": {"uri": "configmap://inputs/absent.npz"}}}} | _server(),
     ),
