@@ -32,7 +32,8 @@ def served(cluster: Cluster) -> Iterator[str]:
     with ExitStack() as stack:
         service = stack.enter_context(service_namespace(cluster))
         values: dict[str, Any] = {
-            "load": {"resources": {"cpu": "50m", "memory": "256Mi"}},
+            # A load generator that is throttled makes its run INVALID.
+            "load": {"resources": {"cpu": "500m", "memory": "256Mi"}},
             "readNodes": True,
             "results": {"url": f"https://{NAME}.{service}.svc"},
             # One by its digest, the other by its tag.
@@ -69,7 +70,9 @@ def test_cells_that_are_measured_already_are_reused(cluster: Cluster, served: st
     wait_until(lambda: time.monotonic() > stored_at + 1.5, "a time after the deliveries")
     valid = first["states"].count("V")
     if valid == 0:
-        pytest.skip(f"{INCONCLUSIVE}: no run is VALID on this machine: {json.dumps(first)}")
+        found = cluster.get("bmr", "--namespace", served)["items"]
+        why = [reason for run in found for reason in _reasons(run)]
+        pytest.skip(f"{INCONCLUSIVE}: no run is VALID on this machine: {why}")
     second = finished("second", reuse=True)
     assert second["states"].count("R") == valid, json.dumps(second)
     runs = cluster.get("bmr", "--namespace", served)["items"]
@@ -80,3 +83,8 @@ def test_cells_that_are_measured_already_are_reused(cluster: Cluster, served: st
     }
     assert {each["result"] for each in second["reused"]} <= stored
     assert len(runs) == 4 + 4 - valid
+
+
+def _reasons(run: Json) -> list[str]:
+    """Return why the scenarios of a run are INVALID."""
+    return [why for each in run["status"].get("scenarios", ()) for why in each.get("reasons", ())]
