@@ -32,6 +32,7 @@ def test_each_repeat_starts_a_pod_whose_phases_are_handed_over(stage: Stage) -> 
 def test_a_state_that_needs_the_right_to_remove_images_is_refused(stage: Stage) -> None:
     """With the value of the agent's chart."""
     stage.start_operator()
-    stage.apply(scenarios=[{"name": "cold", "coldStart": {"state": "Nothing"}}])
+    node = {"placement": {"nodeSelector": {"kubernetes.io/hostname": "node1"}}}
+    stage.apply(scenarios=[{"name": "cold", "coldStart": {"state": "Nothing"}}], server=node)
     stage.finished()
     assert "coldStart.allowImageRemoval: true" in stage.condition("Accepted")["message"]

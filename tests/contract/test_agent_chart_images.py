@@ -2,11 +2,13 @@
 
 import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
 import pytest
+import yaml
 
-from inferometer_api.nodes.image_removal import REMOVAL_PORT, REMOVAL_SUFFIX
+from inferometer_api.nodes.image_removal import REMOVAL_AUDIENCE, REMOVAL_PORT, REMOVAL_SUFFIX
+from inferometer_operator.settings import Settings
 from inferometer_telemetry.images.__main__ import parser
 from support.agent_chart import AGENTS, agents
-from support.chart import Json, check_named, of_kind
+from support.chart import Json, check_named, of_kind, rendered
 
 _NAME = f"inferometer-agent{REMOVAL_SUFFIX}"
 _OPERATORS = [{"namespace": "bench", "serviceAccount": "inferometer-operator"}]
@@ -84,6 +86,30 @@ def test_only_operators_reach_it() -> None:
     (peer,) = rules[0]["from"]
     assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "bench"}
     assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
+
+
+def test_the_operators_chart_connects_to_it() -> None:
+    """With agent.imageRemoval the operator gets a token for it, and may reach its pods."""
+    made = rendered({"agent": {"namespace": AGENTS, "imageRemoval": True}})
+    settings = next(each for each in of_kind(made, "ConfigMap") if "settings.yaml" in each["data"])
+    found = Settings.model_validate(yaml.safe_load(settings["data"]["settings.yaml"])).agent
+    assert found is not None
+    folder = "/etc/inferometer-images-token"
+    assert found.image_removal_token_file == f"{folder}/token"
+    (deployment,) = of_kind(made, "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    (volume,) = (each for each in pod["volumes"] if each["name"] == "images-token")
+    (source,) = volume["projected"]["sources"]
+    assert source["serviceAccountToken"]["audience"] == REMOVAL_AUDIENCE
+    policy = _named(made, "NetworkPolicy", "inferometer-operator")
+    (rule,) = (
+        each
+        for each in policy["spec"]["egress"]
+        if each["ports"] == [{"protocol": "TCP", "port": REMOVAL_PORT}]
+    )
+    labels = _named(agents(VALUES), "DaemonSet")["spec"]["template"]["metadata"]["labels"]
+    assert rule["to"][0]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert "images-token" not in str(rendered({"agent": {"namespace": AGENTS}}))
 
 
 def test_it_is_refused_without_operators() -> None:

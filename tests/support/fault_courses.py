@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
+from inferometer_operator.reconcile.observed import NOT_REMOVED
+from inferometer_operator.settings import Agents
 from support.cluster_objects import (
     Object,
     container,
@@ -18,7 +20,7 @@ from support.cluster_objects import (
 )
 from support.condition_rows import Course, a_cluster, serving
 from support.pretend_api import stored
-from support.pretend_cluster import PretendCluster
+from support.pretend_cluster import SETTINGS, PretendCluster
 
 ChildChange = Callable[[Object], Object]
 """What happens to a pod that is made."""
@@ -78,6 +80,17 @@ def refuses(*keys: str, words: str, code: int = 403) -> Course:
         return cluster.settle().schedule() if "Job/a-run-load" in keys else cluster.settle()
 
     return course
+
+
+def keeps_images() -> PretendCluster:
+    """Return a cluster with a node that does not give up the images of a cold server."""
+    agents = Agents.model_validate({"namespace": "agents", "imageRemovalTokenFile": "a"})
+    settings = SETTINGS.model_copy(update={"agent": agents})
+    cold = [{"name": "cold", "coldStart": {"state": "Nothing"}}]
+    node = {"placement": {"nodeSelector": {"kubernetes.io/hostname": "node1"}}}
+    cluster = a_cluster({"scenarios": cold, "server": node}, settings=settings)
+    cluster.refusals = {"Job/a-run-server": (409, "The pod team/a uses r/serving:1", NOT_REMOVED)}
+    return cluster.settle()
 
 
 def refuses_server_pods(words: str) -> PretendCluster:

@@ -41,8 +41,8 @@ class PretendApi:
     """How far the clocks of API server, controllers and kubelets are ahead of it."""
     children: dict[str, Object] = field(default_factory=dict)
     """By KIND/NAME."""
-    refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """What is refused by the API server, by KIND/NAME: code and words."""
+    refusals: dict[str, tuple[int, str] | tuple[int, str, str]] = field(default_factory=dict)
+    """What is refused by the API server, by KIND/NAME: code, words, and a reason if it counts."""
     refused: dict[str, CreateRefusal] = field(default_factory=dict)
     stubborn: set[str] = field(default_factory=set)
     """What the API server does not delete, by KIND/NAME."""
@@ -85,7 +85,7 @@ class PretendApi:
         if held is not None:
             ours = held["metadata"].get("ownerReferences") == metadata["ownerReferences"]
             if not ours:
-                self._refuse(key, 409, "already exists", held["metadata"])
+                self._refuse(key, 409, "already exists", holder=held["metadata"])
             return
         if key in self.refusals:
             self._refuse(key, *self.refusals[key])
@@ -123,8 +123,12 @@ class PretendApi:
             status = {**status, "conditions": [*others, each]}
         held["status"] = status
 
-    def _refuse(self, key: str, code: int, words: str, holder: Object | None = None) -> None:
+    def _refuse(
+        self, key: str, code: int, words: str, reason: str = "", holder: Object | None = None
+    ) -> None:
         held = self.refused.get(key)
         if held is None:
             self.writes.append(f"refused {key}")
-        self.refused[key] = CreateRefusal(held.since if held else self.now, code, words, holder)
+        self.refused[key] = CreateRefusal(
+            held.since if held else self.now, code, words, reason, holder
+        )

@@ -42,7 +42,12 @@ modelCache: {{ (.Values.modelCache).enabled | default false }}
 kserve: {enabled: {{ (.Values.kserve).enabled | default false }}}
 modelStorage: {{ .Values.modelStorage | quote }}
 {{- with (.Values.agent).namespace }}
-agent: {namespace: {{ . }}, service: {{ $.Values.agent.service }}}
+agent:
+  namespace: {{ . }}
+  service: {{ $.Values.agent.service }}
+  {{- if $.Values.agent.imageRemoval }}
+  imageRemovalTokenFile: /etc/inferometer-images-token/token
+  {{- end }}
 {{- end }}
 {{- with .Values.results }}
 {{- if .url }}

@@ -16,6 +16,7 @@ from aiohttp import web
 from inferometer_operator.cluster.child_store import ChildStore
 from inferometer_operator.cluster.child_watch import ChildChange, ChildWatch
 from inferometer_operator.cluster.connection import ApiConnection, configuration
+from inferometer_operator.cluster.image_removal import ImageRemovalClient
 from inferometer_operator.cluster.lease import LeaseConfig
 from inferometer_operator.cluster.lease_thread import LeaseThread
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
@@ -128,6 +129,8 @@ async def _lead(
         if service is not None:
             client = ResultsClient(session, service, _write_check(lease))
             shared = replace(shared, results=client)
+        if (remover := _image_removal(config.settings, session, shared.reader, lease)) is not None:
+            shared = replace(shared, executor=replace(shared.executor, images=remover))
         runs = WorkerPool(shared)
         pools = _Pools(runs, SuitePool(shared), NodePool(shared, runs.queue))
         state.health.require_watches(_RUNS, *_child_kinds(config.settings))
@@ -145,6 +148,16 @@ async def _lead(
             await _cancel(renewing)
             if lease is not None and stop.is_set():
                 await lease.release()
+
+
+def _image_removal(
+    settings: Settings, session: aiohttp.ClientSession, reader: Reader, lease: LeaseThread | None
+) -> ImageRemovalClient | None:
+    agents = settings.agent
+    if agents is None or agents.image_removal_token_file is None:
+        return None
+    token_file = Path(agents.image_removal_token_file)
+    return ImageRemovalClient(session, reader, agents, token_file, _write_check(lease))
 
 
 @contextlib.asynccontextmanager

@@ -66,6 +66,9 @@ class Agents(Document):
     namespace: str
     service: str = "inferometer-agent"
     """The Service in front of all agents."""
+    image_removal_token_file: str | None = None
+    """A file with the operator's token for the image removers of that chart
+    (coldStart.allowImageRemoval); absent: there are none, and no server starts without image."""
 
 
 class MetricsSettings(Document):

@@ -23,6 +23,17 @@ def _set(*place: str, to: Any) -> Run:
     return with_value(a_run(), ("spec", *place), to)
 
 
+def _cold_without_image(**spec: Any) -> Run:
+    run = a_scenario(coldStart={"state": "Nothing"})
+    server = {"placement": {"nodeSelector": {"kubernetes.io/hostname": "a"}}}
+    for name, value in spec.items():
+        if name == "server":
+            server |= value
+        else:
+            run = with_value(run, ("spec", name), value)
+    return with_value(run, ("spec", "server"), server)
+
+
 _SECURE = {"runtime": "External", "external": {"url": "https://h"}}
 _CLIENT_FILES = {"clientCertificateFile": "c", "clientKeyFile": "k"}
 
@@ -64,6 +75,7 @@ AVAILABLE_LOCALLY: dict[str, Run] = {
 _S3 = {"uri": "s3://b/m.onnx", "credentialsSecret": "s"}
 
 AVAILABLE_IN_A_CLUSTER: dict[str, Run] = {
+    "a cold start without image": _cold_without_image(),
     **{
         name: run
         for name, run in AVAILABLE.items()
@@ -199,7 +211,15 @@ UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
     ),
     (
         a_scenario(coldStart={"state": "Nothing"}),
-        "spec.scenarios[0].coldStart.state: Nothing needs the agent chart",
+        "spec.scenarios[0].coldStart.state: Nothing removes the server's image from one node; name",
+    ),
+    (
+        _cold_without_image(server={"runtime": "Triton"}),
+        "spec.scenarios[0].coldStart.state: only images of Inferometer are removed from nodes",
+    ),
+    (
+        _cold_without_image(model={"uri": "https://h/m", "sha256": "0" * 64, "cache": "Node"}),
+        "spec.scenarios[0].coldStart.state: the node's cache has the model; leave",
     ),
     (
         a_scenario(coldStart={"state": "ModelCached"}),

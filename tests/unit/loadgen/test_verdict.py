@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.results.cold_start import ColdStartRecord
+from inferometer_api.results.cold_start import IMAGE_PULLED, ColdStartRecord, StartPhase
 from inferometer_api.results.result import ClientHealth, Counts, Energy, Step
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.measurement import NotObtained
@@ -43,6 +43,11 @@ def test_a_step_without_fault_is_valid() -> None:
     judged = verdict()
     assert judged.state == "VALID"
     assert names(judged) == []
+
+
+_PULLED = StartPhase(
+    name=IMAGE_PULLED, start_nanoseconds=0, duration_nanoseconds=9, evidence="an event"
+)
 
 
 def a_start(**changed: Any) -> ColdStartRecord:
@@ -174,6 +179,11 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ),
     ("Unsteady", {"warmed_up": True}, {"warmed_up": False}),
     ("ColdStartState", {"cold_start": a_start()}, {"cold_start": a_start(resident_bytes=11)}),
+    (
+        "ColdStartState",
+        {"cold_start": a_start(state="Nothing", phases=[_PULLED])},
+        {"cold_start": a_start(state="Nothing")},
+    ),
     (
         "ColdStartGap",
         {"cold_start": a_start(gap_nanoseconds=50)},

@@ -151,6 +151,38 @@ def test_times_that_are_out_of_order_by_their_rounding_are_no_negative_phase() -
     ]
 
 
+def _pull(message: str, second: int = 3, uid: str = "") -> dict[str, Any]:
+    time = f"2026-03-01T10:00:{second:02}Z"
+    return {"message": message, "firstTimestamp": time, "involvedObject": {"uid": uid}}
+
+
+def test_a_pull_is_a_phase_with_its_bytes() -> None:
+    """By the first event of a pull; the later container finds the image there."""
+    pulls = [
+        _pull(
+            'Successfully pulled image "s:1" in 400ms (1s including waiting). Image size: 9 bytes.'
+        ),
+        _pull('Container image "s:1" already present on machine', 9),
+    ]
+    found = start_evidence(POD, pulls)
+    assert [each.name for each in found.phases][1:4] == ["volumes", "imagePulled", "fetcherStarted"]
+    assert found.phases[2].bytes == 9
+    assert found.phases[2].evidence == "the kubelet's event Pulled"
+
+
+def test_a_pull_of_an_older_kubelet_has_no_bytes() -> None:
+    """Before Kubernetes 1.30 the message has no size."""
+    found = start_evidence(POD, [_pull('Successfully pulled image "s:1" in 400ms (1s including)')])
+    assert (found.phases[2].name, found.phases[2].bytes) == ("imagePulled", None)
+
+
+def test_an_image_that_was_there_is_no_pull() -> None:
+    """Nor is the event of another pod."""
+    there = _pull('Container image "s:1" already present on machine')
+    others = _pull('Successfully pulled image "s:1" in 400ms', uid="another")
+    assert start_evidence(POD, [there, others]) == start_evidence(POD)
+
+
 def test_the_load_of_a_cold_start_is_planned_once_the_server_is_ready() -> None:
     """Its plan has the evidence of the whole start; any other load starts with the server."""
     cold = {"scenarios": [{"name": "cold", "coldStart": {"repeats": 1}}]}

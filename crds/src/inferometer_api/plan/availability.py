@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import assert_never
 
+from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL
 from inferometer_api.plan.result_folder import export_address
 from inferometer_api.runtimes.descriptor import Place, RuntimeDescriptor
 from inferometer_api.runtimes.launched import UNAVAILABLE
@@ -101,7 +102,8 @@ def _cold_starts(spec: RunSpec, place: Place) -> Iterator[str]:
     for index, scenario in enumerate(spec.scenarios):
         cold = scenario.cold_start
         if cold is not None and place == "Cluster":
-            yield from _cold_in_cluster(f"spec.scenarios[{index}].coldStart.state", cold.state)
+            path = f"spec.scenarios[{index}].coldStart.state"
+            yield from _cold_in_cluster(path, cold.state, spec)
             if spec.model.uri is not None and spec.model.uri.startswith("pvc://"):
                 yield (
                     "spec.model.uri: it is not known which pages of a claim's file are in memory "
@@ -114,22 +116,36 @@ def _cold_starts(spec: RunSpec, place: Place) -> Iterator[str]:
             )
 
 
-def _cold_in_cluster(path: str, state: ColdStartState) -> Iterator[str]:
+def _cold_in_cluster(path: str, state: ColdStartState, spec: RunSpec) -> Iterator[str]:
     match state:
         case "ImagePresent":
             return
         case "Nothing":
-            yield (
-                f"{path}: Nothing needs the agent chart with coldStart.allowImageRemoval: true, "
-                "which this version does not have; available in clusters: ImagePresent."
-            )
+            yield from _without_image(path, spec)
         case "ModelCached" | "ModelInMemory":
             yield (
                 f"{path}: the pod of each start fetches the model anew, so that nothing of it is "
-                "on the node; available in clusters: ImagePresent."
+                "on the node; available in clusters: ImagePresent, Nothing."
             )
         case _:
             assert_never(state)
+
+
+def _without_image(path: str, spec: RunSpec) -> Iterator[str]:
+    """Yield why the image of a server cannot be removed from its node before each start."""
+    launch = RUNTIMES.get(spec.server.runtime, UNAVAILABLE).launch
+    if launch is None or launch.images or launch.by_kserve:
+        yield (
+            f"{path}: only images of Inferometer are removed from nodes, and a server of runtime "
+            f"{spec.server.runtime} has another; available: ImagePresent."
+        )
+    if HOSTNAME_LABEL not in spec.server.placement.node_selector:
+        yield (
+            f"{path}: Nothing removes the server's image from one node; name the node in "
+            f"spec.server.placement.nodeSelector with {HOSTNAME_LABEL}."
+        )
+    if spec.model.cache is not None:
+        yield f"{path}: the node's cache has the model; leave spec.model.cache out."
 
 
 def _runs_locally(descriptor: RuntimeDescriptor) -> bool:

@@ -5,14 +5,18 @@ from pydantic import Field
 from inferometer_api.document import Count, Document
 from inferometer_api.spec.scenario import ColdStartState
 
+IMAGE_PULLED = "imagePulled"
+"""The phase of a start that pulls the image of the server."""
+
 
 class StartPhase(Document):
     """One phase of the start."""
 
     name: str
-    """modelFetched, processStarted, imported, listening, modelRead, engineImported, \
-sessionCreated, warmUp, ready, firstAnswer; serverStarted of a server that does not report its \
-own phases."""
+    """In a cluster scheduled, volumes, imagePulled (state Nothing), fetcherStarted, modelFetched, \
+containerStarted; locally modelFetched. Then processStarted, imported, listening, modelRead, \
+engineImported, sessionCreated, warmUp, ready, firstAnswer; serverStarted of a server that does \
+not report its own phases."""
     start_nanoseconds: Count
     """From the creation of the server."""
     duration_nanoseconds: Count

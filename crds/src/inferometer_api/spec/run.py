@@ -399,6 +399,12 @@ cannot be resumed."""
         return any(each.cold_start is not None for each in self.scenarios)
 
     @property
+    def pulls_image(self) -> bool:
+        """Whether the image of the server is not on its node before a start."""
+        found = (each.cold_start for each in self.scenarios)
+        return any(each is not None and each.state == "Nothing" for each in found)
+
+    @property
     def request_batch_sizes(self) -> tuple[int, ...]:
         """How many samples the requests of all scenarios carry, ascending, each once."""
         sizes = {size for each in self.scenarios for size in each.load_profile.request_batch_sizes}

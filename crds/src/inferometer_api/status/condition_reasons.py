@@ -44,6 +44,7 @@ ReasonName = Literal[
     "Failed",
     "ImageNotPulled",
     "ImageNameInvalid",
+    "ImageNotRemoved",
     "Unschedulable",
     "GpuUnavailable",
     "VolumeNotBound",
@@ -336,6 +337,13 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         EITHER,
         "Correct the operator's image settings, pull secrets or pull policy, or load the "
         "image into the node.",
+        is_transient=True,
+    ),
+    "ImageNotRemoved": Reason(
+        "The images of a server that is to start cold are still on its node.",
+        SERVER,
+        "End the pods that use them, or see the chart inferometer-agent "
+        "(coldStart.allowImageRemoval, operators).",
         is_transient=True,
     ),
     "ImageNameInvalid": Reason(

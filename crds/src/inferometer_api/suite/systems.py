@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL
 from inferometer_api.spec.resolve import whole_bytes, whole_cpus
 from inferometer_api.suite.matrix import Requirements, Systems
 from inferometer_api.suite.plan_suite import System
 
-_HOSTNAME = "kubernetes.io/hostname"
 _ARCHITECTURE = "kubernetes.io/arch"
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _PINNED = "="
@@ -64,9 +64,9 @@ def _label_system(wanted: Systems, value: str, node: Node) -> System:
     if needs.accelerator is None and needs.min_memory is None and needs.min_cpus is None:
         return System(value, value, selector)
     name = str(node["metadata"]["name"])
-    hostname = _labels(node).get(_HOSTNAME, name)
+    hostname = _labels(node).get(HOSTNAME_LABEL, name)
     return System(
-        value, value, {**selector, _HOSTNAME: hostname}, takes_turns=True, pinned_node=name
+        value, value, {**selector, HOSTNAME_LABEL: hostname}, takes_turns=True, pinned_node=name
     )
 
 
@@ -77,7 +77,7 @@ def _gone(name: str) -> Node:
 
 def _node_system(node: Node) -> System:
     name, labels = str(node["metadata"]["name"]), _labels(node)
-    selector = {_HOSTNAME: labels.get(_HOSTNAME, name)}
+    selector = {HOSTNAME_LABEL: labels.get(HOSTNAME_LABEL, name)}
     return System(name, labels.get(_INSTANCE_TYPE) or name, selector, takes_turns=True)
 
 

@@ -289,7 +289,7 @@ RULES: tuple[VerdictRule, ...] = (
         name="ColdStartState",
         effect="reason",
         limit="in coldStart, at most 1 % of the model's files are in memory before the start; in "
-        "the state ModelInMemory at least 99 %",
+        "the state ModelInMemory at least 99 %; in the state Nothing the node pulls the image",
         source="by definition: the state; chosen: 1 %, room for pages that the kernel reads "
         "ahead; the kernel reports the figure (mincore)",
         why="A start from memory is not a start from disk.",

@@ -119,6 +119,10 @@ class Reader:
         """Return the warnings about an object, newest last."""
         return await self._events(namespace, f"involvedObject.uid={uid},type=Warning")
 
+    async def list_pulls(self, namespace: str, uid: str) -> tuple[Json, ...]:
+        """Return the Events about images of a pod, newest last."""
+        return await self._events(namespace, f"involvedObject.uid={uid},reason=Pulled")
+
     async def stream_log(self, namespace: str, pod: str, container: str) -> AsyncGenerator[bytes]:
         """Yield a container's log in pieces as they arrive, 24 MiB at most.
 

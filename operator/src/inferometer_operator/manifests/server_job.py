@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from inferometer_api.plan.cluster_objects import (
+    HOSTNAME_LABEL,
+    PULL_ANNOTATION,
     REPEAT_LABEL,
     SERVER,
     labels,
@@ -68,6 +70,9 @@ def server_job(
     the run is not valid.
     """
     made = _job(run, owner, settings)
+    if run.spec.pulls_image:
+        node = run.spec.server.placement.node_selector[HOSTNAME_LABEL]
+        made["metadata"]["annotations"] = {PULL_ANNOTATION: node}
     template = made["spec"]["template"]
     if repeat > 1:
         for metadata in (made["metadata"], template["metadata"]):

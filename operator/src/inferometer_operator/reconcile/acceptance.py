@@ -71,7 +71,14 @@ def parse_run(raw: Json, *, begun: bool = False) -> BenchmarkRun | Rejection:
 def find_rejection(context: ReconcileContext) -> Rejection | None:
     """Return why a valid run is rejected here, or None if it is accepted."""
     checks: tuple[tuple[ReasonName, Iterable[str]], ...] = (
-        ("NotAvailable", [*unavailable(context.run, place="Cluster"), *_without_cache(context)]),
+        (
+            "NotAvailable",
+            [
+                *unavailable(context.run, place="Cluster"),
+                *_without_cache(context),
+                *_without_removal(context),
+            ],
+        ),
         ("CeilingExceeded", beyond_ceilings(context.run, context.settings)),
         ("KServeNotFound", _without_kserve(context)),
     )
@@ -182,6 +189,23 @@ def _without_cache(context: ReconcileContext) -> Iterator[str]:
             f"spec.model.cache: {context.run.spec.server.runtime} reads models from a repository "
             "of its own, into which they are copied; use runtime OnnxRuntime or OpenVino, or "
             "leave cache out."
+        )
+
+
+def _without_removal(context: ReconcileContext) -> Iterator[str]:
+    if not context.run.spec.pulls_image:
+        return
+    agents = context.settings.agent
+    if agents is None or agents.image_removal_token_file is None:
+        yield (
+            "spec.scenarios: a cold start with the state Nothing needs the agent chart with "
+            "coldStart.allowImageRemoval: true, and agent.imageRemoval in the operator's chart; "
+            "take the state ImagePresent."
+        )
+    if context.settings.images.pull_policy == "Never":
+        yield (
+            "spec.scenarios: after a cold start with the state Nothing no pod would find its "
+            "image, because the operator's setting images.pullPolicy is Never."
         )
 
 

@@ -85,6 +85,12 @@ def endpoints(slices: Iterable[Json]) -> Iterator[tuple[Json, Json]]:
                     yield endpoint, each
 
 
+def agent_url(slices: Iterable[Json], node: str) -> str | None:
+    """Return where what a Service has on a node answers; None if nothing is ready there."""
+    found = _chosen(_agents(slices), node, ipv6=False)
+    return None if found is None else found.url
+
+
 def assign_agents(context: ReconcileContext, servers: Iterable[PlannedServer]) -> AgentAssignment:
     """Return the agents for the servers of a new plan."""
     targets = _targets(context, servers)

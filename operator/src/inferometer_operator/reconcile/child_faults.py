@@ -8,7 +8,7 @@ from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_api.timestamps import format_time
 from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.faults import RunFault, make_fault
-from inferometer_operator.reconcile.observed import CreateRefusal, Json
+from inferometer_operator.reconcile.observed import NOT_REMOVED, CreateRefusal, Json
 from inferometer_operator.reconcile.times import add_seconds
 
 _CLASH_CODE = 409
@@ -33,6 +33,8 @@ def child_fault(
 ) -> RunFault:
     """Return why `child` ("Job/NAME") was not created; `requests` follows its name."""
     kind, _, name = child.partition("/")
+    if refusal.reason == NOT_REMOVED:
+        return make_fault("ImageNotRemoved", refusal.message)
     if refusal.code == _CLASH_CODE:
         return _clash(context, kind, name, refusal)
     found = f"The API server refuses the {kind} {name}{requests}: {refusal.message}"

@@ -86,9 +86,13 @@ Sightings = Mapping[tuple[str, Fact], datetime]
 """Since when facts hold, by the object's UID (see sightings.py)."""
 
 
+NOT_REMOVED = "ImageNotRemoved"
+"""Reason of the refusal by a node that is to give up images before a child is created."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreateRefusal:
-    """The API server's refusal to create a child."""
+    """The API server's refusal to create a child, or a node's."""
 
     since: datetime
     """The time of the first refusal in an unbroken row."""
@@ -96,6 +100,8 @@ class CreateRefusal:
     """Its HTTP status. 409 means that another owner's object has the name: the executor has checked
     that it is not the run's own."""
     message: str
+    reason: str = ""
+    """The API's reason in CamelCase, or NOT_REMOVED."""
     holder: Json | None = None
     """With 409: the metadata of the object that has the name; None if it is gone already."""
 
@@ -154,6 +160,8 @@ class Observed:
     """Metadata of ConfigMaps with the labels of the run's results, its own or not, by name."""
     events: tuple[Json, ...] = ()
     """Warnings about the run's Jobs and pods, newest last."""
+    pulls: tuple[Json, ...] = ()
+    """Events about the images of ready server pods; only of a server that starts without image."""
     references: Mapping[ObjectReference, Json | None] = field(default_factory=dict)
     """The metadata ({"labels": ...}) of each object in `references`; None: it does not exist. Read
     until the run starts; Secrets only if the settings allow them."""

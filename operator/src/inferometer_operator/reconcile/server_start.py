@@ -1,8 +1,10 @@
 """The phases of a server pod's start, from its conditions and the states of its containers."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
+from inferometer_api.results.cold_start import IMAGE_PULLED
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.observed import Json
@@ -13,19 +15,25 @@ _SANDBOX = "PodReadyToStartContainers"
 """Volumes are mounted and the pod has its network; clusters before Kubernetes 1.29 lack it."""
 _CONDITION = "condition {} of the pod"
 
+_PULLED = re.compile(r"Successfully pulled image .*?(?:Image size: (\d+) bytes|$)")
+"""The kubelet's message; before Kubernetes 1.30 it has no size. An image that was there has another
+message under the same reason."""
+
 Mark = tuple[str, int, str]
 """The name of the phase that ends, when it ends in Unix time, and where that comes from."""
 
 
-def start_evidence(pod: Json) -> StartEvidence:
+def start_evidence(pod: Json, pulls: Iterable[Json] = ()) -> StartEvidence:
     """Return what the cluster shows of the start of a ready server pod.
 
-    Each phase ends where the next begins. The model's folder is an emptyDir: before the start the
+    `pulls` are Events with the reason Pulled. Each phase ends where the next begins. The model's
+    folder is an emptyDir: before the start the
     model's files did not exist, so that none of them was in memory.
     """
+    pull = _pull(pod, pulls)
     created = _microseconds(pod["metadata"].get("creationTimestamp")) or 0
     phases, reached = [], created
-    for name, end, evidence in _marks(pod):
+    for name, end, evidence in _marks(pod, pull):
         # Times of one second may be out of order by a second.
         phases.append(
             ObservedPhase(
@@ -34,6 +42,7 @@ def start_evidence(pod: Json) -> StartEvidence:
                 end_microseconds=max(reached, end),
                 evidence=evidence,
                 resolution_microseconds=_RESOLUTION_MICROSECONDS,
+                bytes=pull[1] if pull is not None and name == IMAGE_PULLED else None,
             )
         )
         reached = max(reached, end)
@@ -48,12 +57,25 @@ def start_evidence(pod: Json) -> StartEvidence:
     )
 
 
-def _marks(pod: Json) -> Iterator[Mark]:
+def _pull(pod: Json, pulls: Iterable[Json]) -> tuple[int, int | None] | None:
+    """Return when the first image of a pod was pulled, and its size if that is known."""
+    for event in pulls:
+        found = _PULLED.match(str(event.get("message") or ""))
+        if found and (event.get("involvedObject") or {}).get("uid") == pods.uid(pod):
+            end = _microseconds(event.get("firstTimestamp") or event.get("eventTime"))
+            if end is not None:
+                return end, None if found[1] is None else int(found[1])
+    return None
+
+
+def _marks(pod: Json, pull: tuple[int, int | None] | None) -> Iterator[Mark]:
     """Yield the end of each phase until the server's container runs, as far as it is known."""
     for name, condition in (("scheduled", "PodScheduled"), ("volumes", _SANDBOX)):
         time = _condition_time(pod, condition)
         if time is not None:
             yield name, time, _CONDITION.format(condition)
+    if pull is not None:
+        yield IMAGE_PULLED, pull[0], "the kubelet's event Pulled"
     fetchers: Sequence[Json] = pods.status(pod).get("initContainerStatuses") or ()
     for fetcher, name, member in (
         *((each, "fetcherStarted", "startedAt") for each in fetchers[:1]),

@@ -209,7 +209,7 @@ def _planned_server(context: ReconcileContext, pod: Json) -> PlannedServer:
         pod_uid=pods.uid(pod),
         node=pods.node(pod),
         quality_of_service=str(pods.status(pod).get("qosClass") or ""),
-        start=start_evidence(pod) if context.run.spec.starts_cold else None,
+        start=start_evidence(pod, context.observed.pulls) if context.run.spec.starts_cold else None,
     )
 
 

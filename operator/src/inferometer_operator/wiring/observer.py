@@ -44,9 +44,11 @@ from inferometer_operator.reconcile.pods import (
     condition,
     has_started,
     is_left_behind,
+    is_ready,
     main_container,
     master_pod,
     node,
+    uid,
 )
 from inferometer_operator.reconcile.progress import progress_under_load
 from inferometer_operator.reconcile.references import raw_references
@@ -135,6 +137,7 @@ class Observer:
             else await read_warnings(
                 self.reader, namespace, children, pods, memory.warnings, self.clock()
             ),
+            pulls=await self._pulls(run, pods) if to_plan or hands_over else (),
             service=service,
             agents=await list_agents(self.reader, self.settings, run, pods)
             if to_plan or hands_over
@@ -179,6 +182,15 @@ class Observer:
             kueue=await self._kueue(run, children, memory.kueue, reads=True),
             inference=await read_inference(self.reader, run, None, (), memory.inference),
         )
+
+    async def _pulls(self, run: Json, pods: tuple[Json, ...]) -> tuple[Json, ...]:
+        """Return the Events about images of ready server pods, if these are to be pulled."""
+        if not _pulls_image(run):
+            return ()
+        started = [each for each in pods if component(each) == SERVER and is_ready(each)]
+        namespace = run["metadata"]["namespace"]
+        requests = (self.reader.list_pulls(namespace, uid(each)) for each in started)
+        return tuple(event for found in await asyncio.gather(*requests) for event in found)
 
     async def _references(
         self, run: Json, status: RunStatus, position: QueuePosition, memory: RunMemory
@@ -314,6 +326,11 @@ def _lacks_node(pods: tuple[Json, ...]) -> bool:
 def _is_fleet(run: Json) -> bool:
     spec = run.get("spec") or {}
     return (spec.get("load") or {}).get("workers", 1) not in {None, 1}
+
+
+def _pulls_image(run: Json) -> bool:
+    scenarios = (run.get("spec") or {}).get("scenarios") or ()
+    return any((each.get("coldStart") or {}).get("state") == "Nothing" for each in scenarios)
 
 
 def load_pods(pods: Iterable[Json]) -> list[Json]:

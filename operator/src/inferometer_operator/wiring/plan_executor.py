@@ -8,17 +8,19 @@ from typing import Any
 
 import structlog
 
+from inferometer_api.plan.cluster_objects import PULL_ANNOTATION
 from inferometer_api.plan.deadlines import NAMESAKE_SECONDS
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_operator.cluster.child_store import is_child_of
 from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
+from inferometer_operator.cluster.image_removal import ImageRemovalClient
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.server_clock import local_time
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.reconcile.conditions import read_status
-from inferometer_operator.reconcile.observed import CreateRefusal, Json, Observed
+from inferometer_operator.reconcile.observed import NOT_REMOVED, CreateRefusal, Json, Observed
 from inferometer_operator.reconcile.plan import Handover, Plan
 from inferometer_operator.wiring.observer import running_address
 
@@ -51,7 +53,7 @@ class Refusals:
         """
         before = self.by_child.get(child)
         since = now if before is None else before.since
-        refusal = CreateRefusal(since, error.code, error.message, holder)
+        refusal = CreateRefusal(since, error.code, error.message, error.reason, holder)
         self.by_child[child] = refusal
         lasts = (now - since).total_seconds()
         pause = min(max(_FIRST_PAUSE_SECONDS, lasts), _LONGEST_PAUSE_SECONDS)
@@ -84,6 +86,8 @@ class PlanExecutor:
     writer: Writer
     loadgen: LoadgenClient
     now: Callable[[], datetime] = local_time
+    images: ImageRemovalClient | None = None
+    """None: the settings allow no removal of images."""
 
     async def update_status(self, run: Json, plan: Plan) -> Json:
         """Write the status if it differs, create the events, and return the run as it is then."""
@@ -112,7 +116,9 @@ class PlanExecutor:
         for key, child in wanted.items():
             if not refusals.due(key, self.now()):
                 return news
-            refusal = await self.writer.create(child)
+            refusal = await self._remove_images(child) or await self.writer.create(child)
+            if refusal is not None and refusal.reason == NOT_REMOVED:
+                return refusals.add(key, refusal, self.now()) or news
             if refusal is not None:
                 holder = await self._holder(child) if refusal.code == _TAKEN else None
                 if holder is None or not is_child_of({"metadata": holder}, run["metadata"]["uid"]):
@@ -127,6 +133,15 @@ class PlanExecutor:
             refusals.drop(key)
             news = True
         return news
+
+    async def _remove_images(self, child: dict[str, Any]) -> ApiError | None:
+        """Remove the images of a cold server from its node; return why they are still there."""
+        node = (child["metadata"].get("annotations") or {}).get(PULL_ANNOTATION)
+        if node is None or self.images is None:
+            return None
+        pod = child["spec"]["template"]["spec"]
+        used = [each["image"] for each in (*pod.get("initContainers", ()), *pod["containers"])]
+        return await self.images.remove(node, list(dict.fromkeys(used)))
 
     async def _holder(self, child: dict[str, Any]) -> Json | None:
         metadata = child["metadata"]

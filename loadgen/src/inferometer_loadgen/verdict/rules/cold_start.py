@@ -1,5 +1,6 @@
 """Rules about cold starts: what the phases explain, and whether the node was in its state."""
 
+from inferometer_api.results.cold_start import IMAGE_PULLED
 from inferometer_loadgen.verdict.measurement import (
     ScenarioConditions,
     Violation,
@@ -27,8 +28,16 @@ def unexplained_start(conditions: ScenarioConditions) -> Violations:
 
 
 def cold_state(conditions: ScenarioConditions) -> Violations:
-    """Yield a violation if more or less of the model was in memory than its state says."""
+    """Yield a violation if the node held more or less than the state of the start says."""
     start = conditions.cold_start
+    names = () if start is None else [each.name for each in start.phases]
+    if start is not None and start.state == "Nothing" and IMAGE_PULLED not in names:
+        yield Violation(
+            "The state Nothing has no image on the node before the start, and no event shows that "
+            "it was pulled.",
+            "not pulled",
+            "pulled",
+        )
     share = None if start is None else start.resident_share
     if start is None or share is None:
         return
