@@ -1,18 +1,27 @@
 """A cold start on a real node: phases of the pod and of the server explain the whole start."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from inferometer_api.results.cold_start import IMAGE_PULLED
 from inferometer_api.results.result import ResultDocument
+from support.agent_chart import agents_installed, agents_namespace
 from support.cluster.cluster import Cluster
-from support.node_runs import make_run, wait_for
+from support.cluster.images import images
+from support.cluster.registry import node_registry
+from support.node_runs import condition, make_run, wait_for, wait_for_reason
 from support.operator_installed import operator_installed
 
 _PLUGIN = str(Path(sys.executable).with_name("kubectl-inferometer"))
+
+_REGISTRY = "localhost:5000"
+_SERVING = f"{_REGISTRY}/inferometer-serving"
 
 
 @pytest.fixture
@@ -23,15 +32,36 @@ def installed(cluster: Cluster) -> Iterator[str]:
         yield namespace
 
 
-def test_a_cold_start_is_explained_by_its_phases(
-    cluster: Cluster, installed: str, tmp_path: Path
-) -> None:
-    """Two pods, each from its creation to the first answer, with a gap of at most 5 %."""
-    cold = [{"name": "cold", "coldStart": {"repeats": 2}}]
-    make_run(cluster, installed, "cold", scenarios=cold)
-    wait_for(cluster, installed, "cold", "Finished")
-    file = tmp_path / "result.json"
-    words = ("result", "cold", "-o", str(file), "--namespace", installed)
+@pytest.fixture
+def from_registry(cluster: Cluster) -> Iterator[str]:
+    """Install operator and image removers; the node pulls the serving image from a registry."""
+    (archive,) = (each for each in images() if each.name.startswith("inferometer-serving-"))
+    account = {"serviceAccount": "inferometer-operator"}
+    with ExitStack() as stack:
+        stack.enter_context(node_registry(cluster.nodes["node1"], cluster.group, archive))
+        # The image goes by all its names.
+        stack.callback(cluster.import_image, archive)
+        agents = stack.enter_context(agents_namespace(cluster))
+
+        def prepare(namespace: str) -> None:
+            operator = account | {"namespace": namespace}
+            stack.enter_context(
+                agents_installed(cluster, agents, operator, repositories=[_SERVING])
+            )
+
+        values = {
+            "load": {"resources": {"cpu": "50m", "memory": "256Mi"}},
+            "agent": {"namespace": agents, "imageRemoval": True},
+            "images": {"serving": {"repository": _SERVING}},
+        }
+        yield stack.enter_context(operator_installed(cluster, "cold-images", values, prepare))
+
+
+def _finished(cluster: Cluster, namespace: str, folder: Path) -> ResultDocument:
+    """Return the result of the run `cold` once it has ended."""
+    wait_for(cluster, namespace, "cold", "Finished")
+    file = folder / "result.json"
+    words = ("result", "cold", "-o", str(file), "--namespace", namespace)
     done = subprocess.run(
         [_PLUGIN, *words, "--kubeconfig", str(cluster.kubeconfig)],
         capture_output=True,
@@ -39,7 +69,16 @@ def test_a_cold_start_is_explained_by_its_phases(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    result = ResultDocument.model_validate_json(file.read_bytes())
+    return ResultDocument.model_validate_json(file.read_bytes())
+
+
+def test_a_cold_start_is_explained_by_its_phases(
+    cluster: Cluster, installed: str, tmp_path: Path
+) -> None:
+    """Two pods, each from its creation to the first answer, with a gap of at most 5 %."""
+    cold = [{"name": "cold", "coldStart": {"repeats": 2}}]
+    make_run(cluster, installed, "cold", scenarios=cold)
+    result = _finished(cluster, installed, tmp_path)
     records = [each.cold_start for each in result.scenarios]
     assert len(records) == 2
     for record in records:
@@ -50,3 +89,57 @@ def test_a_cold_start_is_explained_by_its_phases(
         assert names[-1] == "firstAnswer"
         assert record.gap_share <= 0.05, record
         assert record.resident_bytes == 0
+
+
+def test_a_start_without_image_pulls_it_each_time(
+    cluster: Cluster, from_registry: str, tmp_path: Path
+) -> None:
+    """While another pod uses the image, the run waits and names the pod."""
+    _start_user(cluster, from_registry)
+    make_run(
+        cluster,
+        from_registry,
+        "cold",
+        scenarios=[{"name": "cold", "coldStart": {"repeats": 2, "state": "Nothing"}}],
+        server={
+            "resources": {"cpu": "250m", "memory": "512Mi"},
+            "placement": {"nodeSelector": {"kubernetes.io/hostname": "node1"}},
+        },
+    )
+    wait_for_reason(cluster, from_registry, "cold", "ServerReady", "ImageNotRemoved")
+    message = condition(cluster, from_registry, "cold", "ServerReady")["message"]
+    assert f"The pod {from_registry}/user uses {_SERVING}:0.1.0" in message
+    cluster.kubectl("delete", "pod", "user", "--namespace", from_registry, "--wait=false")
+    records = [each.cold_start for each in _finished(cluster, from_registry, tmp_path).scenarios]
+    assert len(records) == 2
+    for record in records:
+        assert record is not None
+        assert record.state == "Nothing"
+        (pull,) = (each for each in record.phases if each.name == IMAGE_PULLED)
+        assert pull.bytes
+        assert record.gap_share <= 0.05, record
+
+
+def _start_user(cluster: Cluster, namespace: str) -> None:
+    """Start a pod that uses the serving image."""
+    container = {
+        "name": "user",
+        "image": f"{_SERVING}:0.1.0",
+        "command": ["python3", "-c", "import signal; signal.pause()"],
+        "resources": {"limits": {"cpu": "50m", "memory": "64Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+            "runAsNonRoot": True,
+        },
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "user"},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+    }
+    cluster.kubectl("create", "--namespace", namespace, "-f", "-", stdin=json.dumps(pod))
+    words = ("wait", "pod/user", "--for=condition=Ready", "--timeout=120s")
+    cluster.kubectl(*words, "--namespace", namespace)

@@ -2,13 +2,14 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 from docgen.files import CHECKOUT
 
+from inferometer_api.nodes.image_removal import REMOVAL_SUFFIX
 from support.chart import Json, helm, of_kind
 from support.cluster.cluster import Cluster
 from support.cluster.namespaces import fresh_namespace
@@ -61,17 +62,25 @@ def agents_namespace(cluster: Cluster) -> Iterator[str]:
 
 @contextmanager
 def agents_installed(
-    cluster: Cluster, namespace: str, *operators: Json, cache: Json | None = None
+    cluster: Cluster,
+    namespace: str,
+    *operators: Json,
+    cache: Json | None = None,
+    repositories: Sequence[str] = (),
 ) -> Iterator[None]:
     """Have an agent on every node, which these accounts of operators may find.
 
-    With `cache`, the values of modelCache, every node also has a model cache.
+    With `cache`, the values of modelCache, every node also has a model cache; with `repositories`
+    an image remover for them.
     """
     values: Json = {"operators": list(operators), "cgroupV1Controllers": v1_controllers()}
     names = ["inferometer-agent", "inferometer-agent-gpu"]
     if cache is not None:
         values["modelCache"] = {"enabled": True, **cache}
         names.append(CACHE)
+    if repositories:
+        values["coldStart"] = {"allowImageRemoval": True, "repositories": list(repositories)}
+        names.append(f"inferometer-agent{REMOVAL_SUFFIX}")
     # helm --wait waits for all agents but maxUnavailable: on one node for none.
     done = helm(
         *("install", "agents", AGENT_CHART, "--namespace", namespace, "--values", "-"),
