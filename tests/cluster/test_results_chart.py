@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,22 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_api.results.service_paths import EXPLORER, ingest_path
+from inferometer_api.results.service_paths import EXPLORER
 from support.api_client import AnswerError, Api
 from support.cluster.cluster import Cluster
 from support.node_runs import condition, make_run, status, wait_for
 from support.operator_installed import operator_installed
-from support.results_installed import NAME, SLOW_SECONDS, install_service, service_namespace
-from support.stored_results import a_document
+from support.results_installed import (
+    NAME,
+    PODS,
+    SLOW_SECONDS,
+    install_service,
+    kill_pod,
+    push_while_killed,
+    service_namespace,
+)
 from support.suites import two_by_two
 from support.waiting import wait_until
 
 PLUGIN = Path(sys.executable).with_name("kubectl-inferometer")
-_DOCUMENTS = 60
 _COPY = (
     "import sqlite3; sqlite3.connect('/data/results.db').execute(\"VACUUM INTO '/data/copy.db'\")"
 )
-_POD = ("pod", "--selector", f"app.kubernetes.io/name={NAME}", "--output", "name")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +74,7 @@ def test_a_result_is_stored_and_its_permanent_address_opens(cluster: Cluster, se
 
 def back_up_and_restore(cluster: Cluster, service: str, id_: str) -> None:
     """Copy the database out as documented, delete a result, and put the copy back."""
-    (pod,) = cluster.kubectl("get", *_POD, "--namespace", service).split()
+    (pod,) = cluster.kubectl("get", *PODS, "--namespace", service).split()
     run = ("exec", "--namespace", service, pod, "--")
     cluster.kubectl(*run, "python3", "-c", _COPY)
     client = Api(cluster)
@@ -142,48 +146,6 @@ def opened(address: str, path: str) -> str:
     with urllib.request.urlopen(f"{address}{path}", timeout=60) as answer:  # noqa: S310 - our own address
         text: str = answer.read().decode()
     return text
-
-
-def kill_pod(cluster: Cluster, service: str) -> None:
-    """End the pod of the service at once."""
-    (pod,) = cluster.kubectl("get", *_POD, "--namespace", service).split()
-    cluster.kubectl("delete", pod, "--namespace", service, "--grace-period=0", "--force")
-
-
-def push_while_killed(cluster: Cluster, service: str, namespace: str) -> None:
-    """Push documents, kill the pod meanwhile, and find each that was taken exactly once."""
-    client = Api(cluster)
-    path = f"{EXPLORER}{ingest_path(namespace)}"
-    taken: list[str] = []
-    killed = threading.Event()
-
-    def push(number: int) -> bool:
-        try:
-            answer = client.ask("POST", path, a_document(number).decode())
-        except (AnswerError, OSError):
-            return False
-        taken.append(answer["id"])
-        return True
-
-    def kill() -> None:
-        wait_until(lambda: len(taken) > 5, "some documents")
-        kill_pod(cluster, service)
-        killed.set()
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    for number in range(_DOCUMENTS):
-        wait_until(
-            lambda number=number: push(number),  # type: ignore[misc] # called at once
-            f"document {number}",
-            deadline_seconds=SLOW_SECONDS,
-        )
-    killer.join()
-    assert killed.is_set()
-    found = client.ask("GET", f"{EXPLORER}/api/v1/results?where=source%3Duser&limit=500")
-    client.close()
-    assert sorted(each["id"] for each in found["items"]) == sorted(set(taken))
-    assert len(set(taken)) == _DOCUMENTS
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from support.requirements import cannot_run
 
 _FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-_USER = "nobody"
+SERVER_USER = "nobody"
 """The server refuses to run as root."""
 
 
@@ -24,17 +24,24 @@ def postgresql(folder: Path, *, is_durable: bool = False) -> Iterator[str]:
     program = postgres_program()
     if program is None:
         cannot_run("PostgreSQL is not installed (tests/install-tools verify)")
-    programs, data = Path(program).parent, folder / "data"
-    data.mkdir(parents=True)
-    for each in (folder, data):
-        shutil.chown(each, _USER if os.getuid() == 0 else os.getuid())
-    _run(programs / "initdb", "--pgdata", data, "--username=tests", "--auth=trust", "--no-sync")
+    programs, data = Path(program).parent, initialise(folder)
     options = f"-k {folder} -c listen_addresses= -c fsync={'on' if is_durable else 'off'}"
     _run(programs / "pg_ctl", "start", "-w", "-D", data, "-o", options, "-l", folder / "log")
     try:
         yield f"postgresql://tests@/postgres?host={quote(str(folder), safe='')}"
     finally:
         _run(programs / "pg_ctl", "stop", "-w", "-m", "immediate", "-D", data)
+
+
+def initialise(folder: Path) -> Path:
+    """Make an empty cluster of databases of the user `tests`; return its folder."""
+    program, data = Path(postgres_program() or "postgres"), folder / "data"
+    data.mkdir(parents=True)
+    for each in (folder, data):
+        shutil.chown(each, SERVER_USER if os.getuid() == 0 else os.getuid())
+    words = ("--pgdata", data, "--username=tests", "--auth=trust", "--no-sync")
+    _run(program.with_name("initdb"), *words)
+    return data
 
 
 def postgres_program() -> str | None:
@@ -54,7 +61,7 @@ def run_program(name: str, *words: str, stdin: str = "") -> str:
 
 
 def _run(*words: object) -> None:
-    user = _USER if os.getuid() == 0 else None
+    user = SERVER_USER if os.getuid() == 0 else None
     output = subprocess.run(
         [str(word) for word in words],
         user=user,
