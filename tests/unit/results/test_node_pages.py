@@ -8,8 +8,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.nodes.headlines import HEADLINES
 from inferometer_api.results.reading import UnreadableResultError
+from inferometer_results.nodes.drift_chart import drift_charts
 from inferometer_results.nodes.view import figure_rows, histories, listed_nodes
+from inferometer_results.report.chart import Line, ReferenceLine, Whiskers
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.node_characteristics import (
@@ -73,6 +76,8 @@ def test_the_explorer_shows_each_node_and_its_kind(store: Store) -> None:
         assert "15.0 GB/s" in node
         assert "changed" in node
         assert "2026-01-01 00:00" in node
+        assert "Memory bandwidth (triad, all CPUs) over time" in node
+        assert "<svg" in node
         assert client.get("/measured-node?name=none").status_code == 400
         assert client.get("/measured-nodes?kind=none").status_code == 400
 
@@ -87,3 +92,39 @@ def test_a_measurement_that_is_sent_again_is_kept_once(store: Store) -> None:
     assert len(visible_characteristics(store)) == 2
     with pytest.raises(UnreadableResultError, match="no measurement of a node: machine"):
         keep_measurement(store, content.replace(b"machine", b"engine"), ORIGIN)
+
+
+def _history(*rates: float) -> list[NodeCharacteristics]:
+    return [a_node_document("node-0", day=day, triad=rate) for day, rate in enumerate(rates, 1)]
+
+
+def test_each_headline_of_several_measurements_has_a_chart() -> None:
+    """With its intervals, the median of equal nodes, and the points that have changed."""
+    documents = [*_history(2e10, 1.5e10, 1.5e10), *_equal_nodes(2e10)[1:]]
+    charts = {each.key: each for each in drift_charts("node-0", histories(documents))}
+    assert set(charts) == {f"drift-{name}" for name in HEADLINES if name != "disk"}
+    memory = charts["drift-memory"]
+    own, changed = (each for each in memory.marks if isinstance(each, Line))
+    assert own.y.tolist() == [20.0, 15.0, 15.0]
+    assert changed.values == ("2026-01-02 00:00: 15.0 GB/s, changed", "")
+    (strokes,) = (each for each in memory.marks if isinstance(each, Whiskers))
+    assert strokes.low.tolist() == [19.0, 14.25, 14.25]
+    (line,) = (each for each in memory.marks if isinstance(each, ReferenceLine))
+    assert line.value == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(("newest", "tone"), [(1.2e10, "bound"), (1.98e10, "guide")])
+def test_the_chart_of_an_outlier_says_so(newest: float, tone: str) -> None:
+    """Its title, and the line of the equal nodes in red."""
+    documents = [*_history(2e10, newest), *_equal_nodes(2e10)[1:]]
+    memory = next(drift_charts("node-0", histories(documents)))
+    (line,) = (each for each in memory.marks if isinstance(each, ReferenceLine))
+    assert line.tone == tone
+    assert memory.title.endswith("an outlier") is (tone == "bound")
+
+
+def test_one_measurement_is_no_chart() -> None:
+    """Nor does the only node of its kind have a line across."""
+    assert list(drift_charts("node-0", histories(_history(2e10)))) == []
+    charts = drift_charts("node-0", histories(_history(2e10, 2e10)))
+    assert not [each for chart in charts for each in chart.marks if isinstance(each, ReferenceLine)]

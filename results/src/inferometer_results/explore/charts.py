@@ -60,10 +60,10 @@ def front_chart(groups: Sequence[MeasuredGroup], colours: Mapping[str, int]) -> 
             continue
         marks.append(
             Line(
-                _apart([_rate(each) for each in of_stack]),
-                _apart([unit.of(each.newest["p99_nanoseconds"]) for each in of_stack]),
+                points_apart([_rate(each) for each in of_stack]),
+                points_apart([unit.of(each.newest["p99_nanoseconds"]) for each in of_stack]),
                 colour,
-                values=_apart_texts([_point_words(each) for each in of_stack]),
+                values=texts_apart([_point_words(each) for each in of_stack]),
                 dots=True,
             )
         )
@@ -119,7 +119,7 @@ def trend_chart(found: TimeSeries, figure: ShownFigure) -> Chart | None:
     """Return a figure over time, with numbered marks where something changed."""
     if not found.points:
         return None
-    times = {each.row["started_at"]: _seconds(each.row["started_at"]) for each in found.points}
+    times = {each.row["started_at"]: start_seconds(each.row["started_at"]) for each in found.points}
     values = [each.value for each in found.points]
     unit = figure.unit(values)
     marks: list[Mark] = []
@@ -135,7 +135,9 @@ def trend_chart(found: TimeSeries, figure: ShownFigure) -> Chart | None:
             for each in some
         ]
         if is_excluded:
-            marks.append(Line(_apart(x), _apart(y), colour, values=_apart_texts(words), dots=True))
+            marks.append(
+                Line(points_apart(x), points_apart(y), colour, values=texts_apart(words), dots=True)
+            )
         else:
             marks.append(Line(np.array(x), np.array(y), colour, values=tuple(words), dots=True))
     several = [each for each in found.points if len(each.repeats) > 1]
@@ -160,7 +162,7 @@ def trend_chart(found: TimeSeries, figure: ShownFigure) -> Chart | None:
         "lowest to the highest repeat.",
         summary=f"{len(found.counted)} results from {figure.text(min(values))} to "
         f"{figure.text(max(values))}.",
-        x=_time_axis(list(times.values())),
+        x=time_axis("Start of the run (UTC)", list(times.values())),
         y=linear_axis(
             f"{figure.name} ({unit.name})",
             [unit.of(value) for each in found.points for value in each.repeats],
@@ -192,10 +194,10 @@ def nodes_chart(found: Sequence[NodeMedian], figure: ShownFigure) -> Chart | Non
         if some:
             marks.append(
                 Line(
-                    _apart([float(index) for index in some]),
-                    _apart([unit.of(found[index].median) for index in some]),
+                    points_apart([float(index) for index in some]),
+                    points_apart([unit.of(found[index].median) for index in some]),
                     colour,
-                    values=_apart_texts(
+                    values=texts_apart(
                         [
                             f"{found[index].node}: {figure.text(found[index].median)}"
                             f"{', outlier' if is_outlier else ''}"
@@ -258,25 +260,28 @@ def _point_words(group: MeasuredGroup) -> str:
     return f"{where}: {significant(_rate(group))}/s, p99 {tail}{excluded}"
 
 
-def _apart(values: Sequence[float]) -> Floats:
+def points_apart(values: Sequence[float]) -> Floats:
     """Return values with a gap after each, so that no line joins their points."""
     found = np.full(2 * len(values), np.nan)
     found[::2] = values
     return found
 
 
-def _apart_texts(texts: Sequence[str]) -> tuple[str, ...]:
+def texts_apart(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return texts of such points, the gaps without text."""
     return tuple(each for text in texts for each in (text, ""))
 
 
-def _seconds(started_at: str) -> float:
+def start_seconds(started_at: str) -> float:
+    """Return a time of a document in Unix time; 0 if it is none."""
     try:
         return datetime.fromisoformat(started_at).timestamp()
     except ValueError:
         return 0.0
 
 
-def _time_axis(seconds: Sequence[float]) -> ChartAxis:
+def time_axis(title: str, seconds: Sequence[float]) -> ChartAxis:
+    """Return an axis of moments in Unix time."""
     low, high = min(seconds), max(seconds)
     if high <= low:
         low, high = low - 43200, high + 43200
@@ -286,4 +291,4 @@ def _time_axis(seconds: Sequence[float]) -> ChartAxis:
         Tick(at, datetime.fromtimestamp(at, tz=UTC).strftime(form))
         for at in np.linspace(low, high, 4).tolist()
     )
-    return ChartAxis("Start of the run (UTC)", low - margin, high + margin, ticks)
+    return ChartAxis(title, low - margin, high + margin, ticks)

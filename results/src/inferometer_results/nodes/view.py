@@ -143,11 +143,15 @@ def _row(
         DASH if own is None or len(values) < _FEWEST_EQUAL else _percent(own.ratio - 1),
         own is not None and own.is_outlier,
         DASH if change is None else _percent(change),
-        before is not None
-        and change is not None
-        and abs(change) > LEAST_DRIFT
-        and _are_apart(figure, before),
+        before is not None and has_drifted(before, figure),
     )
+
+
+def has_drifted(before: NodeFigure, now: NodeFigure) -> bool:
+    """Return whether the intervals of a figure do not overlap, and the change is not small."""
+    if not before.value:
+        return False
+    return abs(now.value / before.value - 1) > LEAST_DRIFT and _are_apart(now, before)
 
 
 def _are_apart(one: NodeFigure, other: NodeFigure) -> bool:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Response
 from starlette.responses import HTMLResponse
 
 from inferometer_api.nodes.headlines import HEADLINES, machine_kind
+from inferometer_results.nodes.drift_chart import drift_charts
 from inferometer_results.nodes.view import (
     Histories,
     drift_rows,
@@ -23,6 +24,7 @@ from inferometer_results.nodes.wording import (
 )
 from inferometer_results.service.answers import RequestError
 from inferometer_results.service.pages.rendering import render_page
+from inferometer_results.service.views.summaries import drawn_charts
 from inferometer_results.store.node_characteristics import visible_characteristics
 from inferometer_results.store.store import Store
 
@@ -72,6 +74,7 @@ def _node(store: Store) -> Callable[..., Response]:
             rows=figure_rows(name, found),
             headlines=HEADLINES,
             drift=drift_rows(found[name]),
+            charts=drawn_charts(*drift_charts(name, found)),
         )
 
     return measured_node

@@ -146,7 +146,7 @@ def show_model(
         tuple(Choice(each, here.url(scenario=each), each == chosen) for each in names),
         view,
         colours,
-        _drawn(front_chart(view.groups, colours), scaling_chart(view.scalings, colours)),
+        drawn_charts(front_chart(view.groups, colours), scaling_chart(view.scalings, colours)),
         cold_start_figures(rows, lambda id_: read_stored(store, id_)[1].document),
     )
 
@@ -190,7 +190,7 @@ def show_trend(
         FIGURES[figure],
         found,
         tuple(numbered_changes(found)),
-        _drawn(trend_chart(found, FIGURES[figure])),
+        drawn_charts(trend_chart(found, FIGURES[figure])),
     )
 
 
@@ -229,7 +229,7 @@ def show_nodes(store: Store, spec: str, step: str, figure: str, where: str) -> N
         FIGURES[figure],
         tuple(found),
         len(shown) - sum(map(len, values.values())),
-        _drawn(nodes_chart(found, FIGURES[figure])),
+        drawn_charts(nodes_chart(found, FIGURES[figure])),
     )
 
 
@@ -257,7 +257,8 @@ def _by_frequency(names: Sequence[str]) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
-def _drawn(*charts: Chart | None) -> tuple[DrawnChart, ...]:
+def drawn_charts(*charts: Chart | None) -> tuple[DrawnChart, ...]:
+    """Return the charts that there are, drawn for a page."""
     return tuple(
         DrawnChart(each.title, each.caption, draw(each, "view"))
         for each in charts
