@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan import rights
-from inferometer_api.plan.cluster_objects import NODE_BENCHMARK
+from inferometer_api.plan.cluster_objects import NODE_BENCHMARK, QUEUE_NAME_LABEL
 from support.api_client import AnswerError, Api, Object
 from support.cluster.audit import requests
 from support.fake_pod import Pod
@@ -213,6 +213,19 @@ def test_without_the_right_to_nodes_a_benchmark_is_refused(stage: Stage) -> None
     accepted = _condition(stage, "Accepted")
     assert (accepted["status"], accepted["reason"]) == ("False", "NotAvailable")
     assert "Set readNodes=true" in accepted["message"]
+
+
+def test_a_benchmark_for_a_queue_of_kueue_is_refused(stage: Stage) -> None:
+    """Its pods would bypass the quota of the queue that its label names."""
+    stage.start_operator(kueue={"enabled": True})
+    benchmark = _benchmark()
+    benchmark["metadata"]["labels"] = {QUEUE_NAME_LABEL: "team"}
+    stage.api.create("NodeBenchmark", stage.namespace, benchmark)
+    _finished(stage)
+    accepted = _condition(stage, "Accepted")
+    assert (accepted["status"], accepted["reason"]) == ("False", "NotAvailable")
+    assert "Kueue cannot admit a NodeBenchmark" in accepted["message"]
+    assert _jobs(stage) == []
 
 
 def test_a_benchmark_that_no_node_matches_is_refused(pool: Stage) -> None:

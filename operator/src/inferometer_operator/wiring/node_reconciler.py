@@ -17,7 +17,7 @@ from inferometer_api.nodes.benchmark import (
 )
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import matching_nodes
-from inferometer_api.plan.cluster_objects import node_benchmark_child
+from inferometer_api.plan.cluster_objects import QUEUE_NAME_LABEL, node_benchmark_child
 from inferometer_api.rules import format_path
 from inferometer_api.spec.problems import Problem, describe_errors
 from inferometer_api.timestamps import format_time
@@ -32,6 +32,7 @@ from inferometer_operator.reconcile.nodes.draft import NodeBenchmarkDraft, is_tr
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Event
 from inferometer_operator.reconcile.queue_position import QueuedRun, QueueState
+from inferometer_operator.reconcile.workload_state import queue_name
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.node_log import NoDocumentError, read_document
 from inferometer_operator.wiring.node_queue import NodeQueue
@@ -81,6 +82,7 @@ class NodeReconciler:
         try:
             spec = _parse(raw).spec
             if not status.nodes and not is_true(status, "Finished"):
+                self._check_queue(raw)
                 await self._choose(spec, draft)
         except _RefusedError as refusal:
             if is_true(status, "Finished"):
@@ -88,6 +90,18 @@ class NodeReconciler:
             draft.refuse(refusal.reason, str(refusal))
             return await self._write(raw, draft.status), None
         return await self._carry_out(raw, spec, draft)
+
+    def _check_queue(self, raw: Json) -> None:
+        """Refuse a NodeBenchmark that Kueue is to admit: its pods would have no quota."""
+        name = queue_name(raw)
+        if name and self.dependencies.settings.kueue.enabled:
+            raise _RefusedError(
+                "NotAvailable",
+                f"Kueue cannot admit a NodeBenchmark: its pods are each for one node, whatever "
+                f"flavor Kueue assigns. Leave the label {QUEUE_NAME_LABEL} ({name}) out: then it "
+                "waits in the operator's own queue, and takes 1 CPU and 1 GiB on one node at a "
+                "time without quota.",
+            )
 
     async def _choose(self, spec: NodeBenchmarkSpec, draft: NodeBenchmarkDraft) -> None:
         """Put the matching nodes into the status: they stay the same from then on."""
