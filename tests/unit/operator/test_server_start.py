@@ -10,6 +10,7 @@ from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_operator.reconcile.server_start import start_evidence
 from support.cluster_objects import EPOCH
 from support.condition_rows import a_cluster
+from support.pretend_cluster import SETTINGS
 
 _T = 1_772_359_200
 """2026-03-01T10:00:00Z."""
@@ -149,6 +150,27 @@ def test_times_that_are_out_of_order_by_their_rounding_are_no_negative_phase() -
         ("fetcherStarted", 5, 5),
         ("modelFetched", 5, 8),
     ]
+
+
+def test_a_model_from_the_cache_of_the_node_is_not_proven_to_be_cold() -> None:
+    """The volume of the pod may have had it on disk and in memory."""
+    found = start_evidence(POD, is_cached=True)
+    assert (found.model_bytes, found.resident_bytes) == (None, None)
+    assert "the cache of its node" in found.residency_unknown
+
+
+def test_a_cold_start_with_the_cache_says_so() -> None:
+    """In the plan of its load generator."""
+    model = {"uri": "https://m/m.onnx", "sha256": "0" * 64, "cache": "Node"}
+    spec = {"model": model, "scenarios": [{"name": "cold", "coldStart": {"repeats": 1}}]}
+    settings = SETTINGS.model_copy(update={"model_cache": True})
+    cluster = a_cluster(spec, settings=settings).settle().schedule().start_server()
+    plan = LoadPlan.model_validate_json(
+        cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"]
+    )
+    (server,) = plan.servers
+    assert server.start is not None
+    assert server.start.model_bytes is None
 
 
 def _pull(message: str, second: int = 3, uid: str = "") -> dict[str, Any]:

@@ -13,6 +13,7 @@ _RESOLUTION_MICROSECONDS = 1_000_000
 """The API server and kubelets write whole seconds."""
 _SANDBOX = "PodReadyToStartContainers"
 """Volumes are mounted and the pod has its network; clusters before Kubernetes 1.29 lack it."""
+_CACHED = "the pod mounts it from the cache of its node, which may have had it"
 _CONDITION = "condition {} of the pod"
 
 _PULLED = re.compile(r"Successfully pulled image .*?(?:Image size: (\d+) bytes|$)")
@@ -23,10 +24,13 @@ Mark = tuple[str, int, str]
 """The name of the phase that ends, when it ends in Unix time, and where that comes from."""
 
 
-def start_evidence(pod: Json, pulls: Iterable[Json] = ()) -> StartEvidence:
+def start_evidence(
+    pod: Json, pulls: Iterable[Json] = (), *, is_cached: bool = False
+) -> StartEvidence:
     """Return what the cluster shows of the start of a ready server pod.
 
-    `pulls` are Events with the reason Pulled. Each phase ends where the next begins. The model's
+    `pulls` are Events with the reason Pulled. With `is_cached` the pod mounts the model from the
+    cache of its node, which may have had it. Each phase ends where the next begins. The model's
     folder is an emptyDir: before the start the
     model's files did not exist, so that none of them was in memory.
     """
@@ -52,8 +56,9 @@ def start_evidence(pod: Json, pulls: Iterable[Json] = ()) -> StartEvidence:
         launched_resolution_microseconds=_RESOLUTION_MICROSECONDS,
         ready_microseconds=_condition_time(pod, "Ready"),
         phases=phases,
-        model_bytes=0,
-        resident_bytes=0,
+        model_bytes=None if is_cached else 0,
+        resident_bytes=None if is_cached else 0,
+        residency_unknown=_CACHED if is_cached else "",
     )
 
 

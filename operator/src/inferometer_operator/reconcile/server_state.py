@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from inferometer_api.plan.load_plan import PlannedServer
+from inferometer_api.plan.load_plan import PlannedServer, StartEvidence
 from inferometer_api.spec.resolve import restarts_server
 from inferometer_api.spec.server import Server
 from inferometer_operator.manifests.config_maps import PLAN_FILE
@@ -209,8 +209,13 @@ def _planned_server(context: ReconcileContext, pod: Json) -> PlannedServer:
         pod_uid=pods.uid(pod),
         node=pods.node(pod),
         quality_of_service=str(pods.status(pod).get("qosClass") or ""),
-        start=start_evidence(pod, context.observed.pulls) if context.run.spec.starts_cold else None,
+        start=_start(context, pod) if context.run.spec.starts_cold else None,
     )
+
+
+def _start(context: ReconcileContext, pod: Json) -> StartEvidence:
+    is_cached = context.run.spec.model.cache is not None
+    return start_evidence(pod, context.observed.pulls, is_cached=is_cached)
 
 
 def _pod_address(context: ReconcileContext, pod: Json) -> str:
