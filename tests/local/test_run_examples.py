@@ -15,7 +15,7 @@ from support.inferometer_process import started
 from support.local_runs import Done, done, together
 
 FOLDER = Path(__file__).parents[2] / "examples"
-SUITES = ("14-suite", "16-servers", "20-bricks", "22-cold-starts")
+SUITES = ("14-suite", "16-servers", "20-bricks", "22-cold-starts", "25-model-cache")
 """They take as long as eight runs: tests/local/test_suites_run.py has one like them."""
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in SUITES)
 NEEDS_MORE = {

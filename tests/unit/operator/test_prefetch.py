@@ -1,7 +1,11 @@
 """The Jobs that bring the models of a suite to the nodes before its first run."""
 
+from pathlib import Path
 from typing import Any
 
+import yaml
+
+from inferometer_api.plan.availability import unavailable
 from inferometer_api.suite.status import SuiteStatus
 from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.manifests.prefetch_job import PREFETCH_SECONDS, prefetch_jobs
@@ -73,3 +77,15 @@ def test_no_run_starts_while_models_are_fetched() -> None:
     assert (complete.reason, complete.message) == ("Running", "1 of 2 are there.")
     draft = SuiteDraft(waiting.status, EPOCH, 1)
     assert decide(spec, plan, draft, SuiteObserved({}, {})).create == (0,)
+
+
+def test_the_example_measures_both_ways_and_fetches_the_model_once() -> None:
+    """Both runs are available in clusters; the model is brought to the nodes for one of them."""
+    text = (Path(__file__).parents[3] / "examples" / "25-model-cache.yaml").read_text()
+    suite = yaml.safe_load(text)
+    suite["metadata"] |= {"namespace": "team", "uid": OWNER.uid}
+    runs = [each.run for each in planned(suite).runs]
+    assert {each.spec.model.cache for each in runs} == {None, "Node"}
+    assert len(runs) == 2
+    assert [unavailable(each, place="Cluster") for each in runs] == [(), ()]
+    assert len(prefetch_jobs(runs, OWNER, PLAIN)) == 1
