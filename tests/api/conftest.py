@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from inferometer_api.plan import rights
 from support.api_client import AnswerError, Api
 from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
 from support.fake_kubelet import FakeKubelet
+from support.operator_process import ACCOUNT, rule
 from support.stage import Stage, a_stage
 from support.waiting import wait_until
 
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _DEFINITIONS = sorted((Path(__file__).parents[2] / "crds").glob("*.yaml"))
 
 
@@ -67,3 +70,29 @@ def _served(client: Api) -> bool:
     except AnswerError:
         return False
     return True
+
+
+@pytest.fixture
+def pool(stage: Stage) -> Iterator[Stage]:
+    """Make two nodes with a label of their own, and grant the operator to list nodes."""
+    fake = stage.api.found("Node", None, stage.kubelet.node) or {}
+    made = [f"{stage.namespace}-{letter}" for letter in "ab"]
+    for name in made:
+        metadata = {"name": name, "labels": {"pool": stage.namespace}}
+        stage.api.create("Node", None, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        stage.api.merge("Node", None, name, {"status": fake["status"]}, "status")
+        stage.api.merge("Node", None, name, {"spec": {"taints": None}})
+    stage.operator_token(read_nodes=True)
+    name = f"{ACCOUNT}-{stage.namespace}-nodes"
+    rules = [rule(right) for right in rights.NODES]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    subject = {"kind": "ServiceAccount", "namespace": stage.namespace, "name": ACCOUNT}
+    metadata = {"metadata": {"name": name}}
+    stage.api.ask("POST", f"{_RBAC}/clusterroles", {**metadata, "rules": rules})
+    binding = {**metadata, "subjects": [subject], "roleRef": role}
+    stage.api.ask("POST", f"{_RBAC}/clusterrolebindings", binding)
+    yield stage
+    for each in made:
+        stage.api.delete("Node", None, each)
+    for plural in ("clusterroles", "clusterrolebindings"):
+        stage.api.ask("DELETE", f"{_RBAC}/{plural}/{name}")

@@ -1,21 +1,17 @@
 """A NodeBenchmark on a real API server: a Job on each node, its documents, and how it ends."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from inferometer_api.plan import rights
 from inferometer_api.plan.cluster_objects import NODE_BENCHMARK, QUEUE_NAME_LABEL
 from support.api_client import AnswerError, Api, Object
 from support.cluster.audit import requests
 from support.fake_pod import Pod
 from support.node_documents import a_node_document
-from support.operator_process import ACCOUNT, rule
 from support.stage import Stage
 
-_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 NAME = "workers"
 
 
@@ -55,32 +51,6 @@ def _fail_on_b(pod: Pod) -> None:
     pod.bind(_node_of(pod))
     pod.start()
     pod.end(137, "OOMKilled", "Killed")
-
-
-@pytest.fixture
-def pool(stage: Stage) -> Iterator[Stage]:
-    """Make two nodes with a label of their own, and grant the operator to list nodes."""
-    fake = stage.api.found("Node", None, stage.kubelet.node) or {}
-    made = [f"{stage.namespace}-{letter}" for letter in "ab"]
-    for name in made:
-        metadata = {"name": name, "labels": {"pool": stage.namespace}}
-        stage.api.create("Node", None, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
-        stage.api.merge("Node", None, name, {"status": fake["status"]}, "status")
-        stage.api.merge("Node", None, name, {"spec": {"taints": None}})
-    stage.operator_token()
-    name = f"{ACCOUNT}-{stage.namespace}-nodes"
-    rules = [rule(right) for right in rights.NODES]
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
-    subject = {"kind": "ServiceAccount", "namespace": stage.namespace, "name": ACCOUNT}
-    metadata = {"metadata": {"name": name}}
-    stage.api.ask("POST", f"{_RBAC}/clusterroles", {**metadata, "rules": rules})
-    binding = {**metadata, "subjects": [subject], "roleRef": role}
-    stage.api.ask("POST", f"{_RBAC}/clusterrolebindings", binding)
-    yield stage
-    for each in made:
-        stage.api.delete("Node", None, each)
-    for plural in ("clusterroles", "clusterrolebindings"):
-        stage.api.ask("DELETE", f"{_RBAC}/{plural}/{name}")
 
 
 def _create(stage: Stage, **spec: Any) -> None:

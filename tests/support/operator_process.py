@@ -57,14 +57,19 @@ def operator_account(
 
 
 def bound_account(
-    api: Api, namespace: str, *, secrets: bool = False, model_cache: bool = False
+    api: Api,
+    namespace: str,
+    *,
+    secrets: bool = False,
+    model_cache: bool = False,
+    read_nodes: bool = False,
 ) -> list[str]:
     """Bound what the operator's account may create as the chart does; return the objects' paths.
 
     The API server heeds a new policy after a second or so.
     """
     paths = []
-    for made in _admission_objects(secrets=secrets, model_cache=model_cache):
+    for made in _admission_objects(secrets=secrets, model_cache=model_cache, read_nodes=read_nodes):
         text = json.dumps(made).replace(_ANY_NAMESPACE, namespace)
         path = f"/apis/{made['apiVersion']}/{_PLURALS[made['kind']]}"
         created = api.ask("POST", path, text)
@@ -73,10 +78,16 @@ def bound_account(
 
 
 @cache
-def _admission_objects(*, secrets: bool, model_cache: bool) -> list[dict[str, Any]]:
+def _admission_objects(
+    *, secrets: bool, model_cache: bool, read_nodes: bool
+) -> list[dict[str, Any]]:
     """Return the policy and its binding for _ANY_NAMESPACE, rendered once."""
     words = ("--show-only", "templates/admission-policy.yaml")
-    values = {"allowSecrets": secrets, "modelCache": {"enabled": model_cache}}
+    values = {
+        "allowSecrets": secrets,
+        "modelCache": {"enabled": model_cache},
+        "readNodes": read_nodes,
+    }
     return rendered(values, *words, namespace=_ANY_NAMESPACE)
 
 

@@ -114,6 +114,7 @@ class Stage:
         kueue: bool = False,
         kserve: bool = False,
         model_cache: bool = False,
+        read_nodes: bool = False,
     ) -> str:
         """Return a token of the operator's account, whose rights are those that the chart grants.
 
@@ -121,7 +122,11 @@ class Stage:
         """
         if self._token is None:
             self._policies = bound_account(
-                self.api, self.namespace, secrets=secrets, model_cache=model_cache
+                self.api,
+                self.namespace,
+                secrets=secrets,
+                model_cache=model_cache,
+                read_nodes=read_nodes,
             )
             self._token = operator_account(
                 self.api, self.namespace, secrets=secrets, kueue=kueue, kserve=kserve

@@ -71,7 +71,7 @@ def test_no_run_starts_while_models_are_fetched() -> None:
     data = a_suite()
     plan, spec = planned(data), parsed(data).spec
     draft = SuiteDraft(SuiteStatus(), EPOCH, 1)
-    waiting = decide(spec, plan, draft, SuiteObserved({}, {}, prefetching="1 of 2 are there."))
+    waiting = decide(spec, plan, draft, SuiteObserved({}, {}, preparing="1 of 2 are there."))
     assert waiting.create == ()
     (complete,) = (each for each in waiting.status.conditions if each.type == "Complete")
     assert (complete.reason, complete.message) == ("Running", "1 of 2 are there.")

@@ -2,12 +2,9 @@
 
 import platform
 
+from inferometer_api.nodes.changes import CANARY_CHANGE, CANARY_PRIMITIVES
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.terminal import print_message
-
-_PRIMITIVES = ("timer", "pageFault", "gemm (onnxruntime, FP32)")
-"""Clock, kernel and CPU: together they take 5 s."""
-_LEAST_CHANGE = 0.1
 
 
 def machine_changes() -> str:
@@ -26,11 +23,11 @@ def machine_changes() -> str:
         if not known:
             return ""
         print_message("canary: is this machine what it was?")
-        now = measure_node(None, _PRIMITIVES, lambda *_: None)
+        now = measure_node(None, CANARY_PRIMITIVES, lambda *_: None)
     except (FailedError, RefusedError, OSError) as error:
         print_message(f"note: The canary did not run: {error}")
         return ""
-    sentences = changed_figures(known[-1], now, _LEAST_CHANGE)
+    sentences = changed_figures(known[-1], now, CANARY_CHANGE)
     for sentence in sentences:
         print_message(f"caution: This machine has changed: {sentence}")
     return f"Before the suite this machine had changed: {' '.join(sentences)}" if sentences else ""

@@ -111,6 +111,11 @@ class Reader:
         answer = await self.connection.request("GET", api_path("Node", None))
         return tuple(answer["items"])
 
+    async def list_node_benchmarks(self, namespace: str) -> tuple[Json, ...]:
+        """Return the NodeBenchmarks of a namespace."""
+        answer = await self.connection.request("GET", api_path("NodeBenchmark", namespace))
+        return tuple(answer["items"])
+
     async def list_endpoint_slices(self, namespace: str, service: str) -> tuple[Json, ...]:
         """Return the EndpointSlices of a Service, by name."""
         return await self._list_by_label("EndpointSlice", namespace, f"{_SERVICE_LABEL}={service}")

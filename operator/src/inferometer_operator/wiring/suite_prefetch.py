@@ -15,6 +15,7 @@ from inferometer_operator.manifests.prefetch_job import prefetch_jobs
 from inferometer_operator.reconcile.child_faults import has_ended
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.wiring.dependencies import Dependencies
+from inferometer_operator.wiring.suite_canary import NodeCanary
 
 LOOK_AGAIN_SECONDS = 1.0
 _TAKEN = 409
@@ -57,6 +58,19 @@ class ModelPrefetch:
             f"Models are fetched to the caches of their nodes: {len(jobs) - going_on} of "
             f"{len(jobs)} are there."
         )
+
+
+@dataclass(slots=True)
+class SuitePreparation:
+    """What precedes the first run of one suite: the canary of its nodes, then its models."""
+
+    canary: NodeCanary = field(default_factory=NodeCanary)
+    _prefetch: ModelPrefetch = field(default_factory=ModelPrefetch)
+
+    async def advance(self, dependencies: Dependencies, raw: Json, plan: SuitePlan) -> str:
+        """Do what is due; return what is waited for, empty at the end."""
+        waits = await self.canary.advance(dependencies, raw, plan)
+        return waits or await self._prefetch.advance(dependencies, raw, plan)
 
 
 async def _wanted_jobs(

@@ -43,7 +43,7 @@ from inferometer_operator.reconcile.suite.executions import SuiteExecution, deci
 from inferometer_operator.reconcile.suite.reuse import lacking_for_reuse
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.suite_delivery import OutcomeDelivery, is_deliverable
-from inferometer_operator.wiring.suite_prefetch import LOOK_AGAIN_SECONDS, ModelPrefetch
+from inferometer_operator.wiring.suite_prefetch import LOOK_AGAIN_SECONDS, SuitePreparation
 from inferometer_operator.wiring.suite_reuse import SuiteReuse
 from inferometer_operator.wiring.suite_store import SuiteStore, suite_of
 
@@ -80,7 +80,7 @@ class SuiteReconciler:
     _refusal: str = ""
     _delivery: OutcomeDelivery = field(default_factory=OutcomeDelivery)
     _reuse: SuiteReuse = field(default_factory=SuiteReuse)
-    _prefetch: ModelPrefetch = field(default_factory=ModelPrefetch)
+    _preparation: SuitePreparation = field(default_factory=SuitePreparation)
 
     async def reconcile(self) -> float | None:
         """Do what is due; return in how many seconds to look again, None: after an event."""
@@ -95,8 +95,7 @@ class SuiteReconciler:
             return 15.0
         generation = raw["metadata"].get("generation")
         draft = SuiteDraft(status, self.dependencies.now(), generation)
-        own = self.dependencies.ownership.own
-        if own:
+        if own := self.dependencies.ownership.own:
             draft.update(operator=own)
         try:
             return await self._reconcile_accepted(raw, draft)
@@ -137,7 +136,8 @@ class SuiteReconciler:
             self._baseline(raw, suite),
             self._reuse.outcomes,
             self._reuse.note,
-            await self._prefetching(raw, suite, plan, draft),
+            await self._preparing(raw, suite, plan, draft),
+            self._preparation.canary.note,
         )
         decision = decide(suite.spec, plan, draft, observed)
         raw = await self._write(raw, decision.status)
@@ -150,16 +150,16 @@ class SuiteReconciler:
         # The next decision records what was created; a suite that is over is delivered.
         if decision.create or is_true(decision.status, "Finished"):
             return 0.0
-        return LOOK_AGAIN_SECONDS if observed.prefetching else None
+        return LOOK_AGAIN_SECONDS if observed.preparing else None
 
-    async def _prefetching(
+    async def _preparing(
         self, raw: Json, suite: BenchmarkSuite, plan: SuitePlan, draft: SuiteDraft
     ) -> str:
-        """Bring models to the nodes before the first run; return what is waited for."""
+        """Prepare the nodes before the first run; return what is waited for."""
         begun = self.store.runs.get(self.uid) or draft.has_begun
         if begun or suite.spec.suspend or suite.spec.cancel:
             return ""
-        return await self._prefetch.advance(self.dependencies, raw, plan)
+        return await self._preparation.advance(self.dependencies, raw, plan)
 
     async def _deliver(self, raw: Json, suite: BenchmarkSuite, plan: SuitePlan) -> float | None:
         """Deliver the outcome of a suite that is over; return when to try again."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from inferometer_api.nodes.changes import are_apart, figure_changes
 from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
 from inferometer_api.nodes.headlines import HEADLINES, headlines, machine_kind
 from inferometer_results.explore.outliers import node_figures
@@ -93,20 +94,12 @@ def changed_figures(
     before: NodeCharacteristics, now: NodeCharacteristics, least_change: float
 ) -> list[str]:
     """Return a sentence for each figure of both that has changed by more than a share."""
-    earlier = {_key(each): each for each in before.figures}
-    sentences = []
-    for figure in now.figures:
-        known = earlier.get(_key(figure))
-        if known is None or not known.value or not _are_apart(figure, known):
-            continue
-        change = figure.value / known.value - 1
-        if abs(change) > least_change:
-            name = " ".join(filter(None, _key(figure)))
-            sentences.append(
-                f"{name} is {worded(figure, figure.value)}; on {before.started_at[:10]} it was "
-                f"{worded(known, known.value)} ({_percent(change)})."
-            )
-    return sentences
+    return [
+        f"{' '.join(filter(None, _key(each.now)))} is {worded(each.now, each.now.value)}; on "
+        f"{before.started_at[:10]} it was {worded(each.before, each.before.value)} "
+        f"({_percent(each.share)})."
+        for each in figure_changes(before, now, least_change)
+    ]
 
 
 def _listed(node: str, history: Sequence[NodeCharacteristics], equal: Histories) -> NodeListing:
@@ -151,14 +144,7 @@ def has_drifted(before: NodeFigure, now: NodeFigure) -> bool:
     """Return whether the intervals of a figure do not overlap, and the change is not small."""
     if not before.value:
         return False
-    return abs(now.value / before.value - 1) > LEAST_DRIFT and _are_apart(now, before)
-
-
-def _are_apart(one: NodeFigure, other: NodeFigure) -> bool:
-    """Return whether two intervals do not overlap; without both, nothing is shown."""
-    if one.low is None or one.high is None or other.low is None or other.high is None:
-        return False
-    return one.low > other.high or other.low > one.high
+    return abs(now.value / before.value - 1) > LEAST_DRIFT and are_apart(now, before)
 
 
 def _key(figure: NodeFigure) -> tuple[str, str]:

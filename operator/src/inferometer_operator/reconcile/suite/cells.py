@@ -52,8 +52,10 @@ class SuiteObserved:
     """Runs for which a stored result stands, by name, as far as that is known."""
     reuse_note: str = ""
     """Why others are measured."""
-    prefetching: str = ""
-    """What is fetched to the nodes before the first run, as a sentence; empty: nothing."""
+    preparing: str = ""
+    """Work on the nodes that the first run waits for, as a sentence; empty: none."""
+    canary_note: str = ""
+    """What has changed on the nodes before it, as sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def decide(
         return SuiteDecision(draft.status)
     create = (
         ()
-        if spec.suspend or observed.prefetching
+        if spec.suspend or observed.preparing
         else tuple(next_runs(plan, states, max_concurrent=spec.max_concurrent))
     )
     _go_on(spec, draft, observed)
@@ -111,15 +113,16 @@ def _accepted_text(
     states: Sequence[State],
     observed: SuiteObserved,
 ) -> str:
-    """Return what was accepted; why cells are measured, only the first operator knows."""
+    """Return what was accepted; only the first operator knows the notes."""
     text = f"{len(plan.cells)} cells, {len(plan.runs)} runs."
-    if not spec.reuse:
-        return text
     known = [each.message for each in draft.status.conditions if each.type == "Accepted"]
-    if known and not observed.reuse_note:
+    is_noted = bool(observed.reuse_note or observed.canary_note)
+    if known and not is_noted and (spec.reuse or known[0].startswith(text)):
         return known[0]
-    reused = states.count("R")
-    return f"{text} {reused} runs reuse stored results. {observed.reuse_note}".rstrip()
+    if spec.reuse:
+        reused = states.count("R")
+        text = f"{text} {reused} runs reuse stored results. {observed.reuse_note}".rstrip()
+    return f"{text} {observed.canary_note}".rstrip()
 
 
 def run_outcomes(plan: SuitePlan, states: str, observed: SuiteObserved) -> list[RunOutcome]:
@@ -195,7 +198,7 @@ def _go_on(spec: SuiteSpec, draft: SuiteDraft, observed: SuiteObserved) -> None:
     elif spec.suspend:
         reason, text = "Suspended", "spec.suspend is true: no run is started."
     else:
-        text = observed.prefetching or "Cells are measured; status.cells counts them."
+        text = observed.preparing or "Cells are measured; status.cells counts them."
         reason = "Running"
     draft.update(phase="Suspended" if spec.suspend else "Running")
     draft.set("Complete", "False", reason, text)

@@ -1,0 +1,49 @@
+"""Comparison of two measurements of one node."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
+
+CANARY_PRIMITIVES = ("timer", "pageFault", "gemm (onnxruntime, FP32)")
+"""What a canary measures: clock, kernel and CPU. Together they take 5 s."""
+CANARY_CHANGE = 0.1
+"""The least change that a canary reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureChange:
+    """A figure of both measurements whose intervals do not overlap."""
+
+    before: NodeFigure
+    now: NodeFigure
+
+    @property
+    def share(self) -> float:
+        """The change as a share of the value before."""
+        return self.now.value / self.before.value - 1
+
+
+def figure_changes(
+    before: NodeCharacteristics, now: NodeCharacteristics, least_change: float
+) -> Iterator[FigureChange]:
+    """Yield each figure of both that has changed by more than a share."""
+    earlier = {_key(each): each for each in before.figures}
+    for figure in now.figures:
+        known = earlier.get(_key(figure))
+        if known is None or not known.value or not are_apart(figure, known):
+            continue
+        change = FigureChange(known, figure)
+        if abs(change.share) > least_change:
+            yield change
+
+
+def are_apart(one: NodeFigure, other: NodeFigure) -> bool:
+    """Return whether two intervals do not overlap; without both, nothing is shown."""
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return one.low > other.high or other.low > one.high
+
+
+def _key(figure: NodeFigure) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return figure.name, tuple(sorted(figure.setting.items()))

@@ -1,0 +1,181 @@
+"""The canary before a suite: a few seconds that show whether its nodes still are what they were."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from pydantic import ValidationError
+
+from inferometer_api.nodes.benchmark import NodeBenchmarkSpec
+from inferometer_api.nodes.changes import CANARY_CHANGE, CANARY_PRIMITIVES, figure_changes
+from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.nodes.selection import matching_nodes
+from inferometer_api.plan.cluster_objects import node_benchmark_child
+from inferometer_api.spec.resolve import is_launched
+from inferometer_api.suite.plan_suite import SuitePlan
+from inferometer_operator.cluster.child_store import is_child_of
+from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
+from inferometer_operator.manifests.node_job import DOCUMENT_FILE, node_job
+from inferometer_operator.manifests.owner import Owner
+from inferometer_operator.reconcile.child_faults import has_ended
+from inferometer_operator.reconcile.context import controller_of
+from inferometer_operator.reconcile.nodes.draft import read_node_status
+from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.plan import DeletionTarget
+from inferometer_operator.wiring.dependencies import Dependencies
+from inferometer_operator.wiring.node_log import NoDocumentError, read_document
+
+_MOST_NODES = 16
+_SHOWN_CHANGES = 5
+_MEASURE_SECONDS, _DEADLINE_SECONDS = 10, 300
+"""A node that is not free by then has no canary."""
+_SETTLED_SECONDS = 15.0
+"""A container counts as ended before its runtime has written the last lines of the log."""
+_TAKEN = 409
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class NodeCanary:
+    """Measures the nodes of one suite that a NodeBenchmark of its namespace has measured."""
+
+    note: str = ""
+    """What has changed, as sentences; empty: nothing, or it is not known yet."""
+    _known: dict[str, NodeCharacteristics] | None = None
+    """The newest measurement of each node that is to be measured again."""
+    _over: set[str] = field(default_factory=set)
+    """Nodes that are measured, or cannot be."""
+    _unread_since: dict[str, float] = field(default_factory=dict)
+
+    async def advance(self, dependencies: Dependencies, raw: Json, plan: SuitePlan) -> str:
+        """Create Jobs and read their documents; return what is waited for, empty at the end."""
+        metadata = raw["metadata"]
+        owner = Owner(metadata["name"], metadata["namespace"], metadata["uid"], "BenchmarkSuite")
+        if self._known is None:
+            self._known = await _measured_nodes(dependencies, owner, plan)
+        names = {node_benchmark_child(owner.name, owner.uid, node): node for node in self._known}
+        children = dependencies.reader.children.of_run("Job", owner.namespace, owner.uid)
+        jobs = {
+            names[each["metadata"]["name"]]: each
+            for each in children
+            if each["metadata"]["name"] in names and is_child_of(each, owner.uid)
+        }
+        for node in self._known.keys() - self._over:
+            if node not in jobs:
+                await self._create(dependencies, owner, node)
+            elif has_ended(jobs[node]):
+                await self._read(dependencies, owner, node, jobs[node])
+        going_on = len(self._known.keys() - self._over)
+        if not going_on:
+            return ""
+        return (
+            f"Nodes are measured again for 5 s each: {len(self._known) - going_on} of "
+            f"{len(self._known)} are done."
+        )
+
+    async def _create(self, dependencies: Dependencies, owner: Owner, node: str) -> None:
+        spec = NodeBenchmarkSpec(
+            only=list(CANARY_PRIMITIVES),
+            max_seconds=_MEASURE_SECONDS,
+            active_deadline_seconds=_DEADLINE_SECONDS,
+        )
+        job = node_job(spec, owner, node, dependencies.settings)
+        job["spec"]["activeDeadlineSeconds"] = _DEADLINE_SECONDS
+        refusal = await dependencies.writer.create(job)
+        if refusal is not None and refusal.code != _TAKEN:
+            _log.warning("canary_refused", suite=owner.name, node=node, error=refusal.message)
+            self._over.add(node)
+
+    async def _read(self, dependencies: Dependencies, owner: Owner, node: str, job: Json) -> None:
+        """Compare the document of an ended Job, and delete the Job."""
+        pods = dependencies.reader.list_pods(owner.namespace, owner.uid)
+        uid = job["metadata"]["uid"]
+        pod = next((each for each in pods if controller_of(each).get("uid") == uid), None)
+        clock = dependencies.clock
+        try:
+            _, now = await _read_pod(dependencies, pod)
+        except (NoDocumentError, ApiError, ApiUnreachableError) as error:
+            if clock() - self._unread_since.setdefault(node, clock()) < _SETTLED_SECONDS:
+                return
+            _log.warning("canary_not_read", suite=owner.name, node=node, error=str(error))
+        else:
+            self._note(node, (self._known or {})[node], now)
+        self._over.add(node)
+        target = DeletionTarget("Job", str(job["metadata"]["name"]), str(uid))
+        await dependencies.writer.delete(owner.namespace, target)
+
+    def _note(self, node: str, before: NodeCharacteristics, now: NodeCharacteristics) -> None:
+        found = [
+            f"{' '.join((each.now.name, *each.now.setting.values()))} {100 * each.share:+.1f} %"
+            for each in figure_changes(before, now, CANARY_CHANGE)
+        ]
+        if found:
+            more = ", ..." if len(found) > _SHOWN_CHANGES else ""
+            self.note = (
+                f"{self.note} Before the suite {node} had changed since {before.started_at[:10]}: "
+                f"{', '.join(found[:_SHOWN_CHANGES])}{more}."
+            ).strip()
+
+
+async def _read_pod(
+    dependencies: Dependencies, pod: Json | None
+) -> tuple[str, NodeCharacteristics]:
+    if pod is None:
+        raise NoDocumentError("The pod is gone.")
+    return await read_document(dependencies.reader, pod)
+
+
+async def _measured_nodes(
+    dependencies: Dependencies, owner: Owner, plan: SuitePlan
+) -> dict[str, NodeCharacteristics]:
+    """Return the newest measurement of each node on which the suite may run, of a few nodes."""
+    if not dependencies.settings.read_nodes:
+        return {}
+    maps = _newest_maps(await dependencies.reader.list_node_benchmarks(owner.namespace))
+    if not maps:
+        return {}
+    # A thousand cells take a second.
+    runs = await asyncio.to_thread(lambda: [each.run for each in plan.runs])
+    placements = {
+        each.spec.server.placement.model_dump_json(): each.spec.server.placement
+        for each in runs
+        if is_launched(each.spec)
+    }
+    nodes = await dependencies.reader.list_nodes()
+    names = {
+        name
+        for each in placements.values()
+        for name in matching_nodes(
+            NodeBenchmarkSpec(node_selector=each.node_selector, tolerations=each.tolerations), nodes
+        )
+    }
+    chosen = sorted(names & maps.keys())[:_MOST_NODES]
+    found = await asyncio.gather(
+        *(_document(dependencies, owner.namespace, maps[node]) for node in chosen)
+    )
+    return {node: each for node, each in zip(chosen, found, strict=True) if each is not None}
+
+
+def _newest_maps(benchmarks: Iterable[Json]) -> dict[str, str]:
+    """Return the ConfigMap of the newest measurement of each node."""
+    rows: Sequence[Any] = [
+        row
+        for each in benchmarks
+        for row in read_node_status(each).nodes
+        if row.state == "Measured" and row.config_map
+    ]
+    return {row.node: row.config_map for row in sorted(rows, key=lambda row: row.finish_time or "")}
+
+
+async def _document(
+    dependencies: Dependencies, namespace: str, name: str
+) -> NodeCharacteristics | None:
+    held = await dependencies.reader.get("ConfigMap", namespace, name)
+    try:
+        return NodeCharacteristics.read_json(
+            ((held or {}).get("data") or {}).get(DOCUMENT_FILE, "")
+        )
+    except ValidationError:
+        return None

@@ -1,0 +1,111 @@
+"""The nodes of a suite that were measured before are measured again for some seconds."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from inferometer_api.plan.cluster_objects import NODE_BENCHMARK
+from support.api_client import Object
+from support.fake_pod import Pod
+from support.node_documents import a_figure, a_node_document
+from support.stage import Stage
+from support.suite_stage import (
+    apply_suite,
+    created_runs,
+    finished_suite,
+    short_suite,
+    suite_condition,
+)
+
+_BENCHMARK = "workers"
+
+
+def _measures(**changes: Any) -> Callable[[Pod], None]:
+    def measure(pod: Pod) -> None:
+        pod.bind()
+        pod.start()
+        document = a_node_document("a-node", **changes)
+        pod.log(document.model_dump_json(exclude_none=True))
+        pod.end(0)
+
+    return measure
+
+
+def _measure_nodes(stage: Stage) -> None:
+    """Measure both nodes of the pool by a NodeBenchmark."""
+    stage.play(NODE_BENCHMARK, _measures())
+    benchmark = {
+        "apiVersion": "inferometer.dev/v1alpha1",
+        "kind": "NodeBenchmark",
+        "metadata": {"name": _BENCHMARK},
+        "spec": {"nodeSelector": {"pool": stage.namespace}},
+    }
+    stage.api.create("NodeBenchmark", stage.namespace, benchmark)
+
+    def status() -> Object:
+        found = stage.api.found("NodeBenchmark", stage.namespace, _BENCHMARK) or {}
+        return dict(found.get("status") or {})
+
+    stage.wait_for(
+        lambda: status().get("phase") == "Complete",
+        lambda: f"the measured nodes: {json.dumps(status())}\n{stage.logs()}",
+    )
+
+
+def _suite(stage: Stage) -> Object:
+    suite = short_suite()
+    server = suite["spec"]["template"]["spec"].setdefault("server", {})
+    server["placement"] = {"nodeSelector": {"pool": stage.namespace}}
+    return suite
+
+
+def test_a_node_that_has_changed_is_named_before_the_first_run(pool: Stage) -> None:
+    """No run is created before; the message stays, and the Jobs go."""
+    pool.start_operator(readNodes=True)
+    _measure_nodes(pool)
+    slower = a_figure("gemm", "flop/s", 5.5e10, engine="onnxruntime", precision="FP32")
+    pool.play(NODE_BENCHMARK, _measures(figures=[slower]))
+    plan = apply_suite(pool, _suite(pool))
+    assert finished_suite(pool)["states"] == "VV"
+    message = suite_condition(pool, "Accepted")["message"]
+    assert message.startswith("2 cells, 2 runs. Before the suite ")
+    for letter in "ab":
+        words = "had changed since 2026-01-01: gemm onnxruntime FP32 -50.0 %."
+        assert f"{pool.namespace}-{letter} {words}" in message
+    assert created_runs(pool) == [run.name for run in plan.runs]
+    assert len(pool.kubelet.all(pool.namespace, NODE_BENCHMARK)) == 4
+    kinds = [
+        each["metadata"]["labels"]["app.kubernetes.io/component"]
+        for each in pool.api.all("Job", pool.namespace)
+    ]
+    assert NODE_BENCHMARK not in kinds
+
+
+def test_runs_wait_for_the_canary_and_not_for_one_that_fails(pool: Stage) -> None:
+    """Equal figures are no change; a pod that ends without a document delays no run further."""
+    pool.start_operator(readNodes=True)
+    _measure_nodes(pool)
+    pool.play(NODE_BENCHMARK, lambda pod: pod.bind())
+    plan = apply_suite(pool, _suite(pool))
+    pool.wait_for(
+        lambda: "0 of 2 are done" in suite_condition(pool, "Complete").get("message", ""),
+        lambda: json.dumps(suite_condition(pool, "Complete")),
+    )
+    assert created_runs(pool) == []
+    *_, first, second = pool.kubelet.all(pool.namespace, NODE_BENCHMARK)
+    first.start()
+    first.log(a_node_document("a-node").model_dump_json(exclude_none=True))
+    first.end(0)
+    second.start()
+    second.end(1)
+    assert finished_suite(pool)["states"] == "VV"
+    assert suite_condition(pool, "Accepted")["message"] == "2 cells, 2 runs."
+    assert created_runs(pool) == [run.name for run in plan.runs]
+
+
+def test_nodes_that_were_never_measured_have_no_canary(pool: Stage) -> None:
+    """The first run is created at once."""
+    pool.start_operator(readNodes=True)
+    apply_suite(pool, _suite(pool))
+    assert finished_suite(pool)["states"] == "VV"
+    assert pool.kubelet.all(pool.namespace, NODE_BENCHMARK) == []
