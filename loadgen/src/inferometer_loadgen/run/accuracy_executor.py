@@ -22,7 +22,6 @@ from inferometer_loadgen.run.executor import RunContext, ScenarioRepeat, StepEnd
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 from inferometer_loadgen.task.evaluation import Evaluation
-from inferometer_loadgen.task.model_inputs import fit_inputs, is_batched
 from inferometer_loadgen.task.model_task import ModelTask, load_task
 from inferometer_loadgen.task.reply_arrays import reply_arrays
 from inferometer_loadgen.task.sample_sender import (
@@ -38,6 +37,7 @@ from inferometer_loadgen.wire import RequestTarget
 from inferometer_loadgen.wire.connection import open_connection, prepare
 from inferometer_tasks.datasets.dataset import Dataset, UnreadableSample, open_dataset
 from inferometer_tasks.errors import SampleError
+from inferometer_tasks.model_inputs import fit_inputs, is_batched
 from inferometer_tasks.sample import Sample
 
 _NO_ENERGY = "scenarios of kind accuracy do not measure energy"

@@ -18,11 +18,11 @@ from inferometer_loadgen.requests.replies import UnreadableReplyError
 from inferometer_loadgen.run.executor import RunContext, ScenarioRepeat
 from inferometer_loadgen.server.control_plane import ServerDescription
 from inferometer_loadgen.task.evaluation import Evaluation
-from inferometer_loadgen.task.model_inputs import fit_inputs, is_batched
 from inferometer_loadgen.task.model_task import ModelTask, load_task
 from inferometer_loadgen.task.reply_arrays import reply_arrays
 from inferometer_tasks.datasets.dataset import Dataset, UnreadableSample, open_dataset
 from inferometer_tasks.errors import SampleError
+from inferometer_tasks.model_inputs import fit_inputs, is_batched
 from inferometer_tasks.sample import Sample
 
 

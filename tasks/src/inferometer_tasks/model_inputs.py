@@ -5,8 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inferometer_api.results.result import Tensor
-from inferometer_loadgen.requests.inputs import DTYPES, Array, Tensors
 from inferometer_tasks.errors import SampleError
+from inferometer_tasks.pipeline import Tensors
+from inferometer_tasks.sample import Array
+from inferometer_tasks.steps.tensor import DTYPES
+
+_OBJECTS = np.dtype(np.object_)
+"""The numpy type of BYTES."""
 
 
 def is_batched(tensors: Sequence[Tensor], arrays: Mapping[str, Array]) -> bool:
@@ -28,7 +33,7 @@ def fit_inputs(tensors: Sequence[Tensor], arrays: Mapping[str, Array]) -> Tensor
 
 
 def _fitted(tensor: Tensor, array: Array) -> Array:
-    wanted = DTYPES[tensor.datatype]
+    wanted = DTYPES.get(tensor.datatype, _OBJECTS)
     if array.dtype != wanted:
         is_number = array.dtype.kind in "biuf" and tensor.datatype != "BYTES"
         # Numbers become the model's type, but floats never whole numbers by themselves.
