@@ -61,6 +61,8 @@ class StepTimes:
 
     clock: Clock = time.perf_counter_ns
     totals: dict[str, int] = field(default_factory=dict)
+    current: str = ""
+    """The step that was begun last, if one thread runs all of them."""
 
     def add(self, name: str, since_ns: int) -> int:
         """Add the time since then to a step; return the time now."""
@@ -147,6 +149,22 @@ _STEPS: Mapping[type[Document], _Apply] = MappingProxyType(
 """How each step is applied to a value, with the whole sample and the assets."""
 
 
+def predicting_output(manifest: ModelManifest) -> ManifestOutput:
+    """Return the output that makes the prediction."""
+    return next((each for each in manifest.outputs if each.steps), manifest.outputs[0])
+
+
+def step_names(manifest: ModelManifest) -> tuple[str, ...]:
+    """Return the names of all steps that are run, in their order, each once."""
+    before = [name_of(step) for each in manifest.inputs for step in each.steps]
+    after = [name_of(step) for step in predicting_output(manifest).steps]
+    if manifest.preprocess is not None:
+        before = ["preprocess"]
+    if manifest.postprocess is not None:
+        after = ["postprocess"]
+    return tuple(dict.fromkeys((*before, *after)))
+
+
 class TaskPipeline:
     """Turns samples into the inputs of one model, and its outputs into predictions."""
 
@@ -157,9 +175,7 @@ class TaskPipeline:
         self._manifest = manifest
         self._assets = assets
         self.times = times or StepTimes()
-        self._predicting = next(
-            (each for each in manifest.outputs if each.steps), manifest.outputs[0]
-        )
+        self._predicting = predicting_output(manifest)
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -181,8 +197,9 @@ class TaskPipeline:
         value: Any = sample.content
         since = self.times.clock()
         for step in given.steps:
+            self.times.current = name = name_of(step)
             value = _STEPS[type(step.setting)](step.setting, value, sample, self._assets)
-            since = self.times.add(name_of(step), since)
+            since = self.times.add(name, since)
         if isinstance(value, bytes | str):
             content = value.encode() if isinstance(value, str) else value
             return np.array([content], object)
@@ -197,8 +214,9 @@ class TaskPipeline:
         value: Any = _output(outputs, self._predicting.name)
         since = self.times.clock()
         for step in self._predicting.steps:
+            self.times.current = name = name_of(step)
             value = self._finish(step, value, outputs, sample)
-            since = self.times.add(name_of(step), since)
+            since = self.times.add(name, since)
         found: Prediction = value
         return found
 

@@ -9,7 +9,7 @@ from typing_extensions import override
 from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import SampleError, TaskRefusedError
-from inferometer_tasks.pipeline import TaskPipeline, Tensors
+from inferometer_tasks.pipeline import StepTimes, TaskPipeline, Tensors
 from inferometer_tasks.sample import Array, Classes, Prediction, Sample, ScoredClass
 
 
@@ -19,8 +19,10 @@ class PythonSteps(TaskPipeline):
     `context` has `labels`, a function of an asset's path, and `label` and `context` of the sample.
     """
 
-    def __init__(self, manifest: ModelManifest, assets: Assets) -> None:
-        super().__init__(manifest, assets)
+    def __init__(
+        self, manifest: ModelManifest, assets: Assets, times: StepTimes | None = None
+    ) -> None:
+        super().__init__(manifest, assets, times)
         self._pre = _function(manifest.preprocess, "preprocess")
         self._post = _function(manifest.postprocess, "postprocess")
         self._lines = assets.lines
@@ -30,6 +32,7 @@ class PythonSteps(TaskPipeline):
         if self._pre is None:
             return super().inputs(sample)
         since = self.times.clock()
+        self.times.current = "preprocess"
         found = _call(self._pre, "preprocess", self._context(sample), sample.content)
         self.times.add("preprocess", since)
         if not isinstance(found, Mapping):
@@ -41,6 +44,7 @@ class PythonSteps(TaskPipeline):
         if self._post is None:
             return super().prediction(outputs, sample)
         since = self.times.clock()
+        self.times.current = "postprocess"
         found = _call(self._post, "postprocess", self._context(sample), dict(outputs))
         self.times.add("postprocess", since)
         if isinstance(found, str):

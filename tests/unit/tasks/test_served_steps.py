@@ -1,0 +1,199 @@
+"""Samples and predictions survive the way to a server that runs the steps, and back."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferometer_api.manifest.model_manifest import ModelManifest
+from inferometer_api.results.result import Tensor
+from inferometer_tasks.assets import Assets
+from inferometer_tasks.errors import SampleError, TaskRefusedError
+from inferometer_tasks.prediction_forms import prediction_form
+from inferometer_tasks.sample import Classes, Detections, Mask, Sample, ScoredClass
+from inferometer_tasks.served_steps import (
+    CONTEXT,
+    SAMPLE,
+    ServedSteps,
+    received_sample,
+    sample_tensors,
+)
+
+OUTPUT = Tensor(name="out", datatype="FP32", shape=[-1, 3])
+
+
+def manifest(
+    *steps: dict[str, Any], modality: str = "Values", before: Any = (), **more: Any
+) -> ModelManifest:
+    """Return a manifest with steps before and after the model."""
+    document: dict[str, Any] = {
+        "apiVersion": "inferometer.dev/v1alpha1",
+        "kind": "ModelManifest",
+        "name": "m",
+        "version": "1.0.0",
+        "license": "MIT",
+        "framework": {"name": "onnxruntime"},
+        "inputs": [{"name": "in", "modality": modality, "steps": list(before)}],
+        "outputs": [{"name": "out", "steps": list(steps)}],
+        **more,
+    }
+    return ModelManifest.model_validate(document)
+
+
+def best(*indices: int, labels: tuple[str, ...] = ()) -> Classes:
+    """Return classes of three, with scores that fall."""
+    named = labels or ("",) * len(indices)
+    scored = (
+        ScoredClass(each, 1 / (place + 3), label)
+        for place, (each, label) in enumerate(zip(indices, named, strict=True))
+    )
+    return Classes(tuple(scored), 3)
+
+
+def boxes(count: int) -> Detections:
+    """Return some boxes."""
+    corners = np.arange(4.0 * count).reshape(count, 4)
+    return Detections(corners, np.linspace(0.9, 0.5, count), np.arange(count))
+
+
+@pytest.mark.parametrize(
+    ("steps", "more", "predictions"),
+    [
+        ([{"topK": {"k": 2}}], {}, [best(1, 0), best(2, 1)]),
+        (
+            [{"softmax": {}}, {"topK": {"k": 2, "labels": "l.txt"}}],
+            {"assets": [{"path": "l.txt", "text": "a\nä\nc"}]},
+            [best(1, 0, labels=("ä", "a")), best(2, 0, labels=("c", "a"))],
+        ),
+        ([{"boxes": {}}], {}, [boxes(0), boxes(3), boxes(1)]),
+        ([{"boxes": {}}], {}, [boxes(0)]),
+        ([{"argmaxMask": {}}], {}, [Mask(np.arange(6).reshape(2, 3)), Mask(np.ones((2, 3), int))]),
+        ([{"ctc": {"vocabulary": "v.txt"}}], {}, ["", "grün"]),
+        ([{"softmax": {}}], {}, [np.array([0.1, 0.2, 1 / 3]), np.zeros(3)]),
+        ([], {}, [np.array([1, 2, 3], np.float32)]),
+        ([], {"postprocess": "x", "outputs": [{"name": "out"}]}, [best(2), "text"][:1]),
+        ([], {"postprocess": "x", "outputs": [{"name": "out"}]}, ["text", "ü"]),
+        ([], {"postprocess": "x", "outputs": [{"name": "out"}]}, [np.array([[1, 2]])]),
+    ],
+)
+def test_predictions_survive_the_way_through_tensors(
+    steps: list[dict[str, Any]], more: dict[str, Any], predictions: list[Any]
+) -> None:
+    """Each row of the server's tensors gives the prediction that the load generator would make."""
+    of_model = manifest(*steps, before=[{"cast": {"datatype": "FP32"}}], **more)
+    shape = [-1, 5, 2, 3] if "argmaxMask" in str(steps) else OUTPUT.shape
+    form = prediction_form(of_model, [OUTPUT.model_copy(update={"shape": shape})])
+    tensors = form.encode(predictions)
+    assert {each.name for each in form.tensors} <= set(tensors)
+    for each in form.tensors:
+        assert tensors[each.name].ndim == len(each.shape)
+        assert len(tensors[each.name]) == len(predictions)
+    client = ServedSteps(of_model, Assets(of_model, Path()), form.tensors)
+    sent = [each.name for each in form.tensors]
+    for row, wanted in enumerate(predictions):
+        # A client that takes a row by its index gets an element where the row is one.
+        for rows in (
+            {name: tensors[name][row] for name in sent},
+            {name: tensors[name][row, ...] for name in sent},
+        ):
+            check_same(client.prediction(rows, Sample("s", b"")), wanted)
+
+
+def check_same(found: Any, wanted: Any) -> None:
+    """Compare predictions, arrays and all."""
+    assert type(found) is type(wanted)
+    match wanted:
+        case Detections():
+            assert found.boxes.tolist() == wanted.boxes.tolist()
+            assert found.scores.tolist() == wanted.scores.tolist()
+            assert found.classes.tolist() == wanted.classes.tolist()
+        case Mask():
+            assert found.classes.tolist() == wanted.classes.tolist()
+        case np.ndarray():
+            assert found.tolist() == wanted.tolist()
+        case Classes(best=(ScoredClass(index=2, score=score),)) if score > 0.3:
+            assert found.best[0].index == 2  # Python returned a class, and no score
+        case _:
+            assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("modality", "content"),
+    [
+        ("Image", b"\x89PNG\x00\xff"),
+        ("File", b""),
+        ("Text", "grüße"),
+        ("Values", np.array([[0, 16], [3, 255]], np.uint8)),
+        ("Values", np.array([1 / 3, 1e-30])),
+    ],
+)
+def test_samples_survive_the_way_to_the_server(modality: str, content: Any) -> None:
+    """Files are their bytes, texts UTF-8, and values JSON that loses nothing."""
+    of_model = manifest(modality=modality, before=[], preprocess="x")
+    client = ServedSteps(of_model, Assets(of_model, Path()), [OUTPUT])
+    sent = client.inputs(Sample("s", content))
+    assert [each.name for each in sample_tensors(of_model)] == list(sent) == [SAMPLE]
+    assert sent[SAMPLE].shape == ()
+    found = received_sample(of_model, sent[SAMPLE].item()).content
+    if isinstance(content, np.ndarray):
+        assert isinstance(found, np.ndarray)
+        assert found.tolist() == content.tolist()
+    else:
+        assert found == content
+
+
+def test_a_question_travels_with_its_context() -> None:
+    """Steps with a span take a second input; others refuse a context instead of dropping it."""
+    asked = Sample("s", "Who?", context="It was Ann.")
+    span = manifest(
+        {"span": {"end": "end", "tokenizer": "t.json", "maxLength": 8}},
+        modality="Text",
+        before=[{"tokenize": {"tokenizer": "t.json", "maxLength": 8}}],
+    )
+    sent = ServedSteps(span, Assets(span, Path()), [OUTPUT]).inputs(asked)
+    assert [each.name for each in sample_tensors(span)] == [SAMPLE, CONTEXT]
+    received = received_sample(span, sent[SAMPLE].item(), sent[CONTEXT].item())
+    assert (received.content, received.context) == (asked.content, asked.context)
+    plain = manifest(
+        modality="Text", before=[{"tokenize": {"tokenizer": "t.json", "maxLength": 8}}]
+    )
+    with pytest.raises(SampleError, match="pipeline: Client"):
+        ServedSteps(plain, Assets(plain, Path()), [OUTPUT]).inputs(asked)
+
+
+@pytest.mark.parametrize(
+    ("modality", "content", "words"),
+    [
+        ("Text", b"\xff", "not UTF-8"),
+        ("Values", b"{", "not JSON"),
+        ("Values", b"\xff", "not JSON"),
+        ("Values", b'["a"]', "not a list of numbers"),
+        ("Values", b"[[1], [1, 2]]", "not JSON"),
+    ],
+)
+def test_what_is_no_sample_is_the_fault_of_its_request(
+    modality: str, content: bytes, words: str
+) -> None:
+    """The message says what is wrong."""
+    with pytest.raises(SampleError, match=words):
+        received_sample(manifest(modality=modality), content)
+
+
+def test_a_manifest_that_a_server_cannot_run_is_refused() -> None:
+    """Without a step there is nothing to run; a request carries one kind of sample."""
+    with pytest.raises(TaskRefusedError, match="has no steps"):
+        sample_tensors(manifest())
+    mixed = manifest({"softmax": {}}, inputs=[{"name": "a"}, {"name": "b", "modality": "Text"}])
+    with pytest.raises(TaskRefusedError, match="modalities"):
+        sample_tensors(mixed)
+    with pytest.raises(TaskRefusedError, match="but the model has"):
+        prediction_form(manifest({"softmax": {}}), [Tensor(name="x", datatype="FP32", shape=[1])])
+
+
+def test_a_reply_that_is_no_prediction_fails_its_sample() -> None:
+    """A server that replies otherwise is no reason to end the run."""
+    of_model = manifest({"topK": {"k": 1}})
+    client = ServedSteps(of_model, Assets(of_model, Path()), [OUTPUT])
+    with pytest.raises(SampleError, match="no prediction"):
+        client.prediction({"scores": np.zeros(1)}, Sample("s", b""))
