@@ -36,6 +36,8 @@ ABSENT = {
 """What an image does without, although a module for another image or a command imports it."""
 PROGRAMS = {"serving": ("serving", "fetch")}
 """Components whose programs one image holds, if these are more than the image's own."""
+WITHOUT = {"serving": frozenset({"inferometer_serving.model.pipeline"})}
+"""Modules that no program in an image imports: a cluster refuses spec.model.pipeline Server."""
 BROUGHT_BY = {
     "flask": "locust",
     "gevent": "locust",
@@ -107,7 +109,7 @@ def reached(component: str) -> tuple[set[str], set[str]]:
         for folder in folders
         for path in folder.rglob("*.py")
     ]
-    seen: set[str] = set()
+    seen: set[str] = set(WITHOUT.get(component, ()))
     others: set[str] = set()
     while waiting:
         name = waiting.pop().removesuffix(".__init__")

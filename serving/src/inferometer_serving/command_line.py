@@ -292,6 +292,21 @@ OPTIONS: tuple[Option, ...] = (
         "FILE",
     ),
     Option(
+        "manifest",
+        Path,
+        None,
+        "The model's manifest: the server runs its steps, takes samples as they are (files, texts, "
+        "numbers in JSON) and replies predictions.",
+        "FILE",
+    ),
+    Option(
+        "allow_python_steps",
+        _switch,
+        False,
+        "on lets Python in the manifest run in the server. It may do anything that you may.",
+        "off|on",
+    ),
+    Option(
         "other_models",
         _named_model,
         {},

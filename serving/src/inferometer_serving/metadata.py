@@ -100,6 +100,7 @@ def facts(
         "inferometer.load_seconds": f"{model.load_seconds:.6f}",
         "inferometer.warm_up_seconds": f"{warm.seconds:.6f}",
         "inferometer.inline_body_bytes": str(warm.inline_body_bytes),
+        **({"inferometer.steps": ",".join(model.steps)} if model.steps else {}),
         **{f"inferometer.{name}": value for name, value in session.facts.items()},
     }
 

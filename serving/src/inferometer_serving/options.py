@@ -111,6 +111,10 @@ class ServeOptions:
     arena: bool = True
     spinning: bool = True
     prepacking: bool = True
+    manifest: Path | None = None
+    """The model's manifest, whose steps the server runs; None: clients send the model's inputs."""
+    allow_python_steps: bool = False
+    """Whether Python in the manifest may run."""
     run: str = ""
     """The run that the server was started for; empty where it was not."""
     run_namespace: str = ""
@@ -125,7 +129,12 @@ class ServeOptions:
     def of_other(self, name: str) -> "ServeOptions":
         """Return the options of one of the other models, whose settings are the same."""
         return replace(
-            self, model=self.other_models[name], model_name=name, checksums=None, profiling=False
+            self,
+            model=self.other_models[name],
+            model_name=name,
+            checksums=None,
+            profiling=False,
+            manifest=None,
         )
 
     @property

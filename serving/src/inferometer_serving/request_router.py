@@ -1,11 +1,12 @@
 """Routes inference requests to a loaded model and counts the outcomes."""
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from time import monotonic_ns
 from typing import Any, TypeVar
 
+from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.batching.batcher import Batcher
 from inferometer_serving.batching.joining import key_of, samples_of
 from inferometer_serving.errors import RefusalReason, RequestRefusedError, invalid
@@ -58,7 +59,24 @@ def load_and_warm(options: ServeOptions, interrupt: Interrupt, start_up: StartUp
         options = replace(options, warm_up_shapes=shapes)
     warm = warm_up(model, options)
     start_up.end("warmUp")
+    if options.manifest is not None:
+        with_steps = _import_steps()
+        model = with_steps(model, options.manifest, allow_python=options.allow_python_steps)
+        warm = replace(warm, inline_body_bytes=0)
     return Loaded(model, warm)
+
+
+def _import_steps() -> Callable[..., LoadedModel]:
+    """Return what puts steps around a model. Raises ModelRefusedError if they are not installed."""
+    try:
+        # Few servers run steps, and the images have none of them.
+        from inferometer_serving.model.pipeline import with_steps  # noqa: PLC0415
+    except ImportError as error:
+        raise ModelRefusedError(
+            f"--manifest was given, but the steps cannot be imported: {error}. Install "
+            "inferometer[tasks]; the images of this version have no steps."
+        ) from error
+    return with_steps
 
 
 class RequestRouter:
@@ -187,7 +205,7 @@ class RequestRouter:
             self._count(execution, now_ns)
             for pending in execution.requests:
                 if pending.trace is not None:
-                    _add_parts(pending.trace, pending, execution)
+                    add_parts(pending.trace, pending, execution)
             for pending, answer in zip(execution.requests, execution.answers, strict=True):
                 done, pending.done = pending.done, None
                 if done is None:
@@ -203,8 +221,7 @@ class RequestRouter:
         for pending in execution.requests:
             metrics.request_seconds[pending.protocol].observe((now_ns - pending.began_ns) / 1e9)
         if execution.is_computed:
-            infer_ns = execution.computed_ns - execution.joined_ns
-            self._computed(execution.samples, len(execution.requests), infer_ns)
+            self._computed(execution.samples, len(execution.requests), execution.infer_ns)
 
     def _computed(self, samples: int, requests: int, infer_ns: int) -> None:
         metrics = self._counters.metrics
@@ -216,7 +233,7 @@ class RequestRouter:
         return 1 if self._batched is None else len(inputs[self._batched])
 
 
-def _add_parts(trace: RequestTrace, pending: PendingRequest[Any], execution: Execution) -> None:
+def add_parts(trace: RequestTrace, pending: PendingRequest[Any], execution: Execution) -> None:
     """Add the parts of a traced request that its run of the model determines.
 
     It has the part `encode` already, unless the model failed.
@@ -226,7 +243,14 @@ def _add_parts(trace: RequestTrace, pending: PendingRequest[Any], execution: Exe
     trace.add("batch", pending.waits_since_ns, pending.ready_ns)
     trace.add("queue", pending.ready_ns, execution.started_ns)
     trace.add("input", execution.started_ns, execution.joined_ns)
-    trace.add("compute", execution.joined_ns, execution.computed_ns)
+    steps = execution.steps
+    if steps is None:
+        trace.add("compute", execution.joined_ns, execution.computed_ns)
+    else:
+        for name, began_ns, ended_ns in steps.spans:
+            trace.add(f"step {name}", began_ns, ended_ns)
+        if steps.model_ended_ns:
+            trace.add("compute", steps.model_began_ns, steps.model_ended_ns)
     for began_ns, ended_ns in encoded:
         trace.add("output", execution.computed_ns, began_ns)
         trace.add("handover", ended_ns, monotonic_ns())

@@ -4,10 +4,12 @@ Everything is counted in the event loop, once an answer is there, so each figure
 """
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from inferometer_serving.model.engine import Execution
+from inferometer_serving.model.session import StepsOfRun
 
 
 class Duration:
@@ -53,6 +55,19 @@ class _Parts:
         }
 
 
+class _StepCounts:
+    """One step around the model."""
+
+    __slots__ = ("fail", "success")
+
+    def __init__(self) -> None:
+        self.success = Duration()
+        self.fail = Duration()
+
+    def to_document(self) -> dict[str, dict[str, int]]:
+        return {"success": self.success.to_document(), "fail": self.fail.to_document()}
+
+
 class Statistics:
     """The figures of one model since the server's start."""
 
@@ -65,6 +80,7 @@ class Statistics:
         self._inferences = 0
         self._executions = 0
         self._last_ms = 0
+        self._steps: defaultdict[str, _StepCounts] = defaultdict(_StepCounts)
 
     def failed(self, ns: int) -> None:
         """Count a request that ended in an error `ns` after its last byte."""
@@ -88,8 +104,10 @@ class Statistics:
     def executed(self, execution: Execution, now_ns: int) -> None:
         """Count a run of the model and the requests that it answered."""
         joining_ns = execution.joined_ns - execution.started_ns
-        infer_ns = execution.computed_ns - execution.joined_ns
+        infer_ns = execution.infer_ns
         output_ns = execution.written_ns - execution.computed_ns
+        if execution.steps is not None:
+            self._count_steps(execution.steps, execution.answers, now_ns - execution.started_ns)
         for pending, answer in zip(execution.requests, execution.answers, strict=True):
             if isinstance(answer, Exception):
                 self._fail.add(now_ns - pending.began_ns)
@@ -103,8 +121,20 @@ class Statistics:
             self._last_ms = time.time_ns() // 1_000_000
             self._batches[execution.samples].add(joining_ns, infer_ns, output_ns)
 
+    def _count_steps(self, steps: StepsOfRun, answers: Sequence[object], taken_ns: int) -> None:
+        """Count the steps of a run in full for every request that it answered."""
+        if steps.failed:
+            self._steps[steps.failed].fail.add(taken_ns)
+        answered = sum(not isinstance(each, Exception) for each in answers)
+        totals: Counter[str] = Counter()
+        for name, began_ns, ended_ns in steps.spans:
+            totals[name] += ended_ns - began_ns
+        for name, ns in totals.items() if answered else ():
+            self._steps[name].success.add(answered * ns, answered)
+
     def to_document(self, model_name: str, model_version: str) -> dict[str, Any]:
-        """Return the figures as the protocol writes them."""
+        """Return the figures as the protocol writes them, and those of steps by name."""
+        steps = {name: each.to_document() for name, each in self._steps.items()}
         return {
             "name": model_name,
             "version": model_version,
@@ -123,4 +153,5 @@ class Statistics:
                 {"batch_size": size, **parts.to_document()}
                 for size, parts in sorted(self._batches.items())
             ],
+            **({"response_stats": steps} if steps else {}),
         }

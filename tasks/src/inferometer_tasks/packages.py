@@ -1,6 +1,7 @@
 """Packages of the extra `tasks` that a manifest and its measures need."""
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 
 from inferometer_api.manifest.input_steps import Decode, Resize, Tokenize
@@ -20,6 +21,12 @@ def check_packages(manifest: ModelManifest, metrics: Sequence[str]) -> None:
             f"The steps or measures need the packages {missing}, which are not installed: install "
             "inferometer[tasks]."
         )
+
+
+def import_packages(manifest: ModelManifest) -> None:
+    """Import what the steps need, so that the first sample does not wait for that."""
+    for each in set(_needed(manifest, ())):
+        import_module("PIL.Image" if each == "PIL" else each)
 
 
 def _needed(manifest: ModelManifest, metrics: Sequence[str]) -> Iterator[str]:

@@ -108,7 +108,7 @@ def _typed(spec: TensorSpec, shape: tuple[int, ...], tensor: Message) -> Array:
             f"send it in {field}."
         )
     values = list(getattr(tensor.contents, field))
-    if spec.datatype.item_bytes is None:
+    if spec.datatype.item_bytes is None and spec.datatype.is_text:
         values = [as_text(spec.name, each) for each in values]
     return from_values(spec.name, spec.datatype, shape, values)
 

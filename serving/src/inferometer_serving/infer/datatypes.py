@@ -1,7 +1,7 @@
 """The datatypes that the Open Inference Protocol and ONNX Runtime share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import ml_dtypes
@@ -25,6 +25,8 @@ class Datatype:
     contents_field: str | None
     """The field of a gRPC request's typed contents; None if only raw contents can carry it."""
 
+    is_text: bool = True
+    """Whether elements of BYTES are texts in UTF-8, and not any bytes."""
     item_bytes: int | None = field(init=False)
     """The bytes per element; None for BYTES, whose elements differ in size."""
 
@@ -85,6 +87,9 @@ def _table() -> Mapping[str, Datatype]:
 
 DATATYPES = _table()
 """Every shared datatype by the protocol's word for it."""
+
+FILE_BYTES = replace(DATATYPES["BYTES"], is_text=False)
+"""BYTES whose elements are any bytes; as JSON they are texts."""
 
 BY_RUNTIME_NAME = MappingProxyType({each.runtime_name: each for each in DATATYPES.values()})
 """Every shared datatype by ONNX Runtime's word for it."""

@@ -25,7 +25,8 @@ def from_raw(name: str, datatype: Datatype, shape: tuple[int, ...], raw: Raw) ->
     aligned. Raises RequestRefusedError if the bytes do not make up the shape.
     """
     if datatype.item_bytes is None:
-        return _strings(name, shape, unpack_strings(name, raw))
+        unpack = unpack_strings if datatype.is_text else unpack_elements
+        return _strings(name, shape, unpack(name, raw))
     expected = prod(shape) * datatype.item_bytes
     if len(raw) != expected:
         raise invalid(
@@ -56,8 +57,13 @@ def pack_strings(values: Sequence[str]) -> bytes:
 
 
 def unpack_strings(name: str, raw: Raw) -> list[str]:
+    """Return the BYTES elements in `raw` as texts. Raises RequestRefusedError if they are none."""
+    return [as_text(name, each) for each in unpack_elements(name, raw)]
+
+
+def unpack_elements(name: str, raw: Raw) -> list[bytes]:
     """Return the BYTES elements in `raw`. Raises RequestRefusedError if it is cut short."""
-    values: list[str] = []
+    values: list[bytes] = []
     position, end = 0, len(raw)
     while position < end:
         start = position + 4
@@ -70,7 +76,7 @@ def unpack_strings(name: str, raw: Raw) -> list[str]:
                 f"Input '{name}' says that element {len(values)} has {length} bytes, "
                 f"but only {end - start} are left."
             )
-        values.append(as_text(name, bytes(raw[start:position])))
+        values.append(bytes(raw[start:position]))
     return values
 
 

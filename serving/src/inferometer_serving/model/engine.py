@@ -11,7 +11,7 @@ from inferometer_serving.batching.joining import Joiner, split
 from inferometer_serving.errors import RefusalReason, RequestRefusedError
 from inferometer_serving.infer.pending_request import PendingRequest
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.model.session import Session, reason_of
+from inferometer_serving.model.session import Session, StepsOfRun, reason_of
 
 
 @dataclass(slots=True)
@@ -31,6 +31,15 @@ class Execution:
     written_ns: int
     is_computed: bool
     """False where the model failed."""
+    steps: StepsOfRun | None = None
+    """The steps around the model; None: there are none."""
+
+    @property
+    def infer_ns(self) -> int:
+        """How long the model itself took."""
+        if self.steps is None:
+            return self.computed_ns - self.joined_ns
+        return self.steps.model_ended_ns - self.steps.model_began_ns
 
 
 class Engine:
@@ -38,6 +47,7 @@ class Engine:
 
     def __init__(self, session: Session, max_samples: int) -> None:
         self._run = session.runner.run
+        self._last_steps = session.last_steps
         self._joiner = Joiner(max_samples)
 
     def compute(self, requests: Sequence[PendingRequest[Any]]) -> list[Execution]:
@@ -73,7 +83,9 @@ class Engine:
         parts = split(results, samples)
         answers = [_written(pending, part) for pending, part in zip(requests, parts, strict=True)]
         times = (started_ns, joined_ns, computed_ns, monotonic_ns())
-        return Execution(requests, answers, sum(samples), *times, is_computed=True)
+        return Execution(
+            requests, answers, sum(samples), *times, is_computed=True, steps=self._steps()
+        )
 
     def _alone(self, pending: PendingRequest[Any]) -> Execution:
         started_ns = monotonic_ns()
@@ -83,12 +95,22 @@ class Engine:
             ended_ns = monotonic_ns()
             times = (started_ns, started_ns, ended_ns, ended_ns)
             return Execution(
-                (pending,), [_failure(error)], pending.samples, *times, is_computed=False
+                (pending,),
+                [_failure(error)],
+                pending.samples,
+                *times,
+                is_computed=False,
+                steps=self._steps(),
             )
         computed_ns = monotonic_ns()
         answer = _written(pending, results)
         times = (started_ns, started_ns, computed_ns, monotonic_ns())
-        return Execution((pending,), [answer], pending.samples, *times, is_computed=True)
+        return Execution(
+            (pending,), [answer], pending.samples, *times, is_computed=True, steps=self._steps()
+        )
+
+    def _steps(self) -> StepsOfRun | None:
+        return None if self._last_steps is None else self._last_steps()
 
 
 def _written(pending: PendingRequest[Any], results: list[Array]) -> Any:
@@ -104,6 +126,8 @@ def _written(pending: PendingRequest[Any], results: list[Array]) -> Any:
 
 
 def _failure(error: Exception) -> RequestRefusedError:
+    if isinstance(error, RequestRefusedError):
+        return error
     refusal = (
         RefusalReason.INVALID if type(error).__name__ == "InvalidArgument" else RefusalReason.FAILED
     )

@@ -33,6 +33,8 @@ class LoadedModel:
     sha256: str
     external_sha256: dict[str, str]
     load_seconds: float
+    steps: tuple[str, ...] = ()
+    """The names of the steps around the model; empty: the model is run alone."""
 
     @property
     def session(self) -> Session:

@@ -18,6 +18,18 @@ class Runner(Protocol):
         """Return the outputs in the order of their names."""
 
 
+@dataclass(slots=True)
+class StepsOfRun:
+    """The steps around one run of the model; times are nanoseconds of the monotonic clock."""
+
+    spans: list[tuple[str, int, int]] = field(default_factory=list)
+    """Name, begin and end of each, in their order."""
+    model_began_ns: int = 0
+    model_ended_ns: int = 0
+    failed: str = ""
+    """The step that failed; empty if none did."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """How an engine is to compute."""
@@ -54,6 +66,8 @@ class Session:
     facts: Mapping[str, str] = field(default_factory=dict)
     """Further settings of the engine, read back from it."""
     unload: Callable[[], None] = _nothing
+    last_steps: Callable[[], StepsOfRun] | None = None
+    """Returns the steps around the run that ended last; None: the model is run alone."""
 
 
 class Interrupt:

@@ -1,0 +1,40 @@
+"""Checks of a manifest against the tensors of its model."""
+
+from collections.abc import Sequence
+
+from inferometer_api.manifest.model_manifest import ModelManifest
+from inferometer_api.results.result import Tensor
+from inferometer_tasks.errors import TaskRefusedError
+from inferometer_tasks.pipeline import TaskPipeline
+
+
+def check_tensors(
+    manifest: ModelManifest, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> None:
+    """Raise TaskRefusedError if a manifest names tensors that the model lacks."""
+    for what, named, tensors in (
+        ("inputs", [each.name for each in manifest.inputs], inputs),
+        ("outputs", [each.name for each in manifest.outputs], outputs),
+    ):
+        known = [each.name for each in tensors]
+        unknown = [name for name in named if name not in known]
+        if unknown and known:
+            raise TaskRefusedError(
+                f"The manifest names the {what} {unknown}, but the model has {known}."
+            )
+
+
+def check_labels(
+    manifest: ModelManifest, pipeline: TaskPipeline, outputs: Sequence[Tensor]
+) -> None:
+    """Raise TaskRefusedError if there are more or fewer labels than the output has classes."""
+    labels = pipeline.labels
+    shapes = {each.name: each.shape for each in outputs}
+    shape = shapes.get(pipeline.prediction_output, [])
+    if labels is None or not shape or shape[-1] < 0 or len(labels) == shape[-1]:
+        return
+    raise TaskRefusedError(
+        f"The label file of {manifest.name} has {len(labels)} labels, but the output "
+        f"{pipeline.prediction_output!r} distinguishes {shape[-1]} classes: use the labels that "
+        "the model was trained with."
+    )
