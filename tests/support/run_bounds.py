@@ -31,12 +31,17 @@ _WITH_OTHERS = a_run(
     otherModels=[{"uri": "file:a"}],
     scenarios=[{"name": "a", "mix": _MIX, "singleStream": {}}],
 )
+_SAMPLED = {"dataset": {"uri": "file:a"}, "metrics": ["Top1"]}
 _LONG = 604_800
 
 _CARRIERS: dict[str, Run] = {
     "spec.model.sha256": a_run(model=_HTTPS),
     "spec.model.credentialsSecret": a_run(model=_S3),
     "spec.model.cache": a_run(model=_HTTPS),
+    "spec.model.pipeline": a_run(
+        model={"uri": "file:a", "manifest": {"uri": "file:m"}},
+        scenarios=[{"name": "a", "singleStream": {}, "sampledAccuracy": _SAMPLED}],
+    ),
     "spec.model.name": an_external_run(),
     "spec.model.version": an_external_run(),
     "spec.model.inputs": an_external_run(model={"name": "m", "inputs": [_TENSOR]}),

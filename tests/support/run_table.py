@@ -31,6 +31,25 @@ _NOT_SAMPLED: dict[str, dict[str, Any]] = {
     "of a trace": {"trace": {"uri": "file:a"}},
     "of a mix": {"singleStream": {}, "mix": _MIX},
 }
+_SERVED_STEPS: dict[str, Any] = {
+    "model": {
+        "uri": "zoo://classification/resnet50",
+        "manifest": {"uri": "file:m.yaml"},
+        "pipeline": "Server",
+    },
+    "scenarios": [
+        {"name": "a", "singleStream": {}, "sampledAccuracy": _SAMPLED},
+        {"name": "b", "accuracy": _SAMPLED},
+    ],
+}
+_NO_SERVED_STEPS: dict[str, tuple[dict[str, Any], str]] = {
+    "of Triton": ({"server": {"runtime": "Triton"}}, "spec"),
+    "for random tensors": ({"scenarios": [{"name": "a", "singleStream": {}}]}, "spec"),
+    "without a manifest": (
+        {"model": {"uri": "zoo://classification/resnet50", "pipeline": "Server"}},
+        "spec.model",
+    ),
+}
 _NO_OTHER_MODELS: dict[str, dict[str, Any]] = {
     "without a mix": {},
     "of Triton": {"server": {"runtime": "Triton"}, "scenarios": _MIXED_SCENARIO},
@@ -242,6 +261,11 @@ VALID = (
         "accuracy under load",
         a_scenario(server={"targetQps": 5}, sampledAccuracy={**_SAMPLED, "sampleEvery": 2}),
     ),
+    Row("steps in the server", a_run(**_SERVED_STEPS)),
+    Row(
+        "steps in the server of the model's own manifest",
+        a_run(**{**_SERVED_STEPS, "model": {"uri": "file:a/m.onnx", "pipeline": "Server"}}),
+    ),
     Row(
         "a mix of a launched server",
         a_run(otherModels=[{"uri": "zoo://a/m"}], scenarios=_MIXED_SCENARIO),
@@ -277,6 +301,10 @@ _NO_COLD_STARTS: dict[str, dict[str, Any]] = {
 }
 
 BROKEN_RULES = (
+    *(
+        Row(f"steps in the server {name}", a_run(**{**_SERVED_STEPS, **changed}), place)
+        for name, (changed, place) in _NO_SERVED_STEPS.items()
+    ),
     *(
         Row(f"other models {name}", a_run(otherModels=[{"uri": "file:a"}], **spec), "spec")
         for name, spec in _NO_OTHER_MODELS.items()

@@ -35,6 +35,7 @@ def _cold_without_image(**spec: Any) -> Run:
 
 
 _SECURE = {"runtime": "External", "external": {"url": "https://h"}}
+_DIGITS = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"]}
 _CLIENT_FILES = {"clientCertificateFile": "c", "clientKeyFile": "k"}
 
 AVAILABLE: dict[str, Run] = {
@@ -68,6 +69,10 @@ AVAILABLE: dict[str, Run] = {
 AVAILABLE_LOCALLY: dict[str, Run] = {
     "TLS with files": an_external_run(
         server=_SECURE, load={"tls": {"caFile": "c", **_CLIENT_FILES}, "headersFile": "h"}
+    ),
+    "steps in the server": a_run(
+        model={"uri": "file:m.onnx", "pipeline": "Server"},
+        scenarios=[{"name": "a", "accuracy": _DIGITS}],
     ),
     "headers to a server of ours": _set("load", "headersFile", to="h"),
 }
@@ -210,6 +215,17 @@ UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
         "spec.otherModels[0].uri: s3:// is read with the keys of the model's store",
     ),
     (
+        a_run(
+            model={
+                "uri": "zoo://classification/resnet50",
+                "manifest": {"uri": "configmap://a/m"},
+                "pipeline": "Server",
+            },
+            scenarios=[{"name": "a", "accuracy": _DIGITS}],
+        ),
+        "spec.model.pipeline: the server's image of this version has no steps; run it locally",
+    ),
+    (
         a_scenario(coldStart={"state": "Nothing"}),
         "spec.scenarios[0].coldStart.state: Nothing removes the server's image from one node; name",
     ),
@@ -343,6 +359,7 @@ def test_every_choice_of_the_api_is_decided() -> None:
     refused = (*UNAVAILABLE, *UNAVAILABLE_LOCALLY)
     decided = {sentence.partition(":")[0] for run, _ in refused for sentence in refusals(run)}
     free = {
+        "spec.model.pipeline",
         "spec.model.inputs[].datatype",
         "spec.model.outputs[].datatype",
         "spec.server.device",

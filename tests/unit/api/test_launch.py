@@ -1,6 +1,7 @@
 """A run becomes what it means, and the command lines that do it."""
 
 import argparse
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -190,6 +191,17 @@ def test_the_server_is_started_with_the_runs_settings() -> None:
         "--run-namespace": "local",
         "--warm-up-shape": "a=b=1,3,8",
     }
+
+
+def test_a_server_that_runs_steps_is_started_with_the_manifest() -> None:
+    """Python steps need their own permission."""
+    run = read(a_run())
+    start = ServerStart(layout=FetchedLayout(model_file="m"), python="py", manifest_file="/m.yaml")
+    found = options(server_command(run, start))
+    assert found["--manifest"] == "/m.yaml"
+    assert "--allow-python-steps" not in found
+    allowed = options(server_command(run, replace(start, allow_python_steps=True)))
+    assert allowed["--allow-python-steps"] == "on"
 
 
 def test_shapes_of_a_file_warm_the_server_up() -> None:

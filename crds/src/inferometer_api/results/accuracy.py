@@ -75,7 +75,7 @@ class WrongSample(Document):
 
 
 class StepTime(Document):
-    """Mean time of one step around the model, in the load generator."""
+    """Mean time of one step around the model, in the load generator or in the server."""
 
     step: str
     nanoseconds: Count

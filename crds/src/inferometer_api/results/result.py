@@ -449,6 +449,18 @@ class WorkerShare(Document):
     """Why it was lost: a phrase without a period."""
 
 
+class ServedStep(Document):
+    """One step of the manifest in the server."""
+
+    step: str
+    nanoseconds: Count
+    """Mean per request. Of requests that the server joins each counts the time of all."""
+    share: float = 0.0
+    """Share of the mean latency, from 0 to 1; without latencies of the mean time in the server."""
+    failed: Count = 0
+    """Requests that failed in it."""
+
+
 class ServerTime(Document):
     """Where the servers spent the time of their requests: means per request within the window.
 
@@ -467,6 +479,30 @@ class ServerTime(Document):
     """Running the model."""
     compute_output_nanoseconds: Count
     """Copying and writing outputs."""
+    steps: list[ServedStep] = Field(default_factory=list)
+    """Steps around the model, in their order, with `pipeline: Server`. Their time is in none of \
+the other parts."""
+
+    @property
+    def total_nanoseconds(self) -> int:
+        """The mean time in the server."""
+        return sum(
+            (
+                self.queue_nanoseconds,
+                self.compute_input_nanoseconds,
+                self.compute_infer_nanoseconds,
+                self.compute_output_nanoseconds,
+                *(each.nanoseconds for each in self.steps),
+            )
+        )
+
+    def with_shares(self, whole_nanoseconds: int) -> "ServerTime":
+        """Return it with the share of each step in a mean time."""
+        steps = [
+            each.model_copy(update={"share": each.nanoseconds / max(1, whole_nanoseconds)})
+            for each in self.steps
+        ]
+        return self.model_copy(update={"steps": steps})
 
 
 class LayerProfile(Document):

@@ -80,6 +80,10 @@ class ServerStart:
     max_model_bytes: int | None = None
     checksums_file: str | None = None
     """JSON with the verified checksums of the model's files, if a cache has them."""
+    manifest_file: str | None = None
+    """The model's manifest, if the server runs its steps."""
+    allow_python_steps: bool = False
+    """Whether Python in the manifest may run in the server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

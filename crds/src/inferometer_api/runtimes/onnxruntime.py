@@ -55,6 +55,8 @@ def own_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
         *(f"--other-model={name}={path}" for name, path in start.other_models.items()),
         *_option("--max-model-bytes", start.max_model_bytes),
         *_option("--checksums", start.checksums_file),
+        *_option("--manifest", start.manifest_file),
+        *(("--allow-python-steps", "on") if start.allow_python_steps else ()),
         *_warm_up_shapes(run, start),
     )
 

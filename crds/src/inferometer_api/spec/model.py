@@ -131,6 +131,12 @@ and the cache in the cluster (docs/how-to/scale-out.md). Absent: every pod fetch
     """What the model is, what it needs, and the steps around it. Absent: model.yaml next to \
 a model from file:, if there is one."""
 
+    pipeline: Literal["Client", "Server"] | None = None
+    """Where the steps of the manifest run. Client: in the load generator, before and after the \
+measured time, so that latencies are those of the model alone. Server: in the server, so that \
+latencies cover each step, whose share is reported; local runs with runtime OnnxRuntime or \
+OpenVino, whose scenarios send samples (accuracy, or sampledAccuracy). Absent: Client."""
+
     name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """Name of the model in an External server. Only with runtime External."""
 
@@ -144,6 +150,11 @@ optional inputs. Absent: every input in the server's metadata."""
     outputs: _DeclaredTensors | None = None
     """Outputs that are requested from an External server and checked. Absent: every output in the \
 server's metadata; without such metadata, whatever the server returns."""
+
+    @property
+    def runs_steps_in_server(self) -> bool:
+        """Whether the server runs the steps of the manifest."""
+        return self.pipeline == "Server"
 
     @property
     def served_name(self) -> str:
@@ -191,6 +202,18 @@ server's metadata; without such metadata, whatever the server returns."""
                 )
             ),
             field="cache",
+        ),
+        Rule(
+            cel="!has(self.pipeline) || self.pipeline != 'Server' || has(self.manifest) || "
+            "has(self.uri) && self.uri.startsWith('file:')",
+            message="pipeline Server needs the manifest whose steps the server runs: set manifest, "
+            "or put model.yaml next to a model from file:",
+            holds=lambda model: (
+                not model.runs_steps_in_server
+                or model.manifest is not None
+                or (model.uri or "").startswith("file:")
+            ),
+            field="pipeline",
         ),
         needs_checksum("a model", lambda model: (model.uri, model.sha256)),
         Rule(

@@ -11,6 +11,7 @@ from inferometer_api.rules import Rule, Unique, Where, same_order
 from inferometer_api.spec import mlperf
 from inferometer_api.spec.load import Load
 from inferometer_api.spec.model import ModelSource, OtherModel
+from inferometer_api.spec.pipeline import PIPELINE_RULES
 from inferometer_api.spec.scenario import PROFILES, Scenario, Validity, percentile_value
 from inferometer_api.spec.server import Server
 from inferometer_api.status.run_status import RunStatus
@@ -352,6 +353,7 @@ cannot be resumed."""
                 f"{sum(each.mix is not None for each in spec.scenarios)} scenarios with a mix"
             ),
         ),
+        *PIPELINE_RULES,
         *map(
             _immutable,
             (
