@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.results.result import ServerTime
+from inferometer_api.results.result import ServedStep, ServerTime
 from inferometer_loadgen.run.server_sampling import ServerSampling
 from inferometer_loadgen.server.control_plane import ServerDescription
 from inferometer_loadgen.server.statistics import ServerCounters, read_counters, server_time
@@ -143,3 +143,44 @@ def test_each_window_has_a_sample_at_both_edges(
     whole, cut_short = asyncio.run(measured())
     assert (0 if whole is None else whole.requests) == requests
     assert cut_short is None
+
+
+def _steps(text: type = int, **steps: tuple[int, int, int]) -> dict[str, Any]:
+    """Return the statistics of steps by name: requests, nanoseconds in all, failed requests."""
+    return {
+        name: {
+            "success": {"count": text(count), "ns": text(ns)},
+            "fail": {"count": text(failed)} if failed else {},
+        }
+        for name, (count, ns, failed) in steps.items()
+    }
+
+
+@pytest.mark.parametrize("text", [int, str])
+def test_steps_around_the_model_are_means_in_their_order(text: type) -> None:
+    """A step that no request went through is 0; entries of the extension that are none are not.
+
+    Requests that failed between the steps and the model are counted by themselves.
+    """
+    begin, end = (_document(count, count, 0, 0, 0, 0) for count in (10, 20))
+    begin["model_stats"][0]["response_stats"] = _steps(text, topK=(10, 100, 0))
+    end["model_stats"][0]["response_stats"] = _steps(
+        text, topK=(20, 300, 0), decode=(20, 60_000, 2), other=(1, 1, 1), fit=(0, 0, 4)
+    )
+    found = server_time([read_counters(begin)], [read_counters(end)], ["decode", "crop", "topK"])
+    assert found is not None
+    assert found.steps == [
+        ServedStep(step="decode", nanoseconds=3000, share=3000 / 3020, failed=2),
+        ServedStep(step="crop", nanoseconds=0),
+        ServedStep(step="topK", nanoseconds=20, share=20 / 3020),
+        ServedStep(step="fit", nanoseconds=0, failed=4),
+    ]
+
+
+def test_a_server_without_steps_has_none() -> None:
+    """Whatever it reports of its responses."""
+    begin, end = (_document(count, count, 0, 0, 0, 0) for count in (10, 20))
+    end["model_stats"][0]["response_stats"] = _steps(decode=(20, 60_000, 2))
+    found = server_time([read_counters(begin)], [read_counters(end)])
+    assert found is not None
+    assert found.steps == []

@@ -11,7 +11,14 @@ from functools import partial
 from pathlib import Path
 
 from inferometer_api.results.accuracy import AccuracyResult, StepTime
-from inferometer_api.results.result import Counts, Energy, ErrorExample, ScenarioResult, Step
+from inferometer_api.results.result import (
+    Counts,
+    Energy,
+    ErrorExample,
+    ScenarioResult,
+    ServerTime,
+    Step,
+)
 from inferometer_api.spec.scenario import Accuracy
 from inferometer_api.timestamps import format_time
 from inferometer_loadgen.requests.encode import Encoder, uses_binary
@@ -19,6 +26,7 @@ from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.requests.replies import UnreadableReplyError
 from inferometer_loadgen.run.environment import fell_back, not_obtained
 from inferometer_loadgen.run.executor import RunContext, ScenarioRepeat, StepEnd
+from inferometer_loadgen.run.server_sampling import ServerSampling
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 from inferometer_loadgen.task.evaluation import Evaluation
@@ -62,7 +70,11 @@ class PreparedAccuracy:
 async def open_accuracy_executor(run: RunContext) -> AsyncIterator["AccuracyExecutor"]:
     """Open the executor, with a folder for unpacked data sets that goes with it."""
     with tempfile.TemporaryDirectory(prefix="inferometer-data-") as folder:
-        yield AccuracyExecutor(run, Path(folder))
+        executor = AccuracyExecutor(run, Path(folder))
+        try:
+            yield executor
+        finally:
+            await executor.close()
 
 
 class AccuracyExecutor:
@@ -73,6 +85,14 @@ class AccuracyExecutor:
         self._folder = folder
         self._datasets: dict[str, Dataset] = {}
         self._prepared: dict[str, PreparedAccuracy] = {}
+        self._sampling: ServerSampling | None = None
+        """If the server runs the steps."""
+
+    async def close(self) -> None:
+        """Close the connection to the server's statistics."""
+        if self._sampling is not None:
+            await self._sampling.close()
+            self._sampling = None
 
     async def prepare(
         self,
@@ -81,7 +101,10 @@ class AccuracyExecutor:
         repeats: Sequence[ScenarioRepeat],
     ) -> Sequence[str]:
         """Read manifest and data sets. Raises TaskRefusedError if they do not fit the model."""
+        await self.close()
         self._run = run
+        if "steps" in descriptions[0].settings:
+            self._sampling = ServerSampling(run.servers, descriptions)
         for repeat in repeats:
             spec = repeat.scenario.accuracy
             if spec is None:
@@ -116,14 +139,23 @@ class AccuracyExecutor:
 
     def start(self, repeat: ScenarioRepeat) -> "AccuracyRepeat":
         """Begin one repeat of a scenario; raises KeyError before `prepare`."""
-        return AccuracyRepeat(self._run, repeat, self._prepared[repeat.scenario.name])
+        prepared = self._prepared[repeat.scenario.name]
+        return AccuracyRepeat(self._run, repeat, prepared, self._sampling)
 
 
 class AccuracyRepeat:
     """Sends the samples of one repeat and judges them; see RepeatExecution."""
 
-    def __init__(self, run: RunContext, repeat: ScenarioRepeat, prepared: PreparedAccuracy) -> None:
+    def __init__(
+        self,
+        run: RunContext,
+        repeat: ScenarioRepeat,
+        prepared: PreparedAccuracy,
+        sampling: ServerSampling | None,
+    ) -> None:
         self._run = run
+        self._sampling = sampling
+        self._server_time: ServerTime | None = None
         self._repeat = repeat
         self._prepared = prepared
         self._planned = iter(repeat.steps)
@@ -156,6 +188,7 @@ class AccuracyRepeat:
         """Send every sample once. Raises TaskRefusedError if the steps do not fit the replies."""
         self._plan = step
         samples = SharedIterator(self._prepared.dataset.first(self._prepared.spec.samples))
+        before = None if self._sampling is None else await self._sampling.sample()
         began = time.monotonic_ns()
         self._started_at = format_time(datetime.now(UTC))
         self._run.on_first_query()
@@ -186,6 +219,9 @@ class AccuracyRepeat:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._duration_ns = time.monotonic_ns() - began
+        if self._sampling is not None and before is not None:
+            after = await self._sampling.sample()
+            self._server_time = self._sampling.time_between(before, after)
         return StepEnd(self._end, trouble)
 
     async def _work(
@@ -288,6 +324,7 @@ class AccuracyRepeat:
                 ErrorExample(kind=stage.lower(), message=f"Sample {each.sample}: {each.message}")
                 for stage, each in sorted(examples.items())
             ],
+            server_time=self._server_time,
             energy=Energy(attribution="unavailable", reason=_NO_ENERGY),
             connections=self._run.plan.run.spec.load.connections,
         )
@@ -299,7 +336,11 @@ class AccuracyRepeat:
         )
 
     def _step_times(self) -> Iterator[StepTime]:
-        """Yield the mean time of each step around the model."""
+        """Yield the mean time of each step around the model, wherever it runs."""
+        if self._server_time is not None:
+            for each in self._server_time.steps:
+                yield StepTime(step=each.step, nanoseconds=each.nanoseconds)
+            return
         count = max(1, self._evaluation.processed)
         for name, total in self._prepared.task.pipeline.times.totals.items():
             yield StepTime(step=name, nanoseconds=total // count)

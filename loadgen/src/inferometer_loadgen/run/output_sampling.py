@@ -26,8 +26,11 @@ async def sample_outputs(run: RunContext, found: ServerDescription) -> OutputSam
     did not launch get no request but those of the spec, and a cold start begins with its own.
     """
     plan = run.plan
-    if not plan.launched or any(each.kind == "coldStart" for each in plan.run.spec.scenarios):
+    spec = plan.run.spec
+    if not plan.launched or any(each.kind == "coldStart" for each in spec.scenarios):
         return None
+    if spec.model.runs_steps_in_server:
+        return None  # random tensors are no samples
     try:
         return await _sample(run, found)
     except _FAULTS:

@@ -28,6 +28,9 @@ class ServerSampling:
         other_models: Sequence[str] = (),
     ) -> None:
         """Sample the run's model, and the others that its mixes name."""
+        names = descriptions[0].settings.get("steps", "") if descriptions else ""
+        self.steps = names.split(",") if names else []
+        """The steps around the model that the servers run, in their order."""
         have_all = all(EXTENSION in each.extensions for each in descriptions)
         self._controls: list[ControlPlane] = servers.controls() if have_all else []
         for name in other_models if have_all else ():
@@ -36,6 +39,10 @@ class ServerSampling:
     async def sample(self) -> _Answers:
         """Return the answer of each server, None for one that failed."""
         return await asyncio.gather(*(each.statistics() for each in self._controls))
+
+    def time_between(self, begin: _Answers, end: _Answers) -> ServerTime | None:
+        """Return the difference of two samples; None if there is none."""
+        return server_time([*map(read_counters, begin)], [*map(read_counters, end)], self.steps)
 
     def step(self) -> "ServerTimeObserver":
         """Return the observer of one step."""
@@ -67,4 +74,4 @@ class ServerTimeObserver(StepObserver):
         if self._begin is None or self._end is None:
             return None
         begin, end = await asyncio.gather(self._begin, self._end)
-        return server_time([*map(read_counters, begin)], [*map(read_counters, end)])
+        return self._sampling.time_between(begin, end)

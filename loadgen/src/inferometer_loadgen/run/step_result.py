@@ -86,6 +86,9 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
     counts = _counts(plan, tallied, reconnects, open_loop=open_loop)
     achieved = _achieved(tallied, span, open_loop=open_loop)
     nodes = metered.nodes()
+    latency, spent = tallied.latency.distribution(), metered.server_time
+    if latency is not None and spent is not None:
+        spent = spent.with_shares(latency.mean_nanoseconds)
     all_nodes = [] if metered.terms.unmetered else nodes  # some servers' figure is not all's
     return Step(
         label=plan.label,
@@ -103,9 +106,9 @@ def summarize(  # noqa: PLR0913 - one argument for each source of a step's figur
         achieved_qps=achieved,
         achieved_samples_per_second=achieved * plan.batch_size,
         models=[_model(each, span, open_loop=open_loop) for each in tallied.models],
-        latency=tallied.latency.distribution(),
+        latency=latency,
         longest_silence_nanoseconds=span.longest_silence_ns,
-        server_time=metered.server_time,
+        server_time=spent,
         service_time=tallied.service_time.distribution() if open_loop else None,
         dispatch_lag=tallied.dispatch_lag.distribution() if open_loop else None,
         windows=tallied.windows.report(open_loop=open_loop),

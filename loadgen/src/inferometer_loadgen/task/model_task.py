@@ -14,9 +14,11 @@ from inferometer_loadgen.server.control_plane import ServerDescription
 from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import TaskRefusedError
 from inferometer_tasks.manifest_file import read_manifest
+from inferometer_tasks.model_check import check_labels, check_tensors
 from inferometer_tasks.packages import check_packages
-from inferometer_tasks.pipeline import TaskPipeline
+from inferometer_tasks.pipeline import TaskPipeline, step_names
 from inferometer_tasks.python_steps import PythonSteps
+from inferometer_tasks.served_steps import ServedSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ def load_task(
     assets = Assets(manifest, path.parent)
     assets.check()
     _resolved(manifest, path, description)
-    _check_tensors(manifest, description)
+    if "steps" in description.settings:
+        return _served_task(manifest, assets, description)
+    check_tensors(manifest, description.inputs, description.outputs)
     pipeline = TaskPipeline(manifest, assets)
     if manifest.has_python:
         if not allow_python:
@@ -54,8 +58,19 @@ def load_task(
                 "--allow-python-steps: read them first, they may do anything that you may."
             )
         pipeline = PythonSteps(manifest, assets)
-    _check_labels(manifest, pipeline, description)
+    check_labels(manifest, pipeline, description.outputs)
     return ModelTask(manifest, pipeline)
+
+
+def _served_task(manifest: Manifest, assets: Assets, description: ServerDescription) -> ModelTask:
+    """Return the task whose steps the server runs."""
+    served = description.settings["steps"]
+    if served.split(",") != list(step_names(manifest)):
+        raise TaskRefusedError(
+            f"The server runs the steps {served}, but the manifest of {manifest.name} has "
+            f"{','.join(step_names(manifest))}: give both the same manifest."
+        )
+    return ModelTask(manifest, ServedSteps(manifest, assets, description.outputs))
 
 
 def manifest_info(manifest_file: str | None, description: ServerDescription) -> ManifestInfo | None:
@@ -118,32 +133,3 @@ def _resolved(manifest: Manifest, path: Path, description: ServerDescription) ->
 
 def _release(version: str) -> str:
     return version.partition("-")[0]
-
-
-def _check_tensors(manifest: Manifest, description: ServerDescription) -> None:
-    for what, named, tensors in (
-        ("inputs", [each.name for each in manifest.inputs], description.inputs),
-        ("outputs", [each.name for each in manifest.outputs], description.outputs),
-    ):
-        known = [each.name for each in tensors]
-        unknown = [name for name in named if name not in known]
-        if unknown and known:
-            raise TaskRefusedError(
-                f"The manifest names the {what} {unknown}, but the model has {known}."
-            )
-
-
-def _check_labels(
-    manifest: Manifest, pipeline: TaskPipeline, description: ServerDescription
-) -> None:
-    """Raise TaskRefusedError if there are more or fewer labels than the output has classes."""
-    labels = pipeline.labels
-    shapes = {each.name: each.shape for each in description.outputs}
-    shape = shapes.get(pipeline.prediction_output, [])
-    if labels is None or not shape or shape[-1] < 0 or len(labels) == shape[-1]:
-        return
-    raise TaskRefusedError(
-        f"The label file of {manifest.name} has {len(labels)} labels, but the output "
-        f"{pipeline.prediction_output!r} distinguishes {shape[-1]} classes: use the labels that "
-        "the model was trained with."
-    )
