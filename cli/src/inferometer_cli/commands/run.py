@@ -175,8 +175,8 @@ _PythonOption = Annotated[
     bool,
     typer.Option(
         "--allow-python-steps",
-        help="Let Python in the model's manifest run in the load generator. It may do anything "
-        "that you may: read it first.",
+        help="Let Python in the model's manifest run in the load generator or, with pipeline "
+        "Server, in the server. It may do anything that you may: read it first.",
     ),
 ]
 _JsonOption = Annotated[

@@ -99,6 +99,22 @@ def manifest_file(run: BenchmarkRun, base: Path) -> Path | None:
     return path
 
 
+def served_manifest(run: BenchmarkRun, base: Path) -> str | None:
+    """Return the manifest whose steps the server of a run executes; None if it executes none.
+
+    Raises RefusedError if it has none to execute.
+    """
+    if not run.spec.model.runs_steps_in_server:
+        return None
+    path = manifest_file(run, base)
+    if path is None:
+        raise RefusedError(
+            "spec.model.pipeline is Server, but the model has no manifest: put model.yaml next to "
+            "it, or set spec.model.manifest."
+        )
+    return str(path.absolute())
+
+
 def _manifest_path(run: BenchmarkRun, base: Path) -> Path | None:
     """Return the manifest that the run names, or that lies next to its model."""
     source, uri = run.spec.model.manifest, run.spec.model.uri or ""

@@ -50,6 +50,8 @@ class ReplaceableServer:
         file: Path | None,
         stack: AsyncExitStack,
         watch: ProgressCallback,
+        *,
+        allow_python_steps: bool = False,
     ) -> "ReplaceableServer":
         """Fetch the model and start its server, or take the External one.
 
@@ -68,7 +70,7 @@ class ReplaceableServer:
             return await fetch_model(run, base, file, of_process, watch)
 
         async def start_again(of_process: AsyncExitStack) -> TargetServer:
-            return await start_server(run, model, of_process)
+            return await start_server(run, model, of_process, allow_python_steps=allow_python_steps)
 
         starts_cold = run.spec.starts_cold
         start_next = ColdStarter(run, model, fetch_again).start if starts_cold else start_again

@@ -224,7 +224,14 @@ async def _start(
     agent = await find_agent(
         work.options.agent_url, is_launched=is_launched(work.run.spec), stack=stack
     )
-    server = await ReplaceableServer.start(work.run, work.base, file, stack, work.watch)
+    server = await ReplaceableServer.start(
+        work.run,
+        work.base,
+        file,
+        stack,
+        work.watch,
+        allow_python_steps=work.options.allow_python_steps,
+    )
     metered = await plan_metering(agent, server.current)
     if server.current.metrics_address:
         targets.add("server", server.current.metrics_address)

@@ -28,7 +28,7 @@ from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import ExitCode, FailedError, RefusedError
 from inferometer_cli.local.child_process import ChildProcess, describe_exit
-from inferometer_cli.local.files import request_shapes
+from inferometer_cli.local.files import request_shapes, served_manifest
 from inferometer_cli.progress import ProgressCallback
 
 _REFUSED, _FAILED = "refused: ", "failed: "
@@ -71,6 +71,8 @@ class LaunchedModel:
     """The shapes that requests will have, by input; None: those of random inputs."""
     others: Mapping[str, str] = field(default_factory=dict)
     """Paths of the further models of the server, by name."""
+    manifest_file: str | None = None
+    """The model's manifest, if the server runs its steps."""
 
 
 async def check_listener(run: BenchmarkRun) -> None:
@@ -129,6 +131,7 @@ async def fetch_model(
         model["sha256"],
         request_shapes(run, file, model["inputs"], inputs),
         {name: each["path"] for name, each in others.items()},
+        served_manifest(run, base),
     )
 
 
@@ -140,7 +143,11 @@ async def _fetched(command: Sequence[str], stack: AsyncExitStack) -> dict[str, A
 
 
 async def start_server(
-    run: BenchmarkRun, model: LaunchedModel, stack: AsyncExitStack
+    run: BenchmarkRun,
+    model: LaunchedModel,
+    stack: AsyncExitStack,
+    *,
+    allow_python_steps: bool = False,
 ) -> TargetServer:
     """Start the server of a model; it ends with the stack.
 
@@ -155,6 +162,8 @@ async def start_server(
         listen=LOOPBACK if announces else _free_ports(launch),
         shapes=model.shapes,
         other_models=model.others,
+        manifest_file=model.manifest_file,
+        allow_python_steps=allow_python_steps and model.manifest_file is not None,
     )
     server = server_containers(run, launch, start)[0]
     ready_by = asyncio.get_running_loop().time() + run.spec.server.ready_deadline_seconds
