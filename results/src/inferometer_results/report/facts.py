@@ -24,7 +24,7 @@ from inferometer_results.wording.search import (
     figure_texts,
     figures_shown,
 )
-from inferometer_results.wording.server_time import server_parts
+from inferometer_results.wording.server_time import server_parts, step_parts
 
 _MANY_COLUMNS = 11
 _DISTRIBUTIONS = (
@@ -200,7 +200,8 @@ def _server_rows(step: Step, percentile_count: int) -> Iterator[tuple[FigureCell
     spent = step.server_time
     if spent is None:
         return
-    for name, nanoseconds in server_parts(spent).items():
+    steps = {f"step {name}": each for name, each in step_parts(spent).items()}
+    for name, nanoseconds in (server_parts(spent) | steps).items():
         unit = time_unit([nanoseconds])
         shown = " ".join(part for part in (step.label, f"server: {name}") if part)
         cells = (f"{shown} ({unit.name})", f"{spent.requests:,}", DASH, unit.text(nanoseconds))

@@ -9,8 +9,11 @@ _PERCENT = frozenset({"Top1", "Top5", "ExactMatch", "F1", "MAP", "MeanIoU", "WER
 _MOST_NAMED = 5
 
 
-def accuracy_sentences(accuracy: AccuracyResult) -> Iterator[str]:
-    """Yield the measures, the data set, and the samples that failed or are wrong."""
+def accuracy_sentences(accuracy: AccuracyResult, *, has_steps: bool = True) -> Iterator[str]:
+    """Yield the measures, the data set, and the samples that failed or are wrong.
+
+    Without `has_steps` the times of the steps are said elsewhere.
+    """
     if accuracy.figures:
         yield f"{'; '.join(map(figure_text, accuracy.figures))}."
     dataset = accuracy.dataset
@@ -32,7 +35,7 @@ def accuracy_sentences(accuracy: AccuracyResult) -> Iterator[str]:
             f"{accuracy.expected_checked:,} samples have expected outputs in the manifest; "
             + (f"these differ: {_named(accuracy.unexpected)}." if differ else "none differs.")
         )
-    if accuracy.steps:
+    if accuracy.steps and has_steps:
         times = ", ".join(f"{each.step} {duration(each.nanoseconds)}" for each in accuracy.steps)
         yield f"Steps around the model, mean per sample: {times}."
 

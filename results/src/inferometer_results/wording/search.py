@@ -7,6 +7,7 @@ from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.results.search import Knee, Peak, RepeatFigure, RepeatSummary
 from inferometer_results.quantity import DASH, duration, energy, percent, significant
 from inferometer_results.wording.accuracy import accuracy_sentences
+from inferometer_results.wording.server_time import pipeline_sentences
 
 _NAMES = {
     "achievedQps": "queries/s",
@@ -45,14 +46,16 @@ def steps_shown(result: ScenarioResult) -> list[Step]:
 
 
 def found_by(result: ScenarioResult) -> Iterator[str]:
-    """Yield the outcome of a search, a sweep or an evaluation, a sentence each."""
+    """Yield the outcome of a search, a sweep or an evaluation, and the shares of steps."""
     if result.peak is not None:
         yield peak_sentence(result.peak)
         yield from _judged_probe(result.peak)
     if result.knee is not None:
         yield knee_sentence(result.knee)
+    served = list(pipeline_sentences(steps_shown(result)))
     if result.accuracy is not None:
-        yield from accuracy_sentences(result.accuracy)
+        yield from accuracy_sentences(result.accuracy, has_steps=not served)
+    yield from served
 
 
 def _judged_probe(peak: Peak) -> Iterator[str]:
