@@ -48,6 +48,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "tasks": (
         "tests/local/test_tasks_models.py",
+        "tests/local/test_tasks_pipeline.py",
         "tests/local/test_tasks_pitfalls.py",
         "tests/local/test_tasks_runs.py",
     ),
@@ -125,6 +126,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "serving/*": ("local", "packaging", "nodes"),
     "serving/src/inferometer_serving/layers/*": ("analysis",),
     "serving/src/inferometer_serving/model/*": ("analysis",),
+    "serving/src/inferometer_serving/model/pipeline.py": ("tasks",),
     "serving/src/inferometer_serving/metrics.py": ("dashboards",),
     "fetch/*": ("local", "nodes"),
     "fetch/src/inferometer_fetch/export*.py": ("operator",),
