@@ -8,7 +8,8 @@ from typing import TextIO
 
 STATUSES = ("ok", "timeout", "connection", "status", "protocol", "content")
 """What became of a query: answered, or the kind of its failure."""
-HEADER = "scenario,repeat,step,dueNanoseconds,sentNanoseconds,answeredNanoseconds,status,connection,model"
+_TIMES = "dueNanoseconds,sentNanoseconds,answeredNanoseconds"
+HEADER = f"scenario,repeat,step,{_TIMES},status,connection,model"
 UNKNOWN = -(1 << 62)
 """A time, a connection, or a model of a mix, that a query never had; an empty cell."""
 _COLUMNS = 6
