@@ -11,7 +11,7 @@ from aiohttp import web
 from typing_extensions import override
 
 from inferometer_api.nodes.image_removal import REMOVAL_PATH
-from inferometer_api.plan.cluster_objects import PULL_ANNOTATION
+from inferometer_api.plan.cluster_objects import COMPONENT_LABEL, PULL_ANNOTATION
 from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.image_removal import ImageRemovalClient
@@ -20,9 +20,10 @@ from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.writer import Writer
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.manifests.server_job import server_job
-from inferometer_operator.reconcile.observed import NOT_REMOVED
+from inferometer_operator.reconcile.observed import NOT_REMOVED, Json
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.settings import Agents
+from inferometer_operator.wiring.event_reads import read_pulls
 from inferometer_operator.wiring.plan_executor import PlanExecutor, Refusals
 from support.condition_rows import a_cluster
 from support.manifests import OWNER, PLAIN, read
@@ -190,3 +191,39 @@ def test_other_jobs_remove_nothing(tmp_path: Path) -> None:
     connection, _ = asyncio.run(_create(node, tmp_path, job))
     assert node.seen == []
     assert len(connection.created) == 1
+
+
+class _Events:
+    """Notes the pods whose Events are read."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def list_pulls(self, namespace: str, uid: str) -> tuple[Json, ...]:
+        """Return an Event."""
+        self.seen.append(f"{namespace}/{uid}")
+        return ({"reason": "Pulled"},)
+
+
+@pytest.mark.parametrize(("state", "seen"), [("Nothing", ["team/b"]), ("ImagePresent", [])])
+def test_events_of_pulls_are_read_for_ready_servers_that_pull(state: str, seen: list[str]) -> None:
+    """They are the evidence of the pull; no other run reads them."""
+    run = {
+        "metadata": {"namespace": "team"},
+        "spec": {"scenarios": [{"coldStart": {"state": state}}]},
+    }
+    pods = tuple(
+        {
+            "metadata": {"uid": uid, "labels": {COMPONENT_LABEL: component}},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        }
+        for uid, component, ready in (
+            ("a", "server", "False"),
+            ("b", "server", "True"),
+            ("c", "loadgen", "True"),
+        )
+    )
+    events = _Events()
+    found = asyncio.run(read_pulls(cast("Reader", events), run, pods))
+    assert events.seen == seen
+    assert len(found) == len(seen)

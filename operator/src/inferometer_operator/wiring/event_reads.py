@@ -1,4 +1,4 @@
-"""Reads of the Events about objects of a run that hang, which no watch delivers."""
+"""Reads of the Events about objects of a run, which no watch delivers."""
 
 import asyncio
 from collections import Counter
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import ChildRole, Json
-from inferometer_operator.reconcile.pods import component, containers, is_live, node
+from inferometer_operator.reconcile.pods import component, containers, is_live, is_ready, node, uid
 
 _MOST_LOGS_REQUESTED = 4
 """Of many pods that hang, the first few explain why."""
@@ -54,6 +54,21 @@ async def read_warnings(
         requests = (reader.list_warnings(namespace, uid) for uid in about)
         memory.found = tuple(event for found in await asyncio.gather(*requests) for event in found)
     return memory.found
+
+
+async def read_pulls(reader: Reader, run: Json, pods: tuple[Json, ...]) -> tuple[Json, ...]:
+    """Return the Events about images of ready server pods, if these are to be pulled."""
+    if not _pulls_image(run):
+        return ()
+    started = [each for each in pods if component(each) == SERVER and is_ready(each)]
+    namespace = run["metadata"]["namespace"]
+    requests = (reader.list_pulls(namespace, uid(each)) for each in started)
+    return tuple(event for found in await asyncio.gather(*requests) for event in found)
+
+
+def _pulls_image(run: Json) -> bool:
+    scenarios = (run.get("spec") or {}).get("scenarios") or ()
+    return any((each.get("coldStart") or {}).get("state") == "Nothing" for each in scenarios)
 
 
 def _hangs(pod: Json) -> bool:

@@ -44,11 +44,9 @@ from inferometer_operator.reconcile.pods import (
     condition,
     has_started,
     is_left_behind,
-    is_ready,
     main_container,
     master_pod,
     node,
-    uid,
 )
 from inferometer_operator.reconcile.progress import progress_under_load
 from inferometer_operator.reconcile.references import raw_references
@@ -56,7 +54,7 @@ from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.reconcile.sightings import sight
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
-from inferometer_operator.wiring.event_reads import WarningMemory, read_warnings
+from inferometer_operator.wiring.event_reads import WarningMemory, read_pulls, read_warnings
 from inferometer_operator.wiring.kserve_reads import (
     InferenceMemory,
     absent_roles,
@@ -137,7 +135,7 @@ class Observer:
             else await read_warnings(
                 self.reader, namespace, children, pods, memory.warnings, self.clock()
             ),
-            pulls=await self._pulls(run, pods) if to_plan or hands_over else (),
+            pulls=await read_pulls(self.reader, run, pods) if to_plan or hands_over else (),
             service=service,
             agents=await list_agents(self.reader, self.settings, run, pods)
             if to_plan or hands_over
@@ -182,15 +180,6 @@ class Observer:
             kueue=await self._kueue(run, children, memory.kueue, reads=True),
             inference=await read_inference(self.reader, run, None, (), memory.inference),
         )
-
-    async def _pulls(self, run: Json, pods: tuple[Json, ...]) -> tuple[Json, ...]:
-        """Return the Events about images of ready server pods, if these are to be pulled."""
-        if not _pulls_image(run):
-            return ()
-        started = [each for each in pods if component(each) == SERVER and is_ready(each)]
-        namespace = run["metadata"]["namespace"]
-        requests = (self.reader.list_pulls(namespace, uid(each)) for each in started)
-        return tuple(event for found in await asyncio.gather(*requests) for event in found)
 
     async def _references(
         self, run: Json, status: RunStatus, position: QueuePosition, memory: RunMemory
@@ -326,11 +315,6 @@ def _lacks_node(pods: tuple[Json, ...]) -> bool:
 def _is_fleet(run: Json) -> bool:
     spec = run.get("spec") or {}
     return (spec.get("load") or {}).get("workers", 1) not in {None, 1}
-
-
-def _pulls_image(run: Json) -> bool:
-    scenarios = (run.get("spec") or {}).get("scenarios") or ()
-    return any((each.get("coldStart") or {}).get("state") == "Nothing" for each in scenarios)
 
 
 def load_pods(pods: Iterable[Json]) -> list[Json]:
