@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.ranking import MEASURE_ACCURACY
-from inferometer_api.suite.anchor import ARMING_PAIRS, add_pairs
-from inferometer_api.suite.gate import baseline_figures, judge_suite
+from inferometer_api.ranking import MEASURE_ACCURACY, Computation
+from inferometer_api.suite.anchor import ARMING_PAIRS, add_pairs, merge_pairs
+from inferometer_api.suite.comparisons import BaselineCell, baseline_cells
+from inferometer_api.suite.figures import CellKey, planned_computation
+from inferometer_api.suite.gate import judge_suite
 from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
 from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.status import AnchorPairs, GateStatus
@@ -54,6 +56,15 @@ def noisy(seed: int, slower: float = 1.0, spread: float = 0.01) -> Callable[[Pla
     return latency
 
 
+def measured_before(plan: SuitePlan, found: list[RunOutcome]) -> dict[CellKey, BaselineCell]:
+    """Return the runs of cells as those of an earlier execution."""
+    return baseline_cells(
+        ((run.cell.key, ""), each, planned_computation(run, each.scenarios))
+        for run, each in zip(plan.runs, found, strict=True)
+        if run.role == "cell"
+    )
+
+
 @pytest.mark.parametrize(
     ("slower", "outcome"), [(1.0, "PASS"), (1.15, "FAIL"), (0.85, "PASS"), (1.045, "INCONCLUSIVE")]
 )
@@ -73,18 +84,105 @@ def test_the_gate_judges_interleaved_pairs_of_an_axis(slower: float, outcome: st
 
 
 def test_an_earlier_execution_is_the_baseline_of_equal_cells() -> None:
-    """Cells match by their values; a cell that the baseline lacks is not judged."""
+    """Cells match by their values."""
     data = a_suite(repeats=8, baseline={"suite": "nightly"}, gate={})
     plan = planned(data)
     before = outcomes(plan, noisy(1))
-    keys = [(run.cell.key, "") for run in plan.runs if run.role == "cell"]
-    cells = [each for run, each in zip(plan.runs, before, strict=True) if run.role == "cell"]
-    baseline = baseline_figures(zip(keys, cells, strict=True))
+    baseline = measured_before(plan, before)
     assert judged(data, outcomes(plan, noisy(2)), baseline=baseline).outcome == "PASS"
     assert judged(data, outcomes(plan, noisy(2, 1.2)), baseline=baseline).outcome == "FAIL"
     gate = judged(data, before, baseline=None)
     assert gate.outcome == "CouldNotRun"
     assert gate.reasons == ["There is no complete execution of the baseline yet."]
+
+
+def test_a_cell_of_which_no_run_is_valid_is_no_pass() -> None:
+    """One value is INVALID throughout: its cells are named, whichever baseline there is."""
+    axes = [an_axis("model", "a", "b", path="spec.load.seed"), an_axis("stack", "old", "new")]
+    data = a_suite(repeats=8, axes=axes, **_AXIS)
+    plan = planned(data)
+    good = outcomes(plan, noisy(1))
+    found = [
+        an_outcome(state="I") if ("model", "b") in run.cell.values and run.role == "cell" else each
+        for run, each in zip(plan.runs, good, strict=True)
+    ]
+    gate = judged(data, found)
+    assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 2)
+    assert gate.reasons == [
+        "b, new: not judged. In no block that counts are both its run and the run of b, old VALID."
+    ]
+    data["spec"] |= {"baseline": {"suite": "nightly"}}
+    after = judged(data, found, baseline=measured_before(plan, good))
+    before = judged(data, good, baseline=measured_before(plan, found))
+    assert {after.outcome, before.outcome} == {"INCONCLUSIVE"}
+    assert "b, old: not judged. No run of this cell is VALID and counts." in after.reasons
+    assert "b, new: not judged. The baseline has no VALID run of this cell." in before.reasons
+
+
+def test_an_earlier_execution_of_another_engine_is_no_baseline() -> None:
+    """Its cells are not judged: the outputs may differ."""
+    data = a_suite(repeats=8, baseline={"suite": "nightly"}, gate={})
+    plan = planned(data)
+    baseline = measured_before(plan, outcomes(plan, noisy(1)))
+    for each in baseline.values():
+        each.computations.clear()
+        each.computations.add(Computation(("OpenVino", "Default", "", "", "", "")))
+    gate = judged(data, outcomes(plan, noisy(2, 1.5)), baseline=baseline)
+    assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 0)
+    assert gate.reasons == [f"{cell}: not judged. {MEASURE_ACCURACY}" for cell in ("old", "new")]
+
+
+def test_executions_that_resemble_their_neighbours_fail_seldom() -> None:
+    """Runs in a row resemble each other (0.6), scatter 5 %: at most 1 % of equal ones fail."""
+    data = a_suite(repeats=8, axes=[an_axis("stack", "new")], baseline={"suite": "n"}, gate={})
+    spec, plan = parsed(data).spec, planned(data)
+    chance = random.Random(17)  # noqa: S311 - no secret
+
+    def execution() -> list[RunOutcome]:
+        state = chance.gauss(0, 0.05)
+
+        def latency(_: PlannedRun) -> float:
+            nonlocal state
+            state = 0.6 * state + 0.8 * chance.gauss(0, 0.05)
+            return 10_000 * math.exp(state)
+
+        return outcomes(plan, latency)
+
+    suites = 300
+    gates = [
+        judge_suite(spec, plan, execution(), (), measured_before(plan, execution()))
+        for _ in range(suites)
+    ]
+    assert sum(each.outcome == "FAIL" for each in gates) <= suites // 100
+
+
+def test_an_included_cell_of_its_own_spec_has_no_baseline() -> None:
+    """It differs from the cells of the axes by more than the value of the baseline's axis."""
+    include = [
+        {"name": "big", "values": {"stack": "new"}, "set": {"spec.server.threads": 2}},
+    ]
+    data = a_suite(repeats=8, include=include, **_AXIS)
+    plan = planned(data)
+
+    def latency(run: PlannedRun) -> float:
+        return 30_000.0 if run.cell.included else 10_000.0 + run.block.repeat
+
+    gate = judged(data, outcomes(plan, latency))
+    assert gate.slower == []
+    assert gate.judged == 2
+
+
+def test_each_of_a_hundred_classes_of_nodes_keeps_enough_pairs() -> None:
+    """A suite has at most 100 systems, and each may be a class of its own."""
+    history = [
+        AnchorPairs(node_class=f"n{at}", ratios_parts_per_million=[10**6] * 12) for at in range(100)
+    ]
+    kept = merge_pairs(history, history)
+    assert len(kept) == 100
+    assert {len(each.ratios_parts_per_million) for each in kept} == {24}
+    assert (
+        min(len(each.ratios_parts_per_million) for each in merge_pairs(kept, kept)) > ARMING_PAIRS
+    )
 
 
 def test_the_gate_is_advisory_until_twenty_pairs_exist() -> None:
@@ -163,9 +261,14 @@ def test_a_baseline_without_the_cells_is_named() -> None:
     """An outcome always has a reason."""
     data = a_suite(repeats=5, baseline={"suite": "other"}, gate={})
     found = outcomes(planned(data), noisy(1))
-    gate = judged(data, found, baseline={("another-cell", ""): [{"latency": {"p50": 1.0}}]})
+    other = BaselineCell([{"latency": {"p50": 1.0}}])
+    gate = judged(data, found, baseline={("another-cell", ""): other})
     assert gate.outcome == "CouldNotRun"
-    assert gate.reasons == ["No cell that was measured has a counterpart in the baseline."]
+    assert gate.reasons == [
+        "No cell that was measured has a counterpart in the baseline.",
+        "old: not judged. The baseline has no VALID run of this cell.",
+        "new: not judged. The baseline has no VALID run of this cell.",
+    ]
 
 
 def test_pairs_of_an_execution_are_added_to_those_before() -> None:

@@ -34,6 +34,9 @@ def decided(
 
 def an_execution(tick: datetime, *, finished: bool = True, complete: bool = True) -> SuiteExecution:
     """Return the execution of a time."""
+    one, other = (execution_name(f"{'long-' * 10}{end}", tick) for end in "ab")
+    assert one != other
+    assert len(one) <= 63
     name = execution_name("nightly", tick)
     pairs = AnchorPairs(node_class="m7", ratios_parts_per_million=[1_000_001])
     status = SuiteStatus(anchors=[pairs])

@@ -52,11 +52,17 @@ def test_executions_pairs_and_baselines_come_from_labels(store: Store) -> None:
     assert pairs.cell == "key-big"
     assert pairs.ratios_parts_per_million == [1_000_000, 1_000_000]
     assert CLUSTER["environment"]["node"]["cpuModel"] in pairs.node_class
-    baseline = stored_baseline(found["bench/second"])
+    baseline = stored_baseline(store, found["bench/second"])
     assert set(baseline) == {("key-big", ""), ("key-small", "")}
     assert all(
-        "p50" in figures for runs in baseline.values() for run in runs for figures in run.values()
+        "p50" in figures
+        for cell in baseline.values()
+        for run in cell.runs
+        for figures in run.values()
     )
+    assert {each.engine[0] for cell in baseline.values() for each in cell.computations} == {
+        "External"
+    }
 
 
 def test_the_explorer_shows_each_suite_and_its_executions(store: Store) -> None:

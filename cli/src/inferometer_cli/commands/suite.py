@@ -57,6 +57,11 @@ def plan(
         print_message(
             "note: spec.reuse is true: a run for which an equal result is stored is not created."
         )
+    if suite.spec.schedule is not None:
+        print_message(
+            "note: these are the runs of one execution; their names begin with the execution's, "
+            "which is the suite's with the minutes since 1970."
+        )
     systems = _systems(suite, ClusterOptions(None, context, kubeconfig))
     found = plan_file(suite, source=str(file), place="Cluster", systems=systems)
     match format_:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from inferometer_api.suite.comparisons import Equivalence
 from inferometer_api.suite.figures import CellKey, cell_key, figures_of
-from inferometer_api.suite.gate import Equivalence
 from inferometer_api.suite.plan_suite import PlannedRun
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_api.suite.status import GateStatus

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.suite.figures import CellKey, Figures
+from inferometer_api.suite.comparisons import BaselineCell
+from inferometer_api.suite.figures import CellKey
 from inferometer_api.suite.gate import judge_suite
 from inferometer_api.suite.outcome import suite_outcome
 from inferometer_api.suite.progress import next_runs
@@ -70,7 +71,7 @@ class _History:
     """What the database knows of earlier executions."""
 
     pairs: tuple[AnchorPairs, ...] = ()
-    baseline: Mapping[CellKey, list[Figures]] | None = None
+    baseline: Mapping[CellKey, BaselineCell] | None = None
 
 
 def run_suite(suite: BenchmarkSuite, file: Path, options: SuiteOptions) -> ExitCode:
@@ -309,7 +310,7 @@ def _history(suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions) 
                 name for name, each in stored_outcomes(store, named).items() if not each.unmeasured
             }
             latest = next((others[name] for name in others if name in complete - {own}), None)
-            return _History(pairs, None if latest is None else stored_baseline(latest))
+            return _History(pairs, None if latest is None else stored_baseline(store, latest))
     except (FailedError, RefusedError, OSError) as error:
         if options.save:
             print_error(f"Earlier executions are not known. {error}")

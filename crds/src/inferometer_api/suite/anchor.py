@@ -16,7 +16,11 @@ ARMING_PAIRS = 20
 """A/A pairs of a class of nodes before the gate decides there."""
 _DRIFT_CONFIDENCE = 0.99
 _MILLION = 1_000_000
-MOST_CLASSES = 16
+MOST_CLASSES = 100
+"""As many as a suite has systems."""
+_FEW_CLASSES = 16
+_PAIRS_OF_MANY = 25
+"""Pairs that are kept of each of more classes than a few, since a status has bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,9 @@ def merge_pairs(history: Sequence[AnchorPairs], newer: Sequence[AnchorPairs]) ->
         key = each.node_class, each.cell
         # What was measured last stays longest.
         ratios[key] = [*ratios.pop(key, []), *each.ratios_parts_per_million]
+    most = MOST_PAIRS if len(ratios) <= _FEW_CLASSES else _PAIRS_OF_MANY
     return [
-        AnchorPairs(node_class=name, cell=cell, ratios_parts_per_million=some[-MOST_PAIRS:])
+        AnchorPairs(node_class=name, cell=cell, ratios_parts_per_million=some[-most:])
         for (name, cell), some in list(ratios.items())[-MOST_CLASSES:]
     ]
 

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from inferometer_api.ranking import Computation, engine_of
 from inferometer_api.spec.server import Server
@@ -46,8 +47,14 @@ def cell_key(run: PlannedRun) -> CellKey:
 
 
 def planned_computation(run: PlannedRun, scenarios: Sequence[ScenarioSummary]) -> Computation:
-    """Return what computes the outputs of a run, as its spec and its status show it."""
-    spec = run.data["spec"]
+    """Return what computes the outputs of a planned run, see `computation_of_run`."""
+    return computation_of_run(run.data["spec"], scenarios)
+
+
+def computation_of_run(
+    spec: Mapping[str, Any], scenarios: Sequence[ScenarioSummary]
+) -> Computation:
+    """Return what computes the outputs of a run, as its spec in JSON and its status show it."""
     names = {each["name"] for each in spec["scenarios"] if each.get("accuracy") is not None}
     known = any(each.name in names and each.verdict == "VALID" for each in scenarios)
     server = {key: each for key, each in (spec.get("server") or {}).items() if key != "placement"}

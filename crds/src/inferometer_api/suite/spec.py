@@ -32,10 +32,10 @@ class SuiteSchedule(Document):
 can. Of several missed times only the latest is made up for."""
 
     successful_history_limit: Annotated[int, Field(ge=0, le=100), Integral] = 3
-    """Complete executions that are kept, with their runs."""
+    """Complete executions that are kept, with their runs; the last execution always is."""
 
     failed_history_limit: Annotated[int, Field(ge=0, le=100), Integral] = 1
-    """Failed executions that are kept, with their runs."""
+    """Failed executions that are kept, with their runs; the last execution always is."""
 
 
 class Baseline(Document):
@@ -50,7 +50,8 @@ the same blocks: the strongest comparison."""
 
     suite: DnsSubdomain | None = None
     """A suite of the namespace: its last complete execution before this one is the baseline. \
-Cells match by their values. With a schedule, the suite's own name is the execution before."""
+Cells match by their values; one that the baseline has not measured is not judged, and the gate \
+INCONCLUSIVE. With a schedule, the suite's own name is the execution before."""
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         exactly_one(("axis", "suite")),
@@ -173,7 +174,8 @@ Each result stands for one run. Anchors are always measured, and a gate judges n
 cluster needs a results service, and an operator that may read nodes."""
 
     suspend: bool = False
-    """Starts no more runs, and no execution of a schedule, until it is false again."""
+    """Starts no more runs until it is false again. With a schedule: no execution; one that goes \
+on continues, and has a suspend of its own."""
 
     cancel: bool = False
     """Ends the suite and cancels its runs. Cannot be unset."""

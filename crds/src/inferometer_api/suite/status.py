@@ -227,7 +227,8 @@ advisory: the condition Gate is Unknown."""
     """Why it is not shown that no cell is slower: one sentence each."""
 
     invalid_blocks: Annotated[list[_Shown], Field(max_length=50)] = Field(default_factory=list)
-    """Blocks that do not count, because their anchors drifted."""
+    """Blocks that do not count: their two runs of the anchor drifted apart, are not both VALID, \
+or were on two nodes."""
 
 
 class AnchorPairs(Document):
@@ -310,7 +311,7 @@ the label, with =NODE if one node stands for a value."""
     gate: GateStatus | None = None
     """What the gate decided. Absent without a gate, and until the suite is over."""
 
-    anchors: Annotated[list[AnchorPairs], Field(max_length=16)] = Field(default_factory=list)
+    anchors: Annotated[list[AnchorPairs], Field(max_length=100)] = Field(default_factory=list)
     """A/A pairs of the anchor, by class of nodes; a schedule keeps those of its executions."""
 
     last_schedule_time: Timestamp | None = None

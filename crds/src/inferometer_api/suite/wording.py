@@ -42,7 +42,10 @@ def gate_sentences(gate: GateStatus) -> Iterator[str]:
     yield from gate.reasons
     if gate.invalid_blocks:
         blocks = ", ".join(gate.invalid_blocks)
-        yield f"Blocks that do not count, because their anchors drifted: {blocks}."
+        yield (
+            "Blocks that do not count, because their two runs of the anchor drifted apart, are not "
+            f"both VALID, or were on two nodes: {blocks}."
+        )
 
 
 def _slower(each: JudgedCell) -> str:

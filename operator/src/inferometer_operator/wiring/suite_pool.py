@@ -79,15 +79,13 @@ class SuitePool:
                 self._dependencies.stats.suite_gates.pop(name, None)
 
     def _report_gate(self, suite: Json) -> None:
-        gate = read_suite_status(suite).gate
-        if gate is not None and (suite.get("spec") or {}).get("schedule") is None:
-            name = (suite["metadata"]["namespace"], family_of(suite))
-            time = str((suite.get("status") or {}).get("completionTime") or "")
-            held = self._dependencies.stats.suite_gates.get(name)
-            if held is None or held.time <= time:
-                self._dependencies.stats.suite_gates[name] = SuiteGateOutcome(
-                    gate.outcome, armed=gate.armed, time=time
-                )
+        if (suite.get("spec") or {}).get("schedule") is not None:
+            return
+        name = (suite["metadata"]["namespace"], family_of(suite))
+        gates = self._dependencies.stats.suite_gates
+        newest = newest_gate(gates.pop(name, None), suite)
+        if newest is not None:
+            gates[name] = newest
 
     async def _reconcile(self, uid: str) -> float | None:
         if uid not in self._store.suites:
@@ -96,6 +94,18 @@ class SuitePool:
             uid, SuiteReconciler(self._dependencies, self._store, uid)
         )
         return await reconciler.reconcile()
+
+
+def newest_gate(held: SuiteGateOutcome | None, suite: Json) -> SuiteGateOutcome | None:
+    """Return the gate of the last execution that is over, of those so far and this one.
+
+    None if that execution has no gate.
+    """
+    gate = read_suite_status(suite).gate
+    time = str((suite.get("status") or {}).get("completionTime") or "")
+    if not time or (held is not None and held.time > time):
+        return held
+    return None if gate is None else SuiteGateOutcome(gate.outcome, armed=gate.armed, time=time)
 
 
 def _names(store: SuiteStore, name: tuple[str, str]) -> Iterator[str]:

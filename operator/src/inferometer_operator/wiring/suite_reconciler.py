@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from inferometer_api.rules import format_path
 from inferometer_api.spec.problems import Problem, describe_errors
-from inferometer_api.suite.figures import CellKey, Figures
-from inferometer_api.suite.gate import baseline_figures
+from inferometer_api.suite.comparisons import BaselineCell
+from inferometer_api.suite.figures import CellKey
 from inferometer_api.suite.outcome import suite_outcome
 from inferometer_api.suite.plan_suite import (
     ANYWHERE,
@@ -39,7 +39,7 @@ from inferometer_operator.reconcile.suite.draft import (
     least_suite_status,
     read_suite_status,
 )
-from inferometer_operator.reconcile.suite.executions import SuiteExecution, decide_schedule
+from inferometer_operator.reconcile.suite.executions import decide_schedule
 from inferometer_operator.reconcile.suite.reuse import lacking_for_reuse
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.suite_delivery import OutcomeDelivery, is_deliverable
@@ -276,30 +276,9 @@ class SuiteReconciler:
         scheduled = self.store.scheduled_by(raw)
         return [] if scheduled is None else read_suite_status(scheduled).anchors
 
-    def _baseline(
-        self, raw: Json, suite: BenchmarkSuite
-    ) -> Mapping[CellKey, Sequence[Figures]] | None:
-        """Return the figures of the last complete execution of the baseline before this one."""
+    def _baseline(self, raw: Json, suite: BenchmarkSuite) -> Mapping[CellKey, BaselineCell] | None:
         named = None if suite.spec.baseline is None else suite.spec.baseline.suite
-        found = None if named is None else self.store.named(raw["metadata"]["namespace"], named)
-        if found is None:
-            return None
-        uid = found["metadata"]["uid"]
-        if (found.get("spec") or {}).get("schedule") is not None:
-            earlier = [each for each in self._earlier(uid, raw) if each.is_complete]
-            if not earlier:
-                return None
-            uid = earlier[-1].uid
-        runs = self.store.runs.get(uid, {}).values()
-        return baseline_figures((run.key, run.outcome) for run in runs if run.role == "cell")
-
-    def _earlier(self, uid: str, raw: Json) -> list[SuiteExecution]:
-        created = str(raw["metadata"].get("creationTimestamp", ""))
-        return [
-            each
-            for each in self.store.executions_of(uid)
-            if each.created < created and each.uid != self.uid
-        ]
+        return None if named is None else self.store.baseline(raw, named)
 
     async def _write(self, raw: Json, status: SuiteStatus) -> Json:
         """Write the status if it differs; report the end as an event."""

@@ -3,7 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferometer_api.suite.figures import CellKey
+from pydantic import ValidationError
+
+from inferometer_api.ranking import Computation
+from inferometer_api.suite.comparisons import BaselineCell, baseline_cells
+from inferometer_api.suite.figures import CellKey, computation_of_run
 from inferometer_api.suite.labels import (
     CELL_LABEL,
     ROLE_LABEL,
@@ -29,6 +33,7 @@ class SuiteRunFacts:
     key: CellKey
     role: str
     outcome: RunOutcome
+    computation: Computation
 
 
 @dataclass(slots=True)
@@ -55,6 +60,7 @@ class SuiteStore:
             (labels.get(CELL_LABEL, ""), labels.get(SYSTEM_LABEL, "")),
             labels.get(ROLE_LABEL, ""),
             outcome,
+            _computation(run, outcome),
         )
         return "" if held is not None and held.outcome == outcome else owner
 
@@ -114,6 +120,31 @@ class SuiteStore:
         found = [each for each in self.suites.values() if suite_of(each) == uid]
         return sorted(map(_execution, found), key=lambda each: (each.created, each.name))
 
+    def baseline(self, suite: Json, name: str) -> dict[CellKey, BaselineCell] | None:
+        """Return the runs of the last complete execution of the suite `name` before `suite`.
+
+        None if there is none: never this suite, nor one that was created after it.
+        """
+        metadata = suite["metadata"]
+        found = self.named(metadata["namespace"], name)
+        if found is None:
+            return None
+        is_scheduled = (found.get("spec") or {}).get("schedule") is not None
+        uid = found["metadata"]["uid"]
+        executions = self.executions_of(uid) if is_scheduled else [_execution(found)]
+        created = str(metadata.get("creationTimestamp", ""))
+        earlier = [
+            each.uid
+            for each in executions
+            if each.is_complete and each.created < created and each.uid != metadata["uid"]
+        ]
+        if not earlier:
+            return None
+        runs = self.runs.get(earlier[-1], {}).values()
+        return baseline_cells(
+            (run.key, run.outcome, run.computation) for run in runs if run.role == "cell"
+        )
+
     def scheduled_by(self, suite: Json) -> Json | None:
         """Return the suite whose schedule created this one."""
         return self.suites.get(suite_of(suite))
@@ -123,6 +154,14 @@ def suite_of(child: Json) -> str:
     """Return the UID of the suite that owns an object, empty if none does."""
     controller = controller_of(child)
     return str(controller.get("uid", "")) if controller.get("kind") == _KIND else ""
+
+
+def _computation(run: Json, outcome: RunOutcome) -> Computation:
+    """Return what computed the outputs of a run; of a spec that cannot be read, nothing."""
+    try:
+        return computation_of_run(run["spec"], outcome.scenarios)
+    except (KeyError, ValidationError):
+        return Computation()
 
 
 def family_of(suite: Json) -> str:

@@ -4,15 +4,17 @@ import functools
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
 from sqlalchemy import func, select
 
+from inferometer_api.ranking import Computation, engine_of
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.suite.anchor import merge_pairs, ratio_of
+from inferometer_api.suite.comparisons import BaselineCell
 from inferometer_api.suite.figures import CellKey, Figures
 from inferometer_api.suite.labels import (
     AXIS_LABEL_PREFIX,
@@ -24,7 +26,7 @@ from inferometer_api.suite.labels import (
 )
 from inferometer_api.suite.outcome import SuiteOutcome
 from inferometer_api.suite.status import AnchorPairs
-from inferometer_results.compare.outputs import ranking_caveat
+from inferometer_results.compare.outputs import computation_of, ranking_caveat
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import find_outcomes
@@ -228,15 +230,23 @@ def row_figures(row: Row) -> Figures:
     }
 
 
-def stored_baseline(rows: Iterable[Row]) -> dict[CellKey, list[Figures]]:
-    """Return the figures of an execution's VALID runs, by cell and system."""
-    found: dict[CellKey, list[Figures]] = {}
+def stored_baseline(store: Store, rows: Iterable[Row]) -> dict[CellKey, BaselineCell]:
+    """Return the VALID runs of an execution, by cell and system."""
+    found: dict[CellKey, BaselineCell] = {}
     for row in rows:
         labels = run_labels(row)
         if row["verdict"] == "VALID" and labels.get(ROLE_LABEL) == "cell":
             key = (labels.get(CELL_LABEL, ""), labels.get(SYSTEM_LABEL, ""))
-            found.setdefault(key, []).append(row_figures(row))
+            if key not in found:  # all runs of a cell have one spec
+                found[key] = BaselineCell(computations={_planned_computation(store, row["id"])})
+            found[key].runs.append(row_figures(row))
     return found
+
+
+def _planned_computation(store: Store, result: str) -> Computation:
+    """Return what computed the outputs of a result, as a plan knows it: without read-backs."""
+    document = read_result(store.read(result).content, source=f"Result {result}").document
+    return replace(computation_of(document), engine=engine_of(document.run.spec.server, {}))
 
 
 def stored_pairs(by_execution: Mapping[str, Sequence[Row]]) -> list[AnchorPairs]:

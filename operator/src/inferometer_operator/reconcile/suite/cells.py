@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import assert_never, get_args
 
 from inferometer_api.suite.anchor import add_pairs
-from inferometer_api.suite.figures import CellKey, Figures
+from inferometer_api.suite.comparisons import BaselineCell
+from inferometer_api.suite.figures import CellKey
 from inferometer_api.suite.gate import judge_suite
 from inferometer_api.suite.plan_suite import SuitePlan
 from inferometer_api.suite.progress import (
@@ -46,8 +47,8 @@ class SuiteObserved:
     """Why the API server accepts no run at the moment."""
     history: Sequence[AnchorPairs] = ()
     """A/A pairs of earlier executions."""
-    baseline: Mapping[CellKey, Sequence[Figures]] | None = None
-    """Figures of the execution that `baseline.suite` names."""
+    baseline: Mapping[CellKey, BaselineCell] | None = None
+    """Runs of the execution that `baseline.suite` names."""
     reused: Mapping[str, RunOutcome] = field(default_factory=dict)
     """Runs for which a stored result stands, by name, as far as that is known."""
     reuse_note: str = ""

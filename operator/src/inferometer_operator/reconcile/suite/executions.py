@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from inferometer_api.suite.anchor import merge_pairs
+from inferometer_api.suite.labels import digest
 from inferometer_api.suite.schedule import Ticks, ticks
 from inferometer_api.suite.spec import SuiteSchedule, SuiteSpec
 from inferometer_api.suite.status import SuiteDisplay, SuiteStatus
@@ -13,7 +14,7 @@ from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.suite.draft import SuiteDraft
 from inferometer_operator.reconcile.times import seconds_until
 
-_LONGEST_STEM = 40
+_LONGEST_STEM = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,12 @@ class ScheduleDecision:
 def execution_name(suite: str, tick: datetime) -> str:
     """Return the name of the execution for a time: the same for every leader.
 
-    The minutes since 1970 end it, as in the Jobs of a CronJob.
+    The minutes since 1970 end it, as in the Jobs of a CronJob. A digest distinguishes long names.
     """
-    return f"{suite[:_LONGEST_STEM].rstrip('-.')}-{int(tick.timestamp()) // 60}"
+    stem = suite
+    if len(suite) > _LONGEST_STEM:
+        stem = f"{suite[:_LONGEST_STEM].rstrip('-.')}-{digest(suite)}"
+    return f"{stem}-{int(tick.timestamp()) // 60}"
 
 
 def decide_schedule(

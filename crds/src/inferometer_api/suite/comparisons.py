@@ -1,0 +1,275 @@
+"""The figures that the gate of a suite compares: of a cell, and of its baseline."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from inferometer_api.ranking import MEASURE_ACCURACY, Computation, may_rank_all
+from inferometer_api.suite.figures import (
+    CellKey,
+    Figures,
+    cell_key,
+    figures_of,
+    planned_computation,
+)
+from inferometer_api.suite.plan_suite import Block, Cell, PlannedRun, SuitePlan
+from inferometer_api.suite.progress import RunOutcome
+from inferometer_api.suite.spec import SuiteSpec
+
+Equivalence = Callable[[CellKey, CellKey], bool]
+Counted = Mapping[CellKey, Mapping[int, Figures]]
+"""The figures of the runs that count, by cell and system, then by repeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineCell:
+    """The VALID runs of a cell in an earlier execution."""
+
+    runs: list[Figures] = field(default_factory=list)
+    computations: set[Computation] = field(default_factory=set)
+    """What computed the outputs of these runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A figure of a cell and of its baseline."""
+
+    label: str
+    scenario: str
+    figure: str
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    is_paired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The cells of a suite next to their baseline."""
+
+    comparisons: list[Comparison] = field(default_factory=list)
+    unranked: list[str] = field(default_factory=list)
+    """A sentence for each cell whose outputs may differ from those of the baseline."""
+    unmeasured: list[str] = field(default_factory=list)
+    """A sentence for each cell that has no VALID runs to compare, here or in the baseline."""
+
+
+def baseline_cells(
+    runs: Iterable[tuple[CellKey, RunOutcome, Computation]],
+) -> dict[CellKey, BaselineCell]:
+    """Return the VALID runs of an earlier execution, by cell and system."""
+    found: dict[CellKey, BaselineCell] = defaultdict(BaselineCell)
+    for key, outcome, computation in runs:
+        if outcome.state == "V":
+            found[key].runs.append(figures_of(outcome.scenarios))
+            found[key].computations.add(computation)
+    return found
+
+
+def by_block(
+    plan: SuitePlan, outcomes: Sequence[RunOutcome], drifted: Sequence[Block]
+) -> dict[CellKey, dict[int, Figures]]:
+    """Return the figures of the VALID runs that count, by cell and system, then by repeat."""
+    left_out = {(block.repeat, block.system.name) for block in drifted}
+    found: dict[CellKey, dict[int, Figures]] = defaultdict(dict)
+    for run, outcome in zip(plan.runs, outcomes, strict=True):
+        counts = (run.block.repeat, run.block.system.name) not in left_out
+        if run.role == "cell" and outcome.state == "V" and counts:
+            found[cell_key(run)][run.block.repeat] = figures_of(outcome.scenarios)
+    return found
+
+
+def compare_with_axis(
+    spec: SuiteSpec,
+    plan: SuitePlan,
+    outcomes: Sequence[RunOutcome],
+    counted: Counted,
+    are_equivalent: Equivalence,
+) -> Compared:
+    """Compare cells with those of the baseline's value; `counted` is that of `by_block`."""
+    cells = [*_pairs_of_cells(spec, plan)]
+    unranked = _unranked(cells, _computations(plan, outcomes), are_equivalent)
+    return Compared(
+        [*_against_axis(cells, unranked, counted)],
+        [*unranked.values()],
+        [*_unpaired(cells, unranked, counted)],
+    )
+
+
+def compare_with_execution(
+    plan: SuitePlan,
+    outcomes: Sequence[RunOutcome],
+    counted: Counted,
+    baseline: Mapping[CellKey, BaselineCell],
+) -> Compared:
+    """Compare cells with those of an earlier execution."""
+    unranked = _computed_otherwise(plan, _computations(plan, outcomes), baseline)
+    return Compared(
+        [*_against_execution(plan, unranked, counted, baseline)],
+        [*unranked.values()],
+        [*_without_baseline(plan, counted, baseline)],
+    )
+
+
+def _pairs_of_cells(spec: SuiteSpec, plan: SuitePlan) -> Iterator[tuple[PlannedRun, Cell]]:
+    """Yield a run of each cell, and the cell with the baseline's value in its place."""
+    baseline = spec.baseline
+    if baseline is None or baseline.axis is None or baseline.value is None:
+        return
+    by_values = {cell.values: cell for cell in plan.cells if not cell.included}
+    differing = {each.name for each in spec.include if each.settings}
+    for run in _first_of_each(plan):
+        values = dict(run.cell.values)
+        if run.cell.included in differing:
+            continue  # It differs from the cells of the axes by more than the baseline's value.
+        if values.get(baseline.axis, baseline.value) == baseline.value:
+            continue
+        base = tuple(
+            (axis, baseline.value if axis == baseline.axis else value)
+            for axis, value in run.cell.values
+        )
+        if (other := by_values.get(base)) is not None:
+            yield run, other
+
+
+def _unpaired(
+    cells: Iterable[tuple[PlannedRun, Cell]],
+    unranked: Collection[CellKey],
+    counted: Counted,
+) -> Iterator[str]:
+    """Yield a sentence for each cell of which no block has a VALID pair."""
+    for run, other in cells:
+        both = counted.get(cell_key(run), {}), counted.get((other.key, run.block.system.name), {})
+        if cell_key(run) not in unranked and not both[0].keys() & both[1].keys():
+            yield (
+                f"{run.label}: not judged. In no block that counts are both its run and the run of "
+                f"{other.label} VALID."
+            )
+
+
+def _against_axis(
+    cells: Iterable[tuple[PlannedRun, Cell]],
+    unranked: Collection[CellKey],
+    counted: Counted,
+) -> Iterator[Comparison]:
+    """Yield each figure of a cell and that of the cell with the baseline's value."""
+    for run, other in cells:
+        if cell_key(run) not in unranked:
+            yield from _paired(run, other, counted)
+
+
+def _computations(
+    plan: SuitePlan, outcomes: Sequence[RunOutcome]
+) -> dict[CellKey, set[Computation]]:
+    """Return what computes the outputs of each cell's VALID runs."""
+    found: dict[CellKey, set[Computation]] = defaultdict(set)
+    for run, outcome in zip(plan.runs, outcomes, strict=True):
+        if run.role == "cell" and outcome.state == "V":
+            found[cell_key(run)].add(planned_computation(run, outcome.scenarios))
+    return found
+
+
+def _unranked(
+    pairs: Iterable[tuple[PlannedRun, Cell]],
+    known: Mapping[CellKey, set[Computation]],
+    are_equivalent: Equivalence,
+) -> dict[CellKey, str]:
+    """Return why cells cannot be judged next to their baseline: a sentence for each."""
+    found = {}
+    for run, other in pairs:
+        both = (cell_key(run), (other.key, run.block.system.name))
+        computations = known.get(both[0], set()) | known.get(both[1], set())
+        if not may_rank_all(computations) and not are_equivalent(*both):
+            found[both[0]] = f"{run.label}: not judged. {MEASURE_ACCURACY}"
+    return found
+
+
+def _paired(run: PlannedRun, other: Cell, counted: Counted) -> Iterator[Comparison]:
+    system = run.block.system.name
+    before, after = counted.get((other.key, system), {}), counted.get(cell_key(run), {})
+    both = sorted(before.keys() & after.keys())
+    for scenario, figure in _names([*before.values(), *after.values()]):
+        known = [
+            (before[at][scenario][figure], after[at][scenario][figure])
+            for at in both
+            if figure in before[at].get(scenario, {}) and figure in after[at].get(scenario, {})
+        ]
+        yield Comparison(
+            run.label,
+            scenario,
+            figure,
+            tuple(one for one, _ in known),
+            tuple(two for _, two in known),
+            is_paired=True,
+        )
+
+
+def _computed_otherwise(
+    plan: SuitePlan,
+    known: Mapping[CellKey, set[Computation]],
+    baseline: Mapping[CellKey, BaselineCell],
+) -> dict[CellKey, str]:
+    """Return why cells cannot be judged next to an earlier execution: a sentence for each."""
+    return {
+        cell_key(run): f"{run.label}: not judged. {MEASURE_ACCURACY}"
+        for run in _first_of_each(plan)
+        if cell_key(run) in baseline
+        and not may_rank_all(known.get(cell_key(run), set()) | baseline[cell_key(run)].computations)
+    }
+
+
+def _without_baseline(
+    plan: SuitePlan,
+    counted: Counted,
+    baseline: Mapping[CellKey, BaselineCell],
+) -> Iterator[str]:
+    """Yield a sentence for each cell that is VALID in one of both executions at most."""
+    for run in _first_of_each(plan):
+        if cell_key(run) not in baseline:
+            yield f"{run.label}: not judged. The baseline has no VALID run of this cell."
+        elif not counted.get(cell_key(run)):
+            yield f"{run.label}: not judged. No run of this cell is VALID and counts."
+
+
+def _against_execution(
+    plan: SuitePlan,
+    unranked: Collection[CellKey],
+    counted: Counted,
+    baseline: Mapping[CellKey, BaselineCell],
+) -> Iterator[Comparison]:
+    """Yield each figure of a cell and that of the same cell in an earlier execution."""
+    for run in _first_of_each(plan):
+        after = list(counted.get(cell_key(run), {}).values())
+        if cell_key(run) not in baseline or cell_key(run) in unranked or not after:
+            continue
+        before = baseline[cell_key(run)].runs
+        for scenario, figure in _names([*before, *after]):
+            yield Comparison(
+                run.label,
+                scenario,
+                figure,
+                _values(before, scenario, figure),
+                _values(after, scenario, figure),
+                is_paired=False,
+            )
+
+
+def _values(runs: Sequence[Figures], scenario: str, figure: str) -> tuple[float, ...]:
+    return tuple(run[scenario][figure] for run in runs if figure in run.get(scenario, {}))
+
+
+def _first_of_each(plan: SuitePlan) -> Iterator[PlannedRun]:
+    """Yield one run of each cell on each system."""
+    seen: set[CellKey] = set()
+    for run in plan.runs:
+        if run.role == "cell" and cell_key(run) not in seen:
+            seen.add(cell_key(run))
+            yield run
+
+
+def _names(runs: Sequence[Figures]) -> list[tuple[str, str]]:
+    """Return every scenario and figure that any of the runs knows."""
+    return list(
+        dict.fromkeys(
+            (scenario, name) for run in runs for scenario, some in run.items() for name in some
+        )
+    )
