@@ -10,7 +10,9 @@ from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.text_table import printable
 
 _SILENT_SECONDS = 120
-"""An operator renews its Lease every few seconds, and reports progress every ten."""
+"""An operator renews its Lease every few seconds."""
+_UNCONFIRMED_SECONDS = 300
+"""One that serves every namespace confirms each run that has begun every 4 min."""
 
 
 def operator_lines(cluster: Cluster, run: SeenRun) -> list[str]:
@@ -28,23 +30,16 @@ def operator_lines(cluster: Cluster, run: SeenRun) -> list[str]:
         return [*lines, f"No operator works on this run: its Lease does not exist. {check}"]
     except (RefusedError, FailedError):
         # Authors may not read Leases of other namespaces.
-        return [*lines, *_by_status(run, cluster.now, check)]
-    minutes = _silent_minutes((lease.get("spec") or {}).get("renewTime"), cluster.now)
-    if minutes is None:
-        return lines
-    return [*lines, f"No operator has updated this run for {minutes} min. {check}"]
+        renewed = run.status.operator_renew_time
+        return [*lines, *_silence(renewed, cluster.now, _UNCONFIRMED_SECONDS, check)]
+    renewed = (lease.get("spec") or {}).get("renewTime")
+    return [*lines, *_silence(renewed, cluster.now, _SILENT_SECONDS, check)]
 
 
-def _by_status(run: SeenRun, now: datetime, check: str) -> list[str]:
-    """Return a line if the status has not changed for minutes, although load is sent."""
-    minutes = _silent_minutes(run.updated_at, now) if run.status.phase == "Measuring" else None
-    if minutes is None:
-        return []
-    return [f"The status of this run has not changed for {minutes} min. {check}"]
-
-
-def _silent_minutes(text: object, now: datetime) -> int | None:
-    """Return how many minutes ago a time was, if an operator that works is not silent so long."""
-    then = parse_time(text)
+def _silence(renewed: object, now: datetime, most_seconds: int, check: str) -> list[str]:
+    """Return a line if an operator that works would have renewed since then."""
+    then = parse_time(renewed)
     seconds = 0.0 if then is None else (now - then).total_seconds()
-    return int(seconds // 60) if seconds >= _SILENT_SECONDS else None
+    if seconds < most_seconds:
+        return []
+    return [f"No operator has updated this run for {int(seconds // 60)} min. {check}"]

@@ -24,8 +24,6 @@ class SeenRun:
     spec: Mapping[str, Any] = field(default_factory=dict)
     status: RunStatus = field(default_factory=RunStatus)
     created_at: str = ""
-    updated_at: str = ""
-    """When its status last changed."""
     deleted_at: str = ""
     """When its deletion was requested; empty if it was not."""
 
@@ -66,15 +64,7 @@ def seen(raw: Mapping[str, Any]) -> SeenRun:
         spec=raw.get("spec") or {},
         status=status,
         created_at=meta.get("creationTimestamp", ""),
-        updated_at=_status_time(meta),
         deleted_at=meta.get("deletionTimestamp", ""),
-    )
-
-
-def _status_time(meta: Mapping[str, Any]) -> str:
-    fields = meta.get("managedFields") or ()
-    return max(
-        (str(each.get("time", "")) for each in fields if each.get("subresource")), default=""
     )
 
 
