@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from inferometer_api.status.run_status import RunStatus
+from inferometer_api.status.run_status import Display, RunStatus
 from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError, api_error
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import DownloadedResult, Observed
@@ -186,6 +186,30 @@ def test_a_plan_goes_by_the_run_that_it_was_made_for() -> None:
     assert asyncio.run(worker.work()) == 0.0
     assert asyncio.run(worker.work()) is None
     assert versions == written == ["1", "5"]
+
+
+def test_a_run_that_measures_for_long_writes_each_tenth_of_its_progress() -> None:
+    """Its figures differ at each look; what else changes is written at once, with them."""
+    cluster = PlayedCluster()
+    seen = [-1]
+
+    def decide(*_: Any) -> Plan:
+        now = min(99, seen[-1] + 1)
+        seen.append(now)
+        return Plan(
+            RunStatus(
+                start_time=BEGUN,
+                nodes=["a", "b"] if now >= 55 else ["a"],
+                progress_percent=now,
+                display=Display(qps=f"{now}.0"),
+            ),
+            look_again_seconds=0.001,
+        )
+
+    worker, _ = a_worker(cluster, decide)
+    worked(worker, lambda: seen[-1] == 99)
+    shown = [each.progress_percent for each in cluster.written]
+    assert shown == [0, 10, 20, 30, 40, 50, 55, 65, 75, 85, 95]
 
 
 def test_refusals_are_tried_again_ever_more_rarely() -> None:

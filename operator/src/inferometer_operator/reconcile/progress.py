@@ -7,10 +7,13 @@ from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.scenarios.table import SCENARIOS, effective_validity, usual_labels
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.scenario import Scenario, Validity
+from inferometer_api.status.run_status import RunStatus
 from inferometer_operator.reconcile.conditions import ConditionUpdate, StatusDraft
 from inferometer_operator.reconcile.display import live_figures
 
 _UNDER_LOAD = {"WarmUp", "Measuring", "Draining"}
+_WRITTEN_PERCENT = 10
+"""Progress alone is written after so much of a run, so that a long one costs no more writes."""
 
 
 def progress_under_load(report: LoadReport | None) -> ProgressReport | None:
@@ -52,6 +55,15 @@ def merge_report(draft: StatusDraft, report: LoadReport | None, spec: RunSpec) -
     if progress is not None:
         percent = max(percent_complete(progress, spec), draft.status.progress_percent or 0)
         draft.update(progress_percent=percent, display=live_figures(progress, draft.status.display))
+
+
+def without_small_progress(status: RunStatus, stored: RunStatus) -> RunStatus:
+    """Return the stored status if the new one differs only by a little progress."""
+    before = stored.progress_percent
+    if before is None or (status.progress_percent or 0) >= before + _WRITTEN_PERCENT:
+        return status
+    figures = {"progress_percent": before, "display": stored.display}
+    return stored if status.model_copy(update=figures) == stored else status
 
 
 def percent_complete(progress: ProgressReport, spec: RunSpec) -> int:
