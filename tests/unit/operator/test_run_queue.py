@@ -348,6 +348,24 @@ def test_a_position_is_written_at_most_twice_a_minute() -> None:
     assert played.calls == [("r9", 0.0)]
 
 
+def test_looks_at_a_waiting_run_write_its_position_no_more_often() -> None:
+    """Its own events come in between; the position follows once a write is due."""
+    played = _Woken()
+    runs = [_run(f"r{number}", str(number)) for number in range(9)]
+    played.add(_begun("a"), *runs)
+    played.now = 0.0
+    written = [played.queue.position("r8")]
+    for number in range(7):
+        played.queue.remove("a" if number == 0 else f"r{number - 1}")
+        played.queue.update(_begun(f"r{number}"))
+        played.now += 4.0
+        written.append(played.queue.position("r8"))
+    assert [each.position for each in written] == [9, 8, 8, 8, 8, 8, 8, 8]
+    assert "r8" in played.woken()
+    played.now += dict(played.calls)["r8"]
+    assert played.queue.position("r8").position == 2
+
+
 def _pausing(name: str, created: str = "1", attempts: int = 1) -> dict[str, Any]:
     wait = {"attempts": attempts, "retryTime": "9"}
     return _run(name, created, status={"waitingForNodes": wait})

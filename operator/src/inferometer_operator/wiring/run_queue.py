@@ -41,10 +41,22 @@ _NEVER = float("-inf")
 class _Reported:
     """The position that a waiting run's status reports, and when the last ones were written."""
 
+    position: QueuePosition = field(default_factory=lambda: QueuePosition(admitted=False))
     text: str = ""
     band: tuple[int, int] = (0, 0)
     """The first and the last position that the text stands for."""
     times: list[float] = field(default_factory=list)
+
+    def note(self, position: QueuePosition, now: float) -> None:
+        """Note that a position is written now."""
+        self.position, self.text = position, describe_position(position)
+        self.band = band(position.position)
+        self.times = [*self.times, now][-_WRITES:]
+
+    @property
+    def next_time(self) -> float:
+        """When another position may be written."""
+        return self.times[0] + _WRITES_SECONDS if len(self.times) == _WRITES else _NEVER
 
 
 class RunQueue:
@@ -124,7 +136,10 @@ class RunQueue:
         self._remove(uid)
 
     def position(self, uid: str) -> QueuePosition:
-        """Return a run's position; an admitted run keeps its slot until `release_claim`."""
+        """Return a run's position; an admitted run keeps its slot until `release_claim`.
+
+        While no further write is due, a waiting run keeps the position that its status reports.
+        """
         if uid in self._deferred:
             self._deferred.discard(uid)
             self._reorder()
@@ -134,9 +149,11 @@ class RunQueue:
         if not queued.admitted:
             report = self._reported.setdefault(uid, _Reported())
             if report.text != describe_position(queued):
-                report.text = describe_position(queued)
-                report.band = band(queued.position)
-                report.times = [*report.times, self._clock()][-_WRITES:]
+                if self._clock() < report.next_time:
+                    # This look may have replaced the one that is due then.
+                    self._changed()
+                    return report.position
+                report.note(queued, self._clock())
         elif uid in self._runs and self._runs[uid].state == "waiting":
             self._claims.add(uid)
             self._reorder()
@@ -223,9 +240,7 @@ class RunQueue:
             elif describe_position(queued) != report.text:
                 unquiet = unquiet or now < quiet_at
                 if now >= quiet_at:
-                    full = len(report.times) == _WRITES
-                    free_at = report.times[0] + _WRITES_SECONDS if full else now
-                    self._wake(uid, max(0.0, free_at - now))
+                    self._wake(uid, max(0.0, report.next_time - now))
         later = [quiet_at] if unquiet else []
         if now < held_until:
             later.append(held_until)
