@@ -1,10 +1,13 @@
 """A run with a queue's label has a Workload, waits for Kueue, and ends when it is evicted."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from inferometer_operator.reconcile.observed import KueueObjects, QueuePosition
+from inferometer_api.timestamps import format_time
+from inferometer_operator.reconcile.make_plan import make_plan
+from inferometer_operator.reconcile.observed import KueueObjects, Observed, QueuePosition
 from inferometer_operator.settings import Kueue
 from support.cluster_objects import unschedulable
 from support.condition_rows import PREEMPTED, UNREAD, a_cluster, changed, for_kueue, over
@@ -181,6 +184,20 @@ def test_the_priority_of_a_run_is_that_of_its_class() -> None:
         "kind": "WorkloadPriorityClass",
         "name": "urgent",
     }
+
+
+@pytest.mark.parametrize(("age", "pause"), [(0, 5.0), (60, 30.0), (3600, 60.0)])
+def test_a_class_that_is_missing_for_long_is_looked_for_less_often(age: int, pause: float) -> None:
+    """Each look reads it: a run that waits for ever must cost next to nothing."""
+    cluster = PretendCluster(run=for_kueue().run, settings=_ENABLED)
+    created = format_time(cluster.now - timedelta(seconds=age))
+    class_label = {"kueue.x-k8s.io/priority-class": "urgent"}
+    metadata = {**cluster.run["metadata"], "creationTimestamp": created}
+    metadata["labels"] = {**metadata["labels"], **class_label}
+    observed = Observed(QueuePosition(admitted=False), kueue=KueueObjects())
+    run = {**cluster.run, "metadata": metadata, "status": {}}
+    plan = make_plan(run, observed, cluster.settings, cluster.now, "")
+    assert plan.look_again_seconds == pause
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from inferometer_api.plan.cluster_objects import (
     workload_name,
 )
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
-from inferometer_api.timestamps import format_time
+from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.manifests.workload import WorkloadPriority, workload
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.child_faults import child_fault
@@ -40,8 +40,9 @@ _KUEUE_RIGHTS = (
     "Grant the operator the rights that the chart creates with kueue.enabled, or set kueue.enabled "
     "to false."
 )
-_KUEUE_SECONDS = 5.0
-"""How often to look again for what no watch reports: classes and flavors."""
+_KUEUE_SECONDS, _MAX_KUEUE_SECONDS = 5.0, 60.0
+"""How often to look again for what no watch reports, classes and flavors: less often as a run ages.
+"""
 
 
 def await_admission(context: ReconcileContext) -> Plan | None:
@@ -56,7 +57,9 @@ def await_admission(context: ReconcileContext) -> Plan | None:
             "The operator may not see Workloads, so Kueue cannot admit the run: "
             f"{context.observed.kueue.refusal} {_KUEUE_RIGHTS}"
         )
-        return _wait(context, "AdmissionPending", message, look_again_seconds=_KUEUE_SECONDS)
+        return _wait(
+            context, "AdmissionPending", message, look_again_seconds=_kueue_seconds(context)
+        )
     if held is None or is_deleting(held):
         return _create(context, workload_name(context.name), goes=held is not None)
     return _await_workload(context, held) or _await_flavors(context, held) or _join_queue(context)
@@ -122,7 +125,7 @@ def _create(context: ReconcileContext, name: str, *, goes: bool) -> Plan:
     found = None if context.observed.kueue is None else context.observed.kueue.priority_class
     if wanted and found is None:
         message = f"The WorkloadPriorityClass {wanted} of its label does not exist."
-        return _wait(context, "Inadmissible", message, look_again_seconds=_KUEUE_SECONDS)
+        return _wait(context, "Inadmissible", message, look_again_seconds=_kueue_seconds(context))
     message = f"{_waits(context)}."
     if goes:
         return _wait(context, "AdmissionPending", message)
@@ -188,7 +191,13 @@ def _await_flavors(context: ReconcileContext, held: Json) -> Plan | None:
         f"Kueue has admitted the run, but its ResourceFlavor {missing[0]} does not exist, or the "
         "operator may not read it."
     )
-    return _wait(context, "AdmissionPending", message, look_again_seconds=_KUEUE_SECONDS)
+    return _wait(context, "AdmissionPending", message, look_again_seconds=_kueue_seconds(context))
+
+
+def _kueue_seconds(context: ReconcileContext) -> float:
+    created = parse_time(context.raw["metadata"].get("creationTimestamp"))
+    age_seconds = 0.0 if created is None else (context.now - created).total_seconds()
+    return min(_MAX_KUEUE_SECONDS, max(_KUEUE_SECONDS, age_seconds / 2))
 
 
 def _wait(context: ReconcileContext, reason: ReasonName, message: str, **more: Any) -> Plan:
