@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL
 from inferometer_operator.reconcile.expiry import expires_at
+from inferometer_operator.reconcile.observed import ObjectReference
 from inferometer_operator.settings import Ceilings
 from support.condition_rows import a_cluster, changed, complete, external
 from support.pretend_cluster import SETTINGS, PretendCluster
@@ -12,10 +14,14 @@ from support.pretend_cluster import SETTINGS, PretendCluster
 
 def _bounded(spec: dict[str, Any], **ceilings: Any) -> PretendCluster:
     settings = SETTINGS.model_copy(update={"ceilings": Ceilings(**ceilings)})
-    return a_cluster(spec, settings=settings).settle()
+    cluster = a_cluster(spec, settings=settings)
+    cluster.references[_CLAIM] = {"labels": {ALLOW_USE_LABEL: "true"}}
+    return cluster.settle()
 
 
 _LARGE = {"resources": {"cpu": "1500m", "memory": "1Gi"}, "replicas": 2}
+_CLAIM = ObjectReference("PersistentVolumeClaim", "kept", "spec.retention.export.uri")
+_EXPORT = {"export": {"uri": "pvc://kept/runs/"}}
 _GPU = {"device": "GPU", "gpu": {"resource": "nvidia.com/gpu"}, "replicas": 4}
 
 
@@ -63,6 +69,18 @@ _GPU = {"device": "GPU", "gpu": {"resource": "nvidia.com/gpu"}, "replicas": 4}
             {"memory": "4095Mi"},
             {"memory": "4Gi"},
             ("spec.server.resources.memory:", "request 4294967296 bytes", "4095Mi"),
+        ),
+        (
+            {"server": _LARGE, "load": {"workers": 2}, "retention": _EXPORT},
+            {"cpu": "6029m"},
+            {"cpu": "6030m"},
+            ("request 6.03 CPUs", "6029m"),
+        ),
+        (
+            {"server": _LARGE, "retention": _EXPORT},
+            {"memory": "4223Mi"},
+            {"memory": "4224Mi"},
+            ("request 4429185024 bytes", "4223Mi"),
         ),
         (
             {"server": _GPU},

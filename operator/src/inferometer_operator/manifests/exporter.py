@@ -15,11 +15,12 @@ RESULTS_FOLDER = "/results"
 _TARGETS = "/targets"
 _RESULTS_VOLUME, _TARGET_VOLUME = "results", "export"
 _RESULTS_BYTES = "4Gi"
+EXPORTER_CPU, EXPORTER_MEMORY = "10m", "128Mi"
+"""What it requests: it sleeps until the measurement is over."""
 _RESOURCES: Manifest = {
-    "requests": {"cpu": "10m", "memory": "128Mi"},
+    "requests": {"cpu": EXPORTER_CPU, "memory": EXPORTER_MEMORY},
     "limits": {"memory": "256Mi"},
 }
-"""It sleeps until the measurement is over."""
 
 
 def exporter_seconds(run: BenchmarkRun) -> int:

@@ -6,6 +6,7 @@ from decimal import Decimal
 from inferometer_api.plan.launch import fleet_pods
 from inferometer_api.spec.resolve import is_launched, whole_bytes
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_operator.manifests.exporter import EXPORTER_CPU, EXPORTER_MEMORY
 from inferometer_operator.settings import Settings
 
 
@@ -47,14 +48,17 @@ def _beyond_in_total(run: BenchmarkRun, settings: Settings) -> Iterator[str]:
     """Yield a sentence for each resource that all pods of a run together request too much of."""
     ceilings, server, load = settings.ceilings, run.spec.server, settings.load.resources
     servers, loaders = server.replicas if is_launched(run.spec) else 0, fleet_pods(run)
+    exporters = loaders if run.spec.retention.export is not None else 0
     counts = f"{servers} server and {loaders} load pods"
     cpus = servers * _cpus(server.resources.cpu) + loaders * _cpus(load.cpu)
+    cpus += exporters * _cpus(EXPORTER_CPU)
     if ceilings.cpu is not None and cpus > _cpus(ceilings.cpu):
         yield (
             f"spec.server.resources.cpu: the run's {counts} request {cpus.normalize():f} CPUs "
             f"together, above the operator's ceiling of {ceilings.cpu} (its setting ceilings.cpu)."
         )
     size = servers * whole_bytes(server.resources.memory) + loaders * whole_bytes(load.memory)
+    size += exporters * whole_bytes(EXPORTER_MEMORY)
     if ceilings.memory is not None and size > whole_bytes(ceilings.memory):
         yield (
             f"spec.server.resources.memory: the run's {counts} request {size} bytes together, "
