@@ -13,8 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,7 +22,7 @@ from bench.processes import ROOT, BenchError
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from support.api_client import AnswerError, Api, Object, path_of
-from support.cluster.audit import Request, most_in_a_minute, requests
+from support.cluster.audit import Request, missed_renewals, most_in_a_minute, requests
 from support.cluster.control_plane import ControlPlane
 from support.fake_kubelet import FakeKubelet, ready_server
 from support.fake_pod import Pod
@@ -225,13 +223,7 @@ class Requests:
 
     def missed_renewals(self) -> int:
         """Count renewals that failed, or that came an interval late."""
-        leases = [each for each in self.found if each.resource == "leases"]
-        renewed = [_seconds(each) for each in leases if each.verb == "update" and each.code == 200]
-        late = sum(
-            int((after - before) / (2 * RENEW_SECONDS)) for before, after in pairwise(renewed)
-        )
-        failed = sum(each.verb == "update" and each.code != 200 for each in leases)
-        return late + failed
+        return missed_renewals(self.found, RENEW_SECONDS)
 
     def most_in_a_minute(self, names: set[str], *, writes: bool) -> int:
         """Return the most reads or writes of one of these runs within any minute."""
@@ -244,10 +236,6 @@ class Requests:
             for each in self.found
             if each.resource != "leases" and each.verb != "watch" and each.name not in waiting
         )
-
-
-def _seconds(request: Request) -> float:
-    return datetime.fromisoformat(request.received).timestamp()
 
 
 def audit_bytes(stage: Stage) -> int:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,20 @@ def most_in_a_minute(found: Iterable[Request], names: Container[str], *, writes:
     times: dict[str, list[float]] = {}
     for each in found:
         if each.name in names and each.writes == writes and each.verb != "watch":
-            at = datetime.fromisoformat(each.received).timestamp()
-            times.setdefault(each.name, []).append(at)
+            times.setdefault(each.name, []).append(_seconds(each))
     return max((_most_within(sorted(each)) for each in times.values()), default=0)
+
+
+def missed_renewals(found: Iterable[Request], renew_seconds: float) -> int:
+    """Count renewals of a Lease that failed, or that came an interval late."""
+    updates = [each for each in found if each.resource == "leases" and each.verb == "update"]
+    renewed = [_seconds(each) for each in updates if each.code == 200]
+    late = sum(int((after - before) / (2 * renew_seconds)) for before, after in pairwise(renewed))
+    return late + len(updates) - len(renewed)
+
+
+def _seconds(request: Request) -> float:
+    return datetime.fromisoformat(request.received).timestamp()
 
 
 def _most_within(times: list[float]) -> int:
