@@ -3,7 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inferometer_api.results.result import Finding
 from inferometer_api.results.scenario_summary import scenario_summary
+from inferometer_api.results.verdict_sentences import SharedReason, shared_reasons
 from inferometer_api.status.run_status import RunStatus, ScenarioSummary
 from inferometer_operator.reconcile.status_size import SCENARIOS_BYTES, fit_scenarios, fit_status
 from support.condition_rows import VALID, measuring
@@ -44,6 +46,7 @@ def _lists(draw: st.DrawFn) -> list[ScenarioSummary]:
                 "repeat": repeat,
                 "verdict": "INVALID" if repeat % every == 0 else "VALID",
                 "reasons": reasons,
+                "reason_rules": ["R" * 64] * len(reasons),
                 "cautions": cautions,
                 **figures,
             }
@@ -81,6 +84,33 @@ def test_sentences_are_cut_with_a_count() -> None:
     assert fitted[0].reasons[-1] == "and 12 more"
     assert [len(each) for each in fitted[0].reasons[:-1]] == [400] * 4
     assert fitted[0].queries == one.queries
+
+
+def test_no_rule_stands_for_the_count_of_those_left_out() -> None:
+    """Each sentence has its own rule, however few are shown."""
+    rules = [f"Rule{number}" for number in range(1, 13)]
+    one = _summary(reasons=["r" * 4096] * 12, reason_rules=rules)
+    (fitted, *_) = fit_scenarios([one] * 10)
+    assert fitted.reasons[-1] == "and 4 more"
+    assert fitted.reason_rules == rules[:8]
+    assert shared_reasons([fitted])[-1] == SharedReason(("latency",), "and 4 more", "")
+    (bare, *_) = fit_scenarios([_summary(reason_rules=rules, cautions=["c" * 4096] * 16)] * 10)
+    assert bare.cautions[-1] == "and 8 more"
+    assert bare.reason_rules == rules
+
+
+def test_no_rule_stands_for_the_reasons_that_only_the_document_has() -> None:
+    """A status lists 16; the last of more counts the rest."""
+    (result, *_) = VALID.scenarios
+    for count, shown in ((16, 16), (17, 15), (40, 15)):
+        found = [
+            Finding(rule=f"Rule{n}", message=f"Reason {n}.", figure="1", limit="2")
+            for n in range(count)
+        ]
+        verdict = result.verdict.model_copy(update={"reasons": found})
+        summary = scenario_summary(result.model_copy(update={"verdict": verdict}))
+        assert len(summary.reasons) == 16
+        assert summary.reason_rules == [f"Rule{n}" for n in range(shown)]
 
 
 def test_repeats_are_folded_to_the_median_of_the_worst() -> None:

@@ -19,13 +19,14 @@ def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
     """
     best = representative_step(result)
     peak = None if result.peak is None else result.peak.qps
+    found = result.verdict.reasons
     summary = ScenarioSummary(
         name=result.name,
         repeat=result.repeat,
         peak_milli_qps=None if peak is None else round(peak * 1000),
         verdict=result.verdict.state,
-        reasons=_sentences([finding.message for finding in result.verdict.reasons]),
-        reason_rules=[finding.rule[:64] for finding in result.verdict.reasons[:_MOST_MESSAGES]],
+        reasons=_sentences([finding.message for finding in found]),
+        reason_rules=[finding.rule[:64] for finding in found[: _shown(len(found))]],
         cautions=_sentences([finding.message for finding in result.verdict.cautions]),
     )
     if result.cold_start is not None:
@@ -97,10 +98,15 @@ def _microseconds(step: Step, percentile: float) -> int | None:
 def _sentences(messages: Sequence[str]) -> list[str]:
     """Return as many messages as a status can hold; the last says how many are left out."""
     cut = [_cut(message, _LONGEST_MESSAGE) for message in messages]
-    if len(cut) <= _MOST_MESSAGES:
+    shown = _shown(len(cut))
+    if shown == len(cut):
         return cut
-    shown = _MOST_MESSAGES - 1
     return [*cut[:shown], f"{len(cut) - shown} more are in the result document."]
+
+
+def _shown(count: int) -> int:
+    """Return how many of so many messages are shown: the last place may hold the count."""
+    return count if count <= _MOST_MESSAGES else _MOST_MESSAGES - 1
 
 
 def _cut(text: str, most: int) -> str:

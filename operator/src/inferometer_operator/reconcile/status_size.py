@@ -109,6 +109,8 @@ def _cut(each: ScenarioSummary, sentences: int, characters: int) -> ScenarioSumm
     return each.model_copy(
         update={
             "reasons": _cut_list(each.reasons, sentences, characters),
+            # Without sentences, the rules stand for them.
+            "reason_rules": each.reason_rules[: sentences if each.reasons else None],
             "cautions": _cut_list(each.cautions, sentences, characters),
         }
     )
