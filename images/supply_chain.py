@@ -3,6 +3,7 @@
 Both come from uv.lock, so that no image has to be built.
 """
 
+import http.client
 import re
 import subprocess
 import sys
@@ -83,7 +84,7 @@ def _require_service(service: str) -> None:
             pass
     except urllib.error.HTTPError:
         return
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         raise CommandError(
             f"Nothing was audited: the vulnerability service {service} cannot be reached "
             f"({getattr(error, 'reason', error)}). Run 'make audit' on a machine with access to it."

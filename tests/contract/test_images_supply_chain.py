@@ -2,6 +2,8 @@
 
 import json
 import re
+import socket
+import threading
 import tomllib
 from pathlib import Path
 
@@ -56,6 +58,26 @@ def test_the_bill_of_materials_lists_what_an_image_installs(name: str, tmp_path:
         assert each["purl"] == f"pkg:pypi/{each['name']}@{each['version']}"
         files = each["externalReferences"]
         assert all(known["hashes"][0]["alg"] == "SHA-256" for known in files)
+
+
+def test_an_audit_whose_proxy_answers_no_http_fails_with_a_sentence(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What listens there may be anything."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_answer_nonsense, args=(listener,))
+        thread.start()
+        service = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        assert main(["audit", "operator", "--service", service]) == 1
+        thread.join()
+    assert f"Nothing was audited: the vulnerability service {service}" in capsys.readouterr().err
+
+
+def _answer_nonsense(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(4096)
+        connection.sendall(b"SSH-2.0-something\r\n")
 
 
 def test_an_audit_without_its_service_fails_with_a_sentence(
