@@ -57,9 +57,7 @@ def await_admission(context: ReconcileContext) -> Plan | None:
             "The operator may not see Workloads, so Kueue cannot admit the run: "
             f"{context.observed.kueue.refusal} {_KUEUE_RIGHTS}"
         )
-        return _wait(
-            context, "AdmissionPending", message, look_again_seconds=_kueue_seconds(context)
-        )
+        return _wait(context, "AdmissionPending", message, look_again_seconds=_KUEUE_SECONDS)
     if held is None or is_deleting(held):
         return _create(context, workload_name(context.name), goes=held is not None)
     return _await_workload(context, held) or _await_flavors(context, held) or _join_queue(context)
