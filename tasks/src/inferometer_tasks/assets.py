@@ -1,6 +1,7 @@
 """Files next to a manifest: read once, below its folder, with their checksums."""
 
 import hashlib
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ def path_within(folder: Path, name: str, what: str) -> Path:
     return path
 
 
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.tokenizers: dict[str, Any] = {}
+
+
 class Assets:
     """The assets of one manifest, by their paths."""
 
@@ -30,7 +36,7 @@ class Assets:
         self._declared = {each.path: each for each in manifest.assets}
         self._folder = folder
         self._lines: dict[str, tuple[str, ...]] = {}
-        self._tokenizers: dict[str, Any] = {}
+        self._of_thread = _OfThread()
 
     def check(self) -> None:
         """Check that each declared asset is there and has its checksum."""
@@ -48,17 +54,21 @@ class Assets:
         return self._lines[path]
 
     def tokenizer(self, path: str) -> Any:
-        """Return a tokenizer of Hugging Face's library."""
-        if path not in self._tokenizers:
+        """Return a tokenizer of Hugging Face's library, which only this thread has.
+
+        A call to it has settings, which the tokenizer keeps.
+        """
+        found = self._of_thread.tokenizers
+        if path not in found:
             from tokenizers import Tokenizer  # noqa: PLC0415 - few models have texts
 
             try:
-                self._tokenizers[path] = Tokenizer.from_str(self._content(path).decode())
+                found[path] = Tokenizer.from_str(self._content(path).decode())
             except Exception as error:  # the library raises nothing narrower
                 raise TaskRefusedError(
                     f"The asset {path!r} is not a tokenizer.json that can be read: {error}."
                 ) from error
-        return self._tokenizers[path]
+        return found[path]
 
     def _content(self, path: str) -> bytes:
         asset = self._declared.get(path, Asset(path=path))

@@ -1,7 +1,9 @@
 """Steps are pure functions whose results other programs agree with."""
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,9 @@ from inferometer_api.manifest.input_steps import (
     Resize,
     Tokenize,
 )
+from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_api.manifest.output_steps import AnswerSpan, ArgmaxMask, Boxes, Ctc, TopK
+from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.sample import Sample
 from inferometer_tasks.steps import boxes, classes, image, tensor, text
@@ -343,6 +347,18 @@ def test_texts_become_numbers_of_a_fixed_length() -> None:
     assert mask == [1, 1, 1, 1, 1, 0, 0]
     short = Tokenize(tokenizer="t", max_length=3, padding="Absent")
     assert text.tokenize(short, sample, words).tolist() == [1, 4, 2]
+
+
+def test_each_thread_has_a_tokenizer_of_its_own(tmp_path: Path) -> None:
+    """Its settings are those of the call under way: a shared one would mix those of two threads."""
+    (tmp_path / "tokenizer.json").write_text(Words().tokenizer().to_str())
+    manifest = ModelManifest.model_construct(assets=[])  # type: ignore[call-arg]  # the rest is unread
+    assets = Assets(manifest, tmp_path)
+    own = assets.tokenizer("tokenizer.json")
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(assets.tokenizer, "tokenizer.json").result()
+    assert own is assets.tokenizer("tokenizer.json")
+    assert own is not other
 
 
 def test_an_answer_is_cut_out_of_the_context() -> None:
