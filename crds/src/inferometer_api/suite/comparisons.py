@@ -31,7 +31,7 @@ class BaselineCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CellComparison:
     """A figure of a cell and of its baseline."""
 
     label: str
@@ -46,7 +46,7 @@ class Comparison:
 class Compared:
     """The cells of a suite next to their baseline."""
 
-    comparisons: list[Comparison] = field(default_factory=list)
+    comparisons: list[CellComparison] = field(default_factory=list)
     unranked: list[str] = field(default_factory=list)
     """A sentence for each cell whose outputs may differ from those of the baseline."""
     unmeasured: list[str] = field(default_factory=list)
@@ -150,7 +150,7 @@ def _against_axis(
     cells: Iterable[tuple[PlannedRun, Cell]],
     unranked: Collection[CellKey],
     counted: Counted,
-) -> Iterator[Comparison]:
+) -> Iterator[CellComparison]:
     """Yield each figure of a cell and that of the cell with the baseline's value."""
     for run, other in cells:
         if cell_key(run) not in unranked:
@@ -183,7 +183,7 @@ def _unranked(
     return found
 
 
-def _paired(run: PlannedRun, other: Cell, counted: Counted) -> Iterator[Comparison]:
+def _paired(run: PlannedRun, other: Cell, counted: Counted) -> Iterator[CellComparison]:
     system = run.block.system.name
     before, after = counted.get((other.key, system), {}), counted.get(cell_key(run), {})
     both = sorted(before.keys() & after.keys())
@@ -193,7 +193,7 @@ def _paired(run: PlannedRun, other: Cell, counted: Counted) -> Iterator[Comparis
             for at in both
             if figure in before[at].get(scenario, {}) and figure in after[at].get(scenario, {})
         ]
-        yield Comparison(
+        yield CellComparison(
             run.label,
             scenario,
             figure,
@@ -235,7 +235,7 @@ def _against_execution(
     unranked: Collection[CellKey],
     counted: Counted,
     baseline: Mapping[CellKey, BaselineCell],
-) -> Iterator[Comparison]:
+) -> Iterator[CellComparison]:
     """Yield each figure of a cell and that of the same cell in an earlier execution."""
     for run in _first_of_each(plan):
         after = list(counted.get(cell_key(run), {}).values())
@@ -243,7 +243,7 @@ def _against_execution(
             continue
         before = baseline[cell_key(run)].runs
         for scenario, figure in _names([*before, *after]):
-            yield Comparison(
+            yield CellComparison(
                 run.label,
                 scenario,
                 figure,

@@ -23,7 +23,7 @@ from inferometer_api.suite.anchor import anchor_pairs, find_drift
 from inferometer_api.suite.comparisons import (
     BaselineCell,
     Compared,
-    Comparison,
+    CellComparison,
     Equivalence,
     by_block,
     compare_with_axis,
@@ -84,7 +84,7 @@ def _decision(compared: Compared, rule: MarginRule, reasons: list[str]) -> GateS
     """Return the outcome, without anchors; `reasons` say why the suite could not run."""
     could_not_run = bool(reasons)
     reasons += [*compared.unranked, *compared.unmeasured]
-    judged: list[tuple[Comparison, Judgement]] = []
+    judged: list[tuple[CellComparison, Judgement]] = []
     for each in compared.comparisons:
         if (found := _judge(each, rule)) is None:
             few = min(len(each.before), len(each.after))
@@ -124,8 +124,8 @@ def _outcome(*, slower: bool, reasons: bool, lacks: bool) -> GateOutcome:
     return "INCONCLUSIVE" if reasons else "PASS"
 
 
-def _worst_first(slower: Sequence[tuple[Comparison, Judgement]]) -> list[JudgedCell]:
-    def slowdown(each: tuple[Comparison, Judgement]) -> float:
+def _worst_first(slower: Sequence[tuple[CellComparison, Judgement]]) -> list[JudgedCell]:
+    def slowdown(each: tuple[CellComparison, Judgement]) -> float:
         return abs(math.log(each[1].ratio))
 
     return [
@@ -145,7 +145,7 @@ def _parts(ratio: float) -> int:
     return min(round(ratio * _MILLION), 2**31 - 1)
 
 
-def _judge(each: Comparison, rule: MarginRule) -> Judgement | None:
+def _judge(each: CellComparison, rule: MarginRule) -> Judgement | None:
     if min(len(each.before), len(each.after)) < FEWEST_RUNS:
         return None
     more_is_better = MORE_IS_BETTER[each.figure]
