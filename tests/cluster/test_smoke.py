@@ -16,7 +16,14 @@ from inferometer_api.plan.cluster_objects import LOADGEN, load_name
 from inferometer_api.results.result import ResultDocument
 from support.chart import Json
 from support.cluster.cluster import Cluster
-from support.node_runs import condition, make_run, status, wait_for, wait_for_reason
+from support.node_runs import (
+    SLOW_SECONDS,
+    condition,
+    make_run,
+    status,
+    wait_for,
+    wait_for_reason,
+)
 from support.operator_installed import operator_installed
 from support.waiting import wait_until
 
@@ -88,7 +95,9 @@ def test_a_run_goes_on_when_its_operator_restarts(cluster: Cluster, installed: s
         validity={"warmUpSeconds": 0, "minDurationSeconds": 20, "minQueries": 1},
         retention={"cleanup": "Never"},
     )
-    wait_for(cluster, installed, "led-on", "Measuring")
+    # A watch sees the condition, however briefly a busy machine shows it.
+    words = ("bmr/led-on", "--for=condition=Measuring", f"--timeout={SLOW_SECONDS:.0f}s")
+    cluster.kubectl("wait", *words, "--namespace", installed)
     before = begun(cluster, installed, "led-on")
     old = set(pods(cluster, installed, "operator"))
     cluster.kubectl("delete", "pod", *old, "--namespace", installed, "--wait=false")
