@@ -43,7 +43,7 @@ class CellComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedCells:
     """The cells of a suite next to their baseline."""
 
     comparisons: list[CellComparison] = field(default_factory=list)
@@ -84,11 +84,11 @@ def compare_with_axis(
     outcomes: Sequence[RunOutcome],
     counted: Counted,
     are_equivalent: Equivalence,
-) -> Compared:
+) -> ComparedCells:
     """Compare cells with those of the baseline's value; `counted` is that of `by_block`."""
     cells = [*_pairs_of_cells(spec, plan)]
     unranked = _unranked(cells, _computations(plan, outcomes), are_equivalent)
-    return Compared(
+    return ComparedCells(
         [*_against_axis(cells, unranked, counted)],
         [*unranked.values()],
         [*_unpaired(cells, unranked, counted)],
@@ -100,10 +100,10 @@ def compare_with_execution(
     outcomes: Sequence[RunOutcome],
     counted: Counted,
     baseline: Mapping[CellKey, BaselineCell],
-) -> Compared:
+) -> ComparedCells:
     """Compare cells with those of an earlier execution."""
     unranked = _computed_otherwise(plan, _computations(plan, outcomes), baseline)
-    return Compared(
+    return ComparedCells(
         [*_against_execution(plan, unranked, counted, baseline)],
         [*unranked.values()],
         [*_without_baseline(plan, counted, baseline)],

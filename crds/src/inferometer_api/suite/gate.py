@@ -22,8 +22,8 @@ from inferometer_api.judgement import (
 from inferometer_api.suite.anchor import anchor_pairs, find_drift
 from inferometer_api.suite.comparisons import (
     BaselineCell,
-    Compared,
     CellComparison,
+    ComparedCells,
     Equivalence,
     by_block,
     compare_with_axis,
@@ -63,7 +63,7 @@ def judge_suite(
     pairs = anchor_pairs(plan, outcomes)
     armed, drifted = find_drift(plan, pairs, history)
     reasons = [*_missing_runs(plan, outcomes)]
-    compared = Compared()
+    compared = ComparedCells()
     counted = by_block(plan, outcomes, drifted)
     if spec.baseline is not None and spec.baseline.axis is not None:
         compared = compare_with_axis(spec, plan, outcomes, counted, are_equivalent)
@@ -80,7 +80,7 @@ def judge_suite(
     return found.model_copy(update={"armed": armed, "invalid_blocks": blocks})
 
 
-def _decision(compared: Compared, rule: MarginRule, reasons: list[str]) -> GateStatus:
+def _decision(compared: ComparedCells, rule: MarginRule, reasons: list[str]) -> GateStatus:
     """Return the outcome, without anchors; `reasons` say why the suite could not run."""
     could_not_run = bool(reasons)
     reasons += [*compared.unranked, *compared.unmeasured]
