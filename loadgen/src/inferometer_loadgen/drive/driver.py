@@ -367,7 +367,7 @@ class Driver(ABC):
         due, place = self._since[token], self._carrier[token]
         sent = self._sent[token] if self._is_open_loop else due
         is_logged = due >= self.window_ns and not self._is_over
-        model = None if self._chosen is None else self._chosen.model_index(token)
+        model = self._model_index(token)
         errors, now = self._recorder.statistics.errors, self._clock()
         faults = errors[FailureKind.CONTENT]
         self._on_reply(token, failure, reply)
@@ -379,6 +379,10 @@ class Driver(ABC):
             self._log(due, sent, now, FailureKind.CONTENT, place, model)
         else:
             self._log(due, sent, self.last_reply_ns, "ok", place, model)
+
+    def _model_index(self, token: int) -> int | None:
+        """Return which model of a mix a query is for; None if there is no mix."""
+        return None if self._chosen is None else self._chosen.model_index(token)
 
     def _log(
         self,
@@ -469,7 +473,7 @@ class Driver(ABC):
             message = no_answer_message(f"{milliseconds:g} ms", came)
             self._failed(Failure(FailureKind.TIMEOUT, message), token)
             sent = self._sent[token] if self._is_open_loop else since
-            model = None if self._chosen is None else self._chosen.model_index(token)
+            model = self._model_index(token)
             self._log(since, sent, None, FailureKind.TIMEOUT, place, model)
         if not self._is_ready[place]:
             self._mark_ready(place)

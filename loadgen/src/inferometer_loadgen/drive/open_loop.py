@@ -258,7 +258,7 @@ class OpenLoop(Driver):
             self._chosen.take(server, UNSENT, is_measured=is_measured)
         if is_measured:
             self._failed(failure, UNSENT)
-            model = None if self._chosen is None else self._chosen.model_index(UNSENT)
+            model = self._model_index(UNSENT)
             self._log(due, None, None, failure.kind, UNKNOWN, model)
         else:
             self._recorder.statistics.warm_up_queries += 1
