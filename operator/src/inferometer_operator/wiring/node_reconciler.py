@@ -34,15 +34,17 @@ from inferometer_operator.reconcile.plan import DeletionTarget, Event
 from inferometer_operator.reconcile.queue_position import QueuedRun, QueueState
 from inferometer_operator.reconcile.workload_state import queue_name
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.node_log import NoDocumentError, read_document
+from inferometer_operator.wiring.node_log import (
+    SETTLED_SECONDS,
+    NoDocumentError,
+    read_document,
+)
 from inferometer_operator.wiring.node_queue import NodeQueue
 
 KIND: Final = "NodeBenchmark"
 _KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
 _NEVER_ACCEPTED = frozenset({400, 422})
 _TAKEN = 409
-_SETTLED_SECONDS = 15.0
-"""A container counts as ended before its runtime has written the last lines of the log."""
 _RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 5.0, 600.0
 _LOG_SECONDS = 1.0
 _OTHER_SECONDS = 15.0
@@ -201,7 +203,7 @@ class NodeReconciler:
             text, document = await read_document(self.dependencies.reader, pod)
         except (NoDocumentError, ApiError, ApiUnreachableError) as error:
             since = self._unread_since.setdefault(node, clock())
-            if clock() - since >= _SETTLED_SECONDS:
+            if clock() - since >= SETTLED_SECONDS:
                 self._faults[node] = str(error)
             return
         config_map = document_map(text, owner, node)

@@ -25,14 +25,16 @@ from inferometer_operator.reconcile.nodes.draft import read_node_status
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.node_log import NoDocumentError, read_document
+from inferometer_operator.wiring.node_log import (
+    SETTLED_SECONDS,
+    NoDocumentError,
+    read_document,
+)
 
 _MOST_NODES = 16
 _SHOWN_CHANGES = 5
 _MEASURE_SECONDS, _DEADLINE_SECONDS = 10, 300
 """A node that is not free by then has no canary."""
-_SETTLED_SECONDS = 15.0
-"""A container counts as ended before its runtime has written the last lines of the log."""
 _TAKEN = 409
 _log = structlog.get_logger()
 
@@ -97,7 +99,7 @@ class NodeCanary:
         try:
             _, now = await _read_pod(dependencies, pod)
         except (NoDocumentError, ApiError, ApiUnreachableError) as error:
-            if clock() - self._unread_since.setdefault(node, clock()) < _SETTLED_SECONDS:
+            if clock() - self._unread_since.setdefault(node, clock()) < SETTLED_SECONDS:
                 return
             _log.warning("canary_not_read", suite=owner.name, node=node, error=str(error))
         else:
