@@ -31,7 +31,7 @@ _POLL_SHARE = 0.02
 """A server is polled again after this share of the time that has passed."""
 _HANDSHAKES = 20
 """After this many handshakes in a row that the server closes, its refusal counts as final."""
-_ABSENT_SECONDS = 5.0
+_ABSENT_SECONDS = 3.0
 """A server without the protocol's paths counts as another kind of server after this time.
 
 A gateway has no route to a server that is just starting.
