@@ -17,6 +17,7 @@ from inferometer_operator.reconcile.suite.cells import (
     run_outcomes,
 )
 from inferometer_operator.reconcile.suite.draft import SuiteDraft, is_true
+from inferometer_operator.reconcile.suite.status_size import fit_suite_status
 from support.suites import a_suite, an_axis, an_outcome, parsed, planned
 
 NOW = datetime(2026, 6, 1, 3, tzinfo=UTC)
@@ -174,10 +175,13 @@ def test_the_status_of_a_thousand_cells_stays_below_64_kib() -> None:
     runs = {at: outcome(at) for at in range(len(plan.runs))}
     runs[1] = RunOutcome("F", problem="x" * 5000)
     found = decided(plan, data, runs).status
-    text = json.dumps(found.model_dump(mode="json", exclude_none=True))
     assert found.gate is not None
     assert len(found.gate.slower) == 20
-    assert len(text) < 64 * 1024
+    assert fit_suite_status(found) == found
     reused = [ReusedCell(run="r" * 63, cell="c" * 253, result="0" * 32)] * 20
-    names = found.model_copy(update={"systems": ["s" * 63] * 100, "reused": reused})
-    assert len(json.dumps(names.model_dump(mode="json", exclude_none=True))) < 64 * 1024
+    systems = [f"{'s' * 250}-{at:02}" for at in range(100)]
+    fitted = fit_suite_status(found.model_copy(update={"systems": systems, "reused": reused}))
+    assert len(json.dumps(fitted.model_dump(mode="json", exclude_none=True))) < 64 * 1024
+    kept = (fitted.systems, fitted.states, fitted.conditions, fitted.cells)
+    assert kept == (systems, found.states, found.conditions, found.cells)
+    assert [each.name for each in fitted.scenarios] == [each.name for each in found.scenarios]

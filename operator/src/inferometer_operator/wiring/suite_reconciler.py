@@ -36,11 +36,11 @@ from inferometer_operator.reconcile.suite.draft import (
     SuiteDraft,
     end_event,
     is_true,
-    least_suite_status,
     read_suite_status,
 )
 from inferometer_operator.reconcile.suite.executions import decide_schedule
 from inferometer_operator.reconcile.suite.reuse import lacking_for_reuse
+from inferometer_operator.reconcile.suite.status_size import fit_suite_status, least_suite_status
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.suite_delivery import OutcomeDelivery, is_deliverable
 from inferometer_operator.wiring.suite_prefetch import LOOK_AGAIN_SECONDS, SuitePreparation
@@ -282,7 +282,7 @@ class SuiteReconciler:
 
     async def _write(self, raw: Json, status: SuiteStatus) -> Json:
         """Write the status if it differs; report the end as an event."""
-        before = read_suite_status(raw)
+        before, status = read_suite_status(raw), fit_suite_status(status)
         if before == status:
             return raw
         written = await self._apply(raw, before, status)

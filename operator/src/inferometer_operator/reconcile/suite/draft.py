@@ -17,13 +17,6 @@ from inferometer_operator.reconcile.plan import Event
 
 _ORDER: tuple[SuiteConditionType, ...] = ("Accepted", "Complete", "Failed", "Gate", "Finished")
 _LONGEST = 1024
-_BEARERS: tuple[SuiteConditionType, ...] = ("Failed", "Complete", "Accepted")
-_LEAST = (
-    *("observed_generation", "phase", "operator", "start_time", "completion_time", "plan_sha256"),
-    *("systems", "states", "last_schedule_time", "next_schedule_time", "execution"),
-    "counted_execution",
-)
-"""The fields of the least status, next to the conditions."""
 Value = Literal["True", "False", "Unknown"]
 
 
@@ -57,7 +50,7 @@ class SuiteDraft:
                 before.last_transition_time if same and before else format_time(self.now)
             ),
             reason=reason,
-            message=_clipped(text),
+            message=clip_message(text),
         )
         self.update(conditions=[held[each] for each in _ORDER if each in held])
 
@@ -85,31 +78,8 @@ class SuiteDraft:
         self.update(phase=phase, completion_time=format_time(self.now), current=[])
 
 
-def least_suite_status(status: SuiteStatus, refusal: str) -> SuiteStatus:
-    """Return the least status of a suite whose own the API server refuses in these words.
-
-    It has what another operator must know: operator, times, plan, states, executions, and the
-    conditions. The last condition that decides has the reason StatusRefused; the others have no
-    message.
-    """
-    bearer = next((name for name in _BEARERS if is_true(status, name)), "")
-    text = (
-        f"The API server refuses the whole status of this suite: {refusal.rstrip('.')}. Correct "
-        "what it names: an older CustomResourceDefinition, or a policy."
-    )
-    kept = {name: getattr(status, name) for name in _LEAST if getattr(status, name) is not None}
-    conditions = [
-        each.model_copy(
-            update={"reason": "StatusRefused", "message": _clipped(f"{each.reason}. {text}")}
-            if each.type == bearer
-            else {"message": ""}
-        )
-        for each in status.conditions
-    ]
-    return SuiteStatus(**kept, conditions=conditions)
-
-
-def _clipped(text: str) -> str:
+def clip_message(text: str) -> str:
+    """Return a condition's message, cut to what the status may hold."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
 
 
