@@ -53,6 +53,25 @@ def test_the_last_axis_makes_the_columns_and_each_row_has_a_best_cell() -> None:
     assert (view.done, view.planned) == (4, 4)
 
 
+def test_included_cells_are_rows_of_their_own() -> None:
+    """They stand in the column of their value of the last axis, or of the template."""
+    runs = [
+        a_run("new", "", 0.03, values=(("cell", "new"),)),
+        a_run("other", "", 0.04, values=(("cell", "other"), ("model", "big"))),
+        *RUNS,
+        a_run("tuned", "", 0.05, values=(("cell", "tuned"), ("protocol", "grpc"))),
+    ]
+    latency = suite_view("s", "", runs).maps[0]
+    assert latency.columns == ("the template", "http", "grpc")
+    assert [(row.label, [cell.text for cell in row.cells]) for row in latency.rows] == [
+        ("new", ["30.0 ms", DASH, DASH]),
+        ("other, big", ["40.0 ms", DASH, DASH]),
+        ("big", [DASH, "20.0 ms", "10.0 ms"]),
+        ("small", [DASH, "2.00 ms", DASH]),
+        ("tuned", [DASH, DASH, "50.0 ms"]),
+    ]
+
+
 def test_figures_that_look_alike_share_the_star_or_have_none() -> None:
     """A difference that is not shown is none."""
 

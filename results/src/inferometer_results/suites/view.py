@@ -10,6 +10,8 @@ from inferometer_api.suite.figures import MORE_IS_BETTER, Figures
 from inferometer_api.suite.status import GateStatus
 from inferometer_results.quantity import DASH, duration, significant
 
+_INCLUDED = "cell"
+"""In the place of an axis, the name of an included cell; no axis can have this name."""
 HEAT_LEVELS = 5
 """Shades of a heat map: 5 is the best figure of the map."""
 STATE_WORDS = {
@@ -161,10 +163,11 @@ def _maps(cells: Sequence[SuiteRun], caveat: Caveat) -> Iterator[HeatMap]:
 
 
 def _map(cells: Sequence[SuiteRun], scenario: str, figure: str, caveat: Caveat) -> HeatMap:
-    columns = list(dict.fromkeys(_column(run) for run in cells))
+    axis = _last_axis(cells)
+    columns = list(dict.fromkeys(_column(run, axis) for run in cells))
     by_place: dict[tuple[str, str], list[SuiteRun]] = {}
     for run in cells:
-        by_place.setdefault((_row(run), _column(run)), []).append(run)
+        by_place.setdefault((_row(run, axis), _column(run, axis)), []).append(run)
     means = {
         place: mean
         for place, some in by_place.items()
@@ -209,12 +212,20 @@ def _valid_run(runs: Iterable[SuiteRun]) -> SuiteRun:
     return next(run for run in runs if run.state in _WITH_FIGURES)
 
 
-def _column(run: SuiteRun) -> str:
-    return run.values[-1][1] if run.values else "figure"
+def _last_axis(cells: Iterable[SuiteRun]) -> str:
+    """Return the last axis; empty without axes. Included cells may lack values of some axes."""
+    axes = max(
+        ([at for at, _ in run.values if at != _INCLUDED] for run in cells), key=len, default=[]
+    )
+    return axes[-1] if axes else ""
 
 
-def _row(run: SuiteRun) -> str:
-    names = [value for _, value in run.values[:-1]]
+def _column(run: SuiteRun, axis: str) -> str:
+    return dict(run.values).get(axis, "the template") if axis else "figure"
+
+
+def _row(run: SuiteRun, axis: str) -> str:
+    names = [value for name, value in run.values if name != axis]
     return ", ".join([*names, *([run.system] if run.system else [])]) or "all"
 
 
