@@ -249,6 +249,7 @@ def test_many_systems_are_counted() -> None:
             {"axes": [an_axis("stack", "a", path="load.seed")]},
             "the key must be a path that begins with spec",
         ),
+        ({"axes": [an_axis("cell", "a")]}, "an axis cannot have the name cell"),
         ({"template": {"spec": {"cancel": True}}}, "set suspend and cancel of the suite"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -113,6 +113,14 @@ class Axis(Document):
     values: Annotated[list[AxisValue], Field(min_length=1, max_length=100), Unique("name")]
     """Values of the axis."""
 
+    constraints: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.name != 'cell'",
+            message="an axis cannot have the name cell, which stands for the included cells",
+            holds=lambda axis: axis.name != "cell",
+        ),
+    )
+
 
 class IncludedCell(Document):
     """A cell in addition to those of the axes."""
