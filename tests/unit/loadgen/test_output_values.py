@@ -71,6 +71,25 @@ def test_a_result_keeps_few_numbers_and_every_first_class() -> None:
     assert len(set(found.inputs)) == 8
 
 
+def test_the_numbers_kept_are_of_every_part_of_an_output() -> None:
+    """Boxes have four coordinates each: kept numbers are of all four, and of all the boxes."""
+    boxes = np.arange(8400 * 4, dtype=np.float32).reshape(1, 8400, 4)
+    found = output_samples([{}], [{"y": boxes}])
+    assert found is not None
+    kept = np.frombuffer(b64decode(found.outputs[0].values), "<f4")
+    assert set(kept % 4) == {0, 1, 2, 3}
+    widest = np.diff([0, *np.sort(kept), boxes.size]).max()
+    assert widest < 3 * boxes.size / MOST_VALUES
+
+
+def test_many_outputs_keep_some_numbers_each() -> None:
+    """Eight of each reply, where there are so many outputs that they share too little room."""
+    replies = [{f"y{at}": np.ones(100, np.float32) for at in range(40)}] * 8
+    found = output_samples([{"x": np.ones(1, np.float32)}] * 8, replies)
+    assert found is not None
+    assert {each.values_per_sample for each in found.outputs} == {8}
+
+
 def test_an_image_has_no_first_class() -> None:
     """Only an output whose last axis holds all its numbers has scores."""
     found = output_samples([{}], [{"y": np.ones((1, 2, 3), np.float32)}])

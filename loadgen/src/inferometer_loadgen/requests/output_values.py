@@ -13,8 +13,12 @@ from inferometer_loadgen.requests.inputs import DTYPES, Array, Tensors
 from inferometer_loadgen.requests.replies import CONTENTS
 from inferometer_loadgen.wire import ReplyBody
 
-MOST_VALUES = 8192
-"""Numbers that a result keeps of all outputs together."""
+MOST_VALUES = 256
+"""Numbers that a result keeps of all outputs together, unless there are many outputs."""
+_LEAST_VALUES = 8
+"""Numbers that it keeps of each output in each reply, if there are so many."""
+_GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of it, modulo 1, are spread evenly, and in step with no shape."""
 
 
 def read_values(protocol: Literal["HTTP", "GRPC"], reply: ReplyBody) -> dict[str, Array]:
@@ -32,15 +36,15 @@ def output_samples(
     names = [name for name, each in replies[0].items() if each.size] if replies else []
     if not names:
         return None
-    room = max(1, MOST_VALUES // (len(names) * len(replies)))
+    room = max(_LEAST_VALUES, MOST_VALUES // (len(names) * len(replies)))
     outputs = [_sampled(name, [reply[name] for reply in replies], room) for name in names]
     return OutputSamples(inputs=[_checksum(each) for each in inputs], outputs=outputs)
 
 
 def _sampled(name: str, arrays: Sequence[Array], room: int) -> SampledOutput:
     flat = [np.ravel(each).astype(np.float32) for each in arrays]
-    step = -(-flat[0].size // room)
-    kept = [each[::step] for each in flat]
+    places = _places(flat[0].size, room)
+    kept = [each[places] for each in flat]
     shape = list(arrays[0].shape)
     # One score for each class: [1, classes].
     is_classes = shape[-1:] == [flat[0].size] and flat[0].size > 1
@@ -51,6 +55,13 @@ def _sampled(name: str, arrays: Sequence[Array], room: int) -> SampledOutput:
         values=b64encode(np.concatenate(kept).astype("<f4").tobytes()).decode(),
         largest=[int(each.argmax()) for each in flat] if is_classes else [],
     )
+
+
+def _places(size: int, room: int) -> Array:
+    """Return the positions of at most `room` of so many numbers: all, or evenly spread ones."""
+    if size <= room:
+        return np.arange(size)
+    return np.unique((np.arange(room) * _GOLDEN % 1 * size).astype(np.int64))
 
 
 def _checksum(request: Tensors) -> str:
