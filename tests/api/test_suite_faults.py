@@ -151,6 +151,24 @@ def test_without_the_right_to_nodes_such_a_suite_is_refused(stage: Stage) -> Non
     assert "Set readNodes=true" in suite_condition(stage, "Accepted")["message"]
 
 
+def test_a_schedule_that_was_refused_goes_on_once_it_is_corrected(stage: Stage) -> None:
+    """Nothing had started; the new generation is judged anew."""
+    stage.start_operator()
+    schedule = {"cron": "0 3 * * *", "timeZone": "Europe/Zurihc"}
+    stage.api.create("BenchmarkSuite", stage.namespace, short_suite(schedule=schedule))
+    finished_suite(stage)
+    assert suite_condition(stage, "Accepted")["reason"] == "InvalidSpec"
+    change = {"spec": {"schedule": {"timeZone": "Europe/Zurich"}}}
+    stage.api.merge("BenchmarkSuite", stage.namespace, NAME, change)
+    stage.wait_for(
+        lambda: suite_status(stage).get("phase") == "Scheduled",
+        lambda: f"{json.dumps(suite_status(stage))}\n{stage.logs()}",
+    )
+    assert suite_condition(stage, "Accepted")["status"] == "True"
+    assert suite_status(stage)["nextScheduleTime"]
+    assert "completionTime" not in suite_status(stage)
+
+
 def test_a_schedule_fires_once_a_minute_whichever_operator_leads(stage: Stage) -> None:
     """Two times, three operators: each execution exists once, and the history is bounded."""
     stage.start_operator()

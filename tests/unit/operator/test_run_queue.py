@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferometer_api.suite.labels import POSITION_ANNOTATION
 from inferometer_operator.reconcile.observed import QueuePosition
 from inferometer_operator.reconcile.queue_position import (
     QueuedRun,
@@ -169,6 +170,25 @@ def test_namespaces_take_turns_and_each_keeps_its_own_order(runs: list[tuple[str
             between = [run.namespace for run in order[first + 1 : second]]
             assert len(between) == len(set(between))
             assert {run.namespace for run in order[second:]} - {namespace} <= set(between)
+
+
+def test_runs_that_a_suite_created_in_one_second_go_in_the_order_of_its_plan() -> None:
+    """Times of the API server are whole seconds; the name of a cell decides nothing."""
+    names = ["b1", "c1", "a1", "b2", "a2"]
+    runs = [
+        {
+            "metadata": {
+                "uid": name,
+                "name": name,
+                "namespace": "bench",
+                "creationTimestamp": "2026-06-01T03:00:00Z",
+                "annotations": {POSITION_ANNOTATION: f"{position:06}"},
+            }
+        }
+        for position, name in enumerate(names)
+    ]
+    order = queue_order([queued_run(run) for run in reversed(runs)], {})
+    assert [run.name for run in order] == names
 
 
 def test_a_full_namespace_delays_the_first_run_of_another_by_one_at_most() -> None:

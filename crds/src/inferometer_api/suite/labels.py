@@ -12,6 +12,9 @@ CELL_LABEL = "inferometer.dev/suite-cell"
 SYSTEM_LABEL = "inferometer.dev/suite-system"
 BLOCK_LABEL = "inferometer.dev/suite-block"
 ROLE_LABEL = "inferometer.dev/suite-role"
+POSITION_ANNOTATION = "inferometer.dev/suite-position"
+"""On a run in a cluster: its place in the plan, six digits. The API server's times are whole
+seconds, in which a suite creates many runs."""
 AXIS_LABEL_PREFIX = "axis.inferometer.dev/"
 """Before the name of an axis: the label with the name of its value."""
 

@@ -5,17 +5,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from inferometer_api.document import API_VERSION
-from inferometer_api.suite.labels import SUITE_LABEL, SUITE_UID_LABEL, label_value
+from inferometer_api.suite.labels import (
+    POSITION_ANNOTATION,
+    SUITE_LABEL,
+    SUITE_UID_LABEL,
+    label_value,
+)
 from inferometer_api.suite.plan_suite import PlannedRun
 from inferometer_operator.manifests.owner import Manifest
 
 
-def suite_run(planned: PlannedRun, suite: Mapping[str, Any]) -> Manifest:
-    """Return the BenchmarkRun of a planned run, which the suite owns."""
+def suite_run(planned: PlannedRun, position: int, suite: Mapping[str, Any]) -> Manifest:
+    """Return the BenchmarkRun of a planned run at its place in the plan, which the suite owns."""
     made: Manifest = copy.deepcopy(dict(planned.data))
     metadata = suite["metadata"]
     made["metadata"]["namespace"] = metadata["namespace"]
     made["metadata"]["labels"][SUITE_UID_LABEL] = metadata["uid"]
+    made["metadata"].setdefault("annotations", {})[POSITION_ANNOTATION] = f"{position:06}"
     made["metadata"]["ownerReferences"] = [_owner(suite)]
     return made
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Literal
 
+from inferometer_api.suite.labels import POSITION_ANNOTATION
 from inferometer_operator.reconcile.conditions import ConditionUpdate, StatusDraft
 from inferometer_operator.reconcile.observed import Json, QueuePosition
 
@@ -36,6 +37,8 @@ class QueuedRun:
     """Its startTime, empty before it begins."""
     attempts: int = 0
     """How often it found no nodes."""
+    position: str = ""
+    """Its place in the plan of its suite; text order is their order."""
 
 
 def queued_run(run: Json) -> QueuedRun:
@@ -48,6 +51,7 @@ def queued_run(run: Json) -> QueuedRun:
         name=metadata["name"],
         state=_state(run),
         begun=str(status.get("startTime") or ""),
+        position=(metadata.get("annotations") or {}).get(POSITION_ANNOTATION, ""),
         attempts=int((status.get("waitingForNodes") or {}).get("attempts") or 0),
     )
 
@@ -56,7 +60,8 @@ def queue_order(waiting: Iterable[QueuedRun], served: Mapping[str, str]) -> list
     """Return the waiting runs in the order of their turns.
 
     The namespaces take turns, the one that was served longest ago first; `served` says when a run
-    of a namespace last began, as text. Within a namespace the oldest run goes first.
+    of a namespace last began, as text. Within a namespace the oldest run goes first, and
+    of the runs that a suite created in one second the first of its plan.
     """
     by_namespace: dict[str, list[QueuedRun]] = {}
     for run in sorted(waiting, key=_age):
@@ -87,8 +92,8 @@ def describe_position(queued: QueuePosition) -> str:
     return f"Position {first} in the queue{behind}"
 
 
-def _age(run: QueuedRun) -> tuple[str, str, str]:
-    return run.created, run.namespace, run.name
+def _age(run: QueuedRun) -> tuple[str, str, str, str]:
+    return run.created, run.namespace, run.position, run.name
 
 
 def _state(run: Json) -> QueueState:

@@ -34,6 +34,7 @@ from inferometer_operator.reconcile.plan import DeletionTarget
 from inferometer_operator.reconcile.suite.cells import SuiteObserved, decide, run_outcomes
 from inferometer_operator.reconcile.suite.draft import (
     SuiteDraft,
+    corrected_status,
     end_event,
     is_true,
     read_suite_status,
@@ -87,13 +88,13 @@ class SuiteReconciler:
         raw = self.store.suites.get(self.uid)
         if raw is None or raw["metadata"].get("deletionTimestamp"):
             return None
-        status = read_suite_status(raw)
+        generation = raw["metadata"].get("generation")
+        status = corrected_status(read_suite_status(raw), generation)
         is_over = is_true(status, "Finished")
         if is_over and (self.dependencies.results is None or not is_deliverable(raw, status)):
             return None
         if await self.dependencies.ownership.other_operator(raw):
             return 15.0
-        generation = raw["metadata"].get("generation")
         draft = SuiteDraft(status, self.dependencies.now(), generation)
         if own := self.dependencies.ownership.own:
             draft.update(operator=own)
@@ -145,7 +146,7 @@ class SuiteReconciler:
             await self.dependencies.writer.cancel_run(raw["metadata"]["namespace"], name)
         self._refusal = ""
         for index in decision.create:
-            if not await self._create_run(raw, plan.runs[index]):
+            if not await self._create_run(raw, plan.runs[index], index):
                 return _RETRY_SECONDS
         # The next decision records what was created; a suite that is over is delivered.
         if decision.create or is_true(decision.status, "Finished"):
@@ -180,9 +181,9 @@ class SuiteReconciler:
         await self._write(raw, status.model_copy(update={"page": page}))
         return None
 
-    async def _create_run(self, raw: Json, planned: PlannedRun) -> bool:
+    async def _create_run(self, raw: Json, planned: PlannedRun, position: int) -> bool:
         """Create a run; return whether the next one may be created."""
-        manifest = suite_run(planned, raw)
+        manifest = suite_run(planned, position, raw)
         refusal = await self.dependencies.writer.create_suite_child(manifest)
         if isinstance(refusal, ApiError):
             return await self._handle_refusal(raw, planned, refusal)

@@ -83,6 +83,18 @@ def clip_message(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."
 
 
+def corrected_status(status: SuiteStatus, generation: int | None) -> SuiteStatus:
+    """Return the status of a suite that was refused and has been changed since: as if it were new.
+
+    Any other status is returned as it is; so is that of a suite that has begun.
+    """
+    refused = any(each.type == "Accepted" and each.status == "False" for each in status.conditions)
+    has_changed = status.observed_generation != generation
+    if not refused or not has_changed or status.states.strip(".R"):
+        return status
+    return status.model_copy(update={"conditions": [], "phase": None, "completion_time": None})
+
+
 def end_event(status: SuiteStatus) -> Event:
     """Return the event of a suite that has ended."""
     failed = next(each for each in status.conditions if each.type == "Failed")
