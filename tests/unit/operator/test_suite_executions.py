@@ -110,6 +110,25 @@ def test_history_is_bounded_and_its_pairs_are_kept() -> None:
     assert again.status.anchors == found.status.anchors
 
 
+def test_pairs_are_added_once_though_the_newest_execution_is_deleted() -> None:
+    """The one before it was counted before; the gate that is shown stays."""
+    ended = [an_execution(NIGHT + timedelta(days=day)) for day in range(3)]
+    status = SuiteStatus(last_schedule_time=ended[-1].created)
+    for night in ended:
+        status = decided(NIGHT + timedelta(days=3, hours=-1), status, [night]).status
+    (pairs,) = status.anchors
+    assert len(pairs.ratios_parts_per_million) == 3
+    again = decided(NIGHT + timedelta(days=3, hours=-1), status, ended[:2]).status
+    assert again.anchors == status.anchors
+    assert again.counted_execution == ended[-1].name
+
+
+def test_an_execution_of_another_name_adds_no_pairs() -> None:
+    """Its name has no time, by which it could be counted once."""
+    foreign = replace(an_execution(NIGHT), name="by-hand")
+    assert decided(NIGHT, SuiteStatus(), [foreign]).status.anchors == []
+
+
 def test_the_newest_pairs_come_last() -> None:
     """The oldest are dropped first, so that the history is that of the last executions."""
     old = AnchorPairs(node_class="m7", ratios_parts_per_million=[999_000])

@@ -52,6 +52,12 @@ def execution_name(suite: str, tick: datetime) -> str:
     return f"{stem}-{int(tick.timestamp()) // 60}"
 
 
+def _minutes(execution: str) -> int:
+    """Return the time that ends an execution's name, in minutes since 1970; -1 without one."""
+    digits = execution.rpartition("-")[2]
+    return int(digits) if digits.isascii() and digits.isdigit() else -1
+
+
 def decide_schedule(
     name: str,
     created: datetime,
@@ -116,10 +122,11 @@ def _due_execution(
 
 
 def _count_pairs(draft: SuiteDraft, executions: Sequence[SuiteExecution]) -> None:
-    """Add the A/A pairs of the execution that ended last, once."""
-    ended = [each for each in executions if each.is_finished]
+    """Add the A/A pairs of the execution that ended last, once: none of before that one."""
+    counted = _minutes(draft.status.counted_execution or "")
+    ended = [each for each in executions if each.is_finished and _minutes(each.name) > counted]
     newest = max(ended, key=lambda each: each.created, default=None)
-    if newest is None or newest.name == draft.status.counted_execution:
+    if newest is None:
         return
     draft.update(
         counted_execution=newest.name,
