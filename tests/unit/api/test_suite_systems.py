@@ -16,7 +16,10 @@ def a_node(name: str, *, arch: str = "amd64", kind: str = "m7", **changed: Any) 
     return {
         "metadata": {"name": name, "labels": labels},
         "spec": changed.get("spec", {}),
-        "status": {"allocatable": {"cpu": "7500m", "memory": "15Gi", **changed.get("offers", {})}},
+        "status": {
+            "allocatable": {"cpu": "7500m", "memory": "15Gi", **changed.get("offers", {})},
+            "conditions": [{"type": "Ready", "status": changed.get("ready", "True")}],
+        },
     }
 
 
@@ -26,6 +29,7 @@ NODES = [
     a_node("b", arch="arm64"),
     a_node("g", offers={"nvidia.com/gpu": "2", "cpu": "32"}),
     a_node("cordoned", spec={"unschedulable": True}),
+    a_node("lost", ready="Unknown"),
 ]
 
 
@@ -52,7 +56,7 @@ def found(**fields: Any) -> list[str]:
 def test_every_node_that_satisfies_the_constraint_is_a_system(
     fields: dict[str, Any], expected: list[str]
 ) -> None:
-    """By labels and by what it can give to pods; cordoned nodes are left out."""
+    """By labels and by what it can give to pods; cordoned and lost nodes are left out."""
     assert found(**fields) == expected
 
 

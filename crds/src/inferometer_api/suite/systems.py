@@ -20,8 +20,8 @@ Node = Mapping[str, Any]
 def find_systems(wanted: Systems, nodes: Iterable[Node]) -> list[System]:
     """Return the systems that satisfy a suite's constraint, in the order of their names.
 
-    A node that is cordoned or being deleted is left out. The scheduler cannot compare sizes: under
-    requirements on them the first matching node stands for its label's value.
+    A node that is cordoned, not Ready or being deleted is left out. The scheduler cannot compare
+    sizes: under requirements on them the first matching node stands for its label's value.
     """
     matching = sorted(
         (node for node in nodes if _is_open(node) and _matches(wanted, node)),
@@ -83,7 +83,9 @@ def _node_system(node: Node) -> System:
 
 def _is_open(node: Node) -> bool:
     cordoned = (node.get("spec") or {}).get("unschedulable")
-    return not cordoned and not node["metadata"].get("deletionTimestamp")
+    conditions = (node.get("status") or {}).get("conditions") or []
+    lost = any(each["type"] == "Ready" and each["status"] != "True" for each in conditions)
+    return not cordoned and not lost and not node["metadata"].get("deletionTimestamp")
 
 
 def _labels(node: Node) -> Mapping[str, str]:
