@@ -184,4 +184,7 @@ def test_the_status_of_a_thousand_cells_stays_below_64_kib() -> None:
     assert len(json.dumps(fitted.model_dump(mode="json", exclude_none=True))) < 64 * 1024
     kept = (fitted.systems, fitted.states, fitted.conditions, fitted.cells)
     assert kept == (systems, found.states, found.conditions, found.cells)
+    long = [each.model_copy(update={"message": "é" * 1024}) for each in found.conditions]
+    wide = found.model_copy(update={"systems": systems, "reused": reused, "conditions": long})
+    assert len(fit_suite_status(wide).model_dump_json(exclude_none=True).encode()) <= 64 * 1024
     assert [each.name for each in fitted.scenarios] == [each.name for each in found.scenarios]

@@ -9,6 +9,7 @@ SUITE_BYTES = 64 * 1024
 """The most that the status of a suite takes as JSON."""
 _LEFT_OUT = "Left out: the names are too long for this status. The suite's page has the figures."
 _SOME = 5
+_SHORT = 200
 _PAIRS = 24
 """The newest A/A pairs of a class of nodes that are always kept: the gate arms with 20."""
 _BEARERS: tuple[SuiteConditionType, ...] = ("Failed", "Complete", "Accepted")
@@ -24,10 +25,12 @@ def fit_suite_status(status: SuiteStatus) -> SuiteStatus:
     """Return the status without as much of what is only shown as must go for it to fit.
 
     First the list of reused runs goes, then most of the current ones, the best and worst cells, all
-    but the worst of the gate's figures, and old A/A pairs. Systems, states and conditions stay.
+    but the worst of the gate's figures, old A/A pairs, and the ends of messages. Systems, states
+    and conditions stay.
     """
     for cut in _CUTS:
-        if len(status.model_dump_json(by_alias=True, exclude_none=True)) <= SUITE_BYTES:
+        size = len(status.model_dump_json(by_alias=True, exclude_none=True).encode())
+        if size <= SUITE_BYTES:
             return status
         status = cut(status)
     return status
@@ -92,10 +95,18 @@ def _with_new_pairs(status: SuiteStatus) -> SuiteStatus:
     return status.model_copy(update={"anchors": anchors})
 
 
+def _with_short_messages(status: SuiteStatus) -> SuiteStatus:
+    conditions = [
+        each.model_copy(update={"message": each.message[:_SHORT]}) for each in status.conditions
+    ]
+    return status.model_copy(update={"conditions": conditions})
+
+
 _CUTS: tuple[Callable[[SuiteStatus], SuiteStatus], ...] = (
     _without_reused,
     _with_few_current,
     _without_ranges,
     _with_short_gate,
     _with_new_pairs,
+    _with_short_messages,
 )
