@@ -32,6 +32,14 @@ def at(text: str) -> datetime:
             "2026-06-02T01:00",
         ),
         ("0 3 * * *", "2026-06-01T01:00", "2026-06-01T01:00:01", None, "2026-06-02T01:00"),
+        # In the hour that is repeated, the time has come once.
+        (
+            "30 2 * * *",
+            "2026-10-25T00:30",
+            "2026-10-25T01:03:55",
+            None,
+            "2026-10-26T01:30",
+        ),
         # Four nights were missed: only the last one is made up for.
         (
             "0 3 * * *",

@@ -38,7 +38,9 @@ def ticks(schedule: SuiteSchedule, since: datetime, now: datetime) -> Ticks:
     times only the latest is due. In the hour that daylight saving leaves out, a fixed time comes at
     once after it; in the hour that it repeats, it comes once (Debian's cron).
     """
-    following = next(_times(schedule, now), None)
+    # In an hour that is repeated, the first one may be the hour that has passed.
+    later = (each.astimezone(UTC) for each in _times(schedule, now))
+    following = next((each for each in later if each > now), None)
     # Backwards it begins before the start: a second later, so that this very second counts.
     start = now.replace(microsecond=0) + timedelta(seconds=1)
     latest = next(_times(schedule, start, backwards=True), None)
@@ -46,10 +48,7 @@ def ticks(schedule: SuiteSchedule, since: datetime, now: datetime) -> Ticks:
     deadline = schedule.starting_deadline_seconds
     if due is not None and deadline is not None and (now - due).total_seconds() > deadline:
         due = None
-    return Ticks(
-        None if due is None else due.astimezone(UTC),
-        None if following is None else following.astimezone(UTC),
-    )
+    return Ticks(None if due is None else due.astimezone(UTC), following)
 
 
 def _times(schedule: SuiteSchedule, start: datetime, *, backwards: bool = False) -> CronSim:
