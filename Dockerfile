@@ -138,16 +138,25 @@ FROM build AS serving-packages
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
     /opt/uv/bin/uv sync --quiet --locked --only-group image-serving-cpu \
+    --no-install-package huggingface-hub --no-install-package hf-xet --no-install-package fsspec \
+    --no-install-package tqdm --no-install-package filelock --no-install-package httpx2 \
+    --no-install-package httpcore2 --no-install-package anyio --no-install-package h11 \
+    --no-install-package idna --no-install-package truststore --no-install-package click \
     && rm -r /opt/inferometer/.lock /opt/inferometer/lib/python3.*/site-packages/onnx/backend/test
 
 FROM build AS serving-gpu-packages
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
     /opt/uv/bin/uv sync --quiet --locked --only-group image-serving-gpu \
+    --no-install-package huggingface-hub --no-install-package hf-xet --no-install-package fsspec \
+    --no-install-package tqdm --no-install-package filelock --no-install-package httpx2 \
+    --no-install-package httpcore2 --no-install-package anyio --no-install-package h11 \
+    --no-install-package idna --no-install-package truststore --no-install-package click \
     && rm -r /opt/inferometer/.lock /opt/inferometer/lib/python3.*/site-packages/onnx/backend/test
 
 FROM sources AS serving-own
 COPY models/src models/src
+COPY tasks/src tasks/src
 COPY fetch/src fetch/src
 COPY serving/src serving/src
 RUN --mount=type=cache,target=/build-cache \

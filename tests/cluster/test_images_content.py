@@ -115,6 +115,23 @@ def test_the_server_brings_the_zoo(image: UnpackedImage) -> None:
     assert json.loads(fetched)["name"] == "resnet50"
 
 
+@pytest.mark.parametrize("component", ["serving", "loadgen"], scope="module")
+def test_it_has_what_the_steps_of_manifests_need(image: UnpackedImage) -> None:
+    """Each library decodes a JPEG; tokenizers loads without packages that are left out."""
+    code = """
+import io
+from PIL import Image
+from tokenizers import Tokenizer
+from inferometer_api.manifest.input_steps import Decode
+from inferometer_tasks.steps.image import decode
+file = io.BytesIO()
+Image.new("RGB", (8, 8)).save(file, "JPEG")
+for library in ("Pillow", "SimpleJpeg"):
+    print(decode(Decode(library=library), file.getvalue()).shape)
+"""
+    assert image.run("python3", "-c", code).split("\n")[:2] == ["(8, 8, 3)"] * 2
+
+
 @pytest.mark.parametrize("component", ["loadgen"], scope="module")
 def test_the_load_generator_reports_its_packages(image: UnpackedImage) -> None:
     """The image names the versions that a result reports."""

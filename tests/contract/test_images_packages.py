@@ -36,8 +36,6 @@ ABSENT = {
 """What an image does without, although a module for another image or a command imports it."""
 PROGRAMS = {"serving": ("serving", "fetch")}
 """Components whose programs one image holds, if these are more than the image's own."""
-WITHOUT = {"serving": frozenset({"inferometer_serving.model.pipeline"})}
-"""Modules that no program in an image imports: a cluster refuses spec.model.pipeline Server."""
 BROUGHT_BY = {
     "flask": "locust",
     "gevent": "locust",
@@ -109,7 +107,7 @@ def reached(component: str) -> tuple[set[str], set[str]]:
         for folder in folders
         for path in folder.rglob("*.py")
     ]
-    seen: set[str] = set(WITHOUT.get(component, ()))
+    seen: set[str] = set()
     others: set[str] = set()
     while waiting:
         name = waiting.pop().removesuffix(".__init__")

@@ -69,12 +69,12 @@ def load_and_warm(options: ServeOptions, interrupt: Interrupt, start_up: StartUp
 def _import_steps() -> Callable[..., LoadedModel]:
     """Return what puts steps around a model. Raises ModelRefusedError if they are not installed."""
     try:
-        # Few servers run steps, and the images have none of them.
+        # Few servers run steps, and they take a while to import.
         from inferometer_serving.model.pipeline import with_steps  # noqa: PLC0415
     except ImportError as error:
         raise ModelRefusedError(
             f"--manifest was given, but the steps cannot be imported: {error}. Install "
-            "inferometer[tasks]; the images of this version have no steps."
+            "inferometer[tasks]."
         ) from error
     return with_steps
 
