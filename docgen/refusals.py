@@ -37,7 +37,6 @@ def _mixed(*models: str, others: tuple[str, ...] = ()) -> Members:
     return found | ({"otherModels": [{"uri": each} for each in others]} if others else {})
 
 
-_ACCURACY = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"]}
 _CLIENT_FILES = {"clientCertificateFile": "c.crt", "clientKeyFile": "c.key"}
 
 REFUSED: tuple[Members, ...] = (
@@ -72,10 +71,6 @@ REFUSED: tuple[Members, ...] = (
     _mixed("resnet50", "m", others=("pvc://c/m.onnx",)),
     {"scenarios": [{"name": "a", "coldStart": {"state": "Nothing"}}]},
     {"model": {"uri": "https://h/m.onnx", "sha256": "0" * 64, "cache": "Node"}},
-    {
-        "model": {"uri": "file:m.onnx", "pipeline": "Server"},
-        "scenarios": [{"name": "a", "accuracy": _ACCURACY}],
-    },
     {"suspend": True},
     {"cancel": True},
 )

@@ -92,7 +92,7 @@ def _fetch(options: argparse.Namespace) -> dict[str, Any]:
         report.setdefault("tracePaths", {})[name] = str(trace)
         room -= trace.stat().st_size
     for name, uri in options.data:
-        data = _fetch_data(options, name, uri, room)
+        data = _fetch_data(options, model, name, uri, room)
         report.setdefault("dataPaths", {})[name] = str(data)
         room -= data.stat().st_size
     return report
@@ -116,12 +116,16 @@ def _fetch_trace(options: argparse.Namespace, name: str, uri: str, room: int) ->
     )
 
 
-def _fetch_data(options: argparse.Namespace, name: str, uri: str, room: int) -> Path:
+def _fetch_data(
+    options: argparse.Namespace, model: FetchedModel | None, name: str, uri: str, room: int
+) -> Path:
     from inferometer_fetch.data_files import fetch_data  # noqa: PLC0415 - seldom needed
 
+    target = path_below(options.destination, name)
+    _check_name_is_free(options, model, target, "data file")
     return fetch_data(
         uri,
-        path_below(options.destination, name),
+        target,
         sources=options.sources,
         max_bytes=room,
         sha256=dict(options.data_sha256).get(name),
@@ -146,11 +150,7 @@ def _fetch_inputs(options: argparse.Namespace, model: FetchedModel | None, room:
     from inferometer_fetch.data_files import fetch_inputs  # noqa: PLC0415 - seldom needed
 
     target = options.destination / INPUTS_FILE
-    if model is not None and _is_data_of(model, target):
-        raise ModelRefusedError(
-            f"The model {options.uri} has external data called {INPUTS_FILE}, which is what the "
-            "inputs file is called here: give the data another name."
-        )
+    _check_name_is_free(options, model, target, "inputs file")
     return fetch_inputs(
         options.inputs_uri,
         target,
@@ -160,9 +160,18 @@ def _fetch_inputs(options: argparse.Namespace, model: FetchedModel | None, room:
     )
 
 
-def _is_data_of(model: FetchedModel, target: Path) -> bool:
+def _check_name_is_free(
+    options: argparse.Namespace, model: FetchedModel | None, target: Path, what: str
+) -> None:
+    """Raise ModelRefusedError if the model has external data where a file would be written."""
+    if model is None:
+        return
     data = {(model.path.parent / location).resolve() for location in model.external_sha256}
-    return target.resolve() in data
+    if target.resolve() in data:
+        raise ModelRefusedError(
+            f"The model {options.uri} has external data called {target.name}, which is what the "
+            f"{what} is called here: give the data another name."
+        )
 
 
 def _parser() -> argparse.ArgumentParser:

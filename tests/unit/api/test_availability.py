@@ -88,6 +88,14 @@ AVAILABLE_IN_A_CLUSTER: dict[str, Run] = {
     },
     "replicas": _set("server", "replicas", to=3),
     "KServe": _set("server", to={"runtime": "KServe", "threads": 2}),
+    "steps in the server": a_run(
+        model={
+            "uri": "zoo://classification/resnet50",
+            "manifest": {"uri": "configmap://a/m"},
+            "pipeline": "Server",
+        },
+        scenarios=[{"name": "a", "accuracy": _DIGITS}],
+    ),
     "suspend": _set("suspend", to=True),
     "cancel": _set("cancel", to=True),
     "a Service": an_external_run(
@@ -213,17 +221,6 @@ UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
     (
         _with_others("m", "s3://bucket/m.onnx"),
         "spec.otherModels[0].uri: s3:// is read with the keys of the model's store",
-    ),
-    (
-        a_run(
-            model={
-                "uri": "zoo://classification/resnet50",
-                "manifest": {"uri": "configmap://a/m"},
-                "pipeline": "Server",
-            },
-            scenarios=[{"name": "a", "accuracy": _DIGITS}],
-        ),
-        "spec.model.pipeline: the server's image of this version has no steps; run it locally",
     ),
     (
         a_scenario(coldStart={"state": "Nothing"}),

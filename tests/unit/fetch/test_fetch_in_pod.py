@@ -252,6 +252,33 @@ def test_external_data_that_escapes_is_refused_and_not_quoted(
     assert "root:" not in error
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("inputs.npz", ("--inputs-uri", "configmap://samples/x.npz")),
+        ("manifest.yaml", ("--data=manifest.yaml=configmap://samples/x.npz",)),
+    ],
+)
+def test_external_data_keeps_its_name(
+    sources: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    words: tuple[str, ...],
+) -> None:
+    """No other file of the pod takes the place of data that a model was checked with."""
+    claim = sources / "claims" / "models"
+    onnx_models.write_with_external_data(claim, name)
+    (claim / "weights.bin").rename(claim / name)
+    code, _, error = _main(
+        capsys,
+        *("--uri", "pvc://models/model.onnx", "--copy-model", "--sources", str(sources)),
+        *("--destination", str(tmp_path / "m"), "--file-name", "model.onnx", *words),
+    )
+    assert code == 2
+    assert f"has external data called {name}, which is what" in error
+
+
 def test_a_pods_room_is_shared(
     sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

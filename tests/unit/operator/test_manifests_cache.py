@@ -54,6 +54,18 @@ def test_inputs_are_fetched_as_before() -> None:
     assert mounts(fetch) == {"/sources/configmaps/inputs": True, "/model": False}
 
 
+def test_the_manifest_of_steps_is_fetched() -> None:
+    """The init container fetches what the server needs apart from the model."""
+    model = {**CACHED, "manifest": {"uri": "configmap://m/k.yaml"}, "pipeline": "Server"}
+    accuracy = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"]}
+    pod = server_pod(a_run(model=model, scenarios=[{"name": "a", "accuracy": accuracy}]))
+    (fetch,), (server,) = pod["initContainers"], pod["containers"]
+    assert "--uri" not in fetch["command"]
+    assert "--data=manifest.yaml=configmap://m/k.yaml" in fetch["command"]
+    assert mounts(fetch) == {"/sources/configmaps/m": True, "/model": False}
+    assert after("--manifest", server["command"]) == "/model/manifest.yaml"
+
+
 @pytest.mark.parametrize(
     ("installed", "server", "words"),
     [

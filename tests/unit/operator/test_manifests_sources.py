@@ -119,6 +119,32 @@ def test_manifest_and_data_set_are_fetched_for_the_load() -> None:
     assert manifest_path(read(a_run())) is None
 
 
+def test_a_server_that_runs_steps_has_the_manifest() -> None:
+    """It is fetched into the server's pod as into the load pod; without the steps it is not."""
+    manifest = {"uri": "configmap://m/k.yaml", "sha256": "a" * 64}
+    model = {"uri": "pvc://models/m.onnx", "manifest": manifest, "pipeline": "Server"}
+    accuracy = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"]}
+    run = a_run(model=model, scenarios=[{"name": "a", "accuracy": accuracy}])
+    pod = server_pod(run)
+    (fetch,), (server,) = pod["initContainers"], pod["containers"]
+    assert mounts(fetch) == {
+        "/sources/claims/models": True,
+        "/sources/configmaps/m": True,
+        "/model": False,
+    }
+    assert [each for each in fetch["command"] if each.startswith("--data")] == [
+        "--data=manifest.yaml=configmap://m/k.yaml",
+        f"--data-sha256=manifest.yaml={'a' * 64}",
+    ]
+    assert after("--manifest", server["command"]) == "/model/manifest.yaml"
+    assert "--allow-python-steps" not in server["command"]
+    assert mounts(server) == {"/sources/claims/models": True, "/model": True}
+    pod = server_pod(a_run(model={**model, "pipeline": "Client"}))
+    (fetch,), (server,) = pod["initContainers"], pod["containers"]
+    assert mounts(fetch) == {"/sources/claims/models": True, "/model": False}
+    assert "--manifest" not in server["command"]
+
+
 def test_only_the_fetcher_is_given_keys() -> None:
     """Only the init container gets the Secret of a store, key by key."""
     model = {"uri": "s3://bucket/m.onnx", "credentialsSecret": "keys"}

@@ -94,11 +94,6 @@ def _unavailable_locally(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterat
 
 
 def _unavailable_in_cluster(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
-    if spec.model.runs_steps_in_server:
-        yield (
-            "spec.model.pipeline: the server's image of this version has no steps; run it locally, "
-            "or take Client, with which the load generator runs them."
-        )
     yield from _cluster_addresses(spec, descriptor)
     yield from _refused_by_runtime(spec, descriptor, "Cluster")
 

@@ -71,9 +71,9 @@ def fetch_command(
 
     `destination` is the folder for written files. In a local run, a relative `file:` path starts in
     the folder `base`. Written files lie in the layout of the runtime (`pod_layout`). In a `pod`,
-    the .npz file of inputs is fetched too, and a model of the node's cache is not fetched: the
-    command is empty if nothing else is. The command prints one line of JSON with path, sha256
-    and name. Raises ValueError if the server is External.
+    the .npz file of inputs is fetched too, and the manifest if the server runs its steps. A model
+    of the node's cache is not fetched: the command is empty if nothing else is. The command prints
+    one line of JSON with path, sha256 and name. Raises ValueError if the server is External.
     """
     model, file = run.spec.model, run.spec.load.inputs.file
     if model.uri is None:
@@ -81,15 +81,16 @@ def fetch_command(
     layout = launch.layout(run)
     by_place: tuple[str, ...] = ("--zoo-cache",)
     if pod is not None:
-        inputs = (
+        manifest = model.manifest if model.runs_steps_in_server else None
+        data = (
             *_option("--inputs-uri", None if file is None else file.uri),
             *_option("--inputs-sha256", None if file is None else file.sha256),
-            *_sources(pod),
+            *(() if manifest is None else _data(MANIFEST_FILE, manifest.uri, manifest.sha256)),
         )
         if model.cache is not None:
-            words = (python, *("-m", _FETCHER), *("--destination", destination), *inputs)
-            return () if file is None else words
-        by_place = (*("--max-model-bytes", str(pod.max_model_bytes)), *inputs)
+            words = (python, *("-m", _FETCHER), *("--destination", destination), *data)
+            return (*words, *_sources(pod)) if data else ()
+        by_place = (*("--max-model-bytes", str(pod.max_model_bytes)), *data, *_sources(pod))
     return (
         python,
         *("-m", _FETCHER),

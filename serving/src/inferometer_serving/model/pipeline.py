@@ -63,8 +63,8 @@ def _with_steps(model: LoadedModel, manifest_file: Path, *, allow_python: bool) 
     manifest = read_manifest(manifest_file)
     if manifest.has_python and not allow_python:
         raise TaskRefusedError(
-            f"The manifest {manifest_file} has Python steps, which a server runs only with "
-            "--allow-python-steps on: read them first, they may do anything that you may."
+            f"The manifest {manifest_file} has Python steps, which run only in local runs with "
+            "--allow-python-steps: read them first, they may do anything that you may."
         )
     check_packages(manifest, ())
     import_packages(manifest)
