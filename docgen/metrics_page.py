@@ -201,7 +201,8 @@ def _cardinality() -> list[str]:
     scenario = sum(
         prod(_VALUES.get(label, 1) for label in metric.labels)
         for metric in METRICS["operator"]
-        if "scenario" in metric.labels and metric is not metrics.RUN_COLD_START
+        if "scenario" in metric.labels
+        and metric not in {metrics.RUN_COLD_START, metrics.RUN_STEP_SHARE}
     )
     one, three, most = (
         _FINISHED_RUNS * (run + count * scenario) for count in (1, 3, _MOST_SCENARIOS)
@@ -220,7 +221,7 @@ def _cardinality() -> list[str]:
         f"The operator has {run} series per finished run and {scenario} per scenario, for the "
         f"newest {_FINISHED_RUNS} finished runs: {one:,} if each has one scenario, {three:,} if "
         f"each has three, {most:,} at most, with {_MOST_SCENARIOS} each; a run with a cold start "
-        "has one more. Each of up to "
+        "has one more, with pipeline Server each scenario one more per step. Each of up to "
         f"{_FINISHED_RUNS} unfinished runs has {going}. If there are more, runs that have started "
         "come first, and among them the longest in their phase."
     )

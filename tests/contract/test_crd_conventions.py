@@ -17,7 +17,7 @@ from support.run_table import rows
 _CAMEL = re.compile(r"[a-z][a-z0-9]*([A-Z][a-z0-9]*)*")
 _QUANTITIES = re.compile(
     r"(Qps|qps|p99|Seconds|Milliseconds|Microseconds|Percent|Size|Sizes|sizes|Batches|Inference"
-    r"|MilliwattsPerCore)$"
+    r"|MilliwattsPerCore|Millionths)$"
 )
 _UNITLESS = {
     # counts of what they are called, and names of numbers

@@ -72,9 +72,18 @@ def a_finished_run(
 STORED_URL = "http://127.0.0.1:8091/results/0e9b"
 
 
+STEPS: Object = {
+    "steps": [
+        {"step": "decode", "meanMicroseconds": 2_000, "shareMillionths": 246_914},
+        {"step": "topK", "meanMicroseconds": 5, "shareMillionths": 617},
+    ]
+}
+
+
 def a_stored_run() -> Object:
-    """Return a finished cold start whose result the results service keeps."""
+    """Return a finished cold start with pipeline Server, whose result the results service keeps."""
     scenario = {"name": "latency", **MEASURED, "coldStartMicroseconds": 1_160_000}
+    scenario["serverTime"] = {**MEASURED["serverTime"], **STEPS}
     stored = {"id": "0e9b", "url": STORED_URL}
     return a_finished_run(
         result={"bytes": 1, "sha256": "0" * 64, "stored": stored}, scenarios=[scenario]

@@ -23,6 +23,8 @@ from inferometer_api.results.result import (
     Outcome,
     ResultDocument,
     ScenarioResult,
+    ServedStep,
+    ServerTime,
     Verdict,
 )
 from inferometer_api.results.result_transport import (
@@ -357,6 +359,31 @@ def test_a_summary_has_the_units_of_its_names() -> None:
     assert found.cautions == [finding.message for finding in result.verdict.cautions]
     assert found.energy_attribution == "unavailable"
     assert ScenarioSummary.model_validate_json(found.model_dump_json(exclude_none=True)) == found
+
+
+def test_a_summary_has_the_steps_in_the_server() -> None:
+    """With their time, and their share in millionths."""
+    result = a_result().scenarios[1]
+    steps = [
+        ServedStep(step="decode", nanoseconds=1_500, share=0.25),
+        ServedStep(step="topK", nanoseconds=0),
+    ]
+    spent = ServerTime(
+        requests=1,
+        executions=1,
+        queue_nanoseconds=0,
+        compute_input_nanoseconds=0,
+        compute_infer_nanoseconds=4_500,
+        compute_output_nanoseconds=0,
+        steps=steps,
+    )
+    step = result.steps[0].model_copy(update={"server_time": spent})
+    found = scenario_summary(result.model_copy(update={"steps": [step]})).server_time
+    assert found is not None
+    assert [(each.step, each.mean_microseconds, each.share_millionths) for each in found.steps] == [
+        ("decode", 2, 250_000),
+        ("topK", 0, 0),
+    ]
 
 
 def test_a_summary_shows_the_best_of_several_steps() -> None:

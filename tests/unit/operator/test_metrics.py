@@ -131,6 +131,16 @@ def test_a_stored_result_has_its_permanent_address() -> None:
     assert values(operator_stats(a_finished_run()), "inferometer_run_stored_info") == {}
 
 
+def test_the_share_of_each_step_in_the_server_is_exported() -> None:
+    """With pipeline Server; a run without steps has no such series."""
+    name = "inferometer_run_pipeline_step_ratio"
+    assert values(operator_stats(a_stored_run()), name) == {
+        (*STEP, "decode"): 0.246914,
+        (*STEP, "topK"): 0.000617,
+    }
+    assert values(operator_stats(a_finished_run()), name) == {}
+
+
 def test_the_device_of_an_external_server_is_not_guessed() -> None:
     """The metric keeps an unknown device's own name."""
     url = "http://model.default.svc:8000"

@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from inferometer_api.results.result import (
     ErrorExample,
     ResultDocument,
+    ServedStep,
     ServerTime,
     nanoseconds_at,
 )
@@ -61,7 +62,7 @@ def test_csv_has_a_row_for_each_step_with_exact_figures() -> None:
 
 
 def test_the_time_in_the_servers_is_exported() -> None:
-    """CSV and OpenMetrics have its four parts; the cells and series of other servers are empty."""
+    """CSV and OpenMetrics have its four parts, OpenMetrics the share of each step too."""
     document = a_result()
     first = document.scenarios[0]
     spent = ServerTime(
@@ -71,6 +72,7 @@ def test_the_time_in_the_servers_is_exported() -> None:
         compute_input_nanoseconds=2_000,
         compute_infer_nanoseconds=30_000,
         compute_output_nanoseconds=4_000,
+        steps=[ServedStep(step="decode", nanoseconds=9_000, share=0.25)],
     )
     step = first.steps[0].model_copy(update={"server_time": spent})
     scenarios = [first.model_copy(update={"steps": [step]}), document.scenarios[1]]
@@ -83,6 +85,8 @@ def test_the_time_in_the_servers_is_exported() -> None:
         {"queue": 1e-6, "compute_input": 2e-6, "compute_infer": 3e-5, "compute_output": 4e-6}
     )
     assert {each.labels["scenario"] for each in samples} == {"latency"}
+    samples = families(document)["inferometer_run_pipeline_step_ratio"].samples
+    assert [(each.labels["pipeline_step"], each.value) for each in samples] == [("decode", 0.25)]
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t"])

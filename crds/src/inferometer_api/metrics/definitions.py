@@ -434,6 +434,14 @@ RUN_SERVER_TIME = Metric(
     "compute_output; absent if a server lacks the statistics extension.",
     (*_STEP, "part"),
 )
+RUN_STEP_SHARE = Metric(
+    "inferometer_run_pipeline_step_ratio",
+    "gauge",
+    "Share of the mean latency that a step of the manifest took in the server, from 0 to 1, with "
+    "pipeline Server; without latencies share of the mean time in the server. pipeline_step is its "
+    "name, such as decode.",
+    (*_STEP, "pipeline_step"),
+)
 RUN_COLD_START = Metric(
     "inferometer_run_cold_start_seconds",
     "gauge",
@@ -529,6 +537,7 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
         RUN_ERRORS,
         RUN_LATENCY,
         RUN_SERVER_TIME,
+        RUN_STEP_SHARE,
         RUN_COLD_START,
         RUN_JOULES,
         RUN_NET_JOULES,

@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 
 from inferometer_api.results.result import ScenarioResult, ServerTime, Step, nanoseconds_at
-from inferometer_api.status.run_status import ScenarioSummary, ServerTimeSummary
+from inferometer_api.status.run_status import (
+    ScenarioSummary,
+    ServedStepSummary,
+    ServerTimeSummary,
+)
 
 _MOST_MESSAGES = 16
 
 
 _LONGEST_MESSAGE = 4096
+_MOST_STEPS = 32
 
 
 def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
@@ -87,6 +92,14 @@ def _server_time(spent: ServerTime | None) -> ServerTimeSummary | None:
         compute_input_microseconds=round(spent.compute_input_nanoseconds / 1000),
         compute_infer_microseconds=round(spent.compute_infer_nanoseconds / 1000),
         compute_output_microseconds=round(spent.compute_output_nanoseconds / 1000),
+        steps=[
+            ServedStepSummary(
+                step=each.step[:64],
+                mean_microseconds=round(each.nanoseconds / 1000),
+                share_millionths=round(each.share * 1e6),
+            )
+            for each in spent.steps[:_MOST_STEPS]
+        ],
     )
 
 

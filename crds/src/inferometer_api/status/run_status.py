@@ -74,6 +74,20 @@ is none, and if the run did not complete."""
     """Nodes of the servers; if there are many, the first and how many more."""
 
 
+class ServedStepSummary(Document):
+    """One step of the manifest in the server."""
+
+    step: _Shown
+    """Its name, such as decode."""
+
+    mean_microseconds: Count
+    """Mean per request, in us."""
+
+    share_millionths: Count
+    """Share of the mean latency, in millionths; without latencies share of the mean time in the \
+server."""
+
+
 class ServerTimeSummary(Document):
     """Where the servers spent the time of their requests: means per request within the window."""
 
@@ -88,6 +102,9 @@ class ServerTimeSummary(Document):
 
     compute_output_microseconds: Count
     """Copying and writing outputs, in us."""
+
+    steps: list[ServedStepSummary] = Field(default_factory=list, max_length=32)
+    """Steps around the model, in their order, with `pipeline: Server`."""
 
 
 class ScenarioSummary(Document):

@@ -40,6 +40,8 @@ class ScenarioFacts:
     """By percentile: "50", "90", "99", "99.9"."""
     server_seconds: tuple[tuple[str, float], ...]
     """By part of a request: "queue", "compute_input", "compute_infer", "compute_output"."""
+    step_shares: tuple[tuple[str, float], ...]
+    """Share of the mean latency by step of the manifest in the server, from 0 to 1."""
     cold_start_seconds: float | None
     joules: float | None
     net_joules: float | None
@@ -170,6 +172,7 @@ def _scenario(summary: ScenarioSummary) -> ScenarioFacts:
         queries_per_second=_of(summary.achieved_milli_qps, 1e3),
         latency_seconds=tuple((name, us / 1e6) for name, us in latencies if us is not None),
         server_seconds=_server_seconds(summary.server_time),
+        step_shares=_step_shares(summary.server_time),
         cold_start_seconds=_of(summary.cold_start_microseconds, 1e6),
         joules=_of(summary.microjoules_per_inference, 1e6),
         net_joules=_of(summary.net_microjoules_per_inference, 1e6),
@@ -186,6 +189,11 @@ def _server_seconds(spent: ServerTimeSummary | None) -> tuple[tuple[str, float],
         ("compute_infer", spent.compute_infer_microseconds / 1e6),
         ("compute_output", spent.compute_output_microseconds / 1e6),
     )
+
+
+def _step_shares(spent: ServerTimeSummary | None) -> tuple[tuple[str, float], ...]:
+    steps = () if spent is None else spent.steps
+    return tuple((each.step, each.share_millionths / 1e6) for each in steps)
 
 
 def _since(status: RunStatus, created: float) -> float:

@@ -16,6 +16,7 @@ from inferometer_api.metrics.definitions import (
     RUN_QPS,
     RUN_QUERIES,
     RUN_SERVER_TIME,
+    RUN_STEP_SHARE,
     RUN_VALID,
     Metric,
     run_labels,
@@ -95,6 +96,12 @@ def _server_seconds(measured: _Measured) -> list[tuple[tuple[str, ...], float | 
     return [((part,), nanoseconds / _SECOND_NS) for part, nanoseconds in parts.items()]
 
 
+def _step_shares(measured: _Measured) -> list[tuple[tuple[str, ...], float | None]]:
+    spent = measured[0].server_time
+    steps = [] if spent is None else spent.steps
+    return [((each.step,), each.share) for each in steps]
+
+
 def _joules(
     measured: _Measured, microjoules: int | None
 ) -> list[tuple[tuple[str, ...], float | None]]:
@@ -109,6 +116,7 @@ _FIGURES: tuple[tuple[Metric, _Values], ...] = (
     (RUN_ERRORS, lambda each: [((), float(each[0].counts.failed))]),
     (RUN_LATENCY, _latencies),
     (RUN_SERVER_TIME, _server_seconds),
+    (RUN_STEP_SHARE, _step_shares),
     (RUN_JOULES, lambda each: _joules(each, each[0].energy.microjoules_per_inference)),
     (RUN_NET_JOULES, lambda each: _joules(each, each[0].energy.net_microjoules_per_inference)),
 )
