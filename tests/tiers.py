@@ -51,6 +51,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/local/test_tasks_pipeline.py",
         "tests/local/test_tasks_pitfalls.py",
         "tests/local/test_tasks_runs.py",
+        "tests/cluster/test_pipeline.py",
     ),
     "packaging": (
         "tests/local/test_cli_wheel.py",
@@ -122,6 +123,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "loadgen/src/inferometer_loadgen/pod/*": ("nodes",),
     "loadgen/src/inferometer_loadgen/reporting/*": ("dashboards",),
     "operator/*": ("operator", "nodes"),
+    "operator/src/inferometer_operator/manifests/server_job.py": ("tasks",),
     "operator/src/inferometer_operator/wiring/metrics.py": ("dashboards",),
     "serving/*": ("local", "packaging", "nodes"),
     "serving/src/inferometer_serving/layers/*": ("analysis",),
@@ -163,6 +165,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "bootstrap.txt": _OF_IMAGES,
     ".dockerignore": _OF_IMAGES,
     "examples/*": ("local", "packaging", "nodes"),
+    "examples/26-pipeline*": ("tasks",),
     "pyproject.toml": ("packaging",),
     "uv.lock": tuple(GROUPS),
     "docs/how-to/install.md": ("operator",),

@@ -60,7 +60,10 @@ def test_every_file_has_its_groups_or_a_reason_to_have_none(tracked: list[str]) 
         ("tests/support/oracle_server.py", ["accuracy", "local", "nodes", "suites"]),
         (
             "tests/cluster/conftest.py",
-            ["stacks", "packaging", "operator", "nodes", "results", "suites", "dashboards"],
+            [
+                *("stacks", "tasks", "packaging", "operator", "nodes", "results", "suites"),
+                "dashboards",
+            ],
         ),
         ("tests/support/quiet.py", list(tiers.GROUPS)),
         ("uv.lock", list(tiers.GROUPS)),

@@ -5,19 +5,29 @@ The net and the images are made here; numpy knows the classes of the digits.
 
 import csv
 import io
+import json
+import re
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 
 from inferometer_api.results.accuracy import AccuracyResult
 from inferometer_api.results.result import ScenarioResult
+from inferometer_api.suite.plan_suite import plan_suite
 from support.digits import HELD_OUT, MANIFEST, DigitsNet, digits, trained_net, write_onnx
+from support.inferometer_process import SHORT, ran, result_in
 from support.local_runs import Done, done, together
+from support.requirements import cannot_run
+from support.suites import parsed
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVED = {"uri": "file:model.onnx", "pipeline": "Server"}
 DIGITS = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1", "Top5"], "samples": HELD_OUT}
 IMAGES = {"dataset": {"uri": "file:images.csv"}, "metrics": ["Top1"]}
@@ -211,3 +221,53 @@ def test_a_model_without_a_manifest_is_refused(tmp_path: Path, net: DigitsNet) -
     ended = measured(tmp_path, net, {"accuracy": DIGITS}, manifest="", spec={"model": SERVED})
     assert ended.ended.code == 2
     assert "the model has no manifest: put model.yaml next to it" in ended.ended.stderr
+
+
+def test_openvino_runs_the_same_steps(tmp_path: Path, net: DigitsNet) -> None:
+    """The known accuracy to the sample, and the share of each step."""
+    if find_spec("openvino") is None:
+        cannot_run("OpenVINO, of the extra `openvino`, is not installed.")
+    ended = measured(
+        tmp_path,
+        net,
+        {"accuracy": {**DIGITS, "metrics": ["Top1"]}},
+        manifest=re.sub("framework: .*", "framework: {name: openvino}", MANIFEST),
+        spec={"model": SERVED, "server": {"runtime": "OpenVino", "precision": "FP32"}},
+    )
+    scenario, accuracy = only(ended)
+    images, labels = digits()
+    right = int((net.scores(images[:HELD_OUT]).argmax(axis=1) == labels[:HELD_OUT]).sum())
+    assert [(each.correct, each.samples) for each in accuracy.figures] == [(right, HELD_OUT)]
+    spent = scenario.steps[0].server_time
+    assert spent is not None
+    assert [each.step for each in spent.steps] == ["normalize", "reshape", "softmax", "topK"]
+    assert all(each.share > 0 for each in spent.steps)
+    assert ended.result is not None
+    assert ended.result.environment is not None
+    model = ended.result.environment.model
+    assert model.manifest is not None
+    assert model.manifest.resolved_engine == "openvino"
+
+
+def test_the_example_compares_both_places(tmp_path: Path) -> None:
+    """All predictions are right in both; only the server's statistics have steps."""
+    copytree(EXAMPLES / "26-pipeline", tmp_path / "26-pipeline")
+    suite = yaml.safe_load((EXAMPLES / "26-pipeline.yaml").read_text())
+    suite["spec"]["template"]["spec"]["validity"] = SHORT
+    del suite["spec"]["repeats"]
+    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
+    env = {"XDG_DATA_HOME": str(tmp_path / "data")}
+    ended = ran(tmp_path, "run", "suite.yaml", "--output", "out", env=env)
+    assert ended.code in {0, 3}, ended.stderr
+    found = {}
+    for planned in plan_suite(parsed(suite), place="Local").runs:
+        result = result_in(tmp_path / "out" / planned.name)
+        (scenario,) = result.scenarios
+        assert scenario.accuracy is not None
+        (figure,) = scenario.accuracy.figures
+        assert figure.correct == figure.samples > 0
+        spent = scenario.steps[0].server_time
+        assert spent is not None
+        found[result.run.spec.model.pipeline] = [each.step for each in spent.steps]
+    steps = ["decode", "resize", "crop", "normalize", "layout", "softmax", "topK"]
+    assert found == {"Client": [], "Server": steps}
