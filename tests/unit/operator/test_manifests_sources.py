@@ -142,6 +142,7 @@ def test_a_server_that_runs_steps_has_the_manifest() -> None:
     pod = server_pod(a_run(model={**model, "pipeline": "Client"}))
     (fetch,), (server,) = pod["initContainers"], pod["containers"]
     assert mounts(fetch) == {"/sources/claims/models": True, "/model": False}
+    assert not any(each.startswith("--data") for each in fetch["command"])
     assert "--manifest" not in server["command"]
 
 
