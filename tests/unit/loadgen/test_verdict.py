@@ -231,6 +231,16 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"step": a_step(dispatch_lag=times(6 * MS), other_load=[others(0.9, busy=0.99)])},
         {"step": a_step(dispatch_lag=times(6 * MS), other_load=[others(0.9, busy=1.0)])},
     ),
+    (
+        "OtherProcesses",
+        {"step": a_step(other_load=[others(0.2)])},
+        {"step": a_step(other_load=[others(0.21)])},
+    ),
+    (
+        "OtherProcesses",  # enough of the CPUs were free
+        {"step": a_step(other_load=[others(0.9, busy=0.99)])},
+        {"step": a_step(other_load=[others(0.9, busy=1.0)])},
+    ),
     ("LagElsewhere", {"step": lagging(5 * MS)}, {"step": lagging(5 * MS + 1)}),
     (
         "LagElsewhere",  # a percentile without bounds is not known

@@ -90,16 +90,21 @@ def test_a_slow_server_keeps_its_reason_next_to_the_busy_machine() -> None:
     full = verdict(a_step(other_load=[others(0.9, busy=1.8)]), bound_ns=slow)
     assert names(full) == ["BusyMachine", "LatencyBound"]
     assert "This may be the cause of LatencyBound." in full.reasons[0].message
-    assert names(verdict(a_step(other_load=[others(0.9, busy=1.7)]), bound_ns=slow)) == [
-        "LatencyBound"
-    ]
+    busy = verdict(a_step(other_load=[others(0.9, busy=1.7)]), bound_ns=slow)
+    assert names(busy) == ["LatencyBound", "OtherProcesses"]
 
 
 def test_a_busy_machine_alone_makes_nothing_invalid() -> None:
-    """Without a rule that it explains, the use of the CPUs by others is no finding."""
-    assert names(verdict(a_step(other_load=[others(1.9)]))) == []
+    """Without a rule that it explains, the use of the CPUs by others is a caution."""
+    found = verdict(a_step(other_load=[others(1.0)]))
+    assert names(found) == ["OtherProcesses"]
+    assert found.state == "VALID"
+    assert found.cautions[0].message.startswith(
+        "Other processes used 1.0 of the 2 CPUs of this machine: python3 train.py (2 processes) "
+        "1.0. A server next to other work is slower"
+    )
     failing = verdict(a_step(succeeded=900, failed=100, other_load=[others(1.9)]))
-    assert names(failing) == ["ErrorRate"]
+    assert names(failing) == ["ErrorRate", "OtherProcesses"]
 
 
 def test_a_search_without_a_peak_is_explained_by_its_probes() -> None:

@@ -8,7 +8,12 @@ from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_loadgen.schedule.steps import End
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions, Violation
 from inferometer_loadgen.verdict.rule_table import RULES, VerdictRule
-from inferometer_loadgen.verdict.rules.busy import BUSY_MACHINE, busy_machine, explains
+from inferometer_loadgen.verdict.rules.busy import (
+    BUSY_MACHINE,
+    OTHER_PROCESSES,
+    busy_machine,
+    explains,
+)
 
 _MOST_STEPS = 8
 """Number of steps that a message names."""
@@ -33,13 +38,15 @@ def judge(
     """
     judged = _judged_steps(measurements, conditions)
     reasons = list(_reasons(measurements, judged, conditions, rules))
+    # The reason BusyMachine says the same, and more.
+    said = {OTHER_PROCESSES for each in reasons if each.rule == BUSY_MACHINE}
     return Verdict(
         state="INVALID" if reasons else "VALID",
         reasons=reasons,
         cautions=[
             finding
             for rule in rules
-            if rule.effect == "caution"
+            if rule.effect == "caution" and rule.name not in said
             for finding in _findings(rule, _broken(rule, judged, conditions), len(judged))
         ],
     )

@@ -9,6 +9,7 @@ from typing import Literal
 
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions, Violations
 from inferometer_loadgen.verdict.rules import (
+    busy,
     client,
     cold_start,
     counts,
@@ -306,6 +307,16 @@ RULES: tuple[VerdictRule, ...] = (
         remedy="Look at the phases before and after the gap, and at the server's log; on a busy "
         "machine measure again.",
         once=cold_start.unexplained_start,
+    ),
+    VerdictRule(
+        name=busy.OTHER_PROCESSES,
+        effect="caution",
+        limit="other processes use at most 10 % of the machine's CPUs, or half of them are free",
+        source="chosen: as in BusyMachine, 10 % and half of the CPUs in use",
+        why="A server next to other work is slower, though the load generator was in time: the "
+        "figures are those of a busy machine.",
+        remedy="Stop the other processes, or measure on an idle machine.",
+        per_step=busy.other_processes,
     ),
     VerdictRule(
         name="QueriesResent",

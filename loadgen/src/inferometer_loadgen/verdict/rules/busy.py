@@ -1,11 +1,16 @@
-"""Rule about other processes: whether they used the CPUs that the measurement needed."""
+"""Rules about other processes: whether they used the CPUs that the measurement needed."""
 
 from collections.abc import Sequence
 
 from inferometer_api.results.result import OtherLoad, Step
-from inferometer_loadgen.verdict.measurement import Violation, Violations
+from inferometer_loadgen.verdict.measurement import (
+    Measurement,
+    ScenarioConditions,
+    Violation,
+    Violations,
+)
 
-BUSY_MACHINE = "BusyMachine"
+BUSY_MACHINE, OTHER_PROCESSES = "BusyMachine", "OtherProcesses"
 OTHERS_LIMIT = 0.1
 """Share of a machine's CPUs that other processes may use."""
 BUSY_LIMIT = 0.5
@@ -36,12 +41,23 @@ def busy_machine(steps: Sequence[Step], rules: Sequence[str]) -> Violations:
     slow = [rule for rule in rules if rule in _OF_THE_SERVER]
     least = BUSY_LIMIT if late else FULL_LIMIT
     busy = [each for step in steps for each in step.other_load if _is_busy(each, least)]
-    if not busy or not (late or slow):
-        return
+    if busy and (late or slow):
+        yield _violation(busy, _effects(late, slow))
+
+
+def other_processes(measurement: Measurement, conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if others used the CPUs of a machine, whether or not a figure shows it."""
+    del conditions  # it holds for every kind of scenario
+    busy = [each for each in measurement.step.other_load if _is_busy(each, BUSY_LIMIT)]
+    if busy:
+        yield _violation(busy, "")
+
+
+def _violation(busy: Sequence[OtherLoad], effects: str) -> Violation:
     worst = max(busy, key=lambda each: each.other_cores / each.cpu_count)
     limit = OTHERS_LIMIT * worst.cpu_count
-    yield Violation(
-        f"{_used(worst)}{_effects(late, slow)}",
+    return Violation(
+        f"{_used(worst)}{effects}",
         f"{worst.other_cores:.1f} of {worst.cpu_count} CPUs",
         f"{limit:.1f} CPUs",
         worst.other_cores / limit,
