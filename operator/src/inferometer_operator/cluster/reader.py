@@ -30,6 +30,9 @@ _LOG_LIMIT_BYTES = 24 << 20
 """More than a load generator may write: its document has at most 8 MiB."""
 _LOG_PIECE_BYTES = 64 << 10
 _LOG_SECONDS = 60.0
+LOG_SETTLED_SECONDS = 15.0
+"""A container counts as ended before its runtime has written the last lines of the log. A log that
+lacks the same for so long will not get it: nothing writes to it."""
 _EVENT_LIMIT = 200
 """Bounds the memory that a namespace with many events may take at each read."""
 

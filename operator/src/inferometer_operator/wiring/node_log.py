@@ -10,8 +10,6 @@ from inferometer_operator.reconcile.observed import Json
 
 MOST_BYTES = 900 * 1024
 """A ConfigMap takes 1 MiB."""
-SETTLED_SECONDS = 15.0
-"""A container counts as ended before its runtime has written the last lines of the log."""
 _MOST_VALUES = 50_000
 """Many small values take far more memory than their text; a node has some hundred."""
 _KIND = KIND.encode()

@@ -17,16 +17,15 @@ from inferometer_api.nodes.benchmark import (
 )
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import matching_nodes
-from inferometer_api.plan.cluster_objects import QUEUE_NAME_LABEL, node_benchmark_child
+from inferometer_api.plan.cluster_objects import QUEUE_NAME_LABEL
 from inferometer_api.rules import format_path
 from inferometer_api.spec.problems import Problem, describe_errors
 from inferometer_api.timestamps import format_time
-from inferometer_operator.cluster.child_store import is_child_of
 from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
+from inferometer_operator.cluster.reader import LOG_SETTLED_SECONDS
 from inferometer_operator.cluster.results_client import DeliveryError
 from inferometer_operator.manifests.node_job import DOCUMENT_FILE, document_map, node_job
 from inferometer_operator.manifests.owner import Manifest, Owner
-from inferometer_operator.reconcile.context import controller_of
 from inferometer_operator.reconcile.nodes.decide import OVER, NodeRefusal, NodesObserved, decide
 from inferometer_operator.reconcile.nodes.draft import NodeBenchmarkDraft, is_true, read_node_status
 from inferometer_operator.reconcile.observed import Json
@@ -34,11 +33,8 @@ from inferometer_operator.reconcile.plan import DeletionTarget, Event
 from inferometer_operator.reconcile.queue_position import QueuedRun, QueueState
 from inferometer_operator.reconcile.workload_state import queue_name
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.node_log import (
-    SETTLED_SECONDS,
-    NoDocumentError,
-    read_document,
-)
+from inferometer_operator.wiring.node_jobs import node_jobs
+from inferometer_operator.wiring.node_log import NoDocumentError, read_document
 from inferometer_operator.wiring.node_queue import NodeQueue
 
 KIND: Final = "NodeBenchmark"
@@ -160,25 +156,11 @@ class NodeReconciler:
         return _RETRY_SECONDS if self._refused else None
 
     def _observe(self, raw: Json, status: NodeBenchmarkStatus) -> NodesObserved:
-        owner, reader = _owner(raw), self.dependencies.reader
-        names = {
-            node_benchmark_child(owner.name, owner.uid, row.node): row.node for row in status.nodes
-        }
-        jobs = reader.children.of_run("Job", owner.namespace, owner.uid)
-        found = {
-            names[job["metadata"]["name"]]: job
-            for job in jobs
-            if job["metadata"]["name"] in names and is_child_of(job, owner.uid)
-        }
-        uids = {job["metadata"]["uid"]: node for node, job in found.items()}
-        pods = {
-            uids[controller_of(pod)["uid"]]: pod
-            for pod in reader.list_pods(owner.namespace, owner.uid)
-            if controller_of(pod).get("uid") in uids
-        }
+        nodes = (row.node for row in status.nodes)
+        jobs, pods = node_jobs(self.dependencies.reader, _owner(raw), nodes)
         waiting = [row.node for row in status.nodes if row.state == "Waiting"]
         admitted = self.queue.admitted(raw, waiting, _entries(raw, status))
-        return NodesObserved(admitted, found, pods, self._kept, self._faults, self._refused)
+        return NodesObserved(admitted, jobs, pods, self._kept, self._faults, self._refused)
 
     def _forget_nodes(self, nodes: Iterable[str]) -> None:
         """Forget what was read of nodes that are over: a document takes memory."""
@@ -203,7 +185,7 @@ class NodeReconciler:
             text, document = await read_document(self.dependencies.reader, pod)
         except (NoDocumentError, ApiError, ApiUnreachableError) as error:
             since = self._unread_since.setdefault(node, clock())
-            if clock() - since >= SETTLED_SECONDS:
+            if clock() - since >= LOG_SETTLED_SECONDS:
                 self._faults[node] = str(error)
             return
         config_map = document_map(text, owner, node)

@@ -17,15 +17,12 @@ from inferometer_api.results.gzip_members import IncompleteError
 from inferometer_api.results.reading import UnreadableResultError, read_result
 from inferometer_api.results.result_transport import LogDecoder, LoggedResult, TooLargeError
 from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
-from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.cluster.reader import LOG_SETTLED_SECONDS, Reader
 from inferometer_operator.reconcile.observed import DownloadedResult, Json
 from inferometer_operator.reconcile.result_packer import ReceivedResult
 
 _PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """After each attempt that failed; the last one again and again."""
-_SETTLED_SECONDS = 15.0
-"""A container counts as ended before its runtime has written the last lines of the log. A log that
-lacks the same for so long will not get it: nothing writes to it."""
 _HOLD_SECONDS = 1.0
 """The longest pause over which a run keeps its result in memory."""
 
@@ -100,7 +97,7 @@ class ResultDownload:
             self._fault, self._since = found.fault, now
         self._due = now + _PAUSES_SECONDS[min(self._failures, len(_PAUSES_SECONDS) - 1)]
         self._failures += 1
-        if found.reason == "ResultIncomplete" and now < self._since + _SETTLED_SECONDS:
+        if found.reason == "ResultIncomplete" and now < self._since + LOG_SETTLED_SECONDS:
             return replace(found, passing=True)
         return found
 

@@ -12,24 +12,19 @@ from inferometer_api.nodes.benchmark import NodeBenchmarkSpec
 from inferometer_api.nodes.changes import CANARY_CHANGE, CANARY_PRIMITIVES, figure_changes
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import matching_nodes
-from inferometer_api.plan.cluster_objects import node_benchmark_child
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.suite.plan_suite import SuitePlan
-from inferometer_operator.cluster.child_store import is_child_of
 from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
+from inferometer_operator.cluster.reader import LOG_SETTLED_SECONDS
 from inferometer_operator.manifests.node_job import DOCUMENT_FILE, node_job
 from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.reconcile.child_faults import has_ended
-from inferometer_operator.reconcile.context import controller_of
 from inferometer_operator.reconcile.nodes.draft import read_node_status
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.node_log import (
-    SETTLED_SECONDS,
-    NoDocumentError,
-    read_document,
-)
+from inferometer_operator.wiring.node_jobs import node_jobs
+from inferometer_operator.wiring.node_log import NoDocumentError, read_document
 
 _MOST_NODES = 16
 _SHOWN_CHANGES = 5
@@ -57,18 +52,12 @@ class NodeCanary:
         owner = Owner(metadata["name"], metadata["namespace"], metadata["uid"], "BenchmarkSuite")
         if self._known is None:
             self._known = await _measured_nodes(dependencies, owner, plan)
-        names = {node_benchmark_child(owner.name, owner.uid, node): node for node in self._known}
-        children = dependencies.reader.children.of_run("Job", owner.namespace, owner.uid)
-        jobs = {
-            names[each["metadata"]["name"]]: each
-            for each in children
-            if each["metadata"]["name"] in names and is_child_of(each, owner.uid)
-        }
+        jobs, pods = node_jobs(dependencies.reader, owner, self._known)
         for node in self._known.keys() - self._over:
             if node not in jobs:
                 await self._create(dependencies, owner, node)
             elif has_ended(jobs[node]):
-                await self._read(dependencies, owner, node, jobs[node])
+                await self._read(dependencies, owner, node, jobs[node], pods.get(node))
         going_on = len(self._known.keys() - self._over)
         if not going_on:
             return ""
@@ -90,22 +79,21 @@ class NodeCanary:
             _log.warning("canary_refused", suite=owner.name, node=node, error=refusal.message)
             self._over.add(node)
 
-    async def _read(self, dependencies: Dependencies, owner: Owner, node: str, job: Json) -> None:
+    async def _read(
+        self, dependencies: Dependencies, owner: Owner, node: str, job: Json, pod: Json | None
+    ) -> None:
         """Compare the document of an ended Job, and delete the Job."""
-        pods = dependencies.reader.list_pods(owner.namespace, owner.uid)
-        uid = job["metadata"]["uid"]
-        pod = next((each for each in pods if controller_of(each).get("uid") == uid), None)
         clock = dependencies.clock
         try:
             _, now = await _read_pod(dependencies, pod)
         except (NoDocumentError, ApiError, ApiUnreachableError) as error:
-            if clock() - self._unread_since.setdefault(node, clock()) < SETTLED_SECONDS:
+            if clock() - self._unread_since.setdefault(node, clock()) < LOG_SETTLED_SECONDS:
                 return
             _log.warning("canary_not_read", suite=owner.name, node=node, error=str(error))
         else:
             self._note(node, (self._known or {})[node], now)
         self._over.add(node)
-        target = DeletionTarget("Job", str(job["metadata"]["name"]), str(uid))
+        target = DeletionTarget("Job", job["metadata"]["name"], job["metadata"]["uid"])
         await dependencies.writer.delete(owner.namespace, target)
 
     def _note(self, node: str, before: NodeCharacteristics, now: NodeCharacteristics) -> None:
