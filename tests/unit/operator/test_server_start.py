@@ -192,6 +192,36 @@ def test_a_pull_is_a_phase_with_its_bytes() -> None:
     assert found.phases[2].evidence == "the kubelet's event Pulled"
 
 
+@pytest.mark.parametrize(
+    ("waited", "seconds"), [("1m2.5s", 62.5), ("1h0m3s", 3603), ("650ms", 0.65), ("4s", 4)]
+)
+@pytest.mark.parametrize("condition", ["late", "missing"])
+def test_a_pull_takes_as_long_as_the_kubelet_waited_for_it(
+    waited: str, seconds: float, condition: str
+) -> None:
+    """Also if the pod's condition is written after the pull, or not at all."""
+    pod = copy.deepcopy(POD)
+    status = pod["status"]
+    pod["metadata"]["creationTimestamp"] = "2026-03-01T08:00:00Z"
+    status["conditions"][-1]["lastTransitionTime"] = "2026-03-01T08:00:01Z"
+    if condition == "missing":
+        del status["conditions"][0]
+    message = f'Successfully pulled image "s:1" in 400ms ({waited} including waiting).'
+    phases = start_evidence(pod, [_pull(message, 3)]).phases
+    volumes, pull = phases[1:3]
+    assert (volumes.name, pull.name) == ("volumes", "imagePulled")
+    assert pull.end_microseconds - pull.start_microseconds == seconds * 1_000_000
+    assert pull.end_microseconds == (_T + 3) * 1_000_000
+
+
+def test_volumes_end_by_the_condition_if_it_is_written_before_the_pull() -> None:
+    """A pull that takes less than the resolution of the times does not move it."""
+    message = 'Successfully pulled image "s:1" in 400ms (400ms including waiting).'
+    volumes, pull = start_evidence(POD, [_pull(message, 4)]).phases[1:3]
+    assert volumes.evidence == "condition PodReadyToStartContainers of the pod"
+    assert pull.end_microseconds - pull.start_microseconds == 1_000_000
+
+
 def test_a_pull_of_an_older_kubelet_has_no_bytes() -> None:
     """Before Kubernetes 1.30 the message has no size."""
     found = start_evidence(POD, [_pull('Successfully pulled image "s:1" in 400ms (1s including)')])

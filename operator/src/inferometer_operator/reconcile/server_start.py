@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
 from inferometer_api.results.cold_start import IMAGE_PULLED
@@ -16,12 +17,28 @@ _SANDBOX = "PodReadyToStartContainers"
 _CACHED = "the pod mounts it from the cache of its node, which may have had it"
 _CONDITION = "condition {} of the pod"
 
-_PULLED = re.compile(r"Successfully pulled image .*?(?:Image size: (\d+) bytes|$)")
+_PULL_EVIDENCE = "the kubelet's event Pulled"
+_PULLED = re.compile(
+    r"Successfully pulled image .*?"
+    r"(?: in \S+ \((?P<waited>\S+) including waiting\).*?)?"
+    r"(?:Image size: (?P<bytes>\d+) bytes|$)"
+)
 """The kubelet's message; before Kubernetes 1.30 it has no size. An image that was there has another
 message under the same reason."""
+_GO_DURATION = re.compile(r"([\d.]+)(h|ms|m|s)")
+_MICROSECONDS = {"h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000}
 
 Mark = tuple[str, int, str]
 """The name of the phase that ends, when it ends in Unix time, and where that comes from."""
+
+
+class _Pull(NamedTuple):
+    """A pull of an image, in microseconds of Unix time."""
+
+    start: int | None
+    """When the container began to wait for it; None if the kubelet does not report it."""
+    end: int
+    bytes: int | None
 
 
 def start_evidence(
@@ -46,7 +63,7 @@ def start_evidence(
                 end_microseconds=max(reached, end),
                 evidence=evidence,
                 resolution_microseconds=_RESOLUTION_MICROSECONDS,
-                bytes=pull[1] if pull is not None and name == IMAGE_PULLED else None,
+                bytes=pull.bytes if pull is not None and name == IMAGE_PULLED else None,
             )
         )
         reached = max(reached, end)
@@ -62,25 +79,32 @@ def start_evidence(
     )
 
 
-def _pull(pod: Json, pulls: Iterable[Json]) -> tuple[int, int | None] | None:
-    """Return when the first image of a pod was pulled, and its size if that is known."""
+def _pull(pod: Json, pulls: Iterable[Json]) -> _Pull | None:
+    """Return the pull of the first image of a pod; None if there was none."""
     for event in pulls:
         found = _PULLED.match(str(event.get("message") or ""))
         if found and (event.get("involvedObject") or {}).get("uid") == pods.uid(pod):
             end = _microseconds(event.get("firstTimestamp") or event.get("eventTime"))
             if end is not None:
-                return end, None if found[1] is None else int(found[1])
+                waited, size = found["waited"], found["bytes"]
+                start = None if waited is None else end - _duration_microseconds(waited)
+                return _Pull(start, end, None if size is None else int(size))
     return None
 
 
-def _marks(pod: Json, pull: tuple[int, int | None] | None) -> Iterator[Mark]:
+def _marks(pod: Json, pull: _Pull | None) -> Iterator[Mark]:
     """Yield the end of each phase until the server's container runs, as far as it is known."""
-    for name, condition in (("scheduled", "PodScheduled"), ("volumes", _SANDBOX)):
-        time = _condition_time(pod, condition)
-        if time is not None:
-            yield name, time, _CONDITION.format(condition)
+    scheduled, ready = (_condition_time(pod, each) for each in ("PodScheduled", _SANDBOX))
+    if scheduled is not None:
+        yield "scheduled", scheduled, _CONDITION.format("PodScheduled")
+    # Many kubelets write the condition only after the first image is pulled.
+    start = None if pull is None else pull.start
+    if start is not None and (ready is None or start < ready):
+        yield "volumes", start, _PULL_EVIDENCE
+    elif ready is not None:
+        yield "volumes", ready, _CONDITION.format(_SANDBOX)
     if pull is not None:
-        yield IMAGE_PULLED, pull[0], "the kubelet's event Pulled"
+        yield IMAGE_PULLED, pull.end, _PULL_EVIDENCE
     fetchers: Sequence[Json] = pods.status(pod).get("initContainerStatuses") or ()
     for fetcher, name, member in (
         *((each, "fetcherStarted", "startedAt") for each in fetchers[:1]),
@@ -105,3 +129,9 @@ def _condition_time(pod: Json, kind: str) -> int | None:
 def _microseconds(time: object) -> int | None:
     moment = parse_time(time)
     return None if moment is None else round(moment.timestamp() * 1_000_000)
+
+
+def _duration_microseconds(text: str) -> int:
+    """Return a duration as Go writes it, such as 1m2.5s."""
+    parts = _GO_DURATION.findall(text)
+    return round(sum(float(number) * _MICROSECONDS[unit] for number, unit in parts))
