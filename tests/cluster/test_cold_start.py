@@ -8,20 +8,23 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from images.catalogue import ROOT, reference, version
 
 from inferometer_api.results.cold_start import IMAGE_PULLED
 from inferometer_api.results.result import ResultDocument
 from support.agent_chart import agents_installed, agents_namespace
 from support.cluster.cluster import Cluster
 from support.cluster.images import images
-from support.cluster.registry import node_registry
+from support.cluster.registry import REGISTRY, throttled_registry
 from support.node_runs import condition, make_run, wait_for, wait_for_reason
 from support.operator_installed import operator_installed
 
 _PLUGIN = str(Path(sys.executable).with_name("kubectl-inferometer"))
 
-_REGISTRY = "localhost:5000"
-_SERVING = f"{_REGISTRY}/inferometer-serving"
+_SERVING = "inferometer-serving"
+_REPOSITORY = f"{REGISTRY}/{_SERVING}"
+_IMAGE = reference(_SERVING, registry="", tag=version(ROOT))
+_BYTES_PER_SECOND = 24 << 20
 
 
 @pytest.fixture
@@ -33,12 +36,17 @@ def installed(cluster: Cluster) -> Iterator[str]:
 
 
 @pytest.fixture
-def from_registry(cluster: Cluster) -> Iterator[str]:
-    """Install operator and image removers; the node pulls the serving image from a registry."""
-    (archive,) = (each for each in images() if each.name.startswith("inferometer-serving-"))
+def from_registry(cluster: Cluster) -> Iterator[tuple[str, int]]:
+    """Install operator and image removers; the node pulls the serving image from a slow registry.
+
+    Yields the namespace and the size of the image's blobs.
+    """
+    (archive,) = (each for each in images() if each.name.startswith(f"{_SERVING}-"))
     account = {"serviceAccount": "inferometer-operator"}
     with ExitStack() as stack:
-        stack.enter_context(node_registry(cluster.nodes["node1"], cluster.group, archive))
+        size = stack.enter_context(
+            throttled_registry(cluster.nodes["node1"], cluster.group, _IMAGE, _BYTES_PER_SECOND)
+        )
         # The image goes by all its names.
         stack.callback(cluster.import_image, archive)
         agents = stack.enter_context(agents_namespace(cluster))
@@ -46,15 +54,16 @@ def from_registry(cluster: Cluster) -> Iterator[str]:
         def prepare(namespace: str) -> None:
             operator = account | {"namespace": namespace}
             stack.enter_context(
-                agents_installed(cluster, agents, operator, repositories=[_SERVING])
+                agents_installed(cluster, agents, operator, repositories=[_REPOSITORY])
             )
 
         values = {
             "load": {"resources": {"cpu": "50m", "memory": "256Mi"}},
             "agent": {"namespace": agents, "imageRemoval": True},
-            "images": {"serving": {"repository": _SERVING}},
+            "images": {"serving": {"repository": _REPOSITORY}},
         }
-        yield stack.enter_context(operator_installed(cluster, "cold-images", values, prepare))
+        namespace = stack.enter_context(operator_installed(cluster, "cold-images", values, prepare))
+        yield namespace, size
 
 
 def _finished(cluster: Cluster, namespace: str, folder: Path) -> ResultDocument:
@@ -92,13 +101,17 @@ def test_a_cold_start_is_explained_by_its_phases(
 
 
 def test_a_start_without_image_pulls_it_each_time(
-    cluster: Cluster, from_registry: str, tmp_path: Path
+    cluster: Cluster, from_registry: tuple[str, int], tmp_path: Path
 ) -> None:
-    """While another pod uses the image, the run waits and names the pod."""
-    _start_user(cluster, from_registry)
+    """While another pod uses the image, the run waits and names the pod.
+
+    The phase of the pull has the whole image, and the time that a slow network takes for it.
+    """
+    namespace, size = from_registry
+    _start_user(cluster, namespace)
     make_run(
         cluster,
-        from_registry,
+        namespace,
         "cold",
         scenarios=[{"name": "cold", "coldStart": {"repeats": 2, "state": "Nothing"}}],
         server={
@@ -106,17 +119,19 @@ def test_a_start_without_image_pulls_it_each_time(
             "placement": {"nodeSelector": {"kubernetes.io/hostname": "node1"}},
         },
     )
-    wait_for_reason(cluster, from_registry, "cold", "ServerReady", "ImageNotRemoved")
-    message = condition(cluster, from_registry, "cold", "ServerReady")["message"]
-    assert f"The pod {from_registry}/user uses {_SERVING}:0.1.0" in message
-    cluster.kubectl("delete", "pod", "user", "--namespace", from_registry, "--wait=false")
-    records = [each.cold_start for each in _finished(cluster, from_registry, tmp_path).scenarios]
+    wait_for_reason(cluster, namespace, "cold", "ServerReady", "ImageNotRemoved")
+    message = condition(cluster, namespace, "cold", "ServerReady")["message"]
+    assert f"The pod {namespace}/user uses {REGISTRY}/{_IMAGE}" in message
+    cluster.kubectl("delete", "pod", "user", "--namespace", namespace, "--wait=false")
+    records = [each.cold_start for each in _finished(cluster, namespace, tmp_path).scenarios]
     assert len(records) == 2
     for record in records:
         assert record is not None
         assert record.state == "Nothing"
         (pull,) = (each for each in record.phases if each.name == IMAGE_PULLED)
-        assert pull.bytes
+        assert pull.bytes == size
+        least_ns = size * 1e9 / _BYTES_PER_SECOND - pull.resolution_nanoseconds
+        assert pull.duration_nanoseconds >= least_ns, record
         assert record.gap_share <= 0.05, record
 
 
@@ -124,7 +139,7 @@ def _start_user(cluster: Cluster, namespace: str) -> None:
     """Start a pod that uses the serving image."""
     container = {
         "name": "user",
-        "image": f"{_SERVING}:0.1.0",
+        "image": f"{REGISTRY}/{_IMAGE}",
         "command": ["python3", "-c", "import signal; signal.pause()"],
         "resources": {"limits": {"cpu": "50m", "memory": "64Mi"}},
         "securityContext": {

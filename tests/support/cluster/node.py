@@ -6,8 +6,10 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import psutil
+from images.catalogue import name_in_cluster
 
 from support.cluster import addresses, cgroups, configurations
 from support.cluster.availability import cni_folder
@@ -147,14 +149,23 @@ class Node:
         """
         names = ("--digests", f"--base-name={by_digest}") if by_digest else ()
         with archive.open("rb") as content:
-            done = subprocess.run(
-                [*self._enter(), "ctr", "--namespace=k8s.io", f"--address={CONTAINERD}",
-                 "images", "import", f"--snapshotter={snapshotter(self.folder)}", *names, "-"],
-                stdin=content, capture_output=True, text=True, check=False,
-            )  # fmt: skip
+            self._images(
+                "import", f"--snapshotter={snapshotter(self.folder)}", *names, "-", stdin=content
+            )
+
+    def push_image(self, image: str, target: str) -> None:
+        """Push an image that the node has to a registry on it."""
+        self._images("push", "--plain-http", target, name_in_cluster(image))
+
+    def _images(self, *words: str, stdin: IO[bytes] | None = None) -> None:
+        done = subprocess.run(
+            [*self._enter(), "ctr", "--namespace=k8s.io", f"--address={CONTAINERD}",
+             "images", *words],
+            stdin=stdin, capture_output=True, text=True, check=False,
+        )  # fmt: skip
         if done.returncode != 0:
             raise RuntimeError(
-                f"{archive} was to be imported into {self.name}, and containerd refused: "
+                f"ctr images {' '.join(words)} on {self.name}, and containerd refused: "
                 f"{done.stderr.strip()}"
             )
 

@@ -82,6 +82,7 @@ _ALL = (
     Pin("coredns", "coredns", "github.com/coredns/coredns", 200),
     Pin("helm", "helm", "helm.sh/helm/v3/cmd/helm", 150, _HELM),
     Pin("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", 140),
+    Pin("registry", "registry", "github.com/distribution/distribution/v3/cmd/registry", 150),
     Pin("kube-router", "kube-router", f"{_KUBE_ROUTER}/cmd/kube-router", 200),
     _prometheus("prometheus", 280),
     _prometheus("promtool", 15),
@@ -98,7 +99,7 @@ NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
 """What a cluster with nodes is made of."""
 TOOLS = ("helm", "decode-kind-config", "versitygw", "prometheus", "promtool")
 """What the gate's tests run besides a cluster."""
-VERIFY_TOOLS = ("probe", "kueue", "kserve")
+VERIFY_TOOLS = ("probe", "registry", "kueue", "kserve")
 """What only `make verify` runs; kind itself is built only if Docker works."""
 
 
