@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.local.suite_reuse import reusable_result
+from inferometer_cli.local.suite_reuse import reusable_result, reuse_obstacle
 from inferometer_cli.program import program_version
 from inferometer_results.store.database import default_address
 from inferometer_results.store.store import Store
-from support.runs import a_run
+from support.onnx_models import write_with_external_data
+from support.runs import a_run, an_external_run
 from support.stored_results import LOCAL, ORIGIN
 
 
@@ -37,7 +38,8 @@ def keep(run: BenchmarkRun, *, verdict: str = "VALID", **changed: str) -> None:
     document["inferometerVersion"] = changed.get("version", program_version())
     document["environment"]["node"]["hostname"] = changed.get("node", platform.node())
     document["environment"]["server"]["replicas"] = []
-    sha256 = hashlib.sha256(changed.get("weights", "weights").encode()).hexdigest()
+    weights = changed.get("weights", "weights").encode()
+    sha256 = changed.get("sha256") or hashlib.sha256(weights).hexdigest()
     document["environment"]["model"]["sha256"] = sha256
     for scenario in document["scenarios"]:
         scenario["verdict"] = {"state": verdict, "reasons": [], "cautions": []}
@@ -93,3 +95,43 @@ def test_another_spec_is_not_reused(base: Path) -> None:
     """Also one that differs in a field with a default."""
     keep(a_file_run())
     assert reusable_result(a_file_run(load={"connections": 7}), base, ()) is None
+
+
+def test_a_model_with_external_data_is_measured_again(base: Path) -> None:
+    """The checksum in a result is that of the .onnx file alone; the note says why."""
+    model = write_with_external_data(base)
+    run = a_file_run()
+    keep(run, sha256=hashlib.sha256(model.read_bytes()).hexdigest())
+    assert reusable_result(run, base, ()) is None
+    assert "the external data of its model has no checksum" in reuse_obstacle(run, base)
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (a_run(), ""),
+        (a_run(model={"uri": "https://h/m.onnx", "sha256": "0" * 64}), ""),
+        (an_external_run(), "an External server may have changed"),
+        (
+            a_run(
+                otherModels=[{"uri": "file:b.onnx"}],
+                scenarios=[
+                    {
+                        "name": "a",
+                        "mix": [{"model": "resnet50"}, {"model": "b"}],
+                        "mixWeights": "Zipf",
+                        "singleStream": {},
+                    }
+                ],
+            ),
+            "another of its models may have changed",
+        ),
+    ],
+    ids=["zoo", "checksum", "external", "other"],
+)
+def test_what_may_have_changed_is_measured_again(
+    base: Path, run: dict[str, Any], expected: str
+) -> None:
+    """The sentence names what may be another one today."""
+    assert reuse_obstacle(BenchmarkRun.model_validate(run), base).startswith(expected)
+    assert bool(reuse_obstacle(BenchmarkRun.model_validate(run), base)) == bool(expected)

@@ -1,12 +1,12 @@
 """Stored results that stand for a cell of a suite with `reuse: true`."""
 
-import hashlib
 import platform
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_version
@@ -29,8 +29,11 @@ def reusable_result(
     """Return a stored VALID result of this very measurement, None if there is none.
 
     It has the same spec, model checksum, version of Inferometer, and machine. `taken` are the IDs
-    of runs that count in the suite already: their results would count twice.
+    of runs that count in the suite already: their results would count twice. There is none if
+    `reuse_obstacle` has a reason.
     """
+    if reuse_obstacle(run, base):
+        return None
     from inferometer_api.results.reading import UnreadableResultError, read_result
     from inferometer_cli.result_store import opened
     from inferometer_results.store.query import Search
@@ -51,8 +54,11 @@ def reusable_result(
     return None
 
 
-def _is_same(run: BenchmarkRun, base: Path, found: ResultDocument) -> bool:
+def reuse_obstacle(run: BenchmarkRun, base: Path) -> str:
+    """Return why no stored result may stand for a run, empty if one may."""
     spec = run.spec
+    if not is_launched(spec):
+        return "an External server may have changed since a result was stored"
     data = [spec.load.inputs.file, spec.model.manifest]
     sums = [each.sha256 for each in data if each is not None]
     sums += [
@@ -60,19 +66,46 @@ def _is_same(run: BenchmarkRun, base: Path, found: ResultDocument) -> bool:
         for each in spec.scenarios
         if each.load_profile.data_uri is not None
     ]
-    # Files without a checksum may have changed.
-    return found.run.spec == spec and None not in sums and _is_same_model(run, base, found)
+    if None in sums:
+        return "inputs, traces or data sets may have changed: give the sha256 of each"
+    others = spec.other_models or ()
+    if any(each.uri.startswith("file:") and each.sha256 is None for each in others):
+        # A result has the checksum of the first model alone.
+        return "another of its models may have changed: give the sha256 of each"
+    if any(_has_external_data(each.uri or "", base) for each in (spec.model, *others)):
+        return "the external data of its model has no checksum, and may have changed"
+    return ""
+
+
+def _has_external_data(uri: str, base: Path) -> bool:
+    """Return whether a model file has weights in other files, which its checksum leaves out."""
+    if not uri.startswith("file:"):
+        return False
+    from inferometer_fetch.model import local_path
+    from inferometer_models.errors import ModelRefusedError
+    from inferometer_models.graph_file import external_files
+
+    try:
+        return bool(external_files(local_path(uri, base)))
+    except ModelRefusedError:
+        return False  # no such model was ever measured
+
+
+def _is_same(run: BenchmarkRun, base: Path, found: ResultDocument) -> bool:
+    return found.run.spec == run.spec and _is_same_model(run, base, found)
 
 
 def _is_same_model(run: BenchmarkRun, base: Path, found: ResultDocument) -> bool:
-    """Return whether the model file is still the one of a result."""
+    """Return whether the model file, if there is one, is still the one of a result."""
     uri = run.spec.model.uri or ""
     if not uri.startswith("file:"):
-        # The address of the others names one content: a version of the zoo, a checksum.
-        return uri.startswith("zoo://") or run.spec.model.sha256 is not None
-    path = base / uri.removeprefix("file:").removeprefix("//")
+        return True
+    from inferometer_fetch.model import local_path
+    from inferometer_models.errors import ModelRefusedError
+    from inferometer_models.graph_file import sha256_of
+
     known = None if found.environment is None else found.environment.model.sha256
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() == known
-    except OSError:
+        return sha256_of(local_path(uri, base)) == known
+    except (OSError, ModelRefusedError):
         return False

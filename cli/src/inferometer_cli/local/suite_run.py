@@ -120,7 +120,7 @@ def _measure_all(work: _Work) -> ExitCode | None:
 def _measure_one(work: _Work, index: int) -> ExitCode | None:
     """Measure a run, or take the stored result of an equal one; return as `_measure_all`."""
     from inferometer_cli.local.measurement import measure
-    from inferometer_cli.local.suite_reuse import reusable_result
+    from inferometer_cli.local.suite_reuse import reusable_result, reuse_obstacle
     from inferometer_cli.result_file import save_result
 
     folder = work.folder
@@ -129,6 +129,8 @@ def _measure_one(work: _Work, index: int) -> ExitCode | None:
     may_reuse = work.suite.spec.reuse and planned.role == "cell"
     taken = {each.run_id for each in folder.documents.values()}
     stored = reusable_result(run, work.base, taken) if may_reuse else None
+    if may_reuse and (obstacle := reuse_obstacle(run, work.base)):
+        print_message(f"note: {planned.label} is measured even with reuse: {obstacle}.")
     if stored is None:
         document = measure(run, work.base, work.ending, _run_options(run, work.options))
         if document.outcome.state in _INTERRUPTED:
