@@ -57,6 +57,20 @@ def test_the_same_measurement_is_reused(base: Path) -> None:
     assert found.document.run.spec == run.spec
 
 
+def test_the_same_measurement_is_found_behind_any_number_of_newer_results(base: Path) -> None:
+    """Results of other specs are not looked at, however many there are."""
+    keep(a_file_run())
+    document = json.loads(json.dumps(LOCAL))
+    document["environment"]["node"]["hostname"] = platform.node()
+    document["scenarios"] = document["scenarios"][:1]
+    document["scenarios"][0]["verdict"] = {"state": "VALID", "reasons": [], "cautions": []}
+    with Store(default_address()) as store:
+        for number in range(501):
+            fields = {"runId": f"newer-{number}", "startedAt": "2030-01-01T00:00:00.000Z"}
+            store.add(json.dumps(document | fields).encode(), ORIGIN, source="x")
+    assert reusable_result(a_file_run(), base, ()) is not None
+
+
 def test_a_result_stands_for_one_run_of_a_suite(base: Path) -> None:
     """Repeats that share a result would look as if nothing ever varied."""
     run = a_file_run()

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.digest import spec_digest
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_version
-
-_MOST_READ = 500
-"""So many of the newest results of this machine are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,10 @@ def reusable_result(
     from inferometer_results.store.query import Search
 
     version, node = program_version(), platform.node()
-    where = f'verdict=VALID and node="{node}"'
+    where = f'verdict=VALID and node="{node}" and spec={spec_digest(run.spec)}'
     try:
         with opened(None) as store:
-            for row in store.find(Search(where=where, limit=_MOST_READ)):
+            for row in store.find(Search(where=where)):
                 if row["inferometer_version"] != version or row["retracted"] is not None:
                     continue
                 stored = store.read(row["id"])
