@@ -35,11 +35,19 @@ class SuiteFolder:
     """Why each failed run failed. It is not measured again."""
     reused: dict[str, str] = field(default_factory=dict)
     """The IDs of the stored results that stand for runs, by name."""
+    is_changed: bool = False
+    """Whether results or failures were added since it was opened."""
 
     @property
     def execution(self) -> str:
         """The execution, as the label of its runs names it."""
         return execution_label(self.plan)
+
+    @property
+    def begun_at(self) -> str:
+        """When the first of its runs was measured, empty if none was."""
+        measured = (run for name, run in self.documents.items() if name not in self.reused)
+        return min((run.started_at for run in measured), default="")
 
     @classmethod
     def open(cls, path: Path, plan: SuitePlan) -> "SuiteFolder":
@@ -64,12 +72,14 @@ class SuiteFolder:
                 folder.outcomes[index] = RunOutcome("F", problem=folder.failures[run.name])
             elif file.exists():
                 folder.take(index, _load(file))
+        folder.is_changed = False
         return folder
 
     def take(self, index: int, document: ResultDocument) -> None:
         """Take in the result of a run."""
         name = self.plan.runs[index].name
         self.documents[name] = document
+        self.is_changed = True
         self.outcomes[index] = outcome_of_document(document)
         if name in self.reused:
             self.outcomes[index] = replace(
@@ -85,6 +95,7 @@ class SuiteFolder:
     def fail(self, index: int, problem: str) -> None:
         """Record that a run has failed, so that it is not measured again."""
         self.failures[self.plan.runs[index].name] = problem
+        self.is_changed = True
         self.outcomes[index] = RunOutcome("F", problem=problem)
         self.write()
 

@@ -39,6 +39,7 @@ from inferometer_results.quantity import long_duration
 
 if TYPE_CHECKING:
     from inferometer_cli.local.run import RunOptions
+    from inferometer_results.suites.stored import Row
 
 _INTERRUPTED = frozenset({"Interrupted", "Terminated"})
 
@@ -254,11 +255,15 @@ def _keep_outcome(folder: SuiteFolder, gate: GateStatus | None, options: SuiteOp
     from inferometer_cli.result_store import opened
     from inferometer_results.store.index_rows import Origin
     from inferometer_results.store.suite_outcomes import keep_outcome
+    from inferometer_results.suites.stored import stored_outcomes
 
     now = format_time(datetime.now(tz=UTC))
     outcome = suite_outcome(folder.plan, folder.outcomes, gate, now)
     try:
         with opened(None) as store:
+            known = stored_outcomes(store, outcome.suite).get(outcome.execution)
+            if known is not None and not folder.is_changed:
+                outcome = outcome.model_copy(update={"finished_at": known.finished_at})
             keep_outcome(store, outcome.model_dump_json().encode(), Origin("run", now))
     except (FailedError, OSError) as error:
         print_error(f"The outcome of the suite is not in the database. {error}")
@@ -297,23 +302,32 @@ def _history(suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions) 
         stored_pairs,
     )
 
-    own = folder.execution
     try:
         with opened(None) as store:
-            earlier = {
-                name: rows for name, rows in executions(store, suite.name).items() if name != own
-            }
+            earlier = _executions_before(folder, executions(store, suite.name))
             pairs = tuple(stored_pairs(earlier))
             named = None if suite.spec.baseline is None else suite.spec.baseline.suite
             if named is None:
                 return _History(pairs)
-            others = executions(store, named)
+            others = _executions_before(folder, executions(store, named))
             complete = {
                 name for name, each in stored_outcomes(store, named).items() if not each.unmeasured
             }
-            latest = next((others[name] for name in others if name in complete - {own}), None)
+            latest = next((rows for name, rows in others.items() if name in complete), None)
             return _History(pairs, None if latest is None else stored_baseline(store, latest))
     except (FailedError, RefusedError, OSError) as error:
         if options.save:
             print_error(f"Earlier executions are not known. {error}")
         return _History()
+
+
+def _executions_before(
+    folder: SuiteFolder, found: Mapping[str, Sequence["Row"]]
+) -> dict[str, Sequence["Row"]]:
+    """Return the executions of which every run was measured before those of a folder."""
+    begun_at = folder.begun_at
+    return {
+        name: rows
+        for name, rows in found.items()
+        if name != folder.execution and (not begun_at or rows[0]["started_at"] < begun_at)
+    }

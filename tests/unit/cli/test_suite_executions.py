@@ -1,0 +1,86 @@
+"""Executions of a suite on this machine, and the same command once more."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from inferometer_api.results.reading import read_result
+from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.suite.outcome import SuiteOutcome
+from inferometer_api.suite.plan_suite import plan_suite
+from inferometer_cli.local import measurement
+from inferometer_cli.local.suite_folder import SuiteFolder
+from inferometer_results.store.database import default_address
+from inferometer_results.store.store import Store
+from inferometer_results.suites.stored import stored_outcomes
+from support.command import Command
+from support.stored_results import LOCAL
+from support.suites import a_suite, parsed
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Return the runs that were measured: at once, each a minute after the one before."""
+    names: list[str] = []
+
+    def measure(run: BenchmarkRun, *_: object) -> ResultDocument:
+        names.append(run.name)
+        document = json.loads(json.dumps(LOCAL)) | {
+            "run": json.loads(run.model_dump_json(exclude_none=True)),
+            "runId": f"run-{len(names)}",
+            "startedAt": f"2026-06-01T{len(names) // 60:02}:{len(names) % 60:02}:00.000Z",
+        }
+        document["outcome"]["state"] = "Complete"
+        for scenario in document["scenarios"]:
+            scenario["verdict"] = {"state": "VALID", "reasons": [], "cautions": []}
+        return read_result(json.dumps(document).encode(), source="x").document
+
+    monkeypatch.setattr(measurement, "measure", measure)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return names
+
+
+@pytest.fixture
+def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command of `inferometer` in this process."""
+    monkeypatch.setenv("TERM", "dumb")
+    return Command(monkeypatch, capsys)
+
+
+def prepared(folder: Path, execution: str, **spec: Any) -> tuple[str, ...]:
+    """Return the command for an execution of this name, in a folder of the same name."""
+    suite = a_suite(**spec)
+    (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
+    plan = plan_suite(parsed(suite), place="Local", execution=execution)
+    SuiteFolder.open(folder / execution, plan).write()
+    return ("run", str(folder / "suite.yaml"), "--output", str(folder / execution))
+
+
+def outcome_of(execution: str) -> SuiteOutcome:
+    """Return the outcome of an execution, as the database has it."""
+    with Store(default_address()) as store:
+        return stored_outcomes(store, "nightly")[execution]
+
+
+def test_a_later_execution_is_no_baseline_of_an_earlier_one(
+    inferometer: Command, measured: list[str], tmp_path: Path
+) -> None:
+    """The command of the first execution, repeated after the second one, changes no outcome."""
+    spec = {"repeats": 3, "baseline": {"suite": "nightly"}, "gate": {}}
+    first = prepared(tmp_path, "first", **spec)
+    inferometer(*first)
+    before = outcome_of("first")
+    inferometer(*prepared(tmp_path, "second", **spec))
+    assert len(measured) == 24
+    second = outcome_of("second").gate
+    assert before.gate is not None
+    assert second is not None
+    assert before.gate.judged == 0
+    assert second.judged > 0
+    inferometer(*first)
+    assert len(measured) == 24
+    assert outcome_of("first") == before
