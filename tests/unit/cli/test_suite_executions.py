@@ -84,3 +84,17 @@ def test_a_later_execution_is_no_baseline_of_an_earlier_one(
     inferometer(*first)
     assert len(measured) == 24
     assert outcome_of("first") == before
+
+
+def test_a_command_that_measures_nothing_says_so(
+    inferometer: Command, measured: list[str], tmp_path: Path
+) -> None:
+    """The figures and the exit code are those of before."""
+    words = prepared(tmp_path, "first")
+    first, again = inferometer(*words), inferometer(*words)
+    assert len(measured) == 2
+    assert "Nothing was left to measure" not in first.stderr
+    assert (
+        f"note: Nothing was left to measure: these are the results in {words[-1]}" in again.stderr
+    )
+    assert again.code == first.code

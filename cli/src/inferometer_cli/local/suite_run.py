@@ -237,6 +237,11 @@ def _finish(
             f"with --output {folder.path}"
         )
         return ended
+    if not folder.is_changed:
+        print_message(
+            f"note: Nothing was left to measure: these are the results in {folder.path}. To "
+            "measure the suite again, choose another directory with --output."
+        )
     words = {"V": "VALID", "R": "reused", "I": "INVALID", "F": "failed", ".": "not started"}
     counts = ", ".join(
         f"{states.count(key)} {word}" for key, word in words.items() if key in states
