@@ -194,8 +194,12 @@ def test_names_are_unique_and_the_same_again(
             {"exclude": [{"stack": "old"}], "anchor": {"stack": "old"}},
             "spec.anchor: its cell is excluded",
         ),
+        (
+            {"include": [{"name": "wide"}, {"name": "old"}]},
+            "spec.include[1].name: old is a value of the axis stack already. Give the cell",
+        ),
     ],
-    ids=["unknown", "rule", "path", "suspend", "empty", "baseline", "anchor"],
+    ids=["unknown", "rule", "path", "suspend", "empty", "baseline", "anchor", "include"],
 )
 def test_a_cell_that_is_no_valid_run_is_named_before_anything_starts(
     spec: dict[str, Any], expected: str

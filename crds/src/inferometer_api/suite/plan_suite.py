@@ -32,7 +32,7 @@ from inferometer_api.suite.labels import (
     digest,
     label_value,
 )
-from inferometer_api.suite.spec import MOST_RUNS, BenchmarkSuite
+from inferometer_api.suite.spec import MOST_RUNS, BenchmarkSuite, ambiguous_names
 from inferometer_api.suite.status import MOST_PLANNED
 
 MOST_SYSTEMS = 100
@@ -152,6 +152,8 @@ def plan_suite(
     `execution` names this execution in the labels; it is the suite's name if empty. Raises
     InvalidSuiteError with every cell that would be no valid run, before anything starts.
     """
+    if ambiguous := tuple(ambiguous_names(suite.spec)):
+        raise InvalidSuiteError(ambiguous)
     cells = tuple(_cells(suite))
     _check_size(suite, cells, systems)
     specs = _checked_specs(suite, cells, place)

@@ -98,6 +98,17 @@ def _unknown_choices(suite: "SuiteSpec") -> Iterator[tuple[Where, str]]:
                 yield place, f"{axis}: {value}"
 
 
+def ambiguous_names(suite: "SuiteSpec") -> Iterator[str]:
+    """Yield a sentence for each included cell with the name of an axis's value."""
+    axes = {value.name: axis.name for axis in suite.axes for value in axis.values}
+    for index, each in enumerate(suite.include):
+        if each.name in axes:
+            yield (
+                f"spec.include[{index}].name: {each.name} is a value of the axis "
+                f"{axes[each.name]} already. Give the cell another name."
+            )
+
+
 def matrix_size(suite: "SuiteSpec") -> int:
     """Return how many runs the axes span with the repeats, before anything is excluded."""
     size = suite.repeats
