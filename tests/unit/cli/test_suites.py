@@ -166,6 +166,30 @@ def test_the_exit_code_is_that_of_an_armed_gate_and_else_of_the_runs(
     assert exit_code_of_suite(list(states), gate) == code
 
 
+@pytest.mark.parametrize(
+    ("states", "outcome", "code"),
+    [
+        ("VV", "INCONCLUSIVE", 0),
+        ("VI", "INCONCLUSIVE", 3),
+        ("VF", "INCONCLUSIVE", 1),
+        ("VV", "FAIL", 4),
+        ("VF", "CouldNotRun", 1),
+    ],
+)
+def test_a_gate_that_is_inconclusive_may_pass(states: str, outcome: GateOutcome, code: int) -> None:
+    """With --inconclusive pass it counts as PASS; the other outcomes stay what they are."""
+    gate = GateStatus(outcome=outcome, armed=True)
+    assert exit_code_of_suite(list(states), gate, passes_inconclusive=True) == code
+
+
+def test_only_a_suite_may_pass_inconclusive(inferometer: Command, tmp_path: Path) -> None:
+    """The option goes with a suite; a run has no gate."""
+    refused = inferometer("run", written(tmp_path, suspend=True), "--inconclusive", "pass")
+    assert "spec.suspend: a local suite" in refused.stderr
+    refused = inferometer("run", "model.onnx", "--inconclusive", "pass")
+    assert (refused.code, "--inconclusive is for suites" in refused.stderr) == (2, True)
+
+
 def test_a_failure_is_remembered(tmp_path: Path) -> None:
     """A run that has failed is over, also for the command that continues."""
     plan = planned(a_suite())

@@ -51,6 +51,14 @@ InconclusiveOption = Annotated[
         help="Exit with 0 (pass) or with 5 (fail) if it is not shown whether B is slower.",
     ),
 ]
+SuiteInconclusiveOption = Annotated[
+    Inconclusive,
+    typer.Option(
+        "--inconclusive",
+        help="Of a suite whose gate is INCONCLUSIVE: exit as if it had passed (pass), or with 5 "
+        "(fail).",
+    ),
+]
 
 
 def compare(  # noqa: PLR0913 - one argument for each option

@@ -11,6 +11,7 @@ import typer
 
 from inferometer_api.metrics.definitions import run_labels
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.commands.compare import SuiteInconclusiveOption
 from inferometer_cli.exits import (
     ExitCode,
     FailedError,
@@ -203,6 +204,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     log_requests: _LogOption = None,
     allow_python_steps: _PythonOption = False,
     progress: _ProgressOption = "auto",
+    inconclusive: SuiteInconclusiveOption = "fail",
     json: _JsonOption = False,
     save: SaveOption = True,
 ) -> None:
@@ -229,8 +231,10 @@ def run(  # noqa: PLR0913 - one argument for each option
             _refuse_with_suite(target, only_runs)
             from inferometer_cli.local.suite_run import SuiteOptions, run_suite
 
-            suite_options = SuiteOptions(output, save, agent, progress)
+            suite_options = SuiteOptions(output, save, agent, progress, inconclusive == "pass")
             raise typer.Exit(run_suite(suite, Path(target), suite_options))
+        if inconclusive == "pass":
+            raise RefusedError("--inconclusive is for suites, which have a gate. Omit it.")
         waits = [] if wait is None else [f"spec.server.readyDeadlineSeconds={wait}"]
         parsed, source, base = _parse(target, quick, [*waits, *(set_ or [])])
         if print_yaml:

@@ -52,6 +52,8 @@ class SuiteOptions:
     save: bool
     agent: str | None = None
     progress: ProgressFormat = "auto"
+    passes_inconclusive: bool = False
+    """Whether a gate that is INCONCLUSIVE counts as PASS in the exit code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +252,7 @@ def _finish(
     print_message(f"\nsuite   {len(states)} runs: {counts}\npage    {page}")
     if gate is not None:
         _print_gate(gate)
-    return exit_code_of_suite(states, gate)
+    return exit_code_of_suite(states, gate, passes_inconclusive=options.passes_inconclusive)
 
 
 def _keep_outcome(folder: SuiteFolder, gate: GateStatus | None, options: SuiteOptions) -> None:
@@ -280,7 +282,9 @@ def _print_gate(gate: GateStatus) -> None:
         print_message(f"        {sentence}")
 
 
-def exit_code_of_suite(states: Sequence[str], gate: GateStatus | None) -> ExitCode:
+def exit_code_of_suite(
+    states: Sequence[str], gate: GateStatus | None, *, passes_inconclusive: bool = False
+) -> ExitCode:
     """Return the exit code: of an armed gate first, then of the runs."""
     if gate is not None and gate.armed:
         match gate.outcome:
@@ -288,9 +292,9 @@ def exit_code_of_suite(states: Sequence[str], gate: GateStatus | None) -> ExitCo
                 return ExitCode.SLOWER
             case "CouldNotRun":
                 return ExitCode.FAILED
-            case "INCONCLUSIVE":
+            case "INCONCLUSIVE" if not passes_inconclusive:
                 return ExitCode.INVALID if "I" in states else ExitCode.INCONCLUSIVE
-            case "PASS":
+            case "PASS" | "INCONCLUSIVE":
                 pass
     if "F" in states or "." in states:
         return ExitCode.FAILED
