@@ -10,6 +10,7 @@ import yaml
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.suite.labels import label_value
 from inferometer_api.suite.outcome import SuiteOutcome
 from inferometer_api.suite.plan_suite import plan_suite
 from inferometer_cli.local import measurement
@@ -51,26 +52,28 @@ def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     return Command(monkeypatch, capsys)
 
 
-def prepared(folder: Path, execution: str, **spec: Any) -> tuple[str, ...]:
+def prepared(
+    folder: Path, execution: str, *, name: str = "nightly", **spec: Any
+) -> tuple[str, ...]:
     """Return the command for an execution of this name, in a folder of the same name."""
-    suite = a_suite(**spec)
+    suite = a_suite(name, **spec)
     (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
     plan = plan_suite(parsed(suite), place="Local", execution=execution)
     SuiteFolder.open(folder / execution, plan).write()
     return ("run", str(folder / "suite.yaml"), "--output", str(folder / execution))
 
 
-def outcome_of(execution: str) -> SuiteOutcome:
+def outcome_of(execution: str, suite: str = "nightly") -> SuiteOutcome:
     """Return the outcome of an execution, as the database has it."""
     with Store(default_address()) as store:
-        return stored_outcomes(store, "nightly")[execution]
+        return stored_outcomes(store, label_value(suite))[execution]
 
 
 def test_a_later_execution_is_no_baseline_of_an_earlier_one(
     inferometer: Command, measured: list[str], tmp_path: Path
 ) -> None:
     """The command of the first execution, repeated after the second one, changes no outcome."""
-    spec = {"repeats": 3, "baseline": {"suite": "nightly"}, "gate": {}}
+    spec: dict[str, Any] = {"repeats": 3, "baseline": {"suite": "nightly"}, "gate": {}}
     first = prepared(tmp_path, "first", **spec)
     inferometer(*first)
     before = outcome_of("first")
@@ -98,3 +101,21 @@ def test_a_command_that_measures_nothing_says_so(
         f"note: Nothing was left to measure: these are the results in {words[-1]}" in again.stderr
     )
     assert again.code == first.code
+
+
+def test_a_suite_may_have_the_longest_name(
+    inferometer: Command, measured: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder has a shorter one, and its executions are found in the database."""
+    name = "x." * 126 + "y"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(a_suite(name)))
+    shown = inferometer("run", "suite.yaml")
+    assert (shown.code, len(measured)) == (0, 2), shown.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    assert folder.name.startswith("x.x.")
+    spec: dict[str, Any] = {"repeats": 3, "baseline": {"suite": name}, "gate": {}}
+    inferometer(*prepared(tmp_path, "first", name=name, **spec))
+    gate = outcome_of("first", name).gate
+    assert gate is not None
+    assert "There is no complete execution of the baseline yet." not in gate.reasons

@@ -11,6 +11,7 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.suite.comparisons import BaselineCell
 from inferometer_api.suite.figures import CellKey
 from inferometer_api.suite.gate import judge_suite
+from inferometer_api.suite.labels import label_value
 from inferometer_api.suite.outcome import suite_outcome
 from inferometer_api.suite.progress import next_runs
 from inferometer_api.suite.spec import BenchmarkSuite
@@ -79,7 +80,8 @@ class _History:
 
 def run_suite(suite: BenchmarkSuite, file: Path, options: SuiteOptions) -> ExitCode:
     """Measure every run of a suite that has no result yet; return the exit code."""
-    name = f"{suite.name}-{datetime.now(tz=UTC):%Y%m%dT%H%M%SZ}"
+    # A name of a folder is shorter than that of a suite may be.
+    name = f"{label_value(suite.name)}-{datetime.now(tz=UTC):%Y%m%dT%H%M%SZ}"
     directory = options.output or Path("results") / name
     from inferometer_cli.result_file import check_directory
 
@@ -313,14 +315,15 @@ def _history(suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions) 
 
     try:
         with opened(None) as store:
-            earlier = _executions_before(folder, executions(store, suite.name))
+            earlier = _executions_before(folder, executions(store, label_value(suite.name)))
             pairs = tuple(stored_pairs(earlier))
             named = None if suite.spec.baseline is None else suite.spec.baseline.suite
             if named is None:
                 return _History(pairs)
-            others = _executions_before(folder, executions(store, named))
+            label = label_value(named)
+            others = _executions_before(folder, executions(store, label))
             complete = {
-                name for name, each in stored_outcomes(store, named).items() if not each.unmeasured
+                name for name, each in stored_outcomes(store, label).items() if not each.unmeasured
             }
             latest = next((rows for name, rows in others.items() if name in complete), None)
             return _History(pairs, None if latest is None else stored_baseline(store, latest))
