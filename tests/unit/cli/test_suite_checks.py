@@ -1,16 +1,23 @@
 """Checks of a suite before anything starts: `validate`, and those of `preflight`."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.suite.labels import SUITE_LABEL
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.local.server import check_listener
 from inferometer_cli.preflight.check import Check, Unread
 from inferometer_cli.preflight.operators import ASSUMED
 from inferometer_cli.preflight.suites import plan_checks, together
 from support.command import Command
+from support.fake_load import free_port
 from support.onnx_models import identity, save
+from support.runs import an_external_run
 from support.suites import a_suite, an_axis, parsed
 
 _NODES = [
@@ -64,6 +71,39 @@ def test_validate_names_the_cell_whose_server_does_not_start(
     shown = inferometer("validate", written(tmp_path, "plain", "gone"))
     assert shown.code == 2
     assert "cell gone, one: Model file not found: " in shown.stderr
+
+
+def test_validate_says_once_that_servers_were_not_contacted(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """Whatever the number of cells with an External server."""
+    suite = a_suite(axes=[an_axis("connections", *"abcd")])
+    suite["spec"]["template"]["spec"] |= {
+        "model": {"name": "resnet"},
+        "server": {"runtime": "External", "external": {"url": "http://127.0.0.1:9"}},
+    }
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(suite))
+    shown = inferometer("validate", str(tmp_path / "suite.yaml"))
+    assert shown.code == 0
+    assert shown.stderr.count("note: The server was not contacted.") == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "advice"),
+    [
+        ({SUITE_LABEL: "nightly"}, "set spec.server.readyDeadlineSeconds."),
+        ({}, "add --wait SECONDS."),
+    ],
+    ids=["suite", "run"],
+)
+def test_the_advice_to_wait_for_a_server_fits_the_command(
+    labels: dict[str, str], advice: str
+) -> None:
+    """`run` refuses --wait with a suite."""
+    server = {"runtime": "External", "external": {"url": f"http://127.0.0.1:{free_port()}"}}
+    data = an_external_run(server=server) | {"metadata": {"name": "a", "labels": labels}}
+    with pytest.raises(RefusedError, match=advice):
+        asyncio.run(check_listener(BenchmarkRun.model_validate(data)))
 
 
 @pytest.mark.parametrize(

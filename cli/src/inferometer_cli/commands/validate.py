@@ -55,7 +55,8 @@ def validate(
         )
         return
     run = read_run_file(file, set_ or [])
-    _check_files(run, file.absolute().parent)
+    if note := _check_files(run, file.absolute().parent):
+        print_message(f"note: {note}")
     names = ", ".join(f"{scenario.name} ({scenario.kind})" for scenario in run.spec.scenarios)
     print_output(f"{source_name(file)} is a valid BenchmarkRun: {run.name}, scenarios {names}")
     print_output("\n".join(_planned_lines(run)))
@@ -65,14 +66,18 @@ def _validate_suite(suite: BenchmarkSuite, file: Path) -> None:
     plan = plan_file(suite, source=str(file), place="Local")
     runs = cell_runs(plan)
     tried: set[str] = set()
+    notes = {""}
     for cell in plan.cells:
         run = runs[cell.key]
         server = run.spec.model_dump_json(include={"model", "server", "load"})
         try:
-            _check_files(run, file.absolute().parent, starts=server not in tried)
+            note = _check_files(run, file.absolute().parent, starts=server not in tried)
         except (RefusedError, FailedError) as error:
             raise type(error)(f"cell {cell.label}: {error}") from error
         tried.add(server)
+        if note not in notes:
+            print_message(f"note: {note}")
+        notes.add(note)
     by_cell = {key: _whole_duration(run) for key, run in runs.items()}
     of_runs = [by_cell[each.cell.key] for each in plan.runs]
     whole = PlannedDuration(
@@ -97,8 +102,8 @@ def _whole_duration(run: BenchmarkRun) -> PlannedDuration:
     )
 
 
-def _check_files(run: BenchmarkRun, base: Path, *, starts: bool = True) -> None:
-    """Check what a run names, and start its server if `starts`."""
+def _check_files(run: BenchmarkRun, base: Path, *, starts: bool = True) -> str:
+    """Check what a run names, and start its server if `starts`; return what was not checked."""
     from inferometer_cli.local.files import credentials, inputs_file, manifest_file, trace_files
     from inferometer_cli.local.server import try_server
 
@@ -108,14 +113,15 @@ def _check_files(run: BenchmarkRun, base: Path, *, starts: bool = True) -> None:
     credentials(run, base)
     uri = run.spec.model.uri
     if not starts:
-        return
+        return ""
     if not is_launched(run.spec) or uri is None:
-        print_message("note: The server was not contacted.")
-    elif uri.startswith("https:"):
-        print_message("note: The model was not downloaded.")
-    elif outcome := asyncio.run(try_server(run, base, file)):
+        return "The server was not contacted."
+    if uri.startswith("https:"):
+        return "The model was not downloaded."
+    if outcome := asyncio.run(try_server(run, base, file)):
         error = RefusedError if outcome.state == "Refused" else FailedError
         raise error(outcome.message)
+    return ""
 
 
 def _planned_lines(run: BenchmarkRun) -> Iterator[str]:

@@ -26,6 +26,7 @@ from inferometer_api.results.result import Outcome
 from inferometer_api.runtimes.descriptor import LOOPBACK, Listen, ServerLaunch, ServerStart
 from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.suite.labels import SUITE_LABEL
 from inferometer_cli.exits import ExitCode, FailedError, RefusedError
 from inferometer_cli.local.child_process import ChildProcess, describe_exit
 from inferometer_cli.local.files import request_shapes, served_manifest
@@ -95,9 +96,11 @@ async def check_listener(run: BenchmarkRun) -> None:
         # Slow to import, and rarely needed.
         from inferometer_loadgen.wire.contract import connection_error_text
 
+        in_suite = SUITE_LABEL in run.metadata.labels
+        wait = "set spec.server.readyDeadlineSeconds" if in_suite else "add --wait SECONDS"
         raise RefusedError(
             f"No server can be reached at {url}: {connection_error_text(error)}. Check host and "
-            "port, and that the server runs. To wait for one that is starting, add --wait SECONDS."
+            f"port, and that the server runs. To wait for one that is starting, {wait}."
         ) from error
     writer.transport.abort()
 
