@@ -8,6 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from inferometer_loadgen.server.refusals import (
     ProtocolMismatchError,
     ServerNotReadyError,
 )
+from inferometer_loadgen.wire.tls import ClientTls, TlsFiles, tls_context
 from support.oracle_rpc import grpc_front
 from support.oracle_script import Script
 from support.oracle_server import Oracle
@@ -29,6 +31,9 @@ from support.tls_party import files
 READY, MODEL, MODEL_READY = "/v2/health/ready", "/v2/models/m", "/v2/models/m/ready"
 CONFIG = "/v2/models/m/config"
 TENSOR = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
+
+TLS_RECORD = b"\x16"
+"""The first byte of a handshake."""
 
 
 def answer(status: str = "200 OK", body: bytes = b"{}", *lines: str) -> bytes:
@@ -52,6 +57,8 @@ async def serving(
     answers: Mapping[str, bytes | Sequence[bytes]],
     otherwise: bytes = NOT_FOUND,
     tls: ssl.SSLContext | None = None,
+    *,
+    closes_on_tls: bool = False,
 ) -> AsyncIterator[tuple[int, list[str]]]:
     """Serve these answers on a free port; yield the port and the requests' header blocks.
 
@@ -65,7 +72,11 @@ async def serving(
         writers.append(writer)
         try:
             while True:
-                block = (await reader.readuntil(b"\r\n\r\n")).decode()
+                first = await reader.readexactly(1)
+                if closes_on_tls and first == TLS_RECORD:
+                    writer.close()
+                    return
+                block = (first + await reader.readuntil(b"\r\n\r\n")).decode()
                 requests.append(block)
                 path = block.split()[1]
                 asked[path] += 1
@@ -89,7 +100,10 @@ async def serving(
 async def described(url: str, **options: Any) -> ServerDescription:
     """Wait for the server with a deadline of 2 s, and return its description."""
     protocol: Any = "GRPC" if url.startswith("grpc") else "HTTP"
-    control = ControlPlane(endpoint_of(url, protocol), "m", "", **options)
+    endpoint = endpoint_of(url, protocol)
+    if url.startswith(f"{protocol.lower()}s://"):
+        endpoint = replace(endpoint, tls=ClientTls(tls_context(protocol, TlsFiles()), "localhost"))
+    control = ControlPlane(endpoint, "m", "", **options)
     try:
         await control.wait_until_ready(2)
         return await control.describe()
@@ -190,6 +204,32 @@ def test_a_port_with_tls_is_named(tmp_path: Path) -> None:
         described_by({}, answer("400 Bad Request", body))
     assert "uses TLS on this port: it answered 400 Bad Request to GET" in str(caught.value)
     assert "to an HTTPS server. Write https:// instead" in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["https", "grpcs"])
+@pytest.mark.parametrize("closes_on_tls", [True, False], ids=["closes", "is-silent"])
+def test_a_port_without_tls_is_named(scheme: str, closes_on_tls: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """A plain server that closes on a TLS handshake, or waits for more of it, ends the wait."""
+
+    async def run() -> None:
+        async with serving(SERVING, closes_on_tls=closes_on_tls) as (port, _):
+            await described(f"{scheme}://127.0.0.1:{port}")
+
+    with pytest.raises(ProtocolMismatchError, match=r"HTTP/1.1 without TLS .* Write http://"):
+        asyncio.run(run())
+
+
+def test_a_port_with_tls_that_closes_is_waited_for() -> None:
+    """A server that answers plain HTTP with the advice to use TLS is no plain server."""
+    body = b"Client sent an HTTP request to an HTTPS server.\n"
+
+    async def run() -> None:
+        refusal = answer("400 Bad Request", body)
+        async with serving({}, refusal, closes_on_tls=True) as (port, _):
+            await described(f"https://127.0.0.1:{port}")
+
+    with pytest.raises(ServerNotReadyError, match="closed the connection during the TLS handshake"):
+        asyncio.run(run())
 
 
 def test_the_other_port_of_a_server_is_named() -> None:

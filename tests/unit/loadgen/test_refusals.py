@@ -135,19 +135,26 @@ def test_what_cannot_heal_ends_the_run(kind: AnswerKind, words: str | None) -> N
 
 
 @pytest.mark.parametrize(
-    ("protocol", "found", "words"),
+    ("at", "found", "words"),
     [
-        ("HTTP", PortProtocol.TLS, "uses TLS on this port. Write https:// instead of http://"),
-        ("GRPC", PortProtocol.TLS, "uses TLS on this port. Write grpcs:// instead of grpc://"),
-        ("HTTP", PortProtocol.HTTP2, "speaks HTTP/2 on this port, and not HTTP/1.1. Write grpc://"),
-        ("GRPC", PortProtocol.HTTP1, "speaks HTTP/1.1 on this port, and not gRPC. Write http://"),
+        (_at(), PortProtocol.TLS, "uses TLS on this port. Write https:// instead of http://"),
+        (_at("GRPC"), PortProtocol.TLS, "uses TLS on this port. Write grpcs:// instead of grpc://"),
+        (_at(), PortProtocol.HTTP2, "speaks HTTP/2 on this port, and not HTTP/1.1. Write grpc://"),
+        (_at("GRPC"), PortProtocol.HTTP1, "speaks HTTP/1.1 on this port, and not gRPC. Write http"),
+        (
+            _at("HTTP", SECURE),
+            PortProtocol.HTTP1,
+            "speaks HTTP/1.1 without TLS on this port. Write http:// with load.protocol: HTTP,",
+        ),
+        (_at("HTTP", SECURE), PortProtocol.HTTP2, "Write grpc:// with load.protocol: GRPC,"),
+        (_at("GRPC", SECURE), PortProtocol.HTTP2, "GRPC, or name its port for grpcs://."),
     ],
 )
 def test_another_protocol_is_named_with_the_scheme_for_it(
-    protocol: Any, found: PortProtocol, words: str
+    at: ServerEndpoint, found: PortProtocol, words: str
 ) -> None:
     """The sentence says what to write."""
-    assert words in str(other_protocol(_at(protocol), found))
+    assert words in str(other_protocol(at, found))
 
 
 @pytest.mark.parametrize(

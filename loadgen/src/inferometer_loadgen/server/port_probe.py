@@ -1,6 +1,7 @@
 """Probe of a port that gives no answer in the expected protocol, to find which one it speaks."""
 
 import asyncio
+import re
 import ssl
 from contextlib import suppress
 from enum import Enum
@@ -12,6 +13,12 @@ _SECONDS = 2.0
 _HTTP1_REQUEST = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 _TLS_HANDSHAKE, _TLS_ALERT = 0x16, 0x15
 _FRAME_TYPE_AT = 3
+_ANSWER_BYTES = 4096
+WANTS_TLS = re.compile(
+    rb"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server"
+    rb"|speaking plain HTTP to an SSL-enabled|combination of host and port requires TLS"
+)
+"""How nginx, Go, Apache and Tomcat answer HTTP on a port with TLS."""
 
 
 class PortProtocol(Enum):
@@ -23,20 +30,23 @@ class PortProtocol(Enum):
 
 
 async def identify_port(
-    expected: Literal["HTTP", "GRPC"], host: str, port: int
+    expected: Literal["HTTP", "GRPC"], host: str, port: int, *, with_tls: bool
 ) -> PortProtocol | None:
-    """Return the protocol of a port that gave no answer without TLS in the expected protocol.
+    """Return the protocol of a port that gave no answer in the expected one, or not over TLS.
 
     None if it does not reveal itself. Raises OSError if no connection can be made.
     """
-    if _is_tls(await _first_bytes(host, port, _client_hello())):
+    if not with_tls and _is_tls(await _first_bytes(host, port, _client_hello())):
         return PortProtocol.TLS
-    if expected == "HTTP":
+    if with_tls or expected == "GRPC":
+        answer = await _first_bytes(host, port, _HTTP1_REQUEST)
+        if answer.startswith(b"HTTP/1."):
+            return None if with_tls and WANTS_TLS.search(answer) else PortProtocol.HTTP1
+    if with_tls or expected == "HTTP":
         answer = await _first_bytes(host, port, PREFACE + settings({}))
         is_http2 = len(answer) > _FRAME_TYPE_AT and answer[_FRAME_TYPE_AT] == SETTINGS
         return PortProtocol.HTTP2 if is_http2 and not answer.startswith(b"HTTP/1") else None
-    answer = await _first_bytes(host, port, _HTTP1_REQUEST)
-    return PortProtocol.HTTP1 if answer.startswith(b"HTTP/1.") else None
+    return None
 
 
 def _is_tls(answer: bytes) -> bool:
@@ -61,7 +71,7 @@ async def _first_bytes(host: str, port: int, request: bytes) -> bytes:
             reader, writer = await asyncio.open_connection(host, port)
             try:
                 writer.write(request)
-                return await reader.read(64)
+                return await reader.read(_ANSWER_BYTES)
             except ConnectionError:
                 return b""
             finally:

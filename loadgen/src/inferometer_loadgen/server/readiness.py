@@ -23,7 +23,11 @@ from inferometer_loadgen.server.refusals import (
     no_inference_protocol,
     other_protocol,
 )
-from inferometer_loadgen.server.tls_handshake import ClosedBehindError, check_handshake
+from inferometer_loadgen.server.tls_handshake import (
+    ClosedBehindError,
+    ClosedInTlsError,
+    check_handshake,
+)
 from inferometer_loadgen.wire.tls import client_certificate_error
 
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.5
@@ -199,14 +203,21 @@ class ReadinessWait:
         """Return why an attempt failed, as a clause; raises what cannot heal."""
         if isinstance(fault, CallError) and (final := final_error(fault, self._at)) is not None:
             raise final from fault
-        if not isinstance(fault, UnintelligibleError):
-            return failure_clause(fault, self._at)
-        if self._at.tls is not None:
-            return f"{fault}; {hint(self._at)}"
-        try:
-            found = await identify_port(self._at.protocol, self._at.host, self._at.port)
-        except OSError as error:
-            return failure_clause(error, self._at)
-        if found is not None:
-            raise other_protocol(self._at, found) from fault
-        return f"{fault}; {hint(self._at)}"
+        is_unintelligible = isinstance(fault, UnintelligibleError)
+        at, with_tls = self._at, self._at.tls is not None
+        if self._may_lack_tls(fault) if with_tls else is_unintelligible:
+            try:
+                found = await identify_port(at.protocol, at.host, at.port, with_tls=with_tls)
+            except OSError as error:
+                return failure_clause(error, at)
+            if found is not None:
+                raise other_protocol(at, found) from fault
+        clause = failure_clause(fault, at)
+        return f"{clause}; {hint(at)}" if is_unintelligible else clause
+
+    def _may_lack_tls(self, fault: BaseException) -> bool:
+        """Return whether a handshake got no answer, as from a server that waits for plain text."""
+        return not self._is_accepted and (
+            isinstance(fault, TimeoutError)
+            or (isinstance(fault, ClosedInTlsError) and not isinstance(fault, ClosedBehindError))
+        )

@@ -62,6 +62,11 @@ def other_protocol(
             f"instead of {scheme}://, or name its port without TLS."
         )
     other, protocol = ("http", "HTTP") if found is PortProtocol.HTTP1 else ("grpc", "GRPC")
+    if at.tls is not None:
+        return ProtocolMismatchError(
+            f"The server at {at.address} speaks {found.value} without TLS on this port{evidence}. "
+            f"Write {other}:// with load.protocol: {protocol}, or name its port for {scheme}s://."
+        )
     return ProtocolMismatchError(
         f"The server at {at.address} speaks {found.value} on this port, and not "
         f"{'gRPC' if at.protocol == 'GRPC' else 'HTTP/1.1'}{evidence}. Write {other}:// with "
