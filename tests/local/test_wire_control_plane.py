@@ -199,11 +199,31 @@ def test_a_port_with_tls_is_named(tmp_path: Path) -> None:
     for scheme in ("http", "grpc"):
         with pytest.raises(ProtocolMismatchError, match=f"Write {scheme}s:// instead of {scheme}:"):
             asyncio.run(run(f"{scheme}://127.0.0.1:{{}}"))
-    body = b"Client sent an HTTP request to an HTTPS server.\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Client sent an HTTP request to an HTTPS server.",
+        "The plain HTTP request was sent to HTTPS port",
+        "Reason: You're speaking plain HTTP to an SSL-enabled server port.",
+        "This combination of host and port requires TLS.",
+    ],
+    ids=["go", "nginx", "apache", "tomcat"],
+)
+def test_a_refusal_of_plain_http_is_quoted(words: str) -> None:
+    """Servers that answer HTTP on a port with TLS say so in sentences of their own."""
     with pytest.raises(ProtocolMismatchError) as caught:
-        described_by({}, answer("400 Bad Request", body))
+        described_by({}, answer("400 Bad Request", words.encode()))
     assert "uses TLS on this port: it answered 400 Bad Request to GET" in str(caught.value)
-    assert "to an HTTPS server. Write https:// instead" in str(caught.value)
+    assert f"{words.rstrip('.')}. Write https:// instead" in str(caught.value)
+
+
+def test_an_address_with_https_in_an_error_is_no_sign_of_tls() -> None:
+    """A server without TLS may link to its documentation."""
+    linked = answer("400 Bad Request", b"see https://docs.example.com/errors")
+    with pytest.raises(ServerNotReadyError, match=r"see https://docs.example.com/errors\.$"):
+        described_by({**SERVING, READY: linked})
 
 
 @pytest.mark.parametrize("scheme", ["https", "grpcs"])

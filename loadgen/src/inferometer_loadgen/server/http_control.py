@@ -20,6 +20,7 @@ from inferometer_loadgen.server.control_calls import (
     first_line,
 )
 from inferometer_loadgen.server.headers import Headers
+from inferometer_loadgen.server.port_probe import WANTS_TLS
 from inferometer_loadgen.wire.content_coding import UndecodableError, decode_body
 from inferometer_loadgen.wire.contract import connection_error_text, redact
 from inferometer_loadgen.wire.tls import ClientTls
@@ -153,16 +154,16 @@ class HttpControlClient:
             )
         words = _words(body)
         named = f"{status} {response.reason or ''}".strip()
-        kind = _kind(status, words, self._tls)
+        kind = _kind(status, body, self._tls)
         return AnswerError(kind, answer_clause(named, call, words))
 
 
-def _kind(status: int, words: str, tls: ClientTls | None) -> AnswerKind:
+def _kind(status: int, body: bytes, tls: ClientTls | None) -> AnswerKind:
     if status in _NO_SUCH_PATH:
         return AnswerKind.ABSENT
     if status in _DENIED:
         return AnswerKind.DENIED
-    if status in _TLS_STATUSES and tls is None and "https" in words.lower():
+    if status in _TLS_STATUSES and tls is None and WANTS_TLS.search(body):
         return AnswerKind.WANTS_TLS
     return AnswerKind.NOT_READY if status in _PASSING else AnswerKind.REJECTED
 
