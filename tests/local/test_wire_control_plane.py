@@ -141,6 +141,24 @@ def test_compressed_answers_are_read(coding: str, encode: Callable[[bytes], byte
     assert all("accept-encoding: identity\r\n" in each.lower() for each in requests)
 
 
+@pytest.mark.parametrize(
+    ("coding", "cause"),
+    [
+        ("br", "the body is encoded as 'br', which cannot be read. Correct the compression"),
+        ("gzip", "the reply's body is not valid gzip data. Correct the compression"),
+    ],
+)
+def test_answers_that_cannot_be_decoded_are_refused(coding: str, cause: str) -> None:
+    """No wait makes them readable; of an error, the status alone is enough."""
+    coded = f"Content-Encoding: {coding}"
+    with pytest.raises(ProtocolMismatchError) as caught:
+        described_by({**SERVING, READY: answer("200 OK", b"no such data", coded)})
+    assert f"it answered 200 OK to GET /v2/health/ready, but {cause}" in str(caught.value)
+    unready = answer("503 Service Unavailable", b"no such data", coded)
+    with pytest.raises(ServerNotReadyError, match=r"503 Service Unavailable to GET \S+ready\.$"):
+        described_by({**SERVING, READY: unready})
+
+
 def test_a_server_of_another_kind_is_refused_with_its_own_words() -> None:
     """404 on every path of the protocol: path, status and first line are in the sentence."""
     with pytest.raises(ProtocolMismatchError) as caught:

@@ -40,6 +40,10 @@ class NotJsonError(CallError):
     """The server answered with success, but not with a document of the protocol."""
 
 
+class UnreadableBodyError(CallError):
+    """The server answered with success, but the body cannot be decoded."""
+
+
 class AnswerError(CallError):
     """The server answered with an error."""
 

@@ -16,6 +16,7 @@ from inferometer_loadgen.server.control_calls import (
     RedirectedError,
     UnintelligibleError,
     UnreachableError,
+    UnreadableBodyError,
     answer_clause,
     first_line,
 )
@@ -122,7 +123,7 @@ class HttpControlClient:
         self, method: str, path: str, request: Mapping[str, Any] | None = None
     ) -> bytes:
         """Return the body of a good answer."""
-        scheme = "http" if self._tls is None else "https"
+        scheme, call = "http" if self._tls is None else "https", f"{method} /{path}"
         try:
             async with self._session.request(
                 method,
@@ -137,11 +138,18 @@ class HttpControlClient:
         except aiohttp.ClientConnectorError as error:
             why = connection_error_text(error.os_error)
             raise UnreachableError(f"there is no connection to it ({why})") from error
-        except (aiohttp.ClientError, UndecodableError) as error:
+        except aiohttp.ClientError as error:
             raise UnintelligibleError("it gave no answer in HTTP") from error
+        except UndecodableError as error:
+            if response.status == HTTPStatus.OK:
+                why = str(error).rstrip(".")
+                raise UnreadableBodyError(
+                    f"it answered 200 OK to {call}, but {why[0].lower()}{why[1:]}"
+                ) from error
+            body = b""  # the status says enough
         if response.status == HTTPStatus.OK:
             return body
-        raise self._error(response, f"{method} /{path}", body)
+        raise self._error(response, call, body)
 
     def _error(self, response: aiohttp.ClientResponse, call: str, body: bytes) -> Exception:
         """Return the error of an answer that is not 200."""

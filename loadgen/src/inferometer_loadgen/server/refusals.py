@@ -1,6 +1,11 @@
 """Errors of a server that cannot be measured, and their sentences."""
 
-from inferometer_loadgen.server.control_calls import AnswerError, AnswerKind, CallError
+from inferometer_loadgen.server.control_calls import (
+    AnswerError,
+    AnswerKind,
+    CallError,
+    UnreadableBodyError,
+)
 from inferometer_loadgen.server.endpoint import ServerEndpoint
 from inferometer_loadgen.server.port_probe import PortProtocol
 from inferometer_loadgen.server.tls_handshake import ClosedBehindError, ClosedInTlsError
@@ -39,6 +44,12 @@ def no_inference_protocol(at: ServerEndpoint, clause: str) -> ProtocolMismatchEr
 
 def final_error(error: CallError, at: ServerEndpoint) -> Exception | None:
     """Return the error of a run if the failure of a call cannot heal."""
+    if isinstance(error, UnreadableBodyError):
+        return ProtocolMismatchError(
+            f"The answers of the server at {at.address} cannot be read: {error}. Correct the "
+            "compression of the server or of the proxy in front of it: only gzip and deflate can "
+            "be read."
+        )
     if not isinstance(error, AnswerError):
         return None
     if error.kind is AnswerKind.DENIED:

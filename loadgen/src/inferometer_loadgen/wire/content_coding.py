@@ -32,7 +32,8 @@ def decode_body(body: bytes, codings: Sequence[bytes], limit_bytes: int) -> byte
         if not body or coding in {b"", b"identity"}:
             continue
         if coding not in READABLE_CODINGS:
-            raise UndecodableError(f"The body is encoded as {coding[:80]!r}, which cannot be read.")
+            name = coding[:80].decode("latin-1")
+            raise UndecodableError(f"The body is encoded as {name!r}, which cannot be read.")
         body = _inflate(body, coding, limit_bytes)
     return body
 

@@ -131,9 +131,10 @@ def _codings(fields: dict[bytes, bytes]) -> tuple[bytes, ...]:
     codings = [coding for coding in _tokens(fields, b"content-encoding") if coding != b"identity"]
     for coding in codings:
         if coding not in READABLE_CODINGS:
+            name = coding[:80].decode("latin-1")
             raise ReplyError(
-                f"The reply's body is encoded as {coding[:80]!r}, which the client did not request "
-                "and cannot read."
+                f"The reply's body is encoded as {name!r}, which the client did not request and "
+                "cannot read."
             )
     return tuple(codings)
 
