@@ -167,6 +167,20 @@ def test_a_server_of_another_kind_is_refused_with_its_own_words() -> None:
     assert "it answered 404 Not Found to GET /v2/health/ready: 404 Not Found." in str(caught.value)
 
 
+def test_a_server_that_rejects_every_call_is_refused() -> None:
+    """400 to readiness alone is how some servers answer until they are ready."""
+    rejected = answer("400 Bad Request", b"no tenant")
+    with pytest.raises(ProtocolMismatchError) as caught:
+        described_by({}, rejected)
+    assert "rejects every request for its state: it answered 400 Bad" in str(caught.value)
+    assert "/v2/health/ready: no tenant. Correct the address" in str(caught.value)
+    for path in ("/v2", MODEL):
+        with pytest.raises(ServerNotReadyError, match="no tenant"):
+            described_by({path: SERVING[path]}, rejected)
+    with pytest.raises(ServerNotReadyError, match="500 Oh"):
+        described_by({}, answer("500 Oh"))
+
+
 def test_a_site_that_answers_everything_is_refused() -> None:
     """A page with status 200 is no inference server."""
     page = answer(

@@ -122,6 +122,7 @@ def test_only_a_servers_own_words_are_quoted_of_grpc(
         (AnswerKind.DENIED, "denies access: it said so. Set load.headersFile"),
         (AnswerKind.WANTS_TLS, "uses TLS on this port: it said so. Write https:// instead of http"),
         (AnswerKind.NOT_READY, None),
+        (AnswerKind.BAD_REQUEST, None),
         (AnswerKind.REJECTED, None),
         (AnswerKind.ABSENT, None),
     ],

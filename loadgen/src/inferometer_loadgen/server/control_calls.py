@@ -20,7 +20,8 @@ class AnswerKind(Enum):
     ABSENT = "the server has no such path, method or model"
     DENIED = "the server rejects the credentials, or their absence"
     WANTS_TLS = "the server uses TLS on this port"
-    REJECTED = "the server rejects the call"
+    BAD_REQUEST = "the server finds the call malformed; some answer so until they are ready"
+    REJECTED = "the server rejects the call for another reason"
     NOT_READY = "the server or the model is not ready"
 
 

@@ -173,6 +173,8 @@ def _kind(status: int, body: bytes, tls: ClientTls | None) -> AnswerKind:
         return AnswerKind.DENIED
     if status in _TLS_STATUSES and tls is None and WANTS_TLS.search(body):
         return AnswerKind.WANTS_TLS
+    if status == HTTPStatus.BAD_REQUEST:
+        return AnswerKind.BAD_REQUEST
     return AnswerKind.NOT_READY if status in _PASSING else AnswerKind.REJECTED
 
 

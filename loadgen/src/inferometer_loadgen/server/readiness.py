@@ -17,6 +17,7 @@ from inferometer_loadgen.server.refusals import (
     ATTEMPT_SECONDS,
     ModelNotServedError,
     ServerNotReadyError,
+    every_call_rejected,
     failure_clause,
     final_error,
     hint,
@@ -36,12 +37,14 @@ _POLL_SHARE = 0.02
 _HANDSHAKES = 20
 """After this many handshakes in a row that the server closes, its refusal counts as final."""
 _ABSENT_SECONDS = 3.0
-"""A server without the protocol's paths counts as another kind of server after this time.
+"""A server without the protocol's paths, or that rejects them all, is given up after this time.
 
 A gateway has no route to a server that is just starting.
 """
 _UNREADY_SERVER_SECONDS = 10.0
 """A ready model is measured after this time although its server reports that it is not ready."""
+_UNREADY = frozenset((AnswerKind.NOT_READY, AnswerKind.BAD_REQUEST, AnswerKind.REJECTED))
+_UNKNOWN_MODEL = frozenset((AnswerKind.ABSENT, AnswerKind.BAD_REQUEST, AnswerKind.REJECTED))
 
 
 class ReadinessWait:
@@ -96,7 +99,9 @@ class ReadinessWait:
         except AnswerError as error:
             if error.kind is AnswerKind.ABSENT:
                 await self._check_protocol(error)
-            elif error.kind in {AnswerKind.NOT_READY, AnswerKind.REJECTED}:
+            elif error.kind in _UNREADY:
+                if error.kind is AnswerKind.BAD_REQUEST:
+                    await self._check_other_calls(error)
                 await self._check_model_alone(error)
             else:
                 raise
@@ -117,6 +122,21 @@ class ReadinessWait:
             raise no_inference_protocol(self._at, str(error)) from error
         raise error
 
+    async def _check_other_calls(self, error: AnswerError) -> None:
+        """Return if the server finds other calls than its readiness in order."""
+        for call in (self._client.server_metadata, self._client.model_metadata):
+            try:
+                await call()
+            except AnswerError as other:
+                if other.kind is AnswerKind.BAD_REQUEST:
+                    continue
+            except CallError:
+                pass
+            self._since.pop("every call rejected", None)
+            return
+        if self._lasts("every call rejected", _ABSENT_SECONDS):
+            raise every_call_rejected(self._at, str(error)) from error
+
     async def _check_model_alone(self, error: AnswerError) -> None:
         """Return if the model has been ready for some time although the server is not."""
         if not self._others_may_fail:
@@ -136,7 +156,7 @@ class ReadinessWait:
         except NotJsonError as error:
             raise no_inference_protocol(self._at, str(error)) from error
         except AnswerError as error:
-            if error.kind in {AnswerKind.ABSENT, AnswerKind.REJECTED}:
+            if error.kind in _UNKNOWN_MODEL:
                 raise ModelNotServedError(
                     f"The server at {self._at.address} does not serve the model {self._model}: "
                     f"{error}."

@@ -42,6 +42,14 @@ def no_inference_protocol(at: ServerEndpoint, clause: str) -> ProtocolMismatchEr
     )
 
 
+def every_call_rejected(at: ServerEndpoint, clause: str) -> ProtocolMismatchError:
+    """Return the error of a server that answers 400 to readiness and metadata alike."""
+    return ProtocolMismatchError(
+        f"The server at {at.address} rejects every request for its state: {clause}. Correct the "
+        "address in spec.server.external, or set load.headersFile to headers that it requires."
+    )
+
+
 def final_error(error: CallError, at: ServerEndpoint) -> Exception | None:
     """Return the error of a run if the failure of a call cannot heal."""
     if isinstance(error, UnreadableBodyError):
