@@ -133,10 +133,30 @@ def sequence() -> ModelProto:
     return _model([node], [_tensor("x", "FP32", ("batch", 4))], [output])
 
 
-def with_versions(opset: int = 17, ir_version: int = 8) -> ModelProto:
-    """Build a model `y = x` of these versions of the operator set and of the format."""
+def sequence_input() -> ModelProto:
+    """Build a model whose input is a sequence of tensors, of which it returns the first."""
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, ["batch", 4])
+    given = helper.make_value_info("x", helper.make_sequence_type_proto(tensor))
+    first = numpy_helper.from_array(np.array(0, dtype=np.int64), "first")
+    node = helper.make_node("SequenceAt", ["x", "first"], ["y"], name="at")
+    return _model([node], [given], [_tensor("y", "FP32", ("batch", 4))], weights=[first])
+
+
+def relu_of_opset_1() -> ModelProto:
+    """Build a model with an operator in a version that ONNX Runtime does not implement."""
+    shape = ("batch", 4)
+    node = helper.make_node("Relu", ["x"], ["y"], name="relu")
+    model = _model([node], [_tensor("x", "FP32", shape)], [_tensor("y", "FP32", shape)])
+    model.opset_import[0].version = 1
+    return model
+
+
+def with_versions(opset: int | None = 17, ir_version: int = 8) -> ModelProto:
+    """Build a model `y = x` of these versions of the operator set, if any, and of the format."""
     model = identity()
-    model.opset_import[0].version = opset
+    del model.opset_import[:]
+    if opset is not None:
+        model.opset_import.append(helper.make_opsetid("", opset))
     model.ir_version = ir_version
     return model
 

@@ -16,6 +16,8 @@ from inferometer_models.errors import ModelRefusedError
 from inferometer_models.foreign_file import is_lfs_pointer, reason_not_onnx
 
 _CHUNK_BYTES = 1 << 20
+_LFS_POINTER_BYTES = 1024
+"""A pointer of Git LFS is shorter."""
 _NONE_KNOWN: Mapping[str, str] = MappingProxyType({})
 
 
@@ -107,16 +109,17 @@ def _check_size(path: Path, size_bytes: int, max_bytes: int) -> None:
 
 
 def _check_whole(file: Path, what: str, found_bytes: int, least_bytes: int) -> None:
-    if found_bytes >= least_bytes:
+    if found_bytes >= max(least_bytes, _LFS_POINTER_BYTES):
         return
     with file.open("rb") as opened:
         content = opened.read(_CHUNK_BYTES)
     if is_lfs_pointer(content):
-        raise ModelRefusedError(f"{what} is not there: {reason_not_onnx(content)}")
-    raise ModelRefusedError(
-        f"{what} is truncated: it has {found_bytes:,} bytes, and the model reads "
-        f"{least_bytes:,}. Download or copy it again."
-    )
+        raise ModelRefusedError(f"{what} cannot be used: {reason_not_onnx(content)}")
+    if found_bytes < least_bytes:
+        raise ModelRefusedError(
+            f"{what} is truncated: it has {found_bytes:,} bytes, and the model reads "
+            f"{least_bytes:,}. Download or copy it again."
+        )
 
 
 def _parse(path: Path) -> ModelProto:
@@ -130,8 +133,12 @@ def _parse(path: Path) -> ModelProto:
         model = onnx.load_model_from_string(content)
     except DecodeError as error:
         raise _no_model(path, content) from error
-    if model.ir_version < 1 or not model.graph.output:
+    if model.ir_version < 1 or not (model.graph.output or model.graph.node):
         raise _no_model(path, content)
+    if not model.graph.output:
+        raise ModelRefusedError(
+            f"The model {path} has no outputs: export it again with the outputs that it is for."
+        )
     return model
 
 

@@ -130,6 +130,22 @@ def test_truncated_external_data_is_refused(tmp_path: Path) -> None:
         read_graph(path, max_bytes=1 << 20)
 
 
+def test_external_data_that_git_lfs_left_out_are_refused(tmp_path: Path) -> None:
+    """A pointer is no data, also where it is longer than the tensors."""
+    path = onnx_models.write_with_external_data(tmp_path)
+    (tmp_path / "weights.bin").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(ModelRefusedError, match=r"onnx cannot be used: it is a pointer of Git LFS"):
+        read_graph(path, max_bytes=1 << 20)
+
+
+def test_a_model_without_outputs_is_refused(tmp_path: Path) -> None:
+    """It is an ONNX model, but computes nothing that a client could read."""
+    model = onnx_models.identity()
+    del model.graph.output[:]
+    with pytest.raises(ModelRefusedError, match=r"The model \S+ has no outputs: export it again"):
+        read_graph(onnx_models.save(model, tmp_path / "m.onnx"), max_bytes=1 << 20)
+
+
 def test_size_is_bounded_with_external_data(tmp_path: Path) -> None:
     """The limit holds for the ONNX file and its external data together."""
     path = onnx_models.write_with_external_data(tmp_path)

@@ -18,6 +18,12 @@ from support import onnx_models
     [
         (onnx_models.zip_map(), ("'y'", "seq(map(", "options={'zipmap': False}")),
         (onnx_models.sequence(), ("'y'", "seq(tensor(", "each output is one tensor")),
+        (onnx_models.sequence_input(), ("'x'", "seq(tensor(", "each input is one tensor")),
+        (
+            onnx_models.relu_of_opset_1(),
+            ("operator Relu of opset 1", "for the types of its tensors: export the model for a"),
+        ),
+        (onnx_models.with_versions(opset=None), ("does not say which opset it uses: export",)),
         (onnx_models.with_versions(opset=99), ("uses opset 99 of ai.onnx", "or lower")),
         (onnx_models.with_versions(ir_version=99), ("has IR version 99", "or lower")),
         (
@@ -25,7 +31,16 @@ from support import onnx_models
             ("com.example:Frobnicate", "it is a custom operator of com.example"),
         ),
     ],
-    ids=["zipmap", "sequence", "opset", "ir-version", "custom-operator"],
+    ids=[
+        "zipmap",
+        "sequence",
+        "sequence-input",
+        "old-opset",
+        "no-opset",
+        "opset",
+        "ir-version",
+        "custom-operator",
+    ],
 )
 def test_the_cause_is_named(tmp_path: Path, model: ModelProto, sentences: tuple[str, ...]) -> None:
     """The message names what the model has that cannot be served, and how to do without it."""

@@ -228,7 +228,7 @@ def _spec(graph: GraphFile, kind: str, argument: Any) -> TensorSpec:
         raise ModelRefusedError(
             f"The {kind} '{argument.name}' of the model {graph.path} is of type {argument.type}, "
             f"which the Open Inference Protocol lacks: it has tensors of {', '.join(DATATYPES)}."
-            f"{_remedy_for_type(argument.type)}"
+            f"{_remedy_for_type(kind, argument.type)}"
         )
     shape = tuple(
         each if isinstance(each, int) and each >= 0 else -1 for each in argument.shape or ()
@@ -236,14 +236,14 @@ def _spec(graph: GraphFile, kind: str, argument: Any) -> TensorSpec:
     return TensorSpec(argument.name, datatype, shape)
 
 
-def _remedy_for_type(found: str) -> str:
+def _remedy_for_type(kind: str, found: str) -> str:
     if found.startswith(("seq(map(", "map(")):
         return (
             " It comes from a ZipMap, which converters add to classifiers: convert the model again "
             "without it (skl2onnx: options={'zipmap': False})."
         )
     if found.startswith(("seq(", "optional(")):
-        return " Export the model so that each output is one tensor."
+        return f" Export the model so that each {kind} is one tensor."
     return ""
 
 
@@ -255,6 +255,18 @@ def _refusal(graph: GraphFile, device: Device, error: Exception) -> ModelRefused
         return ModelRefusedError(
             f"The model {graph.path} uses the operator {operator}, which ONNX Runtime {version} "
             f"does not have on {device}: {_remedy_for_operator(operator)}"
+        )
+    if lacking := _NO_KERNEL.search(reason):
+        return ModelRefusedError(
+            f"The model {graph.path} uses the operator {lacking['name']} of opset "
+            f"{lacking['opset']}, which ONNX Runtime {version} does not have on {device} for the "
+            "types of its tensors: export the model for a newer opset, with other types, or "
+            "without that operator."
+        )
+    if "Missing opset in the model" in reason:
+        return ModelRefusedError(
+            f"The model {graph.path} does not say which opset it uses: export it again, or add "
+            "its opset_import."
         )
     if newer := _NEWER_OPSET.search(reason):
         return ModelRefusedError(
@@ -276,10 +288,8 @@ def _refusal(graph: GraphFile, device: Device, error: Exception) -> ModelRefused
 _MISSING_OPERATOR = (
     re.compile(r"No Op registered for (?P<name>\S+)"),
     re.compile(r"Fatal error: (?P<name>\S+?)\(-?\d+\) is not a registered function/op"),
-    re.compile(r"Could not find an implementation for (?P<name>\S+?)\(\d+\)"),
 )
-
-
+_NO_KERNEL = re.compile(r"Could not find an implementation for (?P<name>\S+?)\((?P<opset>\d+)\)")
 _NEWER_OPSET = re.compile(
     r"Opset (?P<found>\d+) is under development.* for domain (?P<domain>\S+) is till opset "
     r"(?P<most>\d+)",
