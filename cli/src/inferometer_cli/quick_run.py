@@ -146,7 +146,7 @@ def _external(options: QuickOptions) -> dict[str, Any]:
             "Nothing to run. Give a run file, a model (model.onnx or zoo://TASK/NAME), or a "
             "server's --url and the name of its --model."
         )
-    if options.model is None:
+    if not options.model:
         raise RefusedError(f"--url needs --model: the name of the model that {options.url} serves.")
     protocol = "GRPC" if options.url.startswith("grpc") else "HTTP"
     return {

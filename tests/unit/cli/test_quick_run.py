@@ -99,6 +99,7 @@ def test_a_model_file_may_have_any_name(tmp_path: Path, monkeypatch: pytest.Monk
         (None, {}, "Nothing to run"),
         (None, {"model": "m"}, "Nothing to run"),
         (None, {"url": "http://h:1"}, "--url needs --model"),
+        (None, {"url": "http://h:1", "model": ""}, "--url needs --model"),
         (_ZOO, {"url": "http://h:1", "model": "m"}, "Give one of both"),
         (_ZOO, {"clients": "1", "qps": "5"}, "Give one of both"),
         (_ZOO, {"clients": "one"}, '--clients expects numbers such as 1,2,4, but "one"'),
