@@ -22,7 +22,7 @@ from inferometer_results.compare.differences import (
     differences,
     differences_over_rounds,
 )
-from inferometer_results.compare.gate import Gate
+from inferometer_results.compare.gate import LARGEST_DETECTABLE, Gate
 from inferometer_results.compare.outputs import (
     NOT_COMPARED,
     agreement_sentence,
@@ -117,10 +117,6 @@ def _print_accuracy(both: tuple[ResultDocument, ResultDocument], console: Consol
         print_sentences([Text(f"  {printable(each)}") for each in found], console)
 
 
-_LARGEST_DETECTABLE = 1.0
-"""Runs that find only larger changes than this can show nothing of use."""
-
-
 def print_gate(found: Gate, margin: float, console: Console) -> None:
     """Print the decision of a gate, with the smallest change that it can see."""
     is_invalid = found.is_invalid and found.decision == "INCONCLUSIVE"
@@ -135,7 +131,7 @@ def _detectable(change: float | None) -> str:
     """Return the sentence on the smallest change that such runs show."""
     if change is None:
         return "Minimum detectable effect: unknown, since nothing is judged."
-    if change > _LARGEST_DETECTABLE:
+    if change > LARGEST_DETECTABLE:
         return (
             "Minimum detectable effect: more than 100 %; the runs are too few, or scatter too much."
         )

@@ -283,6 +283,19 @@ def test_one_look_is_enough_if_the_user_says_so(
     assert "for 8 rounds" not in ended.stderr
 
 
+def test_runs_that_scatter_too_much_show_no_absurd_change(
+    inferometer: Command, words: list[str], machine: Machine
+) -> None:
+    """A smallest change beyond 100 %, and a bound beyond a factor of 100, is not printed."""
+    machine.scatter = 0.45
+    words[words.index("--rounds") + 1] = "3"
+    ended = inferometer(*words, "--most-rounds", "3")
+    assert ended.code == ExitCode.INCONCLUSIVE
+    assert "p50: these runs scatter too much to show any change up to 100 %." in ended.stderr
+    assert "(<x0.01 to >x100)" in ended.stdout
+    assert "these runs show only changes" not in ended.stderr
+
+
 def test_rounds_added_by_hand_are_one_more_look(
     inferometer: Command, words: list[str], machine: Machine
 ) -> None:

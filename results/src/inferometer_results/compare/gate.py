@@ -7,6 +7,9 @@ from inferometer_api.judgement import FEWEST_RUNS
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.compare.comparison import Compared, Comparison, Pair, step_name
 
+LARGEST_DETECTABLE = 1.0
+"""Runs that find only larger changes than this can show nothing of use."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gate:
@@ -75,13 +78,20 @@ def _doubts(pair: Pair, margin: float) -> list[str]:
         if figure.may_be_hidden(margin)
     ]
     return doubts + [
-        f"{name}, {figure.name}: these runs show only changes of "
-        f"{figure.judgement.detectable:.1%} or more. Repeat more often."
+        f"{name}, {figure.name}: {_shown_changes(figure.judgement.detectable)} Repeat more often."
         for figure in required
         if figure.judgement is not None
         and not figure.judgement.is_no_worse
         and figure.word != "worse"
     ]
+
+
+def _shown_changes(detectable: float) -> str:
+    """Return which changes the runs of a figure show, as a sentence."""
+    if detectable > LARGEST_DETECTABLE:
+        largest = f"{LARGEST_DETECTABLE * 100:g} %"
+        return f"these runs scatter too much to show any change up to {largest}."
+    return f"these runs show only changes of {detectable:.1%} or more."
 
 
 def _too_few_runs(pair: Pair) -> str:

@@ -10,6 +10,8 @@ from inferometer_results.quantity import DASH, Unit, energy_unit, significant, t
 _RATE = Unit("", 1)
 _MANY = 10
 """From this ratio on a change is written as a factor, not in percent."""
+_FARTHEST = 100
+"""Bounds of an inconclusive change beyond this factor mean only that nothing is known."""
 
 _FROM: dict[Bases, str] = {
     "repeats": "over the repeats of each scenario",
@@ -90,7 +92,11 @@ def change(compared: Compared) -> str:
     if judgement is None:
         return (_times if ratio >= _MANY else _percent)(ratio)
     written = _times if judgement.high >= _MANY else _percent
-    bounds = f"{written(judgement.low)} to {written(judgement.high)}"
+    low, high = written(judgement.low), written(judgement.high)
+    if judgement.outcome == "inconclusive":
+        low = f"<x{1 / _FARTHEST:g}" if judgement.low < 1 / _FARTHEST else low
+        high = f">x{_FARTHEST}" if judgement.high > _FARTHEST else high
+    bounds = f"{low} to {high}"
     return f"{written(judgement.ratio)} ({bounds})"
 
 
