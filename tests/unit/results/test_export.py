@@ -102,9 +102,22 @@ def test_no_cell_of_a_csv_is_a_formula(begin: str) -> None:
 
 
 def test_csv_has_the_same_columns_whatever_was_measured() -> None:
-    """A run that measured nothing has a header, to which rows of others can be appended."""
-    nothing = FORMATS["csv"](a_refused_result())
-    assert nothing == FORMATS["csv"](a_result()).partition("\n")[0] + "\n"
+    """A run that measured nothing has the header of others, to which rows can be appended."""
+    nothing, measured = (FORMATS["csv"](each) for each in (a_refused_result(), a_result()))
+    assert nothing.partition("\n")[0] == measured.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    "document", [an_unfinished_result("Failed"), a_refused_result()], ids=["failed", "refused"]
+)
+def test_csv_and_json_have_the_cause_of_an_incomplete_run(document: ResultDocument) -> None:
+    """Each row has it; a run that measured nothing has a row for it."""
+    expected = document.outcome.model_dump(include={"state", "reason", "message"})
+    found = rows(document)
+    assert len(found) == max(1, sum(len(each.steps) for each in document.scenarios))
+    names = {"state": "outcome", "reason": "outcomeReason", "message": "outcomeMessage"}
+    for each in (*found, json.loads(FORMATS["json"](document))):
+        assert {name: each[column] for name, column in names.items()} == expected
 
 
 def test_json_has_the_same_figures_and_the_verdict() -> None:
@@ -114,7 +127,7 @@ def test_json_has_the_same_figures_and_the_verdict() -> None:
     assert (found["outcome"], found["valid"]) == ("Complete", False)
     assert found["message"].startswith("INVALID: ")
     for row, step in zip(rows(document), found["steps"], strict=True):
-        assert {name: text for name, text in row.items() if text} == {
+        assert {name: text for name, text in row.items() if text and "outcome" not in name} == {
             name: str(value) for name, value in step.items() if value != ""
         }
 

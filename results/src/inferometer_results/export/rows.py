@@ -40,10 +40,15 @@ _NOTHING = ScenarioResult(name="", kind="", seed=0, steps=[], verdict=Verdict(st
 def csv_rows(document: ResultDocument) -> str:
     """Return a CSV with a header; an unknown figure is an empty cell, and no cell a formula."""
     written = io.StringIO()
-    names = [*_of_run(document), *_of_scenario(_NOTHING), *_figures(None), *_of_peak(_NOTHING)]
-    writer = csv.DictWriter(written, names, lineterminator="\n")
+    nothing = _of_scenario(_NOTHING) | _figures(None) | _of_peak(_NOTHING)
+    outcome = _of_outcome(document)
+    writer = csv.DictWriter(written, [*_of_run(document), *nothing, *outcome], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(map(without_formulas, _rows(document)))
+    rows = [row | outcome for row in _rows(document)]
+    if not rows:
+        # The cause of a run that measured nothing is in no row of a scenario.
+        rows = [_of_run(document) | dict.fromkeys(nothing) | outcome]
+    writer.writerows(map(without_formulas, rows))
     return written.getvalue()
 
 
@@ -67,7 +72,7 @@ def json_rows(document: ResultDocument) -> str:
     ]
     written = {
         **_of_run(document),
-        "outcome": document.outcome.state,
+        **_of_outcome(document),
         "valid": document.valid,
         "message": f"{head.word}: {head.sentence}",
         "steps": known,
@@ -96,6 +101,16 @@ def _of_run(document: ResultDocument) -> Row:
         "runId": document.run_id,
         "startedAt": document.started_at,
         "model": model_of(document),
+    }
+
+
+def _of_outcome(document: ResultDocument) -> Row:
+    """Return how the run ended, and the cause if it is incomplete."""
+    outcome = document.outcome
+    return {
+        "outcome": outcome.state,
+        "outcomeReason": outcome.reason,
+        "outcomeMessage": outcome.message,
     }
 
 
