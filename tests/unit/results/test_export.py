@@ -202,6 +202,7 @@ def test_texts_of_a_server_break_no_format() -> None:
     assert [row["step"] for row in rows(document)] == ['x",|\n']
     lines = FORMATS["markdown"](document).splitlines()
     assert "\\<script\\>" in lines[-2]
+    assert "a\ufffd\ufffd\\[31m" in lines[-2]
     header, _, row = [line for line in lines if line.startswith("|")]
     assert row.replace("\\|", "").count("|") == header.count("|")
     found = families(document).values()

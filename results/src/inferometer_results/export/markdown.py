@@ -64,5 +64,7 @@ def _finding(word: str, located: LocatedFinding) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text on one line without Markdown's special characters."""
-    return " ".join(text.split()).translate(_SPECIAL)
+    """Return a text on one line without control characters or Markdown's special ones."""
+    words = " ".join(text.split())
+    printable = (each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
+    return "".join(printable).translate(_SPECIAL)
