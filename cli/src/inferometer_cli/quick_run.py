@@ -10,6 +10,7 @@ import yaml
 
 from inferometer_api.document import API_VERSION
 from inferometer_api.spec.run import BenchmarkRun, RunSpec
+from inferometer_api.spec.scenario import Probe, Validity
 from inferometer_cli.exits import RefusedError
 
 MODEL_SUFFIX = ".onnx"
@@ -17,6 +18,11 @@ _OF_SERVERS = ("http://", "grpc://", "grpcs://")
 _MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
 _LONGEST_NAME = 63
+_USUAL_MOST_SECONDS: int = Validity.model_fields["max_duration_seconds"].default
+_LONGEST_SECONDS = 604_800
+"""The highest maxDurationSeconds."""
+_PROBES_IN_SEARCH = _USUAL_MOST_SECONDS // Probe().max_seconds
+"""How many probes of the usual length a search has time for; longer ones get as many."""
 _SCENARIO = r"(?:spec\.scenarios\[\w+\]\.)"
 _OPTIONS = tuple(
     (re.compile(rf"(?<![\w.]){field}"), option)
@@ -106,11 +112,7 @@ def compose_run(target: str | None, options: QuickOptions) -> str:
     """
     what = _external(options) if target is None else _launched(target, options)
     name = str(what["model"].get("name") or Path(unquote(str(what["model"]["uri"]))).stem)
-    validity: dict[str, Any] = {}
-    if options.seconds is not None and not _is_search(options):
-        # The queries that fit are enough: the verdict says which percentile they show.
-        validity = {"minDurationSeconds": options.seconds, "minQueries": 1}
-    spec = {**what, "scenarios": [_scenario(options)], "validity": validity}
+    spec = {**what, "scenarios": [_scenario(options)], **_limits(options)}
     run = {
         "apiVersion": API_VERSION,
         "kind": "BenchmarkRun",
@@ -185,6 +187,25 @@ def _scenario(options: QuickOptions) -> dict[str, Any]:
         bound = {"latencyBoundMicroseconds": _us(options.p99)}
         return {"name": "capacity", "findPeak": {**bound, **probe}}
     return {"name": "latency", "singleStream": {}}
+
+
+def _limits(options: QuickOptions) -> dict[str, Any]:
+    """Return the minimums, and the limits that would end a longer measurement than usual."""
+    if options.seconds is None:
+        return {}
+    if _is_search(options):
+        validity, longest = {}, _PROBES_IN_SEARCH * options.seconds
+    else:
+        # The queries that fit are enough: the verdict says which percentile they show.
+        validity = {"minDurationSeconds": options.seconds, "minQueries": 1}
+        longest = options.seconds
+    if longest <= _USUAL_MOST_SECONDS:
+        return {"validity": validity}
+    most = min(longest + _USUAL_MOST_SECONDS, _LONGEST_SECONDS)
+    return {
+        "validity": validity | {"maxDurationSeconds": most},
+        "activeDeadlineSeconds": most + RunSpec.model_fields["active_deadline_seconds"].default,
+    }
 
 
 def _is_search(options: QuickOptions) -> bool:

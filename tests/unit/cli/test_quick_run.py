@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from inferometer_api.plan.spec_warnings import spec_warnings
 from inferometer_cli.exits import ExitCode, RefusedError
 from inferometer_cli.quick_run import (
     QuickOptions,
@@ -82,6 +83,19 @@ def test_a_url_is_an_external_server_and_says_the_protocol(url: str, protocol: s
 def test_seconds_are_the_duration_of_a_measurement() -> None:
     """The queries that fit into them are enough."""
     assert spec(_ZOO, seconds=5)["validity"] == {"minDurationSeconds": 5, "minQueries": 1}
+
+
+@pytest.mark.parametrize("seconds", [600, 601, 3_600, 86_400])
+@pytest.mark.parametrize("bound", [{}, {"p99": "50ms"}, {"clients": "1,2"}])
+def test_all_seconds_that_the_help_names_can_be_measured(
+    seconds: int, bound: dict[str, str]
+) -> None:
+    """The limits of the run are raised, so that none ends it earlier or makes it INVALID."""
+    text = compose_run(_ZOO, QuickOptions(seconds=seconds, **bound))
+    run = parse_run_text(text, source="The command line")
+    assert run.spec.validity.max_duration_seconds >= seconds
+    assert run.spec.active_deadline_seconds > run.spec.validity.max_duration_seconds
+    assert list(spec_warnings(run.spec)) == []
 
 
 def test_a_model_file_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
