@@ -108,15 +108,23 @@ def test_a_candidate_is_confirmed_by_interleaved_runs(
     assert "results confirm" not in shown
 
 
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [((), ExitCode.INCONCLUSIVE), (("--inconclusive", "pass"), ExitCode.VALID)],
+)
 def test_what_is_not_shown_is_not_recorded(
-    inferometer: Command, database: str, monkeypatch: pytest.MonkeyPatch
+    inferometer: Command,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    code: int,
 ) -> None:
-    """Interleaved runs that scatter too much leave the candidate a candidate."""
+    """Interleaved runs that scatter too much leave the candidate one; the user chooses the code."""
     ids = keep(database, a_slower_spec())
     machine = HistoryMachine(10.4, scatter=0.05)
     monkeypatch.setattr(measurement, "measure", machine.measure)
-    ended = inferometer("results", "confirm", ids[20], "--rounds", "3")
-    assert ended.code == ExitCode.INCONCLUSIVE
+    ended = inferometer("results", "confirm", ids[20], "--rounds", "3", *options)
+    assert ended.code == code
     (found,) = json.loads(inferometer("results", "trend", "--json").stdout)
     assert found["changes"][0]["state"] == "candidate"
 

@@ -10,6 +10,7 @@ import typer
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.commands import ab
+from inferometer_cli.commands.compare import Inconclusive, InconclusiveOption
 from inferometer_cli.commands.results.show import IdArgument
 from inferometer_cli.commands.results.trend import (
     MOST_RESULTS,
@@ -94,6 +95,7 @@ def confirm(  # noqa: PLR0913 - one argument for each option
     rounds: ab.RoundsOption = 12,
     most_rounds: ab.MostRoundsOption = None,
     output: ab.OutputOption = None,
+    inconclusive: InconclusiveOption = "fail",
     database: DatabaseOption = None,
     cluster: ClusterOption = False,
     context: ContextOption = None,
@@ -115,7 +117,7 @@ def confirm(  # noqa: PLR0913 - one argument for each option
     judged = _judge(series, plan, candidate)
     with opened_source(database, options, in_cluster=cluster) as source:
         _name_conditions(source, candidate, series.measured["A"][0])
-        _keep(source, candidate, judged, series)
+        _keep(source, candidate, judged, series, inconclusive)
 
 
 def _name_conditions(
@@ -135,7 +137,11 @@ def _name_conditions(
 
 
 def _keep(
-    source: ResultSource, candidate: _Candidate, judged: "Judgement", series: InterleavedSeries
+    source: ResultSource,
+    candidate: _Candidate,
+    judged: "Judgement",
+    series: InterleavedSeries,
+    inconclusive: Inconclusive,
 ) -> None:
     """Record what the interleaved runs show; end the command with its exit code."""
     from inferometer_results.history.trend import ChangeFinding
@@ -147,7 +153,7 @@ def _keep(
             "Inconclusive: these runs show neither the change nor that there is none, and nothing "
             f"is recorded. Repeat the command with more --rounds and --output {series.directory}"
         )
-        raise typer.Exit(ExitCode.INCONCLUSIVE)
+        raise typer.Exit(ExitCode.INCONCLUSIVE if inconclusive == "fail" else ExitCode.VALID)
     is_accepted = judged.outcome == ("better" if change.is_better else "worse")
     finding = ChangeFinding(
         changed.name.scenario,
