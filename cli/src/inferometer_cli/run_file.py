@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -85,13 +86,23 @@ def read_text(file: Path) -> str:
             f"inferometer run {quote(str(file))} --print-yaml > run.yaml"
         )
     try:
-        return sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8")
+        if file == STANDARD_INPUT:
+            return sys.stdin.read()
+        if file.is_fifo():
+            return _pipe_text(file, file.stat().st_ino)
+        return file.read_text(encoding="utf-8")
     except OSError as error:
         raise RefusedError(f"Cannot read {source_name(file)}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise RefusedError(
             f"{source_name(file)} is not UTF-8 text. A BenchmarkRun is YAML or JSON."
         ) from error
+
+
+@cache
+def _pipe_text(file: Path, _inode: int) -> str:
+    """Return the text of a pipe for each reader that tries the file: it can be read only once."""
+    return file.read_text(encoding="utf-8")
 
 
 def parse_run_text(text: str, *, source: str, settings: Sequence[str] = ()) -> BenchmarkRun:

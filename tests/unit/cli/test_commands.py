@@ -1,6 +1,7 @@
 """What each command prints, and how it refuses."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,29 @@ def test_a_valid_file_is_accepted(inferometer: Command, tmp_path: Path) -> None:
         "  s1  2 times 25 s to 35 s",
         "spec.activeDeadlineSeconds ends the run after 1 min 40 s",
     ]
+    assert completed.code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "begin"),
+    [
+        (("validate",), "{} is a valid BenchmarkRun: test"),
+        (("run", "--print-yaml"), "apiVersion: inferometer.dev/v1alpha1"),
+    ],
+)
+def test_a_pipe_is_read_like_a_file(
+    inferometer: Command, tmp_path: Path, words: tuple[str, ...], begin: str
+) -> None:
+    """`validate <(...)` reads it once, though it may be a run, a suite or a NodeBenchmark."""
+    save(identity(), tmp_path / "model.onnx")
+    text = run_file(tmp_path, {"singleStream": {}}).read_bytes()
+    reading, writing = os.pipe()
+    os.write(writing, text)
+    os.close(writing)
+    setting = f"spec.model.uri=file:{tmp_path / 'model.onnx'}"
+    completed = inferometer(*words, f"/dev/fd/{reading}", "--set", setting)
+    os.close(reading)
+    assert completed.stdout.startswith(begin.format(f"/dev/fd/{reading}")), completed.stderr
     assert completed.code == 0
 
 
