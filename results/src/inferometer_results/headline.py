@@ -35,8 +35,7 @@ def headline(document: ResultDocument) -> Headline:
     if not total:
         return Headline("NOTHING MEASURED", "unfinished", "The run has no scenarios.")
     if invalid:
-        which = invalid_sentence(len(invalid), total).rstrip(".")
-        return Headline("INVALID", "bad", f"{which}; the reasons are below.")
+        return Headline("INVALID", "bad", invalid_sentence(len(invalid), total))
     return Headline("VALID", "good", valid_sentence(total, len(cautions_of(document))))
 
 

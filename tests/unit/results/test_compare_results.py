@@ -293,7 +293,7 @@ def test_single_runs_exit_with_5_or_as_the_user_decides(
     before = write_result(tmp_path, "before", with_service(20.0))
     after = write_result(tmp_path, "after", with_service(24.0, seed=8))
     shown = inferometer("compare", before, after)
-    assert "Differences are not judged." in shown.stdout
+    assert "Differences are not judged. To judge them, set" in shown.stdout
     gated = inferometer("compare", before, after, "--fail-if-slower", "5%")
     assert gated.code == ExitCode.INCONCLUSIVE
     assert "measured too few times: 1 in A and 1 in B" in gated.stderr

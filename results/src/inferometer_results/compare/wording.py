@@ -25,7 +25,7 @@ _WITHIN_A_WINDOW = (
 )
 _MEANS = "Means over repeats are geometric."
 _ADVICE = (
-    "To judge it, set validity.repeats to 3 or more in both, or measure both in turn: "
+    "To judge them, set validity.repeats to 3 or more in both, or measure both in turn: "
     "inferometer ab A.yaml B.yaml."
 )
 
