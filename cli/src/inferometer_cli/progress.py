@@ -43,7 +43,7 @@ ProgressCallback = Callable[[ProgressReport | WebPage | Warn | str], None]
 
 _BAR_WIDTH = 12
 _MEASURED_STAGES = frozenset({"Idle", "WarmUp", "Measuring"})
-"""Stages whose fraction says how far they are; a wait has only a time at which it gives up."""
+"""Stages whose fraction says how far they are; a wait has only a longest time."""
 _PLAIN_EVERY_SECONDS = 10.0
 _DETAIL_AFTER_SECONDS = 2.0
 """A server needs a moment to start; print the reason only if it takes longer."""
@@ -168,7 +168,8 @@ def _fitting(facts: Iterable[str], width: int) -> str:
 
 def _time_left(event: ProgressReport, remaining: RemainingTime) -> str:
     if event.stage == "WaitingForServer" and event.elapsed_seconds >= _DETAIL_AFTER_SECONDS:
-        return f"gives up in {long_duration(remaining.until_given_up(event))}"
+        # Not "gives up in": an answer that cannot heal ends the wait much earlier.
+        return f"waits for up to {long_duration(remaining.until_given_up(event))}"
     left = remaining.at(event, time.monotonic())
     return "" if left is None else str(left)
 

@@ -13,7 +13,7 @@ from inferometer_api.spec.run import BenchmarkRun, RunSpec
 from inferometer_api.spec.scenario import Probe, Validity
 from inferometer_cli.exits import RefusedError
 
-MODEL_SUFFIX = ".onnx"
+_MODEL_SUFFIX = ".onnx"
 _OF_SERVERS = ("http://", "grpc://", "grpcs://")
 _MICROSECONDS = {"us": 1, "ms": 1_000, "s": 1_000_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
@@ -95,7 +95,12 @@ def _members(part: str) -> set[str]:
 
 def is_model(target: str) -> bool:
     """Return whether a target of `inferometer run` is a model instead of a run file."""
-    return target.endswith(MODEL_SUFFIX) or "://" in target
+    return has_model_suffix(target) or "://" in target
+
+
+def has_model_suffix(path: str) -> bool:
+    """Return whether a file is a model by its name, in capitals too."""
+    return path.lower().endswith(_MODEL_SUFFIX)
 
 
 def model_uri(model: str) -> str:

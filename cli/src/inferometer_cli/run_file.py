@@ -17,7 +17,7 @@ from inferometer_api.spec.resolve import fill_defaults, is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.program import check_installed
-from inferometer_cli.quick_run import MODEL_SUFFIX
+from inferometer_cli.quick_run import has_model_suffix
 from inferometer_cli.terminal import print_message
 
 STANDARD_INPUT = Path("-")
@@ -80,7 +80,7 @@ def parse_run_file(file: Path, settings: Sequence[str] = ()) -> BenchmarkRun:
 
 def read_text(file: Path) -> str:
     """Return the text of a run file or a suite file. Raises RefusedError."""
-    if file.suffix == MODEL_SUFFIX:
+    if has_model_suffix(file.name):
         raise RefusedError(
             f"{file} is a model, not a run file. Write a run file for it: "
             f"inferometer run {quote(str(file))} --print-yaml > run.yaml"

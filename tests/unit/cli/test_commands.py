@@ -303,6 +303,9 @@ def test_a_model_in_place_of_a_run_file_is_recognized(
     assert completed.code == 2
     assert "model.onnx is a model, not a run file. Write a run file for it: " in completed.stderr
     assert "model.onnx --print-yaml > run.yaml" in completed.stderr
+    save(identity(), tmp_path / "UPPER.ONNX")
+    completed = inferometer(command, *files, str(tmp_path / "UPPER.ONNX"))
+    assert "UPPER.ONNX is a model, not a run file." in completed.stderr
 
 
 @pytest.mark.parametrize(

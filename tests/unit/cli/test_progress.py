@@ -59,7 +59,7 @@ def test_progress_is_plain_lines(wanted: ProgressFormat, terminal: bool, term: s
 
 
 def test_a_server_that_is_not_ready_is_waited_for_with_the_time_left() -> None:
-    """The line says why it is not ready, and when the run gives up (readyDeadlineSeconds)."""
+    """The line says why it is not ready, and how long the run waits (readyDeadlineSeconds)."""
     waiting = ProgressReport(
         stage="WaitingForServer", fraction=0.1, elapsed_seconds=30, detail="Connection refused"
     )
@@ -71,8 +71,8 @@ def test_a_server_that_is_not_ready_is_waited_for_with_the_time_left() -> None:
     file = console.file
     assert isinstance(file, io.StringIO)
     first, second = file.getvalue().splitlines()
-    assert first.endswith("Connection refused, gives up in 4 min 30 s")
-    assert second.endswith("Connection refused, gives up in 4 min 20 s")
+    assert first.endswith("Connection refused, waits for up to 4 min 30 s")
+    assert second.endswith("Connection refused, waits for up to 4 min 20 s")
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])

@@ -14,6 +14,7 @@ from inferometer_cli.quick_run import (
     compose_run,
     field_hint,
     in_flags,
+    is_model,
     model_uri,
 )
 from inferometer_cli.run_file import parse_run_text
@@ -105,6 +106,7 @@ def test_a_model_file_may_have_any_name(tmp_path: Path, monkeypatch: pytest.Monk
     run = parse_run_text(text, source="The command line")
     assert run.name == "my-mod-le-v2"
     assert run.spec.model.uri == f"file:{tmp_path}/My%20Mod%C3%A8le%20v2.onnx"
+    assert is_model("UPPER.ONNX")
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,9 @@ def _measure_all(
 
 
 def _announce(each: _Measurement, rounds: int, done: int, count: int, spent: float) -> None:
-    left = f", about {spent / done * (count - done) / 60:.0f} min left" if done else ""
+    from inferometer_results.quantity import long_duration
+
+    left = f", about {long_duration(spent / done * (count - done))} left" if done else ""
     print_message(f"round {each.round}/{rounds}, {each.variant}{left}")
 
 
