@@ -518,7 +518,7 @@ def test_the_advice_fits_the_end_of_the_search(
     stopped: str, figures: dict[str, Any], remedy: str
 ) -> None:
     """No advice speaks of a limit that the search did not hit."""
-    assert f" and which did not. {remedy}" in not_found(stopped, **figures)
+    assert f" the peak is a guess. {remedy}" in not_found(stopped, **figures)
 
 
 def test_the_limit_that_a_search_hit_is_named() -> None:

@@ -176,8 +176,7 @@ RULES: tuple[VerdictRule, ...] = (
         source="the run's own limits; chosen: a bracket of 1 %, the tolerance of "
         "AchievedRate, and at most 2.5 times the closed-loop throughput, which no "
         "server sustains with the same connections",
-        why="Without a bracket, the peak is a guess. The sentence says which rates kept the bound "
-        "and which did not.",
+        why="Without a bracket, the peak is a guess.",
         remedy="Do what the message says: raise the limit that ended the search, raise "
         "probe.minQueries, or search on an idle machine.",
         once=search.peak_not_found,
