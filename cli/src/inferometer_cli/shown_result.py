@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from inferometer_api.results.result import ResultDocument
+from inferometer_api.results.result import ResultDocument, Verdict
 from inferometer_cli.quick_run import field_hint, in_flags
 from inferometer_cli.result_store import try_to_keep
 from inferometer_cli.terminal import (
@@ -59,7 +59,7 @@ def keep_and_show(document: ResultDocument, directory: Path, showing: Showing) -
 
 
 def _without_fields(document: ResultDocument) -> tuple[ResultDocument, str]:
-    """Return a result whose outcome names options instead of fields, and how to set fields."""
+    """Return a result whose messages name options instead of fields, and how to set fields."""
     verdicts = [each.verdict for each in document.scenarios]
     messages = [
         document.outcome.message,
@@ -67,4 +67,17 @@ def _without_fields(document: ResultDocument) -> tuple[ResultDocument, str]:
     ]
     outcome = document.outcome.model_copy(update={"message": in_flags(document.outcome.message)})
     hint = next(filter(None, map(field_hint, messages)), "")
-    return document.model_copy(update={"outcome": outcome}), hint
+    scenarios = [
+        each.model_copy(update={"verdict": _verdict_in_flags(each.verdict)})
+        for each in document.scenarios
+    ]
+    return document.model_copy(update={"outcome": outcome, "scenarios": scenarios}), hint
+
+
+def _verdict_in_flags(verdict: Verdict) -> Verdict:
+    """Return a verdict whose findings name options instead of fields."""
+    reasons, cautions = (
+        [each.model_copy(update={"message": in_flags(each.message)}) for each in found]
+        for found in (verdict.reasons, verdict.cautions)
+    )
+    return verdict.model_copy(update={"reasons": reasons, "cautions": cautions})

@@ -18,7 +18,9 @@ from inferometer_cli.quick_run import (
     model_uri,
 )
 from inferometer_cli.run_file import parse_run_text
+from inferometer_cli.shown_result import Showing, keep_and_show
 from support.command import Command
+from support.results import a_result
 
 _ZOO = "zoo://classification/resnet50"
 
@@ -209,6 +211,24 @@ def test_mistakes_are_named_by_their_options(
     assert "The command line is not a valid BenchmarkRun" in mistaken.stderr
     assert message in mistaken.stderr
     assert "spec." not in mistaken.stderr
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_the_verdict_of_a_run_without_a_file_names_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, has_file: bool
+) -> None:
+    """The table does; the document that is kept has the fields."""
+    document = a_result()
+    (finding, *_), before = document.scenarios[1].verdict.reasons, document.scenarios
+    finding = finding.model_copy(update={"message": "Set probe.maxSeconds to at least 21."})
+    verdict = before[1].verdict.model_copy(update={"reasons": [finding]})
+    scenarios = [before[0], before[1].model_copy(update={"verdict": verdict})]
+    document = document.model_copy(update={"scenarios": scenarios})
+    keep_and_show(document, tmp_path, Showing(json=False, save=False, has_file=has_file))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert ("Set --seconds to at least 21." in shown) is not has_file
+    assert ("Set probe.maxSeconds to at least 21." in shown) is has_file
+    assert "Set probe.maxSeconds to at least 21." in (tmp_path / "result.json").read_text()
 
 
 def test_messages_about_a_run_without_a_file_name_options() -> None:
