@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from inferometer_api.ranking import MEASURE_ACCURACY, Computation
 from inferometer_api.suite.anchor import ARMING_PAIRS, add_pairs, merge_pairs
 from inferometer_api.suite.comparisons import BaselineCell, baseline_cells
-from inferometer_api.suite.figures import CellKey, planned_computation
+from inferometer_api.suite.figures import CellKey, MeasuredRun, planned_computation
 from inferometer_api.suite.gate import judge_suite
 from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
 from inferometer_api.suite.progress import RunOutcome
@@ -81,6 +82,8 @@ def test_the_gate_judges_interleaved_pairs_of_an_axis(slower: float, outcome: st
         assert any(sentence.startswith("new, latency: ") for sentence in gate_sentences(gate))
     assert gate.detectable_parts_per_million is not None
     assert "is found with a probability of 80 %" in gate_sentence(gate)
+    if outcome != "INCONCLUSIVE":
+        assert "of the headline step of each scenario" in gate_sentence(gate)
 
 
 def test_an_earlier_execution_is_the_baseline_of_equal_cells() -> None:
@@ -154,6 +157,32 @@ def test_executions_that_resemble_their_neighbours_fail_seldom() -> None:
         for _ in range(suites)
     ]
     assert sum(each.outcome == "FAIL" for each in gates) <= suites // 100
+
+
+def test_figures_of_different_steps_are_not_compared() -> None:
+    """The fastest of several steps may be another one: four clients are no slow-down of one."""
+    data = a_suite(repeats=8, **_AXIS)
+    plan = planned(data)
+    before = outcomes(plan, noisy(1, 1.3))
+
+    def with_step(run: PlannedRun, found: RunOutcome) -> RunOutcome:
+        step = "clients 4" if dict(run.cell.values)["stack"] == "new" else "clients 1"
+        scenarios = [each.model_copy(update={"step": step}) for each in found.scenarios]
+        return replace(found, scenarios=tuple(scenarios))
+
+    found = [with_step(run, each) for run, each in zip(plan.runs, before, strict=True)]
+    gate = judged(data, found)
+    assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 0)
+    (reason,) = gate.reasons
+    assert reason == (
+        "new, latency: not judged. Its headline step differs (clients 1; clients 4). Give the "
+        "scenario one step."
+    )
+    data["spec"] |= {"baseline": {"suite": "nightly"}}
+    old = measured_before(plan, before)
+    gate = judged(data, found, baseline=old)
+    assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 0)
+    assert gate.reasons[0].startswith("old, latency: not judged. Its headline step differs (;")
 
 
 def test_an_included_cell_of_its_own_spec_has_no_baseline() -> None:
@@ -261,7 +290,7 @@ def test_a_baseline_without_the_cells_is_named() -> None:
     """An outcome always has a reason."""
     data = a_suite(repeats=5, baseline={"suite": "other"}, gate={})
     found = outcomes(planned(data), noisy(1))
-    other = BaselineCell([{"latency": {"p50": 1.0}}])
+    other = BaselineCell([MeasuredRun({"latency": {"p50": 1.0}})])
     gate = judged(data, found, baseline={("another-cell", ""): other})
     assert gate.outcome == "CouldNotRun"
     assert gate.reasons == [

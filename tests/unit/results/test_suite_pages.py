@@ -58,7 +58,7 @@ def test_executions_pairs_and_baselines_come_from_labels(store: Store) -> None:
         "p50" in figures
         for cell in baseline.values()
         for run in cell.runs
-        for figures in run.values()
+        for figures in run.figures.values()
     )
     assert {each.engine[0] for cell in baseline.values() for each in cell.computations} == {
         "External"
@@ -99,7 +99,7 @@ def test_an_outcome_shows_the_gate_and_the_runs_without_a_result(store: Store) -
         keep_outcome(store, a_suite_outcome("third", "CouldNotRun", planned=1), origin)
         page = client.get(f"/suites/{SUITE}", params={"execution": "bench/second"}).text
         assert "not in the database" not in page
-        assert "<b>FAIL</b> 1 of 8 figures are slower than the baseline." in page
+        assert "<b>FAIL</b> 1 of 8 figures are slower than the baseline. The figures are" in page
         assert "big, latency: the median latency changed by +10.0 % (+8.0 to +12.0 %)." in page
         assert "5 of 5 runs are over: 4 VALID, 1 failed." in page
         assert "No &lt;b&gt;server&lt;/b&gt;: the pod" in page

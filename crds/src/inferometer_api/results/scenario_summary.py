@@ -9,9 +9,8 @@ from inferometer_api.status.run_status import (
     ServerTimeSummary,
 )
 
+LONGEST_STEP = 64
 _MOST_MESSAGES = 16
-
-
 _LONGEST_MESSAGE = 4096
 _MOST_STEPS = 32
 
@@ -66,7 +65,7 @@ def representative_step(result: ScenarioResult) -> Step | None:
 
 def _figures(step: Step) -> dict[str, object]:
     return {
-        "step": step.label[:64],
+        "step": step.label[:LONGEST_STEP],
         "queries": step.counts.queries,
         "errors": step.counts.failed,
         "achieved_milli_qps": round(step.achieved_qps * 1000),

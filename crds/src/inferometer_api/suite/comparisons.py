@@ -4,12 +4,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from inferometer_api.judgement import FEWEST_RUNS
 from inferometer_api.ranking import MEASURE_ACCURACY, Computation, may_rank_all
 from inferometer_api.suite.figures import (
     CellKey,
-    Figures,
+    MeasuredRun,
     cell_key,
-    figures_of,
+    measured_run,
     planned_computation,
 )
 from inferometer_api.suite.plan_suite import Block, Cell, PlannedRun, SuitePlan
@@ -17,15 +18,15 @@ from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.spec import SuiteSpec
 
 Equivalence = Callable[[CellKey, CellKey], bool]
-Counted = Mapping[CellKey, Mapping[int, Figures]]
-"""The figures of the runs that count, by cell and system, then by repeat."""
+Counted = Mapping[CellKey, Mapping[int, MeasuredRun]]
+"""The runs that count, by cell and system, then by repeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineCell:
     """The VALID runs of a cell in an earlier execution."""
 
-    runs: list[Figures] = field(default_factory=list)
+    runs: list[MeasuredRun] = field(default_factory=list)
     computations: set[Computation] = field(default_factory=set)
     """What computed the outputs of these runs."""
 
@@ -40,6 +41,8 @@ class CellComparison:
     before: tuple[float, ...]
     after: tuple[float, ...]
     is_paired: bool
+    obstacle: str = ""
+    """Why it cannot be judged, as a sentence; empty: it can, with enough values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +63,21 @@ def baseline_cells(
     found: dict[CellKey, BaselineCell] = defaultdict(BaselineCell)
     for key, outcome, computation in runs:
         if outcome.state == "V":
-            found[key].runs.append(figures_of(outcome.scenarios))
+            found[key].runs.append(measured_run(outcome.scenarios))
             found[key].computations.add(computation)
     return found
 
 
 def by_block(
     plan: SuitePlan, outcomes: Sequence[RunOutcome], drifted: Sequence[Block]
-) -> dict[CellKey, dict[int, Figures]]:
-    """Return the figures of the VALID runs that count, by cell and system, then by repeat."""
+) -> dict[CellKey, dict[int, MeasuredRun]]:
+    """Return the VALID runs that count, by cell and system, then by repeat."""
     left_out = {(block.repeat, block.system.name) for block in drifted}
-    found: dict[CellKey, dict[int, Figures]] = defaultdict(dict)
+    found: dict[CellKey, dict[int, MeasuredRun]] = defaultdict(dict)
     for run, outcome in zip(plan.runs, outcomes, strict=True):
         counts = (run.block.repeat, run.block.system.name) not in left_out
         if run.role == "cell" and outcome.state == "V" and counts:
-            found[cell_key(run)][run.block.repeat] = figures_of(outcome.scenarios)
+            found[cell_key(run)][run.block.repeat] = measured_run(outcome.scenarios)
     return found
 
 
@@ -189,18 +192,30 @@ def _paired(run: PlannedRun, other: Cell, counted: Counted) -> Iterator[CellComp
     both = sorted(before.keys() & after.keys())
     for scenario, figure in _names([*before.values(), *after.values()]):
         known = [
-            (before[at][scenario][figure], after[at][scenario][figure])
+            (before[at], after[at])
             for at in both
-            if figure in before[at].get(scenario, {}) and figure in after[at].get(scenario, {})
+            if figure in before[at].figures.get(scenario, {})
+            and figure in after[at].figures.get(scenario, {})
         ]
+        obstacles = [_obstacle(scenario, pair) for pair in known]
+        alike = [pair for pair, obstacle in zip(known, obstacles, strict=True) if not obstacle]
         yield CellComparison(
             run.label,
             scenario,
             figure,
-            tuple(one for one, _ in known),
-            tuple(two for _, two in known),
+            tuple(one.figures[scenario][figure] for one, _ in alike),
+            tuple(two.figures[scenario][figure] for _, two in alike),
             is_paired=True,
+            obstacle="" if len(alike) >= FEWEST_RUNS else next(filter(None, obstacles), ""),
         )
+
+
+def _obstacle(scenario: str, runs: Iterable[MeasuredRun]) -> str:
+    """Return why figures of runs cannot be compared, empty if they can."""
+    steps = sorted({run.steps.get(scenario, "") for run in runs if scenario in run.figures})
+    if len(steps) > 1:
+        return f"Its headline step differs ({'; '.join(steps)}). Give the scenario one step."
+    return ""
 
 
 def _computed_otherwise(
@@ -250,11 +265,14 @@ def _against_execution(
                 _values(before, scenario, figure),
                 _values(after, scenario, figure),
                 is_paired=False,
+                obstacle=_obstacle(scenario, [*before, *after]),
             )
 
 
-def _values(runs: Sequence[Figures], scenario: str, figure: str) -> tuple[float, ...]:
-    return tuple(run[scenario][figure] for run in runs if figure in run.get(scenario, {}))
+def _values(runs: Sequence[MeasuredRun], scenario: str, figure: str) -> tuple[float, ...]:
+    return tuple(
+        run.figures[scenario][figure] for run in runs if figure in run.figures.get(scenario, {})
+    )
 
 
 def _first_of_each(plan: SuitePlan) -> Iterator[PlannedRun]:
@@ -266,10 +284,13 @@ def _first_of_each(plan: SuitePlan) -> Iterator[PlannedRun]:
             yield run
 
 
-def _names(runs: Sequence[Figures]) -> list[tuple[str, str]]:
+def _names(runs: Sequence[MeasuredRun]) -> list[tuple[str, str]]:
     """Return every scenario and figure that any of the runs knows."""
     return list(
         dict.fromkeys(
-            (scenario, name) for run in runs for scenario, some in run.items() for name in some
+            (scenario, name)
+            for run in runs
+            for scenario, some in run.figures.items()
+            for name in some
         )
     )

@@ -3,7 +3,8 @@
 import functools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
@@ -17,6 +18,15 @@ CellKey = tuple[str, str]
 Figures = Mapping[str, Mapping[str, float]]
 """The figures of one run: by scenario, then by name."""
 MORE_IS_BETTER = {"qps": True, "p50": False}
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """What the gate knows of a VALID run."""
+
+    figures: Figures
+    steps: Mapping[str, str] = field(default_factory=dict)
+    """The step that the figures of a scenario are of, by scenario."""
 
 
 def figures_of(scenarios: Sequence[ScenarioSummary]) -> dict[str, dict[str, float]]:
@@ -39,6 +49,22 @@ def figures_of(scenarios: Sequence[ScenarioSummary]) -> dict[str, dict[str, floa
         name: {key: math.exp(fmean(map(math.log, some))) for key, some in of_one.items()}
         for name, of_one in values.items()
     }
+
+
+def measured_run(scenarios: Sequence[ScenarioSummary]) -> MeasuredRun:
+    """Return what the gate knows of a run, from the summaries of its scenarios."""
+    return MeasuredRun(
+        figures_of(scenarios),
+        join_steps((each.name, each.step) for each in scenarios if not each.peak_milli_qps),
+    )
+
+
+def join_steps(steps: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the step of each scenario, from pairs of both; of repeats each that occurs."""
+    found: dict[str, set[str]] = {}
+    for scenario, step in steps:
+        found.setdefault(scenario, set()).add(step)
+    return {scenario: ", ".join(sorted(some)) for scenario, some in found.items()}
 
 
 def cell_key(run: PlannedRun) -> CellKey:

@@ -86,7 +86,9 @@ def _decision(compared: ComparedCells, rule: MarginRule, reasons: list[str]) -> 
     reasons += [*compared.unranked, *compared.unmeasured]
     judged: list[tuple[CellComparison, Judgement]] = []
     for each in compared.comparisons:
-        if (found := _judge(each, rule)) is None:
+        if each.obstacle:
+            reasons.append(f"{each.label}, {each.scenario}: not judged. {each.obstacle}")
+        elif (found := _judge(each, rule)) is None:
             few = min(len(each.before), len(each.after))
             reasons.append(
                 f"{each.label}, {each.scenario}, {each.figure}: measured {few} times next to the "
@@ -94,6 +96,7 @@ def _decision(compared: ComparedCells, rule: MarginRule, reasons: list[str]) -> 
             )
         else:
             judged.append((each, found))
+    is_hindered = any(each.obstacle for each in compared.comparisons)
     slower = [(each, found) for each, found in judged if found.outcome == "worse"]
     reasons += [
         f"{each.label}, {each.scenario}, {each.figure}: these runs show only changes of "
@@ -106,13 +109,13 @@ def _decision(compared: ComparedCells, rule: MarginRule, reasons: list[str]) -> 
         outcome=_outcome(
             slower=bool(slower),
             reasons=bool(reasons),
-            lacks=could_not_run or not (judged or compared.unranked),
+            lacks=could_not_run or not (judged or compared.unranked or is_hindered),
         ),
         armed=False,
         judged=len(judged),
         detectable_parts_per_million=None if detectable is None else _parts(detectable),
         slower=_worst_first(slower),
-        reasons=[text[:1024] for text in reasons[:_MOST_REASONS]],
+        reasons=[text[:1024] for text in dict.fromkeys(reasons)][:_MOST_REASONS],
     )
 
 

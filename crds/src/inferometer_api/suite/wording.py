@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from inferometer_api.suite.anchor import ARMING_PAIRS
 from inferometer_api.suite.status import GateStatus, JudgedCell
 
+_JUDGED = "The figures are the rate and the median latency of the headline step of each scenario."
 _NAMES = {"qps": "the rate", "p50": "the median latency"}
 
 
@@ -18,8 +19,10 @@ def gate_word(gate: GateStatus | None) -> str:
 def gate_sentence(gate: GateStatus) -> str:
     """Return what the gate decided, in one sentence, and the least change that it finds."""
     found = {
-        "PASS": f"None of {gate.judged} figures is slower than the baseline.",
-        "FAIL": f"{len(gate.slower)} of {gate.judged} figures are slower than the baseline.",
+        "PASS": f"None of {gate.judged} figures is slower than the baseline. {_JUDGED}",
+        "FAIL": (
+            f"{len(gate.slower)} of {gate.judged} figures are slower than the baseline. {_JUDGED}"
+        ),
         "INCONCLUSIVE": f"It is not shown that none of {gate.judged} figures is slower.",
         "CouldNotRun": "The comparison with the baseline could not be made.",
     }[gate.outcome]

@@ -13,9 +13,10 @@ from sqlalchemy import func, select
 from inferometer_api.ranking import Computation, engine_of
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
+from inferometer_api.results.scenario_summary import LONGEST_STEP
 from inferometer_api.suite.anchor import merge_pairs, ratio_of
 from inferometer_api.suite.comparisons import BaselineCell
-from inferometer_api.suite.figures import CellKey, Figures
+from inferometer_api.suite.figures import CellKey, Figures, MeasuredRun, join_steps
 from inferometer_api.suite.labels import (
     AXIS_LABEL_PREFIX,
     BLOCK_LABEL,
@@ -239,8 +240,18 @@ def stored_baseline(store: Store, rows: Iterable[Row]) -> dict[CellKey, Baseline
             key = (labels.get(CELL_LABEL, ""), labels.get(SYSTEM_LABEL, ""))
             if key not in found:  # all runs of a cell have one spec
                 found[key] = BaselineCell(computations={_planned_computation(store, row["id"])})
-            found[key].runs.append(row_figures(row))
+            found[key].runs.append(_measured_run(row))
     return found
+
+
+def _measured_run(row: Row) -> MeasuredRun:
+    """Return what the gate knows of a VALID result; see `measured_run`."""
+    steps = join_steps(
+        (each["scenario"], each["step"][:LONGEST_STEP])
+        for each in row["measurements"]
+        if each["headline"] and not each["peak_qps"]
+    )
+    return MeasuredRun(row_figures(row), steps)
 
 
 def _planned_computation(store: Store, result: str) -> Computation:
