@@ -9,9 +9,16 @@ from typing import Any
 import pytest
 
 from inferometer_api.ranking import MEASURE_ACCURACY, Computation
+from inferometer_api.spec.scenario import Scenario, SingleStream
 from inferometer_api.suite.anchor import ARMING_PAIRS, add_pairs, merge_pairs
 from inferometer_api.suite.comparisons import BaselineCell, baseline_cells
-from inferometer_api.suite.figures import CellKey, MeasuredRun, planned_computation
+from inferometer_api.suite.figures import (
+    CellKey,
+    MeasuredRun,
+    planned_computation,
+    scenario_specs,
+    specs_by_name,
+)
 from inferometer_api.suite.gate import judge_suite
 from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
 from inferometer_api.suite.progress import RunOutcome
@@ -60,7 +67,12 @@ def noisy(seed: int, slower: float = 1.0, spread: float = 0.01) -> Callable[[Pla
 def measured_before(plan: SuitePlan, found: list[RunOutcome]) -> dict[CellKey, BaselineCell]:
     """Return the runs of cells as those of an earlier execution."""
     return baseline_cells(
-        ((run.cell.key, ""), each, planned_computation(run, each.scenarios))
+        (
+            (run.cell.key, ""),
+            each,
+            planned_computation(run, each.scenarios),
+            scenario_specs(run.data["spec"]),
+        )
         for run, each in zip(plan.runs, found, strict=True)
         if run.role == "cell"
     )
@@ -183,6 +195,44 @@ def test_figures_of_different_steps_are_not_compared() -> None:
     gate = judged(data, found, baseline=old)
     assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 0)
     assert gate.reasons[0].startswith("old, latency: not judged. Its headline step differs (;")
+
+
+def test_scenarios_that_are_specified_differently_are_not_compared() -> None:
+    """Another rate is no slow-down, between values of an axis and between two executions."""
+    rates = {"old": 10, "new": 200}
+    values = [
+        {"name": name, "set": {"spec.scenarios[0].server.targetQps": rate}}
+        for name, rate in rates.items()
+    ]
+    server = {"targetQps": 1, "latencyBoundMicroseconds": 100_000}
+    template = {
+        "spec": {
+            "model": {"uri": "zoo://classification/resnet50"},
+            "scenarios": [{"name": "latency", "server": server}],
+        }
+    }
+    axes = [{"name": "stack", "values": values}]
+    data = a_suite(repeats=8, template=template, axes=axes, **_AXIS)
+    gate = judged(data, outcomes(planned(data), noisy(1, 1.3)))
+    differs = "not judged. The scenario's specification differs from that of the baseline."
+    assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 0)
+    assert gate.reasons == [f"new, latency: {differs}"]
+    data["spec"] |= {"baseline": {"suite": "nightly"}}
+    plan = planned(data)
+    before = measured_before(plan, outcomes(plan, noisy(1)))
+    server["latencyBoundMicroseconds"] = 50_000
+    gate = judged(data, outcomes(planned(data), noisy(2, 1.3)), baseline=before)
+    assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 0)
+    assert gate.reasons == [f"{cell}, latency: {differs}" for cell in ("old", "new")]
+
+
+def test_defaults_that_are_written_out_change_no_scenario() -> None:
+    """The API server, or a result, has them; a file need not."""
+    written = Scenario(name="latency", single_stream=SingleStream())
+    spec = {"scenarios": [{"name": "latency", "singleStream": {}}]}
+    assert scenario_specs(spec) == specs_by_name([written])
+    full = {"scenarios": [written.model_dump(mode="json", by_alias=True)]}
+    assert scenario_specs(full) == scenario_specs(spec)
 
 
 def test_an_included_cell_of_its_own_spec_has_no_baseline() -> None:

@@ -4,9 +4,13 @@ from typing import Any
 
 import pytest
 
+from inferometer_api.suite.figures import scenario_specs
+from inferometer_api.suite.labels import ROLE_LABEL
 from inferometer_operator.wiring.operator_stats import SuiteGateOutcome
 from inferometer_operator.wiring.suite_pool import newest_gate
 from inferometer_operator.wiring.suite_store import SuiteStore
+
+_OWNER = {"kind": "BenchmarkSuite", "name": "s", "uid": "suite-1", "controller": True}
 
 
 def a_run(phase: str, version: int) -> dict[str, Any]:
@@ -27,9 +31,7 @@ def a_run(phase: str, version: int) -> dict[str, Any]:
             "name": "a-run",
             "uid": "run-1",
             "resourceVersion": str(version),
-            "ownerReferences": [
-                {"kind": "BenchmarkSuite", "name": "s", "uid": "suite-1", "controller": True}
-            ],
+            "ownerReferences": [_OWNER],
         },
         "status": {
             "phase": phase,
@@ -93,6 +95,21 @@ def test_a_baseline_is_complete_and_older(
     store.put_suite(own)
     store.put_suite(a_suite_of("other", created, complete=complete))
     assert (store.baseline(own, "suite-other") is not None) == is_baseline
+
+
+def test_a_baseline_knows_how_its_scenarios_are_specified() -> None:
+    """The gate compares no others, and the suite of the baseline may have been another one."""
+    store, own = SuiteStore(), a_suite_of("own", 5)
+    store.put_suite(own)
+    store.put_suite(a_suite_of("1", 1))
+    run = a_run("Complete", 1)
+    run["metadata"] |= {"ownerReferences": [{**_OWNER, "uid": "1"}], "labels": {ROLE_LABEL: "cell"}}
+    run["spec"] = {"scenarios": [{"name": "latency", "singleStream": {}}]}
+    store.put_run(run)
+    found = store.baseline(own, "suite-1")
+    assert found is not None
+    ((measured,),) = (each.runs for each in found.values())
+    assert measured.specs == scenario_specs(run["spec"])
 
 
 def test_no_suite_is_its_own_baseline() -> None:

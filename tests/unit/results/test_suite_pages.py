@@ -60,6 +60,7 @@ def test_executions_pairs_and_baselines_come_from_labels(store: Store) -> None:
         for run in cell.runs
         for figures in run.figures.values()
     )
+    assert all(run.specs.keys() == run.figures.keys() for c in baseline.values() for run in c.runs)
     assert {each.engine[0] for cell in baseline.values() for each in cell.computations} == {
         "External"
     }

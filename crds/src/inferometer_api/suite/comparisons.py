@@ -12,6 +12,7 @@ from inferometer_api.suite.figures import (
     cell_key,
     measured_run,
     planned_computation,
+    scenario_specs,
 )
 from inferometer_api.suite.plan_suite import Block, Cell, PlannedRun, SuitePlan
 from inferometer_api.suite.progress import RunOutcome
@@ -57,13 +58,16 @@ class ComparedCells:
 
 
 def baseline_cells(
-    runs: Iterable[tuple[CellKey, RunOutcome, Computation]],
+    runs: Iterable[tuple[CellKey, RunOutcome, Computation, Mapping[str, str]]],
 ) -> dict[CellKey, BaselineCell]:
-    """Return the VALID runs of an earlier execution, by cell and system."""
+    """Return the VALID runs of an earlier execution, by cell and system.
+
+    The last of the four is that of `scenario_specs`.
+    """
     found: dict[CellKey, BaselineCell] = defaultdict(BaselineCell)
-    for key, outcome, computation in runs:
+    for key, outcome, computation, specs in runs:
         if outcome.state == "V":
-            found[key].runs.append(measured_run(outcome.scenarios))
+            found[key].runs.append(measured_run(outcome.scenarios, specs))
             found[key].computations.add(computation)
     return found
 
@@ -77,7 +81,8 @@ def by_block(
     for run, outcome in zip(plan.runs, outcomes, strict=True):
         counts = (run.block.repeat, run.block.system.name) not in left_out
         if run.role == "cell" and outcome.state == "V" and counts:
-            found[cell_key(run)][run.block.repeat] = measured_run(outcome.scenarios)
+            specs = scenario_specs(run.data["spec"])
+            found[cell_key(run)][run.block.repeat] = measured_run(outcome.scenarios, specs)
     return found
 
 
@@ -191,14 +196,13 @@ def _paired(run: PlannedRun, other: Cell, counted: Counted) -> Iterator[CellComp
     before, after = counted.get((other.key, system), {}), counted.get(cell_key(run), {})
     both = sorted(before.keys() & after.keys())
     for scenario, figure in _names([*before.values(), *after.values()]):
-        known = [
-            (before[at], after[at])
-            for at in both
-            if figure in before[at].figures.get(scenario, {})
-            and figure in after[at].figures.get(scenario, {})
+        pairs = [(before[at], after[at]) for at in both]
+        obstacles = [_obstacle(scenario, pair) for pair in pairs]
+        alike = [
+            pair
+            for pair, obstacle in zip(pairs, obstacles, strict=True)
+            if not obstacle and all(figure in run.figures.get(scenario, {}) for run in pair)
         ]
-        obstacles = [_obstacle(scenario, pair) for pair in known]
-        alike = [pair for pair, obstacle in zip(known, obstacles, strict=True) if not obstacle]
         yield CellComparison(
             run.label,
             scenario,
@@ -210,8 +214,10 @@ def _paired(run: PlannedRun, other: Cell, counted: Counted) -> Iterator[CellComp
         )
 
 
-def _obstacle(scenario: str, runs: Iterable[MeasuredRun]) -> str:
+def _obstacle(scenario: str, runs: Sequence[MeasuredRun]) -> str:
     """Return why figures of runs cannot be compared, empty if they can."""
+    if len({run.specs.get(scenario, "") for run in runs}) > 1:
+        return "The scenario's specification differs from that of the baseline."
     steps = sorted({run.steps.get(scenario, "") for run in runs if scenario in run.figures})
     if len(steps) > 1:
         return f"Its headline step differs ({'; '.join(steps)}). Give the scenario one step."

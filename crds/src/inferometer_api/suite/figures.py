@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from inferometer_api.ranking import Computation, engine_of
+from inferometer_api.spec.scenario import Scenario
 from inferometer_api.spec.server import Server
 from inferometer_api.status.run_status import ScenarioSummary
 from inferometer_api.suite.plan_suite import PlannedRun
@@ -27,6 +28,8 @@ class MeasuredRun:
     figures: Figures
     steps: Mapping[str, str] = field(default_factory=dict)
     """The step that the figures of a scenario are of, by scenario."""
+    specs: Mapping[str, str] = field(default_factory=dict)
+    """The specification of each scenario; see `scenario_specs`."""
 
 
 def figures_of(scenarios: Sequence[ScenarioSummary]) -> dict[str, dict[str, float]]:
@@ -51,12 +54,34 @@ def figures_of(scenarios: Sequence[ScenarioSummary]) -> dict[str, dict[str, floa
     }
 
 
-def measured_run(scenarios: Sequence[ScenarioSummary]) -> MeasuredRun:
-    """Return what the gate knows of a run, from the summaries of its scenarios."""
+def measured_run(scenarios: Sequence[ScenarioSummary], specs: Mapping[str, str]) -> MeasuredRun:
+    """Return what the gate knows of a run, from its scenarios: their summaries and specs."""
     return MeasuredRun(
         figures_of(scenarios),
         join_steps((each.name, each.step) for each in scenarios if not each.peak_milli_qps),
+        specs,
     )
+
+
+def scenario_specs(spec: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the specification of each scenario by its name, from the spec of a run in JSON.
+
+    Texts are equal if the specifications are, whichever defaults the JSON leaves out.
+    """
+    return _scenario_specs(json.dumps(spec["scenarios"], sort_keys=True))
+
+
+@functools.lru_cache(maxsize=1024)
+def _scenario_specs(scenarios: str) -> Mapping[str, str]:
+    return specs_by_name(
+        Scenario.model_validate(each, by_alias=True, by_name=False)
+        for each in json.loads(scenarios)
+    )
+
+
+def specs_by_name(scenarios: Iterable[Scenario]) -> Mapping[str, str]:
+    """Return the specification of each scenario by its name, as a text."""
+    return {each.name: each.model_dump_json() for each in scenarios}
 
 
 def join_steps(steps: Iterable[tuple[str, str]]) -> dict[str, str]:

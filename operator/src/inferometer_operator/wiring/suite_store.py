@@ -1,5 +1,6 @@
 """The suites and their runs as the watches and the operator's own writes show them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,7 +8,7 @@ from pydantic import ValidationError
 
 from inferometer_api.ranking import Computation
 from inferometer_api.suite.comparisons import BaselineCell, baseline_cells
-from inferometer_api.suite.figures import CellKey, computation_of_run
+from inferometer_api.suite.figures import CellKey, computation_of_run, scenario_specs
 from inferometer_api.suite.labels import (
     CELL_LABEL,
     ROLE_LABEL,
@@ -34,6 +35,8 @@ class SuiteRunFacts:
     role: str
     outcome: RunOutcome
     computation: Computation
+    specs: Mapping[str, str]
+    """Those of its scenarios, see `scenario_specs`."""
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class SuiteStore:
             labels.get(ROLE_LABEL, ""),
             outcome,
             _computation(run, outcome),
+            _specs(run),
         )
         return "" if held is not None and held.outcome == outcome else owner
 
@@ -142,7 +146,7 @@ class SuiteStore:
             return None
         runs = self.runs.get(earlier[-1], {}).values()
         return baseline_cells(
-            (run.key, run.outcome, run.computation) for run in runs if run.role == "cell"
+            (run.key, run.outcome, run.computation, run.specs) for run in runs if run.role == "cell"
         )
 
     def scheduled_by(self, suite: Json) -> Json | None:
@@ -162,6 +166,14 @@ def _computation(run: Json, outcome: RunOutcome) -> Computation:
         return computation_of_run(run["spec"], outcome.scenarios)
     except (KeyError, ValidationError):
         return Computation()
+
+
+def _specs(run: Json) -> Mapping[str, str]:
+    """Return the specifications of a run's scenarios; none of a spec that cannot be read."""
+    try:
+        return scenario_specs(run["spec"])
+    except (KeyError, ValidationError):
+        return {}
 
 
 def family_of(suite: Json) -> str:

@@ -16,7 +16,13 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_api.results.scenario_summary import LONGEST_STEP
 from inferometer_api.suite.anchor import merge_pairs, ratio_of
 from inferometer_api.suite.comparisons import BaselineCell
-from inferometer_api.suite.figures import CellKey, Figures, MeasuredRun, join_steps
+from inferometer_api.suite.figures import (
+    CellKey,
+    Figures,
+    MeasuredRun,
+    join_steps,
+    specs_by_name,
+)
 from inferometer_api.suite.labels import (
     AXIS_LABEL_PREFIX,
     BLOCK_LABEL,
@@ -234,29 +240,32 @@ def row_figures(row: Row) -> Figures:
 def stored_baseline(store: Store, rows: Iterable[Row]) -> dict[CellKey, BaselineCell]:
     """Return the VALID runs of an execution, by cell and system."""
     found: dict[CellKey, BaselineCell] = {}
+    specs: dict[CellKey, Mapping[str, str]] = {}
     for row in rows:
         labels = run_labels(row)
         if row["verdict"] == "VALID" and labels.get(ROLE_LABEL) == "cell":
             key = (labels.get(CELL_LABEL, ""), labels.get(SYSTEM_LABEL, ""))
             if key not in found:  # all runs of a cell have one spec
-                found[key] = BaselineCell(computations={_planned_computation(store, row["id"])})
-            found[key].runs.append(_measured_run(row))
+                source = f"Result {row['id']}"
+                document = read_result(store.read(row["id"]).content, source=source).document
+                found[key] = BaselineCell(computations={_planned_computation(document)})
+                specs[key] = specs_by_name(document.run.spec.scenarios)
+            found[key].runs.append(_measured_run(row, specs[key]))
     return found
 
 
-def _measured_run(row: Row) -> MeasuredRun:
+def _measured_run(row: Row, specs: Mapping[str, str]) -> MeasuredRun:
     """Return what the gate knows of a VALID result; see `measured_run`."""
     steps = join_steps(
         (each["scenario"], each["step"][:LONGEST_STEP])
         for each in row["measurements"]
         if each["headline"] and not each["peak_qps"]
     )
-    return MeasuredRun(row_figures(row), steps)
+    return MeasuredRun(row_figures(row), steps, specs)
 
 
-def _planned_computation(store: Store, result: str) -> Computation:
+def _planned_computation(document: ResultDocument) -> Computation:
     """Return what computed the outputs of a result, as a plan knows it: without read-backs."""
-    document = read_result(store.read(result).content, source=f"Result {result}").document
     return replace(computation_of(document), engine=engine_of(document.run.spec.server, {}))
 
 
