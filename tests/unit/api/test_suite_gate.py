@@ -20,7 +20,7 @@ from inferometer_api.suite.figures import (
     specs_by_name,
 )
 from inferometer_api.suite.gate import judge_suite
-from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
+from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan, System
 from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.status import AnchorPairs, GateStatus
 from inferometer_api.suite.wording import gate_sentence, gate_sentences
@@ -224,6 +224,52 @@ def test_scenarios_that_are_specified_differently_are_not_compared() -> None:
     gate = judged(data, outcomes(planned(data), noisy(2, 1.3)), baseline=before)
     assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 0)
     assert gate.reasons == [f"{cell}, latency: {differs}" for cell in ("old", "new")]
+
+
+def on_nodes(plan: SuitePlan, seed: int, nodes: dict[str, str]) -> list[RunOutcome]:
+    """Return outcomes of which those of each stack, and else the anchor's, ran on a node."""
+    return [
+        replace(each, node=nodes[dict(run.cell.values)["stack"]] if run.role == "cell" else NODE)
+        for run, each in zip(plan.runs, outcomes(plan, noisy(seed, 1.3)), strict=True)
+    ]
+
+
+def test_runs_on_two_nodes_are_not_compared() -> None:
+    """A slower node is no regression, neither in a pair nor between executions."""
+    data = a_suite(repeats=8, **_AXIS)
+    plan = planned(data)
+    gate = judged(data, on_nodes(plan, 1, {"old": NODE, "new": "node-b"}))
+    where = "not judged. The runs were on several nodes (node-a; node-b)."
+    assert (gate.outcome, gate.armed, gate.judged) == ("INCONCLUSIVE", True, 0)
+    assert gate.reasons[0].startswith(f"new, latency: {where}")
+    one_node = judged(data, on_nodes(plan, 1, {"old": "node-b", "new": "node-b"}))
+    assert one_node.outcome == "FAIL"
+    data["spec"] |= {"baseline": {"suite": "nightly"}}
+    before = measured_before(plan, outcomes(plan, noisy(1)))
+    gate = judged(data, on_nodes(plan, 2, {"old": NODE, "new": "node-b"}), baseline=before)
+    assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 2)
+    assert gate.reasons[0].startswith(f"new, latency: {where}")
+
+
+def test_pairs_on_one_node_decide_without_the_others() -> None:
+    """Three pairs are enough; a pair on two nodes counts as little as one that is INVALID."""
+    data = a_suite(repeats=8, **_AXIS)
+    plan = planned(data)
+    found = outcomes(plan, noisy(1, 1.3))
+    for at, run in enumerate(plan.runs):
+        if run.role == "cell" and run.block.repeat > 4 and ("stack", "new") in run.cell.values:
+            found[at] = replace(found[at], node="node-b")
+    gate = judged(data, found)
+    assert (gate.outcome, gate.judged) == ("FAIL", 2)
+
+
+def test_nodes_of_one_class_are_alike() -> None:
+    """`systems.each: Label` says so: the label's value is the class."""
+    system = System("m5", "m5", {"type": "m5"})
+    data = a_suite(repeats=8, **_AXIS)
+    plan = planned(data, (system,))
+    found = on_nodes(plan, 1, {"old": NODE, "new": "node-b"})
+    assert judge_suite(parsed(data).spec, plan, found, ()).outcome == "FAIL"
 
 
 def test_defaults_that_are_written_out_change_no_scenario() -> None:

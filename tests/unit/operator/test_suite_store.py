@@ -97,7 +97,7 @@ def test_a_baseline_is_complete_and_older(
     assert (store.baseline(own, "suite-other") is not None) == is_baseline
 
 
-def test_a_baseline_knows_how_its_scenarios_are_specified() -> None:
+def test_a_baseline_knows_its_nodes_and_how_its_scenarios_are_specified() -> None:
     """The gate compares no others, and the suite of the baseline may have been another one."""
     store, own = SuiteStore(), a_suite_of("own", 5)
     store.put_suite(own)
@@ -105,11 +105,13 @@ def test_a_baseline_knows_how_its_scenarios_are_specified() -> None:
     run = a_run("Complete", 1)
     run["metadata"] |= {"ownerReferences": [{**_OWNER, "uid": "1"}], "labels": {ROLE_LABEL: "cell"}}
     run["spec"] = {"scenarios": [{"name": "latency", "singleStream": {}}]}
+    run["status"]["nodes"] = ["node-b", "node-a"]
     store.put_run(run)
     found = store.baseline(own, "suite-1")
     assert found is not None
     ((measured,),) = (each.runs for each in found.values())
     assert measured.specs == scenario_specs(run["spec"])
+    assert measured.node == "node-a,node-b"
 
 
 def test_no_suite_is_its_own_baseline() -> None:

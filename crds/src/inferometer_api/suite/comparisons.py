@@ -14,7 +14,7 @@ from inferometer_api.suite.figures import (
     planned_computation,
     scenario_specs,
 )
-from inferometer_api.suite.plan_suite import Block, Cell, PlannedRun, SuitePlan
+from inferometer_api.suite.plan_suite import Block, Cell, PlannedRun, SuitePlan, System
 from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.spec import SuiteSpec
 
@@ -67,7 +67,7 @@ def baseline_cells(
     found: dict[CellKey, BaselineCell] = defaultdict(BaselineCell)
     for key, outcome, computation, specs in runs:
         if outcome.state == "V":
-            found[key].runs.append(measured_run(outcome.scenarios, specs))
+            found[key].runs.append(measured_run(outcome.scenarios, specs, outcome.node))
             found[key].computations.add(computation)
     return found
 
@@ -82,7 +82,9 @@ def by_block(
         counts = (run.block.repeat, run.block.system.name) not in left_out
         if run.role == "cell" and outcome.state == "V" and counts:
             specs = scenario_specs(run.data["spec"])
-            found[cell_key(run)][run.block.repeat] = measured_run(outcome.scenarios, specs)
+            found[cell_key(run)][run.block.repeat] = measured_run(
+                outcome.scenarios, specs, outcome.node
+            )
     return found
 
 
@@ -197,7 +199,7 @@ def _paired(run: PlannedRun, other: Cell, counted: Counted) -> Iterator[CellComp
     both = sorted(before.keys() & after.keys())
     for scenario, figure in _names([*before.values(), *after.values()]):
         pairs = [(before[at], after[at]) for at in both]
-        obstacles = [_obstacle(scenario, pair) for pair in pairs]
+        obstacles = [_obstacle(scenario, pair, run.block.system) for pair in pairs]
         alike = [
             pair
             for pair, obstacle in zip(pairs, obstacles, strict=True)
@@ -214,8 +216,14 @@ def _paired(run: PlannedRun, other: Cell, counted: Counted) -> Iterator[CellComp
         )
 
 
-def _obstacle(scenario: str, runs: Sequence[MeasuredRun]) -> str:
-    """Return why figures of runs cannot be compared, empty if they can."""
+def _obstacle(scenario: str, runs: Sequence[MeasuredRun], system: System) -> str:
+    """Return why figures of runs on a system cannot be compared, empty if they can."""
+    nodes = sorted({run.node or "not known" for run in runs})
+    if len(nodes) > 1 and not system.node_class:
+        return (
+            f"The runs were on several nodes ({'; '.join(nodes)}). Use systems, or a "
+            "placement.nodeSelector that one node has."
+        )
     if len({run.specs.get(scenario, "") for run in runs}) > 1:
         return "The scenario's specification differs from that of the baseline."
     steps = sorted({run.steps.get(scenario, "") for run in runs if scenario in run.figures})
@@ -271,7 +279,7 @@ def _against_execution(
                 _values(before, scenario, figure),
                 _values(after, scenario, figure),
                 is_paired=False,
-                obstacle=_obstacle(scenario, [*before, *after]),
+                obstacle=_obstacle(scenario, [*before, *after], run.block.system),
             )
 
 

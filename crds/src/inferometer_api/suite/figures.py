@@ -30,6 +30,8 @@ class MeasuredRun:
     """The step that the figures of a scenario are of, by scenario."""
     specs: Mapping[str, str] = field(default_factory=dict)
     """The specification of each scenario; see `scenario_specs`."""
+    node: str = ""
+    """The nodes of its servers in one text, or the class of the machine; empty: not known."""
 
 
 def figures_of(scenarios: Sequence[ScenarioSummary]) -> dict[str, dict[str, float]]:
@@ -54,12 +56,15 @@ def figures_of(scenarios: Sequence[ScenarioSummary]) -> dict[str, dict[str, floa
     }
 
 
-def measured_run(scenarios: Sequence[ScenarioSummary], specs: Mapping[str, str]) -> MeasuredRun:
+def measured_run(
+    scenarios: Sequence[ScenarioSummary], specs: Mapping[str, str], node: str
+) -> MeasuredRun:
     """Return what the gate knows of a run, from its scenarios: their summaries and specs."""
     return MeasuredRun(
         figures_of(scenarios),
         join_steps((each.name, each.step) for each in scenarios if not each.peak_milli_qps),
         specs,
+        node,
     )
 
 

@@ -261,7 +261,7 @@ def _measured_run(row: Row, specs: Mapping[str, str]) -> MeasuredRun:
         for each in row["measurements"]
         if each["headline"] and not each["peak_qps"]
     )
-    return MeasuredRun(row_figures(row), steps, specs)
+    return MeasuredRun(row_figures(row), steps, specs, machine(row))
 
 
 def _planned_computation(document: ResultDocument) -> Computation:
