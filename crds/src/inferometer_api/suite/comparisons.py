@@ -18,6 +18,10 @@ from inferometer_api.suite.plan_suite import Block, Cell, PlannedRun, SuitePlan,
 from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.spec import SuiteSpec
 
+_FORGOTTEN = (
+    "VALID runs of {} were deleted, and the operator that knew their figures was restarted, before "
+    "the suite was over. Raise retention.ttlSecondsAfterFinished of the template."
+)
 Equivalence = Callable[[CellKey, CellKey], bool]
 Counted = Mapping[CellKey, Mapping[int, MeasuredRun]]
 """The runs that count, by cell and system, then by repeat."""
@@ -66,7 +70,7 @@ def baseline_cells(
     """
     found: dict[CellKey, BaselineCell] = defaultdict(BaselineCell)
     for key, outcome, computation, specs in runs:
-        if outcome.state == "V":
+        if outcome.state == "V" and outcome.scenarios:
             found[key].runs.append(measured_run(outcome.scenarios, specs, outcome.node))
             found[key].computations.add(computation)
     return found
@@ -80,7 +84,7 @@ def by_block(
     found: dict[CellKey, dict[int, MeasuredRun]] = defaultdict(dict)
     for run, outcome in zip(plan.runs, outcomes, strict=True):
         counts = (run.block.repeat, run.block.system.name) not in left_out
-        if run.role == "cell" and outcome.state == "V" and counts:
+        if run.role == "cell" and outcome.state == "V" and counts and outcome.scenarios:
             specs = scenario_specs(run.data["spec"])
             found[cell_key(run)][run.block.repeat] = measured_run(
                 outcome.scenarios, specs, outcome.node
@@ -101,7 +105,7 @@ def compare_with_axis(
     return ComparedCells(
         [*_against_axis(cells, unranked, counted)],
         [*unranked.values()],
-        [*_unpaired(cells, unranked, counted)],
+        [*_unpaired(cells, unranked, counted, _forgotten(plan, outcomes))],
     )
 
 
@@ -116,7 +120,7 @@ def compare_with_execution(
     return ComparedCells(
         [*_against_execution(plan, unranked, counted, baseline)],
         [*unranked.values()],
-        [*_without_baseline(plan, counted, baseline)],
+        [*_without_baseline(plan, counted, baseline, _forgotten(plan, outcomes))],
     )
 
 
@@ -145,11 +149,18 @@ def _unpaired(
     cells: Iterable[tuple[PlannedRun, Cell]],
     unranked: Collection[CellKey],
     counted: Counted,
+    forgotten: Collection[CellKey],
 ) -> Iterator[str]:
     """Yield a sentence for each cell of which no block has a VALID pair."""
     for run, other in cells:
-        both = counted.get(cell_key(run), {}), counted.get((other.key, run.block.system.name), {})
-        if cell_key(run) not in unranked and not both[0].keys() & both[1].keys():
+        keys = cell_key(run), (other.key, run.block.system.name)
+        both = [counted.get(key, {}) for key in keys]
+        if cell_key(run) in unranked or both[0].keys() & both[1].keys():
+            continue
+        if lost := [each for each in keys if each in forgotten]:
+            label = run.label if keys[0] in lost else other.label
+            yield f"{run.label}: not judged. {_FORGOTTEN.format(label)}"
+        else:
             yield (
                 f"{run.label}: not judged. In no block that counts are both its run and the run of "
                 f"{other.label} VALID."
@@ -250,11 +261,14 @@ def _without_baseline(
     plan: SuitePlan,
     counted: Counted,
     baseline: Mapping[CellKey, BaselineCell],
+    forgotten: Collection[CellKey],
 ) -> Iterator[str]:
     """Yield a sentence for each cell that is VALID in one of both executions at most."""
     for run in _first_of_each(plan):
         if cell_key(run) not in baseline:
             yield f"{run.label}: not judged. The baseline has no VALID run of this cell."
+        elif not counted.get(cell_key(run)) and cell_key(run) in forgotten:
+            yield f"{run.label}: not judged. {_FORGOTTEN.format(run.label)}"
         elif not counted.get(cell_key(run)):
             yield f"{run.label}: not judged. No run of this cell is VALID and counts."
 
@@ -287,6 +301,15 @@ def _values(runs: Sequence[MeasuredRun], scenario: str, figure: str) -> tuple[fl
     return tuple(
         run.figures[scenario][figure] for run in runs if figure in run.figures.get(scenario, {})
     )
+
+
+def _forgotten(plan: SuitePlan, outcomes: Sequence[RunOutcome]) -> set[CellKey]:
+    """Return the cells with a VALID run whose figures are no longer known."""
+    return {
+        cell_key(run)
+        for run, outcome in zip(plan.runs, outcomes, strict=True)
+        if run.role == "cell" and outcome.state == "V" and not outcome.scenarios
+    }
 
 
 def _first_of_each(plan: SuitePlan) -> Iterator[PlannedRun]:
