@@ -105,4 +105,4 @@ def test_the_outcome_of_a_suite_is_delivered_also_by_the_next_operator(
     page = suite_page(NAME, f"{stage.namespace}/{NAME}")
     assert suite_status(stage)["page"] == f"http://127.0.0.1:8091{page}"
     shown = api_server.kubectl("get", "--raw", f"{EXPLORER}{page}")
-    assert "<b>CouldNotRun (advisory)</b>" in shown
+    assert "<b>INCONCLUSIVE (advisory)</b>" in shown

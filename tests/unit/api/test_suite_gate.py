@@ -149,13 +149,28 @@ def test_a_run_without_figures_makes_a_suite_that_could_not_run(state: Any, word
 
 
 def test_two_repeats_are_too_few() -> None:
-    """The reason says how many there were and what to raise."""
+    """As for `compare` and `ab`. The reason says how many there were and what to raise."""
     data = a_suite(repeats=2, **AXIS)
     gate = judged(data, outcomes(planned(data), noisy(1)))
-    assert gate.outcome == "CouldNotRun"
+    assert gate.outcome == "INCONCLUSIVE"
     assert (
         "measured 2 times next to the baseline, and 3 are needed. Raise repeats." in gate.reasons[0]
     )
+
+
+@pytest.mark.parametrize("drifted", [1, 3])
+def test_too_few_blocks_without_drift_are_inconclusive(drifted: int) -> None:
+    """All runs have figures, so the gate could run; the exit code is 5, not 1."""
+    data = a_suite(repeats=3, **AXIS)
+    plan = planned(data)
+    found = outcomes(plan, noisy(1))
+    for at, run in enumerate(plan.runs):
+        if run.role == "closing" and run.block.repeat <= drifted:
+            found[at] = an_outcome(20_000)
+    gate = judged(data, found)
+    assert gate.invalid_blocks == ["1", "2", "3"][:drifted]
+    assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 0)
+    assert gate.reasons
 
 
 def test_pairs_of_an_execution_are_added_to_those_before() -> None:

@@ -210,7 +210,7 @@ def test_a_baseline_without_the_cells_is_named() -> None:
     gate = judged(data, found, baseline={("another-cell", ""): other})
     assert gate.outcome == "CouldNotRun"
     assert gate.reasons == [
-        "No cell that was measured has a counterpart in the baseline.",
+        "No cell has a counterpart in the baseline.",
         "old: not judged. The baseline has no VALID run of this cell.",
         "new: not judged. The baseline has no VALID run of this cell.",
     ]

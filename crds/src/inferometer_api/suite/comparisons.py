@@ -59,6 +59,8 @@ class ComparedCells:
     """A sentence for each cell whose outputs may differ from those of the baseline."""
     unmeasured: list[str] = field(default_factory=list)
     """A sentence for each cell that has no VALID runs to compare, here or in the baseline."""
+    has_counterparts: bool = False
+    """Whether the baseline has any of the cells."""
 
 
 def baseline_cells(
@@ -106,6 +108,7 @@ def compare_with_axis(
         [*_against_axis(cells, unranked, counted)],
         [*unranked.values()],
         [*_unpaired(cells, unranked, counted, _forgotten(plan, outcomes))],
+        bool(cells),
     )
 
 
@@ -121,6 +124,7 @@ def compare_with_execution(
         [*_against_execution(plan, unranked, counted, baseline)],
         [*unranked.values()],
         [*_without_baseline(plan, counted, baseline, _forgotten(plan, outcomes))],
+        any(cell_key(run) in baseline for run in plan.runs),
     )
 
 

@@ -71,8 +71,8 @@ def judge_suite(
         compared = compare_with_execution(plan, outcomes, counted, baseline)
     else:
         reasons.append("There is no complete execution of the baseline yet.")
-    if not compared.comparisons and not reasons and not compared.unranked:
-        reasons.append("No cell that was measured has a counterpart in the baseline.")
+    if not compared.has_counterparts and not reasons:
+        reasons.append("No cell has a counterpart in the baseline.")
     percent = 5 if spec.gate is None else spec.gate.fail_if_slower_percent
     rule = MarginRule(percent / 100, FALSE_ALARMS, max(1, len(compared.comparisons)))
     found = _decision(compared, rule, reasons)
@@ -96,7 +96,6 @@ def _decision(compared: ComparedCells, rule: MarginRule, reasons: list[str]) -> 
             )
         else:
             judged.append((each, found))
-    is_hindered = any(each.obstacle for each in compared.comparisons)
     slower = [(each, found) for each, found in judged if found.outcome == "worse"]
     reasons += [
         f"{each.label}, {each.scenario}, {each.figure}: these runs show only changes of "
@@ -109,7 +108,7 @@ def _decision(compared: ComparedCells, rule: MarginRule, reasons: list[str]) -> 
         outcome=_outcome(
             slower=bool(slower),
             reasons=bool(reasons),
-            lacks=could_not_run or not (judged or compared.unranked or is_hindered),
+            lacks=could_not_run,
         ),
         armed=False,
         judged=len(judged),

@@ -56,8 +56,8 @@ SUITE_REASONS: dict[SuiteReason, str] = {
     "Cancelled": "spec.cancel is true.",
     "Pass": "No cell is slower than the baseline by more than the gate allows.",
     "Fail": "At least one cell is shown to be slower: status.gate.slower.",
-    "Inconclusive": "It is not shown whether a cell is slower. Raise repeats.",
-    "CouldNotRun": "Runs have no figures, or there is no baseline yet.",
+    "Inconclusive": "It is not shown whether a cell is slower. Do what status.gate.reasons says.",
+    "CouldNotRun": "Runs failed, were deleted, skipped or reused, or there is no baseline yet.",
     "Advisory": "Fewer than 20 A/A pairs of the anchor exist on a class of nodes. The outcome in "
     "status.gate is a hint.",
 }
