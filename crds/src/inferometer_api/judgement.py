@@ -12,7 +12,8 @@ confidence intervals: Jennison and Turnbull, J. Royal Statistical Society B 51, 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev, variance
+from functools import lru_cache
+from statistics import NormalDist, fmean, stdev, variance
 from typing import Literal
 
 from inferometer_api.statistics import student_quantile
@@ -33,6 +34,11 @@ their scatter says too little about other runs. Found by simulation of machines 
 to 5 repeats at most 1 % of equal results differ."""
 _EQUALITY_ERRORS = 0.05
 _POWER = 0.8
+_NORMAL = NormalDist()
+_POINTS = 48
+"""At which the distribution of a standard error is taken."""
+_PRECISION = 1e-3
+"""Of a detectable change, relative to it."""
 _PLANNED_PARTS = (0.5, 0.4)
 """What the first two looks at a series spend. The rest is for rounds that are added later."""
 _LARGEST_LOGARITHM = 700.0
@@ -103,7 +109,8 @@ class Judgement:
     is_no_worse: bool
     """Whether the second variant is shown to be worse by no more than the margin."""
     detectable: float
-    """The smallest true change, as a fraction, that such runs show with a probability of 0.8."""
+    """The smallest true change, as a fraction, that such runs show with a probability of 0.8, if
+    their scatter is the median estimate of the true one. Few runs estimate it roughly."""
 
 
 def judge_pairs(
@@ -156,15 +163,52 @@ def _judge(
         math.exp(min(change + half, _LARGEST_LOGARITHM)),
         confidence,
         is_no_worse=(-change if more_is_better else change) + equal_within <= margin,
-        detectable=detectable_change(error, freedom, rule),
+        detectable=detectable_change(error / _median_of_estimates(freedom), freedom, rule),
     )
 
 
 def detectable_change(error: float, freedom: int, rule: MarginRule) -> float:
     """Return the smallest true change, as a fraction, that is shown with a probability of 0.8.
 
-    `error` is the standard error of the logarithmic change, with `freedom` degrees of freedom.
+    `error` is the true standard error of the logarithmic change. A judgement estimates it with
+    `freedom` degrees of freedom, so a change counts with the probability that a noncentral t
+    exceeds the rule's standard errors, and the change the margin.
     """
-    threshold = max(rule.standard_errors(freedom) * error, math.log1p(rule.margin))
-    change = threshold + student_quantile(_POWER, freedom) * error
-    return math.expm1(min(change, _LARGEST_LOGARITHM))
+    margin = math.log1p(rule.margin)
+    if error == 0:
+        return rule.margin
+    bound = rule.standard_errors(freedom)
+    needed = [
+        (max(bound * estimate, margin / error), weight) for estimate, weight in _estimates(freedom)
+    ]
+
+    def power(change: float) -> float:
+        return sum(weight * _NORMAL.cdf(change - least) for least, weight in needed)
+
+    low, high = 0.0, 2 + max(least for least, _ in needed)
+    while high - low > _PRECISION * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if power(middle) < _POWER else (low, middle)
+    return math.expm1(min(high * error, _LARGEST_LOGARITHM))
+
+
+@lru_cache(maxsize=256)
+def _estimates(freedom: int) -> list[tuple[float, float]]:
+    """Return estimates of a standard error of 1, each with its probability.
+
+    Their square by the degrees of freedom has a chi-square distribution.
+    """
+    spread = 1 / math.sqrt(2 * freedom)
+    least, most = max(0.0, 1 - 5 * spread), 1 + 6 * spread
+    points = [least + (at + 0.5) * (most - least) / _POINTS for at in range(_POINTS)]
+    logs = [(freedom - 1) * math.log(each) - freedom * each * each / 2 for each in points]
+    densities = [math.exp(each - max(logs)) for each in logs]
+    return [(each, one / sum(densities)) for each, one in zip(points, densities, strict=True)]
+
+
+def _median_of_estimates(freedom: int) -> float:
+    """Return the median of the estimates of a standard error of 1, within 2 %.
+
+    The median of chi-square by its degrees of freedom (Wilson and Hilferty, PNAS 17, 1931).
+    """
+    return math.pow(1 - 2 / (9 * freedom), 1.5)

@@ -121,6 +121,28 @@ def test_a_detectable_change_is_detected_in_eight_of_ten() -> None:
     assert 740 <= count(judged_pairs(independent, detectable, seed=2), "worse") <= 860
 
 
+@pytest.mark.parametrize(("pairs", "figures", "scatter"), [(3, 4, 0.01), (8, 40, 0.03)])
+def test_few_pairs_of_many_figures_find_their_detectable_change(
+    pairs: int, figures: int, scatter: float
+) -> None:
+    """In eight of ten, although few runs say little of the scatter, and a gate is strict."""
+    chance, rule = np.random.default_rng(5), MarginRule(0.05, 0.01, figures)
+
+    def judged(change: float) -> list[Judgement]:
+        return [
+            judge_pairs(
+                list(np.exp(chance.normal(0, scatter, pairs))),
+                list(np.exp(chance.normal(0, scatter, pairs)) * (1 + change)),
+                rule,
+                more_is_better=False,
+            )
+            for _ in range(1000)
+        ]
+
+    detectable = float(np.median([each.detectable for each in judged(0.0)]))
+    assert 740 <= count(judged(detectable), "worse") <= 860
+
+
 def test_equality_is_seldom_claimed_of_variants_that_differ_by_the_margin() -> None:
     """At most 5 % of series after both looks, within chance."""
     found = judged_pairs(independent, DEFAULT_MARGIN, looks=_LOOKS)

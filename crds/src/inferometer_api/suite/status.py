@@ -221,7 +221,8 @@ advisory: the condition Gate is Unknown."""
 it, and the median latency, of the headline step; of findPeak the rate at the peak alone."""
 
     detectable_parts_per_million: _Ratio | None = None
-    """The smallest slow-down that this suite shows with a probability of 0.8 in every figure."""
+    """The smallest slow-down that such a suite shows with a probability of 0.8 in every figure, \
+if the true scatter of its runs is the one that these suggest."""
 
     slower: Annotated[list[JudgedCell], Field(max_length=20)] = Field(default_factory=list)
     """Figures that are shown to be slower, the worst first."""

@@ -30,7 +30,7 @@ def gate_sentence(gate: GateStatus) -> str:
         return found
     return (
         f"{found} A slow-down of {gate.detectable_parts_per_million / 10_000:.1f} % is found with "
-        "a probability of 80 % in every figure."
+        "a probability of 80 % in every figure, if runs scatter as these do."
     )
 
 
