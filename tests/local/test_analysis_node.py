@@ -20,8 +20,6 @@ from support.requirements import cannot_run
 _ROUNDS = 5
 _REPEATS = 10
 _TOLERANCE = 0.05
-_LEAST_TRIAD = 0.75
-"""NumPy has no loop that multiplies and adds: see the docs."""
 _HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """NumPy has its arrays in huge pages, where the machine allows them: so do the judges."""
 _APART_BYTES = 8_000_512
@@ -145,7 +143,7 @@ def _compiled_loops(judge: Path, cpus: Sequence[int], size_bytes: int) -> dict[s
 def test_the_bandwidth_is_that_of_compiled_loops(
     judge: Path, threads: str, require_quiet: Callable[[], None]
 ) -> None:
-    """copy, scale and add are within 5 % of C, in turn, by the median of the ratios."""
+    """Each loop is within 5 % of C, in turn, by the median of the ratios."""
     allowed = sorted(os.sched_getaffinity(0))
     cpus = allowed[:1] if threads == "one" else allowed
     size_bytes = array_bytes()
@@ -159,8 +157,7 @@ def test_the_bandwidth_is_that_of_compiled_loops(
 def _check(ratios: Mapping[str, float]) -> None:
     assert ratios.keys() == LOOPS.keys()
     for name, ratio in ratios.items():
-        assert ratio <= 1 + _TOLERANCE, ratios
-        assert ratio >= (_LEAST_TRIAD if name == "triad" else 1 - _TOLERANCE), ratios
+        assert abs(ratio - 1) <= _TOLERANCE, f"{name}: {ratios}"
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +186,7 @@ def _original(program: Path, size_bytes: int) -> dict[str, float]:
 def test_one_thread_has_the_bandwidth_of_stream(
     original: Path, require_quiet: Callable[[], None]
 ) -> None:
-    """copy, scale and add are within 5 % of the original program in C, triad within 25 %."""
+    """Each loop is within 5 % of the original program in C."""
     size_bytes = array_bytes()
     found = _median_ratios(
         partial(_stream, [_CPU], size_bytes), partial(_original, original, size_bytes)
