@@ -107,7 +107,7 @@ def test_the_pages_of_suites_are_whole_in_any_width_and_theme(explorer: str, fil
             "8 of 8 runs are over: 6 VALID, 1 INVALID, 1 failed.",
             "FAIL 1 of 8 figures are slower than the baseline.",
             "A slow-down of 3.1 % is found with a probability of 80 %",
-            "Blocks that do not count, because their anchors drifted: 4, 7 on node-a.",
+            "both VALID, or were on two nodes: 4, 7 on node-a.",
             "No <b>server</b>: the pod could not be scheduled for 300 s.",
             "nightly-middle-http-16 INVALID ErrorRate",
         ):
