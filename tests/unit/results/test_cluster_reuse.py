@@ -46,6 +46,9 @@ def kept(pods: TestClient, folder: Path, namespace: str = "a", **changed: Any) -
         state = changed.get("verdict", "VALID")
         scenario["verdict"] = {"state": state, "reasons": [], "cautions": []}
     document["outcome"]["state"] = "Complete"
+    document["run"]["spec"]["model"]["uri"] = changed.get("uri", "https://models.test/m.onnx")
+    settings = document["environment"]["server"].setdefault("settings", {})
+    settings["external_data_sha256"] = json.dumps(changed.get("data", {}))
     document["runId"] = f"run-{changed}"
     document["environment"]["images"] = {
         name: f"registry.test/{name}@sha256:{letter * 64}"
@@ -102,6 +105,19 @@ def test_an_equal_result_is_found_with_its_figures(pods: TestClient, tmp_path: P
     summary = next(each for each in result.scenarios if each.name == headline["scenario"])
     assert summary.p50_microseconds == round(headline["p50_nanoseconds"] / 1000)
     assert (result.run, result.started_at) == (row["name"], row["started_at"])
+
+
+def test_a_result_of_a_model_with_external_data_is_equal_to_none(
+    pods: TestClient, tmp_path: Path
+) -> None:
+    """The checksum of its graph leaves the weights out; those of the zoo never change."""
+    data = {"m.onnx.data": "c" * 64}
+    whole = kept(pods, tmp_path)
+    split = kept(pods, tmp_path, uri="s3://models/m.onnx", data=data)
+    zoo = kept(pods, tmp_path, uri="zoo://classification/resnet50", data=data)
+    assert found(pods, whole) == [whole["id"]]
+    assert found(pods, split) == []
+    assert found(pods, zoo) == [zoo["id"]]
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,16 @@ from inferometer_results.store.tables import CONDITIONS, DOCUMENT, MEASUREMENT, 
 
 _MOST_EXAMINED = 100
 """Newest results of one spec and node; of another image or model are those that were replaced."""
+_ZOO = "zoo://"
 Row = dict[str, Any]
 
 
 def find_reusable(store: Store, cluster_uid: str, request: ReuseRequest) -> ReuseAnswer:
     """Return the results that are equal to each query, as far as the store may be read.
 
-    They are VALID, not retracted, and delivered by an operator of this cluster.
+    They are VALID, not retracted, and delivered by an operator of this cluster. A model's checksum
+    does not cover external data, which may have changed: a result with such data is equal to none,
+    unless the model is one of the zoo, which are always the same.
     """
     found = [
         _candidates(store, cluster_uid, request.stored_before, each) for each in request.queries
@@ -33,6 +36,7 @@ def find_reusable(store: Store, cluster_uid: str, request: ReuseRequest) -> Reus
                 _reusable(row, measurements[row["id"]])
                 for row in rows
                 if images.get(row["id"]) == sorted(map(_digest, query.images))
+                and (query.model_sha256 is None or _is_whole(store, row["id"]))
             ][: query.most]
             for query, rows in zip(request.queries, found, strict=True)
         ]
@@ -88,6 +92,16 @@ def _images(store: Store, measurements: Mapping[str, Sequence[Row]]) -> dict[str
         for id_, key in keys.items()
         if known.get(key)
     }
+
+
+def _is_whole(store: Store, id_: str) -> bool:
+    """Return whether the checksum of a result's model stands for the whole model."""
+    document = json.loads(store.read(id_).content)
+    if (document["run"]["spec"]["model"].get("uri") or "").startswith(_ZOO):
+        return True
+    settings = (document.get("environment") or {}).get("server", {}).get("settings", {})
+    data: str = settings.get("external_data_sha256", "{}")
+    return data == "{}"
 
 
 def _portions(texts: Collection[str]) -> Iterator[list[str]]:
