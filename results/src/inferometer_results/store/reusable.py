@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import select
@@ -30,14 +31,17 @@ def find_reusable(store: Store, cluster_uid: str, request: ReuseRequest) -> Reus
     ]
     measurements = _measurements(store, {row["id"] for rows in found for row in rows})
     images = _images(store, measurements)
+
+    def equal_to(query: ReuseQuery, rows: Sequence[Row]) -> Iterator[ReusableResult]:
+        wanted = sorted(map(_digest, query.images))
+        for row in rows:
+            is_same = images.get(row["id"]) == wanted
+            if is_same and (query.model_sha256 is None or _is_whole(store, row["id"])):
+                yield _reusable(row, measurements[row["id"]])
+
     return ReuseAnswer(
         results=[
-            [
-                _reusable(row, measurements[row["id"]])
-                for row in rows
-                if images.get(row["id"]) == sorted(map(_digest, query.images))
-                and (query.model_sha256 is None or _is_whole(store, row["id"]))
-            ][: query.most]
+            list(islice(equal_to(query, rows), query.most))
             for query, rows in zip(request.queries, found, strict=True)
         ]
     )
