@@ -283,8 +283,8 @@ class SuiteReconciler:
 
     async def _write(self, raw: Json, status: SuiteStatus) -> Json:
         """Write the status if it differs; report the end as an event."""
-        before, status = read_suite_status(raw), fit_suite_status(status)
-        if before == status:
+        before = read_suite_status(raw)
+        if before == status or before == (status := fit_suite_status(status)):
             return raw
         written = await self._apply(raw, before, status)
         self.store.put_suite(written)
