@@ -203,7 +203,8 @@ def _estimates(freedom: int) -> list[tuple[float, float]]:
     points = [least + (at + 0.5) * (most - least) / _POINTS for at in range(_POINTS)]
     logs = [(freedom - 1) * math.log(each) - freedom * each * each / 2 for each in points]
     densities = [math.exp(each - max(logs)) for each in logs]
-    return [(each, one / sum(densities)) for each, one in zip(points, densities, strict=True)]
+    whole = sum(densities)
+    return [(each, one / whole) for each, one in zip(points, densities, strict=True)]
 
 
 def _median_of_estimates(freedom: int) -> float:

@@ -93,7 +93,7 @@ def _server_time(spent: ServerTime | None) -> ServerTimeSummary | None:
         compute_output_microseconds=round(spent.compute_output_nanoseconds / 1000),
         steps=[
             ServedStepSummary(
-                step=each.step[:64],
+                step=each.step[:LONGEST_STEP],
                 mean_microseconds=round(each.nanoseconds / 1000),
                 share_millionths=round(each.share * 1e6),
             )
