@@ -64,7 +64,7 @@ class FakeLoad:
         self.run = BenchmarkRun.model_validate(self.plan["run"])
         self.report = LoadReport()
         self.stopped = threading.Event()
-        self.stop_requested = threading.Event()
+        self.progress_requested = threading.Event()
         """Whether progress was requested since `show`."""
         self.obedient = True
         """Whether it ends on request."""
@@ -100,7 +100,7 @@ class FakeLoad:
             repeat_count=self.run.spec.validity.repeats,
             server_pods=[server.pod_uid for each in taken for server in each.servers],
         )
-        self.stop_requested.clear()
+        self.progress_requested.clear()
         self.report = self.report.model_copy(update={"progress": progress})
 
     def judge(self, name: str, verdict: Literal["VALID", "INVALID"] = "VALID") -> ScenarioResult:
@@ -176,7 +176,7 @@ class FakeLoad:
             def do_GET(self) -> None:
                 body = load.report.model_dump_json(exclude_none=True).encode()
                 self._answer(200 if self.path == "/progress" else 404, body)
-                load.stop_requested.set()
+                load.progress_requested.set()
 
             def do_POST(self) -> None:
                 token = f"Bearer {load.plan['stopToken']}"

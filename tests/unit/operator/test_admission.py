@@ -322,7 +322,7 @@ def test_a_finished_run_frees_its_quota() -> None:
     cluster.collect_garbage()
     assert cluster.finished
     assert cluster.writes[-3:] == [
-        "event Finished",
+        "status Complete",
         "workload Finished",
         f"delete {_WORKLOAD}",
     ]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
@@ -9,7 +10,10 @@ from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import Outcome, ResultDocument, ScenarioResult
+from inferometer_api.status.run_status import Condition, RunStatus
+from inferometer_operator.reconcile.events import run_events
 from inferometer_operator.reconcile.observed import QueuePosition
+from inferometer_operator.reconcile.plan import Event
 from inferometer_operator.reconcile.progress import load_was_sent
 from support.cluster_objects import being_deleted, ended, on_silent_node, started
 from support.condition_rows import (
@@ -22,6 +26,7 @@ from support.condition_rows import (
     over,
     serving,
 )
+from support.played_cluster import BEGUN
 from support.pretend_cluster import PretendCluster
 
 Step = Callable[[PretendCluster], PretendCluster]
@@ -41,11 +46,7 @@ STEPS: list[Step] = [
 def test_the_status_is_written_before_the_server_is_made() -> None:
     """No child exists before startTime is written: a restarted operator knows the run began."""
     cluster = a_cluster().settle()
-    assert cluster.writes[:3] == [
-        "status Starting",
-        "event ServerStarting",
-        "make Job/a-run-server",
-    ]
+    assert cluster.writes[:2] == ["status Starting", "make Job/a-run-server"]
     assert cluster.status()["startTime"] == "2026-03-12T14:00:00.000Z"
 
 
@@ -133,17 +134,30 @@ def test_a_run_costs_few_writes() -> None:
 
 
 def test_every_step_has_one_event() -> None:
-    """`kubectl describe` shows the story in a few lines."""
+    """`kubectl describe` shows the story in a few lines, the verdict in the last."""
     cluster = _through(a_cluster())
     events = [write.removeprefix("event ") for write in cluster.writes if "event" in write]
-    assert events == [
-        "ServerStarting",
-        "ServerReady",
-        "MeasuringStarted",
-        "ScenarioMeasured",
-        "Complete",
-        "Finished",
-    ]
+    assert events == ["ServerReady", "MeasuringStarted", "Complete"]
+
+
+@pytest.mark.parametrize(
+    ("valid", "kind"), [("True", "Normal"), ("False", "Warning")], ids=["valid", "invalid"]
+)
+def test_the_last_event_says_the_verdict(valid: str, kind: Literal["Normal", "Warning"]) -> None:
+    """An INVALID run ends with a warning that has the reason."""
+    begun = RunStatus(start_time=BEGUN)
+    first = Condition(
+        type="Complete",
+        status="True",
+        last_transition_time=BEGUN,
+        reason="Measured",
+        message="It is measured.",
+    )
+    update = {"type": "Valid", "status": valid, "message": "The verdict."}
+    conditions = [first, first.model_copy(update=update)]
+    after = begun.model_copy(update={"conditions": conditions})
+    said = Event(kind, "Complete", "It is measured. The verdict.")
+    assert run_events(begun, after, 1) == (said,)
 
 
 @pytest.mark.parametrize("at", range(len(STEPS)))

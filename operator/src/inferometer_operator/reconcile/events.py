@@ -1,17 +1,17 @@
 """Events of a run for `kubectl describe`.
 
 They follow from changes of the status, so that each is created once, and few, because every event
-is a write.
+is a write: what a condition says at the same moment is no event of its own.
 """
 
 from collections.abc import Iterator
 
-from inferometer_api.status.run_status import ConditionType, RunStatus, ScenarioSummary
+from inferometer_api.status.run_status import Condition, ConditionType, RunStatus, ScenarioSummary
 from inferometer_operator.reconcile.conditions import find_condition, is_true
 from inferometer_operator.reconcile.plan import Event
 
 MAX_SCENARIO_EVENTS = 6
-"""Runs with more scenarios get no event for each."""
+"""Runs with more scenarios get no event for each; the end of a run says how its only one went."""
 _LONGEST = 1000
 _BEGINS: tuple[tuple[ConditionType, str, str], ...] = (
     ("ServerReady", "ServerReady", "The server is ready."),
@@ -27,15 +27,13 @@ def run_events(before: RunStatus, after: RunStatus, scenarios: int) -> tuple[Eve
 
 
 def _events(before: RunStatus, after: RunStatus, scenarios: int) -> Iterator[Event]:
-    if before.start_time is None and after.start_time and after.waiting_for_nodes is None:
-        yield Event("Normal", "ServerStarting", "The run begins.")
     if before.waiting_for_nodes is None and after.waiting_for_nodes is not None:
         yield _first_wait(after)
     yield from _waits(before, after)
     for kind, reason, words in _BEGINS:
         if is_true(after, kind) and not is_true(before, kind):
             yield Event("Normal", reason, words)
-    if scenarios <= MAX_SCENARIO_EVENTS:
+    if 1 < scenarios <= MAX_SCENARIO_EVENTS:
         for each in after.scenarios[len(before.scenarios) :]:
             yield _scenario(each)
     yield from _ends(before, after)
@@ -82,9 +80,17 @@ def _ends(before: RunStatus, after: RunStatus) -> Iterator[Event]:
     for kind in _ENDS:
         found = find_condition(after, kind)
         if found is not None and is_true(after, kind) and not is_true(before, kind):
-            complete = kind == "Complete"
-            reason = kind if complete else found.reason
-            words = found.message[:_LONGEST]
-            yield Event("Normal" if complete else "Warning", reason, words)
-    if is_true(after, "Finished") and not is_true(before, "Finished") and after.start_time:
-        yield Event("Normal", "Finished", "The run is over.")
+            yield _complete(after, found) if kind == "Complete" else _failed(found)
+
+
+def _complete(after: RunStatus, found: Condition) -> Event:
+    """Return the end of a complete run, with its verdict."""
+    valid = find_condition(after, "Valid")
+    verdict = "" if valid is None else f" {valid.message}"
+    is_normal = valid is None or valid.status == "True"
+    words = f"{found.message}{verdict}"[:_LONGEST]
+    return Event("Normal" if is_normal else "Warning", "Complete", words)
+
+
+def _failed(found: Condition) -> Event:
+    return Event("Warning", found.reason, found.message[:_LONGEST])

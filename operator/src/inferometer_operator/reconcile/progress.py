@@ -12,8 +12,11 @@ from inferometer_operator.reconcile.conditions import ConditionUpdate, StatusDra
 from inferometer_operator.reconcile.display import live_figures
 
 _UNDER_LOAD = {"WarmUp", "Measuring", "Draining"}
-_WRITTEN_PERCENT = 10
-"""Progress alone is written after so much of a run, so that a long one costs no more writes."""
+_WRITTEN_PERCENT = 25
+"""Progress alone is written after so much of a run: three times, however long it lasts.
+
+A long run is written each 4 min in any case, by the operator's confirmation of it.
+"""
 
 
 def progress_under_load(report: LoadReport | None) -> ProgressReport | None:
