@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from inferometer_api.spec.run import BenchmarkRun
 from support.api_client import AnswerError, Api
 from support.cluster.audit import requests
 from support.stage import Stage
+from support.steps import Load
 from support.suite_stage import (
     GATED,
     NAME,
@@ -48,6 +50,30 @@ def test_a_suite_creates_the_runs_of_its_plan_in_order_and_judges_them(stage: St
     assert [each for each in audited if each.code >= 400 and each.writes] == []
     of_suite = [each for each in audited if each.writes and "benchmarksuites" in each.resource]
     assert len(of_suite) <= 3 * len(plan.runs) + 2, of_suite
+
+
+def test_the_gate_finds_a_regression_outside_the_headline_step(stage: Stage) -> None:
+    """One client is 30 % slower and four are not: the run's status has both, the gate the one."""
+
+    def loads_of(run: BenchmarkRun) -> list[Load]:
+        single = 21.0 * (1.3 if run.metadata.labels["axis.inferometer.dev/stack"] == "new" else 1.0)
+        return [
+            Load(seconds=2.0, service_milliseconds=each, label=label)
+            for label, each in (("clients 1", single), ("clients 4", 10.0))
+        ]
+
+    stage.loads.loads_of = loads_of
+    stage.start_operator()
+    suite = short_suite(repeats=3, **GATED)
+    template = suite["spec"]["template"]["spec"]
+    template["scenarios"] = [{"name": "clients", "concurrency": {"clients": [1, 4]}}]
+    plan = apply_suite(stage, suite)
+    gate = finished_suite(stage)["gate"]
+    (summary,) = stage.run(plan.runs[0].name)["status"]["scenarios"]
+    assert summary["step"] == "clients 4"
+    assert [each["step"] for each in summary["steps"]] == ["clients 1", "clients 4"]
+    assert (gate["outcome"], gate["judged"]) == ("FAIL", 4)
+    assert {(each["cell"], each["step"]) for each in gate["slower"]} == {("new", "clients 1")}
 
 
 def test_a_cell_that_is_no_valid_run_is_named_before_anything_starts(stage: Stage) -> None:

@@ -69,6 +69,8 @@ class FakeLoad:
         self.obedient = True
         """Whether it ends on request."""
         self.refused_stops = 0
+        self.loads = [Load()]
+        """The load of each step of a scenario."""
         self.targets: list[ServerTargets] = []
         """The servers of further repeats, as often as they were handed over."""
         self._invalid: set[str] = set()
@@ -166,7 +168,7 @@ class FakeLoad:
             finding = Finding(rule="ErrorRate", message="Too many.", figure="", limit="")
             verdict = Verdict(state="INVALID", reasons=[finding])
         return template.model_copy(
-            update={"name": name, "steps": [a_step(Load())], "verdict": verdict}
+            update={"name": name, "steps": list(map(a_step, self.loads)), "verdict": verdict}
         )
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -210,6 +212,8 @@ class Loads:
 
     def __init__(self) -> None:
         self.port = free_port()
+        self.loads_of: Callable[[BenchmarkRun], list[Load]] = lambda _: [Load()]
+        """Returns the load of each step of a run's scenarios."""
         self._loads: dict[str, FakeLoad] = {}
 
     def follow(self, pod: Pod) -> None:
@@ -236,6 +240,7 @@ class Loads:
 
     def _begun(self, pod: Pod) -> FakeLoad:
         load = FakeLoad(pod, self.port)
+        load.loads = self.loads_of(load.run)
         load.show("Preparing")
         pod.bind()
         pod.start()

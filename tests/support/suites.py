@@ -1,9 +1,10 @@
 """Suites for tests: as JSON, planned, and with outcomes."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from inferometer_api.status.run_status import ScenarioSummary
+from inferometer_api.status.run_status import ScenarioSummary, StepSummary
 from inferometer_api.suite.plan_suite import ANYWHERE, PlannedRun, SuitePlan, System, plan_suite
 from inferometer_api.suite.progress import RunOutcome, State
 from inferometer_api.suite.spec import BenchmarkSuite
@@ -60,6 +61,33 @@ def an_outcome(p50_microseconds: int = 1000, state: State = "V", *, node: str = 
         achieved_milli_qps=round(1e9 / p50_microseconds),
     )
     return RunOutcome(state, "Complete", (summary,), node)
+
+
+def sweeps(
+    plan: SuitePlan, latency: Callable[[PlannedRun, int], float], clients: Sequence[int]
+) -> list[RunOutcome]:
+    """Return a VALID outcome of each run over numbers of clients; the last step is the headline."""
+    return [_sweep([(each, round(latency(run, each))) for each in clients]) for run in plan.runs]
+
+
+def _sweep(steps: Sequence[tuple[int, int]]) -> RunOutcome:
+    summaries = [
+        StepSummary(
+            step=f"clients {clients}",
+            achieved_milli_qps=round(clients * 1e9 / p50_microseconds),
+            p50_microseconds=p50_microseconds,
+        )
+        for clients, p50_microseconds in steps
+    ]
+    found = an_outcome(steps[-1][1])
+    (headline,) = found.scenarios
+    several = {
+        "step": summaries[-1].step,
+        "steps": summaries,
+        "queries": 500,
+        "total_queries": 1000,
+    }
+    return replace(found, scenarios=(headline.model_copy(update=several),))
 
 
 def outcomes(plan: SuitePlan, latency: Callable[[PlannedRun], float]) -> list[RunOutcome]:

@@ -26,6 +26,7 @@ from inferometer_api.results.result import (
     ServedStep,
     ServerTime,
     Verdict,
+    nanoseconds_at,
 )
 from inferometer_api.results.result_transport import (
     HEAD_BYTES,
@@ -34,6 +35,7 @@ from inferometer_api.results.result_transport import (
     REPORT_BYTES,
     LogDecoder,
     TooLargeError,
+    check_parsed,
     decode_log,
     encode_for_log,
     join_document,
@@ -41,7 +43,7 @@ from inferometer_api.results.result_transport import (
 )
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.results.search import Peak
-from inferometer_api.status.run_status import ScenarioSummary
+from inferometer_api.status.run_status import ScenarioSummary, StepSummary
 from inferometer_loadgen.schedule.arrivals import Stream, generator
 from support.results import a_result
 from support.steps import Load, a_step
@@ -276,6 +278,7 @@ def summaries(draw: st.DrawFn) -> ScenarioSummary:
         verdict="INVALID",
         reasons=draw(st.lists(MESSAGES, max_size=3)),
         cautions=draw(st.lists(MESSAGES, max_size=3)),
+        steps=[StepSummary(step="clients 1")] * draw(st.integers(0, 32)),
         queries=draw(COUNTS),
         achieved_milli_qps=draw(COUNTS),
         p50_microseconds=draw(COUNTS),
@@ -340,6 +343,18 @@ def test_what_matters_least_is_left_out_first() -> None:
     assert 40 < len(cut.scenarios) < 100
 
 
+def test_a_report_has_no_more_steps_than_the_operator_parses() -> None:
+    """More are all left out, however small they are: the result document is worth more."""
+    one = _summary(queries=1).model_copy(update={"steps": [StepSummary(step="a")] * 20})
+    fits = LoadReport(scenarios=[one] * 100)
+    assert LoadReport.model_validate_json(report_within(fits, REPORT_BYTES)) == fits
+    report = report_within(LoadReport(scenarios=[one] * 101), REPORT_BYTES)
+    found = LoadReport.model_validate_json(report)
+    assert found.omitted == ["steps"]
+    assert found.scenarios == [_summary(queries=1)] * 101
+    check_parsed(report, b"{}")
+
+
 def test_a_summary_has_the_units_of_its_names() -> None:
     """Rates become queries per 1,000 s, nanoseconds microseconds."""
     result = a_result().scenarios[1]
@@ -396,7 +411,15 @@ def test_a_summary_shows_the_best_of_several_steps() -> None:
     assert (found.queries, found.errors) == (best.counts.queries, best.counts.failed)
     assert found.total_queries == sum(step.counts.queries for step in result.steps)
     assert found.total_errors == sum(step.counts.failed for step in result.steps)
-    assert scenario_summary(a_result().scenarios[1]).total_queries is None
+    assert [(each.step, each.achieved_milli_qps) for each in found.steps] == [
+        (step.label, round(step.achieved_qps * 1000)) for step in result.steps
+    ]
+    medians = [round((nanoseconds_at(step.latency, 50.0) or 0) / 1000) for step in result.steps]
+    assert [each.p50_microseconds for each in found.steps] == medians
+    single = scenario_summary(a_result().scenarios[1])
+    assert (single.total_queries, single.steps) == (None, [])
+    many = result.model_copy(update={"steps": result.steps[:1] * 33})
+    assert scenario_summary(many).steps == []
 
 
 def test_a_summary_without_its_step_has_no_figures_but_totals() -> None:

@@ -13,7 +13,7 @@ from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.status import AnchorPairs
 from inferometer_api.suite.wording import gate_sentence, gate_sentences
 from support.suite_gates import ARMED, AXIS, judged, measured_before, noisy, of_anchor
-from support.suites import NODE, a_suite, an_axis, an_outcome, outcomes, parsed, planned
+from support.suites import NODE, a_suite, an_axis, an_outcome, outcomes, parsed, planned, sweeps
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,38 @@ def test_the_gate_judges_interleaved_pairs_of_an_axis(slower: float, outcome: st
     assert gate.detectable_parts_per_million is not None
     assert "is found with a probability of 80 %" in gate_sentence(gate)
     if outcome != "INCONCLUSIVE":
-        assert "of the headline step of each scenario" in gate_sentence(gate)
+        assert "of each step of each scenario" in gate_sentence(gate)
+
+
+@pytest.mark.parametrize("before", [{"axis": "stack", "value": "old"}, {"suite": "nightly"}])
+def test_a_step_that_is_slower_alone_fails_the_suite(before: dict[str, str]) -> None:
+    """One client is slower, four are not, and stay the headline; the step is named."""
+    data = a_suite(repeats=8, baseline=before, gate={})
+    plan = planned(data)
+
+    def found(seed: int, slower: float) -> list[RunOutcome]:
+        single, many = noisy(seed, slower), noisy(seed + 100)
+        return sweeps(plan, lambda run, clients: (single if clients == 1 else many)(run), [1, 4])
+
+    earlier = measured_before(plan, found(1, 1.0))
+    gate = judged(data, found(2, 1.3), baseline=earlier)
+    assert (gate.outcome, gate.judged) == ("FAIL", 4 if "axis" in before else 8)
+    assert {(each.cell, each.step) for each in gate.slower} == {("new", "clients 1")}
+    assert any(each.startswith("new, latency, clients 1: ") for each in gate_sentences(gate))
+    assert judged(data, found(2, 1.0), baseline=earlier).outcome == "PASS"
+
+
+def test_the_detectable_slow_down_covers_every_step() -> None:
+    """More comparisons are each judged more strictly, and the noisiest step sets the figure."""
+    data = a_suite(repeats=8, **AXIS)
+    plan = planned(data)
+    one = judged(data, outcomes(plan, noisy(1)))
+    by_clients = {clients: noisy(clients) for clients in (1, 2, 4, 8)}
+    many = judged(data, sweeps(plan, lambda run, clients: by_clients[clients](run), [*by_clients]))
+    assert one.detectable_parts_per_million is not None
+    assert many.detectable_parts_per_million is not None
+    assert many.judged == 4 * one.judged
+    assert many.detectable_parts_per_million > one.detectable_parts_per_million
 
 
 def test_an_earlier_execution_is_the_baseline_of_equal_cells() -> None:
@@ -187,6 +218,21 @@ def test_pairs_of_an_execution_are_added_to_those_before() -> None:
         outcomes(plan, latency),
     )
     assert found[0].ratios_parts_per_million == [*([1] * 62), 1_100_000, 1_100_000]
+
+
+def test_equal_variants_of_many_steps_fail_as_seldom() -> None:
+    """Each step counts as a comparison: 300 A/A suites of 8 cells with 16 steps, at most 3 fail."""
+    axes = [an_axis("stack", "old", "new"), an_axis("a", *"abcd", path="spec.load.seed")]
+    data = a_suite(repeats=5, axes=axes, **AXIS)
+    suite, plan = parsed(data), planned(data)
+
+    def found(seed: int) -> list[RunOutcome]:
+        latency = noisy(seed, spread=0.03)
+        return sweeps(plan, lambda run, _: latency(run), [2**at for at in range(16)])
+
+    gates = [judge_suite(suite.spec, plan, found(seed), ()) for seed in range(300)]
+    assert {each.judged for each in gates} == {4 * 16 * 2}
+    assert sum(each.outcome == "FAIL" for each in gates) <= 3
 
 
 def test_equal_variants_fail_at_most_one_suite_in_a_hundred() -> None:

@@ -9,6 +9,7 @@ import yaml
 
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
+from inferometer_api.results.scenario_summary import representative_step
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.suite.labels import label_value
 from inferometer_api.suite.outcome import SuiteOutcome
@@ -87,6 +88,33 @@ def test_a_later_execution_is_no_baseline_of_an_earlier_one(
     inferometer(*first)
     assert len(measured) == 24
     assert outcome_of("first") == before
+
+
+def test_a_step_that_is_slower_alone_fails_a_later_execution(
+    inferometer: Command, measured: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The step is not the headline; of two repeats within each run one is 30 % slower."""
+    spec: dict[str, Any] = {"repeats": 3, "baseline": {"suite": "nightly"}, "gate": {}}
+    inferometer(*prepared(tmp_path, "first", **spec))
+    as_before = measurement.measure
+
+    def measure(*arguments: Any) -> ResultDocument:
+        document = as_before(*arguments)
+        scenario = next(each for each in document.scenarios if each.name == "clients")
+        headline, slower = scenario.steps
+        assert representative_step(scenario) is headline
+        assert slower.latency is not None
+        for percentile in slower.latency.percentiles:
+            object.__setattr__(percentile, "nanoseconds", round(percentile.nanoseconds * 1.3))
+        return document
+
+    monkeypatch.setattr(measurement, "measure", measure)
+    shown = inferometer(*prepared(tmp_path, "second", **spec))
+    gate = outcome_of("second").gate
+    assert gate is not None
+    assert gate.outcome == "FAIL"
+    assert {(each.scenario, each.step) for each in gate.slower} == {("clients", "clients 2")}
+    assert "old, clients, clients 2: the median latency changed by +14.0 %" in shown.stderr
 
 
 def test_a_command_that_measures_nothing_says_so(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from inferometer_api.results.result import Finding
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.results.verdict_sentences import SharedReason, shared_reasons
-from inferometer_api.status.run_status import RunStatus, ScenarioSummary
+from inferometer_api.status.run_status import RunStatus, ScenarioSummary, StepSummary
 from inferometer_operator.reconcile.status_size import SCENARIOS_BYTES, fit_scenarios, fit_status
 from support.condition_rows import VALID, measuring
 
@@ -39,6 +39,7 @@ def _lists(draw: st.DrawFn) -> list[ScenarioSummary]:
     figures = {**figures, "queries": figures["queries"] or 0, "errors": figures["errors"] or 0}
     every = draw(st.integers(1, 5))
     summary = ScenarioSummary(name="x", verdict="VALID", step=letter * draw(st.integers(0, 64)))
+    steps = [StepSummary(step=letter * 64, p50_microseconds=_MOST)] * draw(st.integers(0, 32))
     return [
         summary.model_copy(
             update={
@@ -48,6 +49,7 @@ def _lists(draw: st.DrawFn) -> list[ScenarioSummary]:
                 "reasons": reasons,
                 "reason_rules": ["R" * 64] * len(reasons),
                 "cautions": cautions,
+                "steps": steps,
                 **figures,
             }
         )
@@ -84,6 +86,16 @@ def test_sentences_are_cut_with_a_count() -> None:
     assert fitted[0].reasons[-1] == "and 12 more"
     assert [len(each) for each in fitted[0].reasons[:-1]] == [400] * 4
     assert fitted[0].queries == one.queries
+
+
+def test_figures_of_single_steps_go_before_any_sentence() -> None:
+    """People read sentences; the gate of a suite says which scenario it cannot judge."""
+    steps = [
+        StepSummary(step=f"clients {at}" + "x" * 50, achieved_milli_qps=10**9) for at in range(32)
+    ]
+    one = _summary(steps=steps, cautions=["c"] * 16)
+    assert fit_scenarios([one] * 10) == [one] * 10
+    assert fit_scenarios([one] * 100) == [one.model_copy(update={"steps": []})] * 100
 
 
 def test_no_rule_stands_for_the_count_of_those_left_out() -> None:

@@ -9,7 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from inferometer_api.ranking import NOT_RANKED
-from inferometer_api.results.reading import UnreadableResultError
+from inferometer_api.results.reading import UnreadableResultError, read_result
+from inferometer_api.results.scenario_summary import scenario_summary
+from inferometer_api.suite.figures import step_figures
 from inferometer_api.suite.labels import EXECUTION_LABEL
 from inferometer_api.suite.outcome import ReusedRun, SuiteOutcome
 from inferometer_api.suite.status import GateOutcome
@@ -19,8 +21,14 @@ from inferometer_results.service.app import create_app
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import keep_outcome
-from inferometer_results.suites.stored import executions, row_figures, stored_baseline, stored_pairs
-from support.stored_results import CLUSTER, ORIGIN, a_document
+from inferometer_results.suites.stored import (
+    executions,
+    row_figures,
+    row_step_figures,
+    stored_baseline,
+    stored_pairs,
+)
+from support.stored_results import CLUSTER, LOCAL, ORIGIN, a_document
 from support.suite_results import SUITE, a_suite_outcome, a_suite_result
 
 
@@ -60,10 +68,33 @@ def test_executions_pairs_and_baselines_come_from_labels(store: Store) -> None:
         for run in cell.runs
         for figures in run.figures.values()
     )
-    assert all(run.specs.keys() == run.figures.keys() for c in baseline.values() for run in c.runs)
+    for run in (run for cell in baseline.values() for run in cell.runs):
+        assert run.specs.keys() == {scenario for scenario, _ in run.figures}
     assert {each.engine[0] for cell in baseline.values() for each in cell.computations} == {
         "External"
     }
+
+
+def test_the_figures_of_a_row_are_those_of_every_step(tmp_path: Path) -> None:
+    """And no probe of a search: the peak alone."""
+    document = json.loads(a_document(like=LOCAL))
+    for scenario in document["scenarios"]:
+        if scenario.get("peak"):
+            scenario["peak"]["qps"] = 150.0
+    with Store(str(tmp_path / "row.db")) as found:
+        found.add(json.dumps(document).encode(), ORIGIN, source="x")
+        (row,) = found.find(Search())
+    read = read_result(json.dumps(document).encode(), source="x").document
+    by_status = step_figures([scenario_summary(each) for each in read.scenarios])
+    by_row = row_step_figures(row)
+    assert by_row.keys() == by_status.keys()
+    assert {step for step in by_row if step[0] in {"sizes", "capacity"}} == {
+        ("sizes", "batch 1"),
+        ("sizes", "batch 2"),
+        ("capacity", ""),
+    }
+    for step, figures in by_row.items():
+        assert figures == pytest.approx(by_status[step], rel=1e-3)
 
 
 def test_the_explorer_shows_each_suite_and_its_executions(store: Store) -> None:

@@ -18,7 +18,16 @@ PROGRESS_BYTES = 1024 * 1024
 """Longest answer of /progress."""
 
 
-Omission = Literal["progress", "cautions", "reasons", "percentiles", "message", "scenarios"]
+MOST_STEPS_REPORTED = 2000
+"""Steps in a report, over all scenarios: the operator parses as few objects as that."""
+
+
+Omission = Literal[
+    "progress", "steps", "cautions", "reasons", "percentiles", "message", "scenarios"
+]
+
+_LISTS: tuple[Omission, ...] = ("steps", "cautions", "reasons")
+"""Lists of each scenario, in the order in which they are left out."""
 
 
 class LoadReport(Document):
@@ -42,8 +51,9 @@ class LoadReport(Document):
 def report_within(report: LoadReport, limit_bytes: int = TERMINATION_MESSAGE_BYTES) -> bytes:
     """Return a report as JSON of at most so many bytes (2,048 or more), leaving out what it must.
 
-    Cautions go first, then reasons, percentiles but the 99th with the servers' times, the end of a
-    long message, and last the scenarios that no longer fit; `omitted` names what went.
+    Figures of single steps go first, then cautions, reasons, percentiles but the 99th with the
+    servers' times, the end of a long message, and last the scenarios that no longer fit; `omitted`
+    names what went.
     """
     shortened = report
     for shortened in _ever_shorter(report):
@@ -61,14 +71,15 @@ def report_within(report: LoadReport, limit_bytes: int = TERMINATION_MESSAGE_BYT
 
 
 def _ever_shorter(report: LoadReport) -> Iterator[LoadReport]:
+    if sum(len(each.steps) for each in report.scenarios) > MOST_STEPS_REPORTED:
+        report = _without_lists(report, "steps")
     yield report
     if report.progress is not None and report.outcome is not None:
         report = _without(report, "progress", progress=None)
         yield report
-    for what in ("cautions", "reasons"):
+    for what in _LISTS:
         if any(getattr(each, what) for each in report.scenarios):
-            cut = [each.model_copy(update={what: []}) for each in report.scenarios]
-            report = _without(report, what, scenarios=cut)
+            report = _without_lists(report, what)
             yield report
     if report.scenarios:
         absent = dict.fromkeys(
@@ -87,6 +98,11 @@ def _ever_shorter(report: LoadReport) -> Iterator[LoadReport]:
     if report.progress is not None:
         report = _without(report, "progress", progress=None)
         yield report
+
+
+def _without_lists(report: LoadReport, what: Omission) -> LoadReport:
+    cut = [each.model_copy(update={what: []}) for each in report.scenarios]
+    return _without(report, what, scenarios=cut)
 
 
 def _without(report: LoadReport, what: Omission, **update: object) -> LoadReport:

@@ -4,22 +4,25 @@ from collections.abc import Sequence
 
 from inferometer_api.results.result import ScenarioResult, ServerTime, Step, nanoseconds_at
 from inferometer_api.status.run_status import (
+    MOST_STEPS,
     ScenarioSummary,
     ServedStepSummary,
     ServerTimeSummary,
+    StepSummary,
 )
 
 LONGEST_STEP = 64
 _MOST_MESSAGES = 16
 _LONGEST_MESSAGE = 4096
-_MOST_STEPS = 32
+_MOST_SERVED_STEPS = 32
 
 
 def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
     """Return the summary of a scenario for the status: rates in queries per 1,000 s, times in us.
 
     All figures are of one step, which `step` names: the probe at the peak, the knee, otherwise the
-    step with the most samples per second. Only `total_queries` and `total_errors` count all steps.
+    step with the most samples per second. `total_queries` and `total_errors` count all steps, and
+    `steps` has the figures of each.
     """
     best = representative_step(result)
     peak = None if result.peak is None else result.peak.qps
@@ -46,6 +49,7 @@ def scenario_summary(result: ScenarioResult) -> ScenarioSummary:
             update={
                 "total_queries": sum(step.counts.queries for step in result.steps),
                 "total_errors": sum(step.counts.failed for step in result.steps),
+                "steps": [] if result.peak is not None else _steps(result.steps),
             }
         )
     return summary if best is None else summary.model_copy(update=_figures(best))
@@ -83,6 +87,22 @@ def _figures(step: Step) -> dict[str, object]:
     }
 
 
+def _steps(steps: Sequence[Step]) -> list[StepSummary]:
+    """Return the figures of each step; of more than a scenario can have, none."""
+    if len(steps) > MOST_STEPS:
+        return []
+    return [
+        StepSummary(
+            step=step.label[:LONGEST_STEP],
+            achieved_milli_qps=(
+                round(step.achieved_qps * 1000) if step.scheduled_qps is None else None
+            ),
+            p50_microseconds=_microseconds(step, 50.0),
+        )
+        for step in steps
+    ]
+
+
 def _server_time(spent: ServerTime | None) -> ServerTimeSummary | None:
     if spent is None:
         return None
@@ -97,7 +117,7 @@ def _server_time(spent: ServerTime | None) -> ServerTimeSummary | None:
                 mean_microseconds=round(each.nanoseconds / 1000),
                 share_millionths=round(each.share * 1e6),
             )
-            for each in spent.steps[:_MOST_STEPS]
+            for each in spent.steps[:_MOST_SERVED_STEPS]
         ],
     )
 

@@ -22,6 +22,8 @@ ConditionType = Literal[
 Phase = Literal["Pending", "Queued", "Suspended", "Starting", "Measuring", "Complete", "Failed"]
 Attribution = Literal["dedicated", "shared", "node", "estimated", "unavailable"]
 
+MOST_STEPS = 32
+"""Steps of a scenario: batch sizes, or numbers of clients."""
 _Message = Annotated[str, Field(max_length=4096)]
 _Shown = Annotated[str, Field(max_length=64)]
 
@@ -107,6 +109,19 @@ class ServerTimeSummary(Document):
     """Steps around the model, in their order, with `pipeline: Server`."""
 
 
+class StepSummary(Document):
+    """Figures of one step of a scenario."""
+
+    step: _Shown
+    """Its name, such as clients 4."""
+
+    achieved_milli_qps: Count | None = None
+    """Answered queries per 1,000 s. Absent if the scenario schedules the rate."""
+
+    p50_microseconds: Count | None = None
+    """Median latency, in us."""
+
+
 class ScenarioSummary(Document):
     """Figures and verdict of one scenario."""
 
@@ -133,6 +148,10 @@ section for each."""
     """Step that the counts, rates, latencies and energy belong to: in concurrency the knee, in \
 findPeak the probe at the peak, otherwise the step with the most samples per second. Empty if \
 there is one step, or if no step stands for the scenario."""
+
+    steps: list[StepSummary] = Field(default_factory=list, max_length=MOST_STEPS)
+    """Figures of each step, which the gate of a suite judges. Empty if there is one step, in \
+findPeak, and if the status of the run would become too large."""
 
     peak_milli_qps: Count | None = None
     """Rate at which the percentile reaches the bound, in queries per 1,000 s; only in findPeak."""

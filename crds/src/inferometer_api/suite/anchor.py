@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from inferometer_api.statistics import student_quantile
-from inferometer_api.suite.figures import Figures, figures_of
+from inferometer_api.suite.figures import StepFigures, step_figures
 from inferometer_api.suite.plan_suite import Block, SuitePlan
 from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.status import MOST_PAIRS, AnchorPairs
@@ -42,7 +42,7 @@ def anchor_pairs(plan: SuitePlan, outcomes: Sequence[RunOutcome]) -> dict[Block,
         first, last = of_block.get("opening"), of_block.get("closing")
         if first is None or last is None or not first.state == last.state == "V":
             continue
-        ratio = ratio_of(figures_of(first.scenarios), figures_of(last.scenarios))
+        ratio = ratio_of(step_figures(first.scenarios), step_figures(last.scenarios))
         if ratio is not None and first.node == last.node:
             node_class = block.system.node_class or first.node or "this machine"
             found[block] = AnchorPair(node_class[:253], ratio)
@@ -118,10 +118,13 @@ def _within(pair: AnchorPair, logs: Sequence[float]) -> bool:
     return abs(math.log(pair.ratio) - fmean(others)) <= half
 
 
-def ratio_of(first: Figures, last: Figures) -> float | None:
-    """Return the median latency at the end by that at the begin, of the first scenario with one."""
-    for scenario, some in first.items():
-        other = last.get(scenario, {})
+def ratio_of(first: StepFigures, last: StepFigures) -> float | None:
+    """Return the median latency at the end by that at the begin, of the first step with one.
+
+    Not of the headline step, which may differ from run to run.
+    """
+    for step, some in first.items():
+        other = last.get(step, {})
         if "p50" in some and "p50" in other:
             return other["p50"] / some["p50"]
         if "qps" in some and "qps" in other:

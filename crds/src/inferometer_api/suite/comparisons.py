@@ -9,6 +9,7 @@ from inferometer_api.ranking import MEASURE_ACCURACY, Computation, may_rank_all
 from inferometer_api.suite.figures import (
     CellKey,
     MeasuredRun,
+    StepKey,
     cell_key,
     measured_run,
     planned_computation,
@@ -21,6 +22,10 @@ from inferometer_api.suite.spec import SuiteSpec
 _FORGOTTEN = (
     "VALID runs of {} were deleted, and the operator that knew their figures was restarted, before "
     "the suite was over. Raise retention.ttlSecondsAfterFinished of the template."
+)
+_WITHOUT_STEPS = (
+    "A run found no peak, or its status has no figures of its steps: they were too many, or an "
+    "older version wrote it. Set fewer steps or repeats."
 )
 Equivalence = Callable[[CellKey, CellKey], bool]
 Counted = Mapping[CellKey, Mapping[int, MeasuredRun]]
@@ -42,6 +47,8 @@ class CellComparison:
 
     label: str
     scenario: str
+    step: str
+    """Empty if the scenario has one step, and of a peak."""
     figure: str
     before: tuple[float, ...]
     after: tuple[float, ...]
@@ -212,20 +219,21 @@ def _paired(run: PlannedRun, other: Cell, counted: Counted) -> Iterator[CellComp
     system = run.block.system.name
     before, after = counted.get((other.key, system), {}), counted.get(cell_key(run), {})
     both = sorted(before.keys() & after.keys())
-    for scenario, figure in _names([*before.values(), *after.values()]):
-        pairs = [(before[at], after[at]) for at in both]
+    pairs = [(before[at], after[at]) for at in both]
+    for (scenario, step), figure in _names([*before.values(), *after.values()]):
         obstacles = [_obstacle(scenario, pair, run.block.system) for pair in pairs]
         alike = [
             pair
             for pair, obstacle in zip(pairs, obstacles, strict=True)
-            if not obstacle and all(figure in run.figures.get(scenario, {}) for run in pair)
+            if not obstacle and all(figure in run.figures.get((scenario, step), {}) for run in pair)
         ]
         yield CellComparison(
             run.label,
             scenario,
+            step,
             figure,
-            tuple(one.figures[scenario][figure] for one, _ in alike),
-            tuple(two.figures[scenario][figure] for _, two in alike),
+            tuple(one.figures[scenario, step][figure] for one, _ in alike),
+            tuple(two.figures[scenario, step][figure] for _, two in alike),
             is_paired=True,
             obstacle="" if len(alike) >= FEWEST_RUNS else next(filter(None, obstacles), ""),
         )
@@ -241,10 +249,7 @@ def _obstacle(scenario: str, runs: Sequence[MeasuredRun], system: System) -> str
         )
     if len({run.specs.get(scenario, "") for run in runs}) > 1:
         return "The scenario's specification differs from that of the baseline."
-    steps = sorted({run.steps.get(scenario, "") for run in runs if scenario in run.figures})
-    if len(steps) > 1:
-        return f"Its headline step differs ({'; '.join(steps)}). Give the scenario one step."
-    return ""
+    return _WITHOUT_STEPS if any(scenario in run.without_steps for run in runs) else ""
 
 
 def _computed_otherwise(
@@ -289,22 +294,20 @@ def _against_execution(
         if cell_key(run) not in baseline or cell_key(run) in unranked or not after:
             continue
         before = baseline[cell_key(run)].runs
-        for scenario, figure in _names([*before, *after]):
+        for key, figure in _names([*before, *after]):
             yield CellComparison(
                 run.label,
-                scenario,
+                *key,
                 figure,
-                _values(before, scenario, figure),
-                _values(after, scenario, figure),
+                _values(before, key, figure),
+                _values(after, key, figure),
                 is_paired=False,
-                obstacle=_obstacle(scenario, [*before, *after], run.block.system),
+                obstacle=_obstacle(key[0], [*before, *after], run.block.system),
             )
 
 
-def _values(runs: Sequence[MeasuredRun], scenario: str, figure: str) -> tuple[float, ...]:
-    return tuple(
-        run.figures[scenario][figure] for run in runs if figure in run.figures.get(scenario, {})
-    )
+def _values(runs: Sequence[MeasuredRun], key: StepKey, figure: str) -> tuple[float, ...]:
+    return tuple(run.figures[key][figure] for run in runs if figure in run.figures.get(key, {}))
 
 
 def _forgotten(plan: SuitePlan, outcomes: Sequence[RunOutcome]) -> set[CellKey]:
@@ -325,13 +328,14 @@ def _first_of_each(plan: SuitePlan) -> Iterator[PlannedRun]:
             yield run
 
 
-def _names(runs: Sequence[MeasuredRun]) -> list[tuple[str, str]]:
-    """Return every scenario and figure that any of the runs knows."""
-    return list(
-        dict.fromkeys(
-            (scenario, name)
-            for run in runs
-            for scenario, some in run.figures.items()
-            for name in some
-        )
+def _names(runs: Sequence[MeasuredRun]) -> list[tuple[StepKey, str]]:
+    """Return every step and figure that any of the runs knows.
+
+    Of a scenario whose steps none of them knows, one name stands for all.
+    """
+    known = dict.fromkeys(
+        (key, name) for run in runs for key, some in run.figures.items() for name in some
     )
+    scenarios = {scenario for (scenario, _), _ in known}
+    unknown = {name for run in runs for name in run.without_steps} - scenarios
+    return [*known, *(((name, ""), "") for name in sorted(unknown))]

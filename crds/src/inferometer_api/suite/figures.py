@@ -3,10 +3,10 @@
 import functools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from inferometer_api.ranking import Computation, engine_of
 from inferometer_api.spec.scenario import Scenario
@@ -16,8 +16,13 @@ from inferometer_api.suite.plan_suite import PlannedRun
 
 CellKey = tuple[str, str]
 """The key of a cell, and the name of its system."""
+StepKey = tuple[str, str]
+"""The names of a scenario and of its step; that of a peak, and mostly of an only step, is empty."""
 Figures = Mapping[str, Mapping[str, float]]
-"""The figures of one run: by scenario, then by name."""
+"""The figures of one run's headline steps: by scenario, then by name."""
+StepFigures = Mapping[StepKey, Mapping[str, float]]
+"""The figures of every step of one run, by name."""
+_Key = TypeVar("_Key")
 MORE_IS_BETTER = {"qps": True, "p50": False}
 
 
@@ -25,9 +30,9 @@ MORE_IS_BETTER = {"qps": True, "p50": False}
 class MeasuredRun:
     """What the gate knows of a VALID run."""
 
-    figures: Figures
-    steps: Mapping[str, str] = field(default_factory=dict)
-    """The step that the figures of a scenario are of, by scenario."""
+    figures: StepFigures
+    without_steps: frozenset[str] = frozenset()
+    """Scenarios of several steps whose figures the status of the run leaves out."""
     specs: Mapping[str, str] = field(default_factory=dict)
     """The specification of each scenario; see `scenario_specs`."""
     node: str = ""
@@ -35,25 +40,62 @@ class MeasuredRun:
 
 
 def figures_of(scenarios: Sequence[ScenarioSummary]) -> dict[str, dict[str, float]]:
-    """Return the figures of a run that a gate looks at, by scenario.
+    """Return the figures of the headline step of each scenario of a run.
 
     A rate, unless the schedule fixes it, and the median latency; of a search its peak alone.
     Repeats within the run count as one value: their geometric mean.
     """
-    values: dict[str, dict[str, list[float]]] = {}
-    for each in scenarios:
-        of_one = values.setdefault(each.name, {})
-        if each.peak_milli_qps:
-            of_one.setdefault("qps", []).append(each.peak_milli_qps / 1000)
-            continue
-        if each.achieved_milli_qps and each.scheduled_milli_qps is None:
-            of_one.setdefault("qps", []).append(each.achieved_milli_qps / 1000)
-        if each.p50_microseconds:
-            of_one.setdefault("p50", []).append(each.p50_microseconds / 1e6)
+    return {each.name: {} for each in scenarios} | mean_figures(
+        (each.name, figure, value) for each in scenarios for figure, value in _headline(each)
+    )
+
+
+def step_figures(scenarios: Sequence[ScenarioSummary]) -> dict[StepKey, dict[str, float]]:
+    """Return the figures of each step of a run that a gate judges, as `figures_of` does."""
+    return mean_figures(
+        ((each.name, step), figure, value)
+        for each in scenarios
+        for step, figure, value in _of_steps(each)
+    )
+
+
+def mean_figures(
+    values: Iterable[tuple[_Key, str, float | None]],
+) -> dict[_Key, dict[str, float]]:
+    """Return the geometric mean of each figure of each key; those that are absent or 0 are not."""
+    found: dict[_Key, dict[str, list[float]]] = {}
+    for key, figure, value in values:
+        if value:
+            found.setdefault(key, {}).setdefault(figure, []).append(value)
     return {
-        name: {key: math.exp(fmean(map(math.log, some))) for key, some in of_one.items()}
-        for name, of_one in values.items()
+        key: {figure: math.exp(fmean(map(math.log, some))) for figure, some in of_one.items()}
+        for key, of_one in found.items()
     }
+
+
+def _headline(summary: ScenarioSummary) -> Iterator[tuple[str, float | None]]:
+    if summary.peak_milli_qps:
+        yield "qps", summary.peak_milli_qps / 1000
+        return
+    if summary.scheduled_milli_qps is None:
+        yield "qps", (summary.achieved_milli_qps or 0) / 1000
+    yield "p50", (summary.p50_microseconds or 0) / 1e6
+
+
+def _of_steps(summary: ScenarioSummary) -> Iterator[tuple[str, str, float | None]]:
+    """Yield the step, the name and the value of each figure; none that the status leaves out."""
+    for each in summary.steps:
+        yield each.step, "qps", (each.achieved_milli_qps or 0) / 1000
+        yield each.step, "p50", (each.p50_microseconds or 0) / 1e6
+    if not summary.steps and not _lacks_steps(summary):
+        step = "" if summary.peak_milli_qps else summary.step
+        yield from ((step, figure, value) for figure, value in _headline(summary))
+
+
+def _lacks_steps(summary: ScenarioSummary) -> bool:
+    """Return whether a scenario has several steps, of which the status has no figures."""
+    has_several = summary.total_queries is not None and summary.queries is not None
+    return has_several and summary.peak_milli_qps is None and not summary.steps
 
 
 def measured_run(
@@ -61,8 +103,8 @@ def measured_run(
 ) -> MeasuredRun:
     """Return what the gate knows of a run, from its scenarios: their summaries and specs."""
     return MeasuredRun(
-        figures_of(scenarios),
-        join_steps((each.name, each.step) for each in scenarios if not each.peak_milli_qps),
+        step_figures(scenarios),
+        frozenset(each.name for each in scenarios if _lacks_steps(each)),
         specs,
         node,
     )
@@ -87,14 +129,6 @@ def _scenario_specs(scenarios: str) -> Mapping[str, str]:
 def specs_by_name(scenarios: Iterable[Scenario]) -> Mapping[str, str]:
     """Return the specification of each scenario by its name, as a text."""
     return {each.name: each.model_dump_json() for each in scenarios}
-
-
-def join_steps(steps: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the step of each scenario, from pairs of both; of repeats each that occurs."""
-    found: dict[str, set[str]] = {}
-    for scenario, step in steps:
-        found.setdefault(scenario, set()).add(step)
-    return {scenario: ", ".join(sorted(some)) for scenario, some in found.items()}
 
 
 def cell_key(run: PlannedRun) -> CellKey:

@@ -1,10 +1,10 @@
 """The gate of a suite: whether a cell is slower than the baseline.
 
-Each figure is judged as `inferometer compare` judges: interleaved pairs against a value of an axis,
-groups of repeats against an earlier execution. The probability that equal variants fail the suite
-is at most 1 % over all its figures (Bonferroni). The gate is armed by A/A pairs of the anchor: two
-runs of one cell that begin and end a block. A block whose pair lies outside the interval of the
-other pairs has drifted, and does not count.
+Each figure of each step is judged as `inferometer compare` judges: interleaved pairs against a
+value of an axis, groups of repeats against an earlier execution. The probability that equal
+variants fail the suite is at most 1 % over all its figures (Bonferroni). The gate is armed by A/A
+pairs of the anchor: two runs of one cell that begin and end a block. A block whose pair lies
+outside the interval of the other pairs has drifted, and does not count.
 """
 
 import math
@@ -91,15 +91,15 @@ def _decision(compared: ComparedCells, rule: MarginRule, reasons: list[str]) -> 
         elif (found := _judge(each, rule)) is None:
             few = min(len(each.before), len(each.after))
             reasons.append(
-                f"{each.label}, {each.scenario}, {each.figure}: measured {few} times next to the "
-                f"baseline, and {FEWEST_RUNS} are needed. Raise repeats."
+                f"{_place(each)}: measured {few} times next to the baseline, and {FEWEST_RUNS} are "
+                "needed. Raise repeats."
             )
         else:
             judged.append((each, found))
     slower = [(each, found) for each, found in judged if found.outcome == "worse"]
     reasons += [
-        f"{each.label}, {each.scenario}, {each.figure}: these runs show only changes of "
-        f"{found.detectable:.1%} or more. Raise repeats."
+        f"{_place(each)}: these runs show only changes of {found.detectable:.1%} or more. Raise "
+        "repeats."
         for each, found in judged
         if found.outcome != "worse" and not found.is_no_worse
     ]
@@ -118,6 +118,11 @@ def _decision(compared: ComparedCells, rule: MarginRule, reasons: list[str]) -> 
     )
 
 
+def _place(each: CellComparison) -> str:
+    """Return the name of a figure: "new, latency, clients 4, p50"."""
+    return ", ".join(filter(None, (each.label, each.scenario, each.step, each.figure)))
+
+
 def _outcome(*, slower: bool, reasons: bool, lacks: bool) -> GateOutcome:
     if slower:
         return "FAIL"
@@ -134,6 +139,7 @@ def _worst_first(slower: Sequence[tuple[CellComparison, Judgement]]) -> list[Jud
         JudgedCell(
             cell=each.label[:253],
             scenario=each.scenario,
+            step=each.step,
             figure=each.figure,
             ratio_parts_per_million=_parts(found.ratio),
             low_parts_per_million=_parts(found.low),

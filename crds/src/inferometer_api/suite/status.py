@@ -191,6 +191,9 @@ class JudgedCell(Document):
     scenario: DnsLabel
     """The scenario's name."""
 
+    step: Annotated[str, Field(max_length=64)] = ""
+    """The step of the scenario, such as clients 4; empty if there is one, and of a peak."""
+
     figure: Annotated[str, Field(max_length=16)]
     """qps or p50."""
 
@@ -208,17 +211,16 @@ class GateStatus(Document):
     """What the gate decided."""
 
     outcome: GateOutcome
-    """PASS, FAIL, INCONCLUSIVE or CouldNotRun, by the rules of `inferometer compare`. Of each \
-scenario only the headline step is judged: the peak that findPeak finds, the knee of a sweep, \
-otherwise the step with the most samples per second."""
+    """PASS, FAIL, INCONCLUSIVE or CouldNotRun, by the rules of `inferometer compare`. Each step \
+of each scenario is judged."""
 
     armed: bool
     """Whether 20 A/A pairs of the anchor exist on each node class. Before that the outcome is \
 advisory: the condition Gate is Unknown."""
 
     judged: Count = 0
-    """Figures that were compared: of each cell and scenario the rate, unless the scenario fixes \
-it, and the median latency, of the headline step; of findPeak the rate at the peak alone."""
+    """Figures that were compared: of each step of each cell the rate, unless the scenario fixes \
+it, and the median latency; of findPeak the rate at the peak alone."""
 
     detectable_parts_per_million: _Ratio | None = None
     """The smallest slow-down that such a suite shows with a probability of 0.8 in every figure, \

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from inferometer_api.suite.anchor import ARMING_PAIRS
 from inferometer_api.suite.status import GateStatus, JudgedCell
 
-_JUDGED = "The figures are the rate and the median latency of the headline step of each scenario."
+_JUDGED = "The figures are the rate and the median latency of each step of each scenario."
 _NAMES = {"qps": "the rate", "p50": "the median latency"}
 
 
@@ -56,7 +56,8 @@ def _slower(each: JudgedCell) -> str:
     low, high = (
         part / 10_000 - 100 for part in (each.low_parts_per_million, each.high_parts_per_million)
     )
+    place = ", ".join(filter(None, (each.cell, each.scenario, each.step)))
     return (
-        f"{each.cell}, {each.scenario}: {_NAMES.get(each.figure, each.figure)} changed by "
+        f"{place}: {_NAMES.get(each.figure, each.figure)} changed by "
         f"{change:+.1f} % ({low:+.1f} to {high:+.1f} %)."
     )

@@ -63,13 +63,15 @@ def least_status(status: RunStatus, refusal: str) -> RunStatus:
 
 
 def fit_scenarios(scenarios: Sequence[ScenarioSummary]) -> list[ScenarioSummary]:
-    """Return scenarios that take at most 256 KiB: sentences cut, then repeats folded.
+    """Return scenarios that take at most 256 KiB: no single steps, sentences cut, repeats folded.
 
     A list of sentences that is cut ends with the count of those left out. Repeats of a scenario
     are folded into one of them: the median rate among the INVALID ones, else among all. Of more
     different scenarios than a spec can have, the last ones are left out.
     """
     whole = list(scenarios)
+    if not _fits(whole):
+        whole = [each.model_copy(update={"steps": []}) for each in whole]
     for some in (whole, _folded(whole)):
         if _fits(some):
             return some

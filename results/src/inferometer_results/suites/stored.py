@@ -2,10 +2,8 @@
 
 import functools
 import json
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any
 
 from sqlalchemy import func, select
@@ -20,7 +18,8 @@ from inferometer_api.suite.figures import (
     CellKey,
     Figures,
     MeasuredRun,
-    join_steps,
+    StepFigures,
+    mean_figures,
     specs_by_name,
 )
 from inferometer_api.suite.labels import (
@@ -34,6 +33,7 @@ from inferometer_api.suite.labels import (
 from inferometer_api.suite.outcome import SuiteOutcome
 from inferometer_api.suite.status import AnchorPairs
 from inferometer_results.compare.outputs import computation_of, ranking_caveat
+from inferometer_results.profile import PROFILE_KIND
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import find_outcomes
@@ -43,6 +43,8 @@ from inferometer_results.suites.view import Caveat, SuiteRun
 _MOST_EXECUTIONS = 200
 _MOST_ROWS = 4000
 """A suite has at most 1,000 cells: four executions of the largest, and many of the usual ones."""
+_WITHOUT_STEPS = frozenset({"findPeak", PROFILE_KIND})
+"""Kinds of scenarios of which at most the headline is judged."""
 Row = Mapping[str, Any]
 """A result as `Store.find` returns it."""
 
@@ -218,23 +220,31 @@ def _stored_run(row: Row, engine: str) -> SuiteRun:
 
 
 def row_figures(row: Row) -> Figures:
-    """Return the figures of a result that a suite's gate looks at; see `figures_of`."""
-    values: dict[str, dict[str, list[float]]] = {}
-    for each in row["measurements"]:
-        if not each["headline"]:
-            continue
-        of_one = values.setdefault(each["scenario"], {})
-        if each["peak_qps"]:
-            of_one.setdefault("qps", []).append(each["peak_qps"])
-            continue
-        if each["qps"] and each["scheduled_qps"] is None:
-            of_one.setdefault("qps", []).append(each["qps"])
-        if each["p50_nanoseconds"]:
-            of_one.setdefault("p50", []).append(each["p50_nanoseconds"] / 1e9)
-    return {
-        name: {key: math.exp(fmean(map(math.log, some))) for key, some in of_one.items()}
-        for name, of_one in values.items()
-    }
+    """Return the figures of the headline steps of a result; see `figures_of`."""
+    headlines = [each for each in row["measurements"] if each["headline"]]
+    return {each["scenario"]: {} for each in headlines} | mean_figures(
+        (each["scenario"], figure, value) for each in headlines for figure, value in _figures(each)
+    )
+
+
+def row_step_figures(row: Row) -> StepFigures:
+    """Return the figures of a result that a suite's gate judges; see `step_figures`."""
+    return mean_figures(
+        ((each["scenario"], "" if each["peak_qps"] else each["step"][:LONGEST_STEP]), figure, value)
+        for each in row["measurements"]
+        # The probes of a search are steps as well.
+        if each["headline"] or each["kind"] not in _WITHOUT_STEPS
+        for figure, value in _figures(each)
+    )
+
+
+def _figures(measurement: Row) -> Iterator[tuple[str, float | None]]:
+    if measurement["peak_qps"]:
+        yield "qps", measurement["peak_qps"]
+        return
+    if measurement["scheduled_qps"] is None:
+        yield "qps", measurement["qps"]
+    yield "p50", (measurement["p50_nanoseconds"] or 0) / 1e9
 
 
 def stored_baseline(store: Store, rows: Iterable[Row]) -> dict[CellKey, BaselineCell]:
@@ -256,12 +266,7 @@ def stored_baseline(store: Store, rows: Iterable[Row]) -> dict[CellKey, Baseline
 
 def _measured_run(row: Row, specs: Mapping[str, str]) -> MeasuredRun:
     """Return what the gate knows of a VALID result; see `measured_run`."""
-    steps = join_steps(
-        (each["scenario"], each["step"][:LONGEST_STEP])
-        for each in row["measurements"]
-        if each["headline"] and not each["peak_qps"]
-    )
-    return MeasuredRun(row_figures(row), steps, specs, machine(row))
+    return MeasuredRun(row_step_figures(row), frozenset(), specs, machine(row))
 
 
 def _planned_computation(document: ResultDocument) -> Computation:
@@ -289,7 +294,7 @@ def _pair(first: Row | None, last: Row | None) -> list[AnchorPairs]:
     if first is None or last is None or machine(first) != machine(last):
         return []
     cell = run_labels(first).get(CELL_LABEL, "")
-    ratio = ratio_of(row_figures(first), row_figures(last))
+    ratio = ratio_of(row_step_figures(first), row_step_figures(last))
     if ratio is None or run_labels(last).get(CELL_LABEL, "") != cell:
         return []
     return [

@@ -65,6 +65,8 @@ class SlowerFigure(BaseModel):
 
     cell: str
     scenario: str
+    step: str
+    """Empty if the scenario has one step, and of a peak."""
     figure: str
     ratio_parts_per_million: int
     low_parts_per_million: int
