@@ -335,5 +335,8 @@ the label, with =NODE if one node stands for a value."""
     page: Annotated[str, Field(max_length=1024)] | None = None
     """Address of the suite's page in the results service, once that has its outcome."""
 
+    left_out: Annotated[str, Field(max_length=512)] = ""
+    """What this status leaves out of its lists, since it has at most 64 KiB: counts of each."""
+
     display: SuiteDisplay | None = None
     """Columns of `kubectl get`."""

@@ -171,6 +171,7 @@ def _show(draft: SuiteDraft, plan: SuitePlan, outcomes: Sequence[RunOutcome]) ->
         "skipped": counts.skipped,
     }
     draft.update(
+        left_out="",
         cells=counts,
         states="".join(states),
         current=[

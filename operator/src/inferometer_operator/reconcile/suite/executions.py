@@ -129,6 +129,7 @@ def _count_pairs(draft: SuiteDraft, executions: Sequence[SuiteExecution]) -> Non
     if newest is None:
         return
     draft.update(
+        left_out="",
         counted_execution=newest.name,
         anchors=merge_pairs(draft.status.anchors, newest.status.anchors),
         gate=newest.status.gate,

@@ -10,6 +10,8 @@ SUITE_BYTES = 64 * 1024
 _LEFT_OUT = "Left out: the names are too long for this status. The suite's page has the figures."
 _SOME = 5
 _SHORT = 200
+_SENTENCE = 512
+"""Longest `left_out`."""
 _PAIRS = 24
 """The newest A/A pairs of a class of nodes that are always kept: the gate arms with 20."""
 _BEARERS: tuple[SuiteConditionType, ...] = ("Failed", "Complete", "Accepted")
@@ -22,18 +24,52 @@ _LEAST = (
 
 
 def fit_suite_status(status: SuiteStatus) -> SuiteStatus:
-    """Return the status without as much of what is only shown as must go for it to fit.
+    """Return the status with as much of its lists as fits; `left_out` counts what does not.
 
     First the list of reused runs goes, then most of the current ones, the best and worst cells, all
-    but the worst of the gate's figures, old A/A pairs, and the ends of messages. Systems, states
-    and conditions stay.
+    but the worst of the gate's figures, old A/A pairs, and the ends of messages. Of what still does
+    not fit, the classes of nodes that were measured least recently lose their pairs, and the lists
+    go. Systems, states and conditions stay, which take less, whatever the names.
     """
-    for cut in _CUTS:
-        size = len(status.model_dump_json(by_alias=True, exclude_none=True).encode())
-        if size <= SUITE_BYTES:
-            return status
-        status = cut(status)
-    return status
+    if _fits(status):
+        return status
+    cut = status
+    for step in _CUTS:
+        cut = step(cut)
+        if _fits(fitted := cut.model_copy(update={"left_out": _left_out(status, cut)})):
+            break
+    return fitted
+
+
+def _fits(status: SuiteStatus) -> bool:
+    return len(status.model_dump_json(by_alias=True, exclude_none=True).encode()) <= SUITE_BYTES
+
+
+def _left_out(whole: SuiteStatus, cut: SuiteStatus) -> str:
+    """Return the counts of what is cut, as a sentence."""
+    before, after = _counts(whole), _counts(cut)
+    parts = [
+        f"{count - after[name]} {name}" for name, count in before.items() if count > after[name]
+    ]
+    return (
+        f"Left out of this status, which would be too large: {', '.join(parts)}." if parts else ""
+    )
+
+
+def _counts(status: SuiteStatus) -> dict[str, int]:
+    gate = status.gate
+    return {
+        "reused runs": len(status.reused),
+        "current runs": len(status.current),
+        "best and worst cells": sum(
+            each is not None for some in status.scenarios for each in (some.best, some.worst)
+        ),
+        "slower figures": 0 if gate is None else len(gate.slower),
+        "reasons of the gate": 0 if gate is None else len(gate.reasons),
+        "INVALID blocks": 0 if gate is None else len(gate.invalid_blocks),
+        "classes of nodes with A/A pairs": len(status.anchors),
+        "A/A pairs": sum(len(each.ratios_parts_per_million) for each in status.anchors),
+    }
 
 
 def least_suite_status(status: SuiteStatus, refusal: str) -> SuiteStatus:
@@ -99,7 +135,26 @@ def _with_short_messages(status: SuiteStatus) -> SuiteStatus:
     conditions = [
         each.model_copy(update={"message": each.message[:_SHORT]}) for each in status.conditions
     ]
-    return status.model_copy(update={"conditions": conditions})
+    gate = status.gate
+    if gate is not None:
+        gate = gate.model_copy(update={"reasons": [text[:_SHORT] for text in gate.reasons[:_SOME]]})
+    return status.model_copy(update={"conditions": conditions, "gate": gate})
+
+
+def _with_classes_that_fit(status: SuiteStatus) -> SuiteStatus:
+    """Return the status with the classes of nodes that were measured last."""
+    while status.anchors and not _fits(status.model_copy(update={"left_out": "x" * _SENTENCE})):
+        kept = status.anchors[max(1, len(status.anchors) // 20) :]
+        status = status.model_copy(update={"anchors": kept})
+    return status
+
+
+def _without_lists(status: SuiteStatus) -> SuiteStatus:
+    gate = status.gate
+    if gate is not None:
+        gate = gate.model_copy(update={"slower": [], "reasons": [], "invalid_blocks": []})
+    emptied: dict[str, object] = {"current": [], "scenarios": [], "anchors": [], "gate": gate}
+    return status.model_copy(update=emptied)
 
 
 _CUTS: tuple[Callable[[SuiteStatus], SuiteStatus], ...] = (
@@ -109,4 +164,6 @@ _CUTS: tuple[Callable[[SuiteStatus], SuiteStatus], ...] = (
     _with_short_gate,
     _with_new_pairs,
     _with_short_messages,
+    _with_classes_that_fit,
+    _without_lists,
 )
