@@ -104,8 +104,11 @@ def test_a_suite_stops_after_a_failure_if_it_is_told_to(stage: Stage) -> None:
     assert suite_condition(stage, "Failed")["reason"] == "StoppedAfterFailure"
 
 
+_TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+
+
 def test_a_suite_runs_every_cell_on_every_matching_node(stage: Stage) -> None:
-    """Each run selects its node; the suite keeps the nodes that it found."""
+    """Each run selects its node; the suite keeps the nodes that it found, and names the others."""
     made = [
         stage.api.create(
             "Node",
@@ -117,8 +120,13 @@ def test_a_suite_runs_every_cell_on_every_matching_node(stage: Stage) -> None:
                 }
             },
         )
-        for name in ("a", "b")
+        for name in ("a", "b", "tainted")
     ]
+    fake = stage.api.found("Node", None, stage.kubelet.node) or {}
+    for each, taints in zip(made, (None, None, [_TAINT]), strict=True):
+        name = each["metadata"]["name"]
+        stage.api.merge("Node", None, name, {"status": fake["status"]}, "status")
+        stage.api.merge("Node", None, name, {"spec": {"taints": taints}})
     stage.operator_token()
     _grant_nodes(stage)
     try:
@@ -126,7 +134,11 @@ def test_a_suite_runs_every_cell_on_every_matching_node(stage: Stage) -> None:
         suite = short_suite(systems={"selector": {"pool": stage.namespace}})
         stage.api.create("BenchmarkSuite", stage.namespace, suite)
         status = finished_suite(stage)
-        assert status["systems"] == [each["metadata"]["name"] for each in made]
+        assert status["systems"] == [each["metadata"]["name"] for each in made[:2]]
+        assert (
+            f"Matching nodes that are left out: {made[2]['metadata']['name']} "
+            "(taint gpu=yes:NoSchedule)." in suite_condition(stage, "Accepted")["message"]
+        )
         assert status["states"] == "VVVV"
         nodes = stage.api.all("Node", None)
         systems = find_systems(Systems.model_validate(suite["spec"]["systems"]), nodes)

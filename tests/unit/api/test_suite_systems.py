@@ -4,8 +4,14 @@ from typing import Any
 
 import pytest
 
+from inferometer_api.spec.server import Toleration
 from inferometer_api.suite.matrix import Systems
-from inferometer_api.suite.systems import find_systems, recorded_name, systems_named
+from inferometer_api.suite.systems import (
+    find_systems,
+    left_out_nodes,
+    recorded_name,
+    systems_named,
+)
 
 _TYPE = "node.kubernetes.io/instance-type"
 
@@ -58,6 +64,51 @@ def test_every_node_that_satisfies_the_constraint_is_a_system(
 ) -> None:
     """By labels and by what it can give to pods; cordoned and lost nodes are left out."""
     assert found(**fields) == expected
+
+
+_GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+_TAINTED = [
+    a_node("a"),
+    a_node("b", spec={"taints": [_GPU]}),
+    a_node("c", kind="c7", spec={"taints": [{"key": "drain", "effect": "NoExecute"}]}),
+    a_node("d", spec={"taints": [{"key": "d", "effect": "PreferNoSchedule"}]}),
+    a_node("e", spec={"unschedulable": True}),
+    a_node("f", ready="False"),
+    {**a_node("g"), "status": {}},
+]
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "expected"),
+    [
+        ([], ["a", "d"]),
+        ([{"key": "gpu", "value": "yes"}], ["a", "b", "d"]),
+        ([{"key": "gpu", "value": "no"}], ["a", "d"]),
+        ([{"operator": "Exists", "effect": "NoSchedule"}], ["a", "b", "d"]),
+        ([{"operator": "Exists"}], ["a", "b", "c", "d"]),
+    ],
+)
+def test_a_node_whose_taints_the_template_does_not_tolerate_is_no_system(
+    tolerations: list[dict[str, str]], expected: list[str]
+) -> None:
+    """Its runs would wait until their deadline; no toleration opens a node that is not Ready."""
+    known = [Toleration.read(each) for each in tolerations]
+    assert [each.name for each in find_systems(Systems(), _TAINTED, known)] == expected
+    sentence = left_out_nodes(Systems(), _TAINTED, known)
+    names = {each["metadata"]["name"] for each in _TAINTED} - set(expected)
+    assert all(f"{name} (" in sentence for name in names)
+
+
+def test_nodes_that_match_and_are_left_out_are_named_with_the_reason() -> None:
+    """Five of them, and the count of the others; none that the constraint excludes."""
+    assert left_out_nodes(Systems(), _TAINTED) == (
+        "Matching nodes that are left out: b (taint gpu=yes:NoSchedule), c (taint drain:NoExecute),"
+        " e (cordoned), f (not Ready), g (not Ready)."
+    )
+    assert left_out_nodes(Systems(), [*_TAINTED, *_TAINTED[4:]]).endswith(", and 3 more.")
+    c7 = Systems(selector={_TYPE: "c7"})
+    assert left_out_nodes(c7, _TAINTED).count("(") == 1
+    assert left_out_nodes(c7, _TAINTED[:2]) == ""
 
 
 def test_a_suite_keeps_the_systems_that_it_started_with() -> None:

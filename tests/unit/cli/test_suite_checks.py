@@ -21,8 +21,13 @@ from support.runs import an_external_run
 from support.suites import a_suite, an_axis, parsed
 
 _NODES = [
-    {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}} for name in ("a", "b")
+    {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    for name in ("a", "b")
 ]
+_TAINTED = {**_NODES[0], "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}
 
 
 @pytest.fixture
@@ -118,6 +123,16 @@ def test_the_advice_to_wait_for_a_server_fits_the_command(
         ),
         (
             {"systems": {}},
+            [_TAINTED, _NODES[1]],
+            True,
+            [
+                "ok systems 1 match: b",
+                "ok systems Matching nodes that are left out: a (taint gpu:NoSchedule)",
+                "ok spec 2 cells",
+            ],
+        ),
+        (
+            {"systems": {}},
             _NODES,
             False,
             ["blocked systems the operator may not read nodes", "ok systems 2", "ok spec 2 cells"],
@@ -142,7 +157,7 @@ def test_the_advice_to_wait_for_a_server_fits_the_command(
             ["blocked spec cell old: spec.load.connection: unknown field"],
         ),
     ],
-    ids=["plain", "systems", "rights", "no-node", "unread", "reuse", "cell"],
+    ids=["plain", "systems", "tainted", "rights", "no-node", "unread", "reuse", "cell"],
 )
 def test_preflight_plans_the_suite_on_the_nodes_that_match(
     spec: dict[str, Any], nodes: Any, expected: list[str], *, read_nodes: bool

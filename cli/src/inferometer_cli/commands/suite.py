@@ -83,11 +83,14 @@ def plan(
 def _systems(suite: BenchmarkSuite, where: ClusterOptions) -> Sequence[System]:
     if suite.spec.systems is None:
         return (ANYWHERE,)
-    from inferometer_api.suite.systems import find_systems
+    from inferometer_api.suite.systems import find_systems, left_out_nodes
     from inferometer_cli.cluster.api import connect
 
     nodes = connect(where).read("/api/v1/nodes")["items"]
-    return find_systems(suite.spec.systems, nodes)
+    tolerations = suite.spec.template.spec.server.placement.tolerations
+    if left_out := left_out_nodes(suite.spec.systems, nodes, tolerations):
+        print_message(f"note: {left_out}")
+    return find_systems(suite.spec.systems, nodes, tolerations)
 
 
 def _lines(found: SuitePlan) -> Iterator[str]:

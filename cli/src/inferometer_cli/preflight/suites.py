@@ -15,7 +15,7 @@ from inferometer_api.suite.plan_suite import (
     plan_suite,
 )
 from inferometer_api.suite.spec import BenchmarkSuite
-from inferometer_api.suite.systems import find_systems
+from inferometer_api.suite.systems import find_systems, left_out_nodes
 from inferometer_cli.cluster.api import Cluster, ClusterUnreachableError
 from inferometer_cli.preflight.assess import (
     RequestedRun,
@@ -74,10 +74,13 @@ def plan_checks(
         if isinstance(nodes, Unread):
             checks.append(unknown("systems", f"which nodes match spec.systems: {nodes.why}"))
         else:
-            systems = find_systems(wanted, nodes)
+            tolerations = suite.spec.template.spec.server.placement.tolerations
+            systems = find_systems(wanted, nodes, tolerations)
             names = listed([system.name for system in systems])
             if systems:
                 checks.append(ok("systems", f"{len(systems)} match: {names}"))
+            if left_out := left_out_nodes(wanted, nodes, tolerations):
+                checks.append(ok("systems", left_out.rstrip(".")))
     try:
         plan = plan_suite(suite, systems)
     except InvalidSuiteError as error:

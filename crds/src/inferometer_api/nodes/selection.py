@@ -1,6 +1,6 @@
-"""The nodes that a NodeBenchmark matches."""
+"""The nodes that a NodeBenchmark matches, and why a pod would start on none of the others."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inferometer_api.nodes.benchmark import NodeBenchmarkSpec
@@ -21,16 +21,24 @@ def matching_nodes(spec: NodeBenchmarkSpec, nodes: Iterable[Node]) -> list[str]:
         str(node["metadata"]["name"])
         for node in nodes
         if spec.node_selector.items() <= (node["metadata"].get("labels") or {}).items()
-        and _is_open(node)
-        and all(_is_tolerated(taint, spec.tolerations) for taint in _taints(node))
+        and not pod_obstacle(node, spec.tolerations)
     )
 
 
-def _is_open(node: Node) -> bool:
+def pod_obstacle(node: Node, tolerations: Sequence[Toleration]) -> str:
+    """Return why no pod with these tolerations would start on a node, empty if one would."""
+    if node["metadata"].get("deletionTimestamp"):
+        return "being deleted"
     conditions = (node.get("status") or {}).get("conditions") or ()
-    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
-    cordoned = (node.get("spec") or {}).get("unschedulable")
-    return ready and not cordoned and not node["metadata"].get("deletionTimestamp")
+    if not any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
+        return "not Ready"
+    if (node.get("spec") or {}).get("unschedulable"):
+        return "cordoned"
+    for taint in _taints(node):
+        if not _is_tolerated(taint, tolerations):
+            value = f"={taint['value']}" if taint.get("value") else ""
+            return f"taint {taint.get('key')}{value}:{taint['effect']}"
+    return ""
 
 
 def _taints(node: Node) -> Iterable[Mapping[str, Any]]:

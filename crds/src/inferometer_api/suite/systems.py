@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from inferometer_api.nodes.selection import Node, pod_obstacle
 from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL
 from inferometer_api.spec.resolve import whole_bytes, whole_cpus
+from inferometer_api.spec.server import Toleration
 from inferometer_api.suite.matrix import Requirements, Systems
 from inferometer_api.suite.plan_suite import System
 
@@ -13,24 +15,38 @@ _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _PINNED = "="
 """Between a label's value and the node that stands for it: neither contains it."""
 
-Node = Mapping[str, Any]
-"""A node of the API server, as JSON."""
+_MOST_NAMED = 5
 
 
-def find_systems(wanted: Systems, nodes: Iterable[Node]) -> list[System]:
+def find_systems(
+    wanted: Systems, nodes: Iterable[Node], tolerations: Sequence[Toleration] = ()
+) -> list[System]:
     """Return the systems that satisfy a suite's constraint, in the order of their names.
 
-    A node that is cordoned, not Ready or being deleted is left out. The scheduler cannot compare
-    sizes: under requirements on them the first matching node stands for its label's value.
+    A node on which no pod with these tolerations would start is left out: `left_out_nodes` has the
+    reasons. The scheduler cannot compare sizes: under requirements on them the first matching node
+    stands for its label's value.
     """
-    matching = sorted(
-        (node for node in nodes if _is_open(node) and _matches(wanted, node)),
-        key=lambda node: str(node["metadata"]["name"]),
-    )
+    matching = [node for node in _matching(wanted, nodes) if not pod_obstacle(node, tolerations)]
     if wanted.label_key is None:
         return [_node_system(node) for node in matching]
     first = {_labels(node).get(wanted.label_key, ""): node for node in reversed(matching)}
     return [_label_system(wanted, value, first[value]) for value in sorted(first) if value]
+
+
+def left_out_nodes(
+    wanted: Systems, nodes: Iterable[Node], tolerations: Sequence[Toleration] = ()
+) -> str:
+    """Return which nodes satisfy the constraint and are left out, and why, as a sentence."""
+    found = [
+        f"{node['metadata']['name']} ({obstacle})"
+        for node in _matching(wanted, nodes)
+        if (obstacle := pod_obstacle(node, tolerations))
+    ]
+    if not found:
+        return ""
+    more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return f"Matching nodes that are left out: {', '.join(found[:_MOST_NAMED])}{more}."
 
 
 def systems_named(wanted: Systems, names: Sequence[str], nodes: Iterable[Node]) -> list[System]:
@@ -81,15 +97,13 @@ def _node_system(node: Node) -> System:
     return System(name, labels.get(_INSTANCE_TYPE) or name, selector, takes_turns=True)
 
 
-def _is_open(node: Node) -> bool:
-    cordoned = (node.get("spec") or {}).get("unschedulable")
-    conditions = (node.get("status") or {}).get("conditions") or []
-    lost = any(each["type"] == "Ready" and each["status"] != "True" for each in conditions)
-    return not cordoned and not lost and not node["metadata"].get("deletionTimestamp")
-
-
 def _labels(node: Node) -> Mapping[str, str]:
     return node["metadata"].get("labels") or {}
+
+
+def _matching(wanted: Systems, nodes: Iterable[Node]) -> list[Node]:
+    found = (node for node in nodes if _matches(wanted, node))
+    return sorted(found, key=lambda node: str(node["metadata"]["name"]))
 
 
 def _matches(wanted: Systems, node: Node) -> bool:

@@ -25,7 +25,12 @@ from inferometer_api.suite.plan_suite import (
 from inferometer_api.suite.schedule import ScheduleError, check_schedule
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_api.suite.status import AnchorPairs, SuiteStatus
-from inferometer_api.suite.systems import find_systems, recorded_name, systems_named
+from inferometer_api.suite.systems import (
+    find_systems,
+    left_out_nodes,
+    recorded_name,
+    systems_named,
+)
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.manifests.suite_children import execution, suite_run
@@ -77,6 +82,7 @@ class SuiteReconciler:
     _plan: SuitePlan | None = None
     _planned_generation: int | None = None
     _systems_found: list[str] = field(default_factory=list)
+    _systems_note: str = ""
     _refused: dict[str, str] = field(default_factory=dict)
     _refusal: str = ""
     _delivery: OutcomeDelivery = field(default_factory=OutcomeDelivery)
@@ -139,6 +145,7 @@ class SuiteReconciler:
             self._reuse.note,
             await self._preparing(raw, suite, plan, draft),
             self._preparation.canary.note,
+            self._systems_note,
         )
         decision = decide(suite.spec, plan, draft, observed)
         raw = await self._write(raw, decision.status)
@@ -247,7 +254,8 @@ class SuiteReconciler:
                 # A thousand cells take a second.
                 self._plan = await asyncio.to_thread(plan_suite, suite, systems)
             except InvalidSuiteError as error:
-                raise _RefusedSuiteError("InvalidSpec", " ".join(error.problems)) from error
+                text = " ".join((*error.problems, self._systems_note)).rstrip()
+                raise _RefusedSuiteError("InvalidSpec", text) from error
             self._planned_generation = generation
             self._systems_found = list(map(recorded_name, systems))
         if suite.spec.systems is not None and suite.spec.schedule is None:
@@ -271,7 +279,9 @@ class SuiteReconciler:
         nodes = await self.dependencies.reader.list_nodes()
         if draft.status.systems:
             return systems_named(wanted, draft.status.systems, nodes)
-        return find_systems(wanted, nodes)
+        tolerations = suite.spec.template.spec.server.placement.tolerations
+        self._systems_note = left_out_nodes(wanted, nodes, tolerations)
+        return find_systems(wanted, nodes, tolerations)
 
     def _history(self, raw: Json) -> Sequence[AnchorPairs]:
         scheduled = self.store.scheduled_by(raw)

@@ -57,6 +57,8 @@ class SuiteObserved:
     """Work on the nodes that the first run waits for, as a sentence; empty: none."""
     canary_note: str = ""
     """What has changed on the nodes before it, as sentences."""
+    systems_note: str = ""
+    """Which nodes match and are left out, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +119,13 @@ def _accepted_text(
     """Return what was accepted; only the first operator knows the notes."""
     text = f"{len(plan.cells)} cells, {len(plan.runs)} runs."
     known = [each.message for each in draft.status.conditions if each.type == "Accepted"]
-    is_noted = bool(observed.reuse_note or observed.canary_note)
+    is_noted = bool(observed.reuse_note or observed.canary_note or observed.systems_note)
     if known and not is_noted and (spec.reuse or known[0].startswith(text)):
         return known[0]
     if spec.reuse:
         reused = states.count("R")
         text = f"{text} {reused} runs reuse stored results. {observed.reuse_note}".rstrip()
-    return f"{text} {observed.canary_note}".rstrip()
+    return " ".join(filter(None, (text, observed.systems_note, observed.canary_note)))
 
 
 def run_outcomes(plan: SuitePlan, states: str, observed: SuiteObserved) -> list[RunOutcome]:
