@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from inferometer_api.suite.anchor import anchor_digest
 from inferometer_api.suite.comparisons import BaselineCell, baseline_cells
 from inferometer_api.suite.figures import (
     CellKey,
@@ -43,7 +44,8 @@ def judged(
 def of_anchor(plan: SuitePlan, history: list[AnchorPairs]) -> list[AnchorPairs]:
     """Return pairs as those of the anchor of a plan."""
     assert plan.anchor is not None
-    return [each.model_copy(update={"cell": plan.anchor.key}) for each in history]
+    anchor = {"cell": plan.anchor.key, "spec_digest": anchor_digest(plan)}
+    return [each.model_copy(update=anchor) for each in history]
 
 
 def noisy(seed: int, slower: float = 1.0, spread: float = 0.01) -> Callable[[PlannedRun], float]:

@@ -139,6 +139,22 @@ def test_the_gate_is_advisory_until_twenty_pairs_exist() -> None:
     assert not judge_suite(parsed(data).spec, planned(data), found, ARMED).armed
 
 
+def test_pairs_of_an_older_spec_of_the_anchor_do_not_arm_the_gate() -> None:
+    """Its values have the same names; a default that is written out changes nothing."""
+    data = a_suite(repeats=3, **AXIS)
+    plan = planned(data)
+    history = of_anchor(plan, ARMED)
+    spec = data["spec"]["template"]["spec"]
+    for load, armed in (({"protocol": "HTTP"}, True), ({"protocol": "GRPC"}, False)):
+        spec["load"] = load
+        changed = planned(data)
+        found = outcomes(changed, noisy(1))
+        assert changed.anchor == plan.anchor
+        assert judge_suite(parsed(data).spec, changed, found, history).armed == armed
+        kept = add_pairs(history, changed, found)
+        assert len(kept) == (1 if armed else 2)
+
+
 def test_a_block_whose_anchors_drift_does_not_count() -> None:
     """A regression that is a drift of the node fails nothing: the block is left out and named."""
     data = a_suite(repeats=6, **AXIS)

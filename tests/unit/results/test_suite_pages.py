@@ -75,6 +75,23 @@ def test_executions_pairs_and_baselines_come_from_labels(store: Store) -> None:
     }
 
 
+def test_pairs_of_two_specs_of_an_anchor_are_kept_apart(tmp_path: Path) -> None:
+    """Two runs of different specs are no pair."""
+    with Store(str(tmp_path / "pairs.db")) as found:
+        for at, (execution, first, last) in enumerate(
+            (("a", "1", "1"), ("b", "2", "2"), ("c", "1", "2"))
+        ):
+            for number, role, spec in ((1, "opening", first), (2, "closing", last)):
+                document = json.loads(a_suite_result(10 * at + number, execution, role))
+                document["run"]["metadata"]["labels"]["inferometer.dev/suite-spec"] = spec
+                found.add(json.dumps(document).encode(), ORIGIN, source="x")
+        pairs = stored_pairs(executions(found, SUITE))
+    assert [(each.spec_digest, each.ratios_parts_per_million) for each in pairs] == [
+        ("1", [1_000_000]),
+        ("2", [1_000_000]),
+    ]
+
+
 def test_the_figures_of_a_row_are_those_of_every_step(tmp_path: Path) -> None:
     """And no probe of a search: the peak alone."""
     document = json.loads(a_document(like=LOCAL))

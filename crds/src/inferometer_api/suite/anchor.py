@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 
 from inferometer_api.statistics import student_quantile
 from inferometer_api.suite.figures import StepFigures, step_figures
+from inferometer_api.suite.labels import SPEC_LABEL
 from inferometer_api.suite.plan_suite import Block, SuitePlan
 from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.status import MOST_PAIRS, AnchorPairs
@@ -29,6 +30,14 @@ class AnchorPair:
 
     node_class: str
     ratio: float
+
+
+def anchor_digest(plan: SuitePlan) -> str:
+    """Return the digest of the spec of a plan's anchor, empty without one."""
+    for run in plan.runs:
+        if run.role != "cell":
+            return str(run.data["metadata"]["labels"][SPEC_LABEL])
+    return ""
 
 
 def anchor_pairs(plan: SuitePlan, outcomes: Sequence[RunOutcome]) -> dict[Block, AnchorPair]:
@@ -58,7 +67,12 @@ def add_pairs(
     for pair in anchor_pairs(plan, outcomes).values():
         added.setdefault(pair.node_class, []).append(round(pair.ratio * _MILLION))
     more = [
-        AnchorPairs(node_class=name, cell=cell, ratios_parts_per_million=some[-MOST_PAIRS:])
+        AnchorPairs(
+            node_class=name,
+            cell=cell,
+            spec_digest=anchor_digest(plan),
+            ratios_parts_per_million=some[-MOST_PAIRS:],
+        )
         for name, some in added.items()
     ]
     return merge_pairs(history, more)
@@ -66,15 +80,17 @@ def add_pairs(
 
 def merge_pairs(history: Sequence[AnchorPairs], newer: Sequence[AnchorPairs]) -> list[AnchorPairs]:
     """Return the pairs of each class and anchor, the newest last; the newest of them stay."""
-    ratios: dict[tuple[str, str], list[int]] = {}
+    ratios: dict[tuple[str, str, str], list[int]] = {}
     for each in (*history, *newer):
-        key = each.node_class, each.cell
+        key = each.node_class, each.cell, each.spec_digest
         # What was measured last stays longest.
         ratios[key] = [*ratios.pop(key, []), *each.ratios_parts_per_million]
     most = MOST_PAIRS if len(ratios) <= _FEW_CLASSES else _PAIRS_OF_MANY
     return [
-        AnchorPairs(node_class=name, cell=cell, ratios_parts_per_million=some[-most:])
-        for (name, cell), some in list(ratios.items())[-MOST_CLASSES:]
+        AnchorPairs(
+            node_class=name, cell=cell, spec_digest=spec, ratios_parts_per_million=some[-most:]
+        )
+        for (name, cell, spec), some in list(ratios.items())[-MOST_CLASSES:]
     ]
 
 
@@ -83,7 +99,7 @@ def find_drift(
 ) -> tuple[bool, list[Block]]:
     """Return whether the gate is armed on every class of nodes, and the blocks that drifted.
 
-    Pairs of another anchor do not count: their scatter is another one.
+    Pairs of another anchor, or of another spec of it, do not count: their scatter is another one.
     Once armed, a block without a pair does not count either: nothing shows that it did not drift.
     """
     logs: dict[str, list[float]] = {
@@ -91,7 +107,8 @@ def find_drift(
             math.log(part / _MILLION) for part in each.ratios_parts_per_million if part
         ]
         for each in history
-        if plan.anchor is not None and each.cell == plan.anchor.key
+        if plan.anchor is not None
+        and (each.cell, each.spec_digest) == (plan.anchor.key, anchor_digest(plan))
     }
     for pair in pairs.values():
         logs.setdefault(pair.node_class, []).append(math.log(pair.ratio))

@@ -12,6 +12,8 @@ CELL_LABEL = "inferometer.dev/suite-cell"
 SYSTEM_LABEL = "inferometer.dev/suite-system"
 BLOCK_LABEL = "inferometer.dev/suite-block"
 ROLE_LABEL = "inferometer.dev/suite-role"
+SPEC_LABEL = "inferometer.dev/suite-spec"
+"""On a run of the anchor: the digest of its cell's spec. Pairs of another one do not count."""
 POSITION_ANNOTATION = "inferometer.dev/suite-position"
 """On a run in a cluster: its place in the plan, six digits. The API server's times are whole
 seconds, in which a suite creates many runs."""

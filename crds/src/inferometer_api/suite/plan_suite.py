@@ -18,15 +18,17 @@ from inferometer_api.document import API_VERSION
 from inferometer_api.plan.availability import unavailable
 from inferometer_api.rules import format_path
 from inferometer_api.runtimes.descriptor import Place
+from inferometer_api.spec.digest import spec_digest
 from inferometer_api.spec.overrides import OverrideError, with_override
 from inferometer_api.spec.problems import Problem, describe_errors
-from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.run import BenchmarkRun, RunSpec
 from inferometer_api.suite.labels import (
     AXIS_LABEL_PREFIX,
     BLOCK_LABEL,
     CELL_LABEL,
     EXECUTION_LABEL,
     ROLE_LABEL,
+    SPEC_LABEL,
     SUITE_LABEL,
     SYSTEM_LABEL,
     digest,
@@ -158,9 +160,15 @@ def plan_suite(
     _check_size(suite, cells, systems)
     specs = _checked_specs(suite, cells, place)
     anchor = _anchor(suite, cells)
+    of_cell = {EXECUTION_LABEL: label_value(execution or suite.name)}
+    of_anchor = dict(of_cell)
+    if anchor is not None:
+        of_anchor[SPEC_LABEL] = spec_digest(RunSpec.read(specs[anchor.key]))
     _check_baseline(suite, cells)
     runs = tuple(
-        _planned(suite, cell, block, role, specs[cell.key], execution or suite.name)
+        _planned(
+            suite, cell, block, role, specs[cell.key], of_cell if role == "cell" else of_anchor
+        )
         for block in _blocks(suite, systems)
         for role, cell in _order(suite, cells, anchor, block)
     )
@@ -309,14 +317,14 @@ def _planned(
     block: Block,
     role: Role,
     spec: dict[str, Any],
-    execution: str,
+    given: Mapping[str, str],
 ) -> PlannedRun:
     name = _run_name(suite.name, cell, block, role)
     template = suite.spec.template.metadata
     labels = {
         **template.labels,
         SUITE_LABEL: label_value(suite.metadata.labels.get(SUITE_LABEL) or suite.name),
-        EXECUTION_LABEL: label_value(execution),
+        **given,
         CELL_LABEL: cell.key,
         BLOCK_LABEL: str(block.repeat),
         ROLE_LABEL: role,

@@ -246,6 +246,9 @@ class AnchorPairs(Document):
     cell: Annotated[str, Field(max_length=63)] = ""
     """The anchor's cell: the value of the label inferometer.dev/suite-cell of its runs."""
 
+    spec_digest: Annotated[str, Field(max_length=16)] = ""
+    """The digest of that cell's spec: the value of the label inferometer.dev/suite-spec."""
+
     ratios_parts_per_million: Annotated[list[_Ratio], Field(max_length=MOST_PAIRS)] = Field(
         default_factory=list
     )

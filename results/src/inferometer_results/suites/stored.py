@@ -28,6 +28,7 @@ from inferometer_api.suite.labels import (
     CELL_LABEL,
     EXECUTION_LABEL,
     ROLE_LABEL,
+    SPEC_LABEL,
     SYSTEM_LABEL,
 )
 from inferometer_api.suite.outcome import SuiteOutcome
@@ -45,6 +46,8 @@ _MOST_ROWS = 4000
 """A suite has at most 1,000 cells: four executions of the largest, and many of the usual ones."""
 _WITHOUT_STEPS = frozenset({"findPeak", PROFILE_KIND})
 """Kinds of scenarios of which at most the headline is judged."""
+_ANCHOR = (CELL_LABEL, SPEC_LABEL)
+"""The labels that name an anchor."""
 Row = Mapping[str, Any]
 """A result as `Store.find` returns it."""
 
@@ -293,14 +296,17 @@ def _pair(first: Row | None, last: Row | None) -> list[AnchorPairs]:
     """Return the pair of two runs of the anchor, if both are there and of one machine and cell."""
     if first is None or last is None or machine(first) != machine(last):
         return []
-    cell = run_labels(first).get(CELL_LABEL, "")
+    (cell, spec), other = (
+        [run_labels(row).get(each, "") for each in _ANCHOR] for row in (first, last)
+    )
     ratio = ratio_of(row_step_figures(first), row_step_figures(last))
-    if ratio is None or run_labels(last).get(CELL_LABEL, "") != cell:
+    if ratio is None or other != [cell, spec]:
         return []
     return [
         AnchorPairs(
             node_class=machine(first),
             cell=cell,
+            spec_digest=spec[:16],
             ratios_parts_per_million=[round(ratio * 1_000_000)],
         )
     ]
