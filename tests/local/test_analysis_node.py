@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from support.cluster.binaries import cache_folder
 from support.inferometer_process import started
 from support.requirements import cannot_run
 
-_ROUNDS = 5
+_ROUNDS = 9
 _REPEATS = 10
 _TOLERANCE = 0.05
 _HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
@@ -97,8 +98,11 @@ def _compile(folder: Path, *words: str | Path) -> Path:
     compiler = shutil.which("gcc")
     if compiler is None:
         cannot_run("gcc is not installed.")
-    # Or the compiler has the C library copy, in its own way.
+    # Or the compiler has the C library copy, with stores that go round the caches.
     options = ["-O3", "-march=native", "-funroll-loops", "-fno-tree-loop-distribute-patterns"]
+    if platform.machine() == "x86_64":
+        # Ours, too, has vectors of 256 bits: on Zen 4 they are 3 % faster than those of 512.
+        options.append("-mprefer-vector-width=256")
     subprocess.run([compiler, *options, *words, "-o", "program"], cwd=folder, check=True)
     return folder / "program"
 

@@ -21,7 +21,7 @@ from inferometer_results.store.node_characteristics import (
     visible_characteristics,
 )
 from inferometer_results.store.store import Store
-from support.node_documents import a_node_document
+from support.node_documents import a_figure, a_node_document
 from support.stored_results import ORIGIN
 
 
@@ -58,6 +58,19 @@ def test_a_figure_has_changed_if_its_intervals_are_apart() -> None:
         row = rows["stream/triad", "2 threads"]
         assert (row.has_drifted, row.drift) == (drifted, f"{second / 2e8 - 100:+.1f} %")
         assert not rows["latency/load", "256 MiB"].has_drifted
+
+
+def test_a_figure_of_other_code_is_another_figure() -> None:
+    """Bandwidth by machine code is shown as such, and has not drifted from that by NumPy."""
+    documents = [
+        a_node_document(day=day).model_copy(
+            update={"figures": [a_figure("stream/triad", "bytes/s", rate, threads=1, loops=code)]}
+        )
+        for day, rate, code in ((2, 3e10, "AVX2"), (1, 2.4e10, "NumPy"))
+    ]
+    (row,) = figure_rows("node-1", histories(documents))
+    assert row.cells[:2] == ("stream/triad", "1 thread AVX2")
+    assert not row.has_drifted
 
 
 def test_the_explorer_shows_each_node_and_its_kind(store: Store) -> None:

@@ -1,8 +1,10 @@
 """The parts of the node benchmark that need no quiet machine: what they compute and say."""
 
 import json
+import mmap
 import os
-from collections.abc import Sequence
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,22 +12,77 @@ import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.node import machine, pointer_chase, storage, stream
+from inferometer_serving.node import machine, pointer_chase, storage, stream, stream_loops
 from inferometer_serving.node.__main__ import measure
 from inferometer_serving.node.matrix import matrix_units, product
 from inferometer_serving.node.samples import Findings, NodeProbe, NotMeasurableError, figure
+from inferometer_serving.node.stream_loops import Code, Doubles
+
+_CODES = [
+    "NumPy",
+    pytest.param(
+        "AVX2",
+        marks=pytest.mark.skipif(
+            stream_loops.fastest_code() != "AVX2",
+            reason="this CPU has no AVX2, or its kernel refuses machine code",
+        ),
+    ),
+]
+_EXPECTED: Mapping[str, Callable[[Doubles, Doubles], Doubles]] = {
+    "copy": lambda first, _: first,
+    "scale": lambda first, _: 3.0 * first,
+    "add": lambda first, second: first + second,
+    "triad": lambda first, second: first + 3.0 * second,
+}
 
 
-def test_the_loops_are_those_of_stream() -> None:
-    """Copy c = a, scale b = 3 c, add c = a + b, triad a = b + 3 c, also past whole blocks."""
-    size = 40_001
-    a, b, c = (np.full(size, value) for value in (1.0, 2.0, 0.0))
-    product_block = np.empty(16_384)
-    for name in stream.LOOPS:
-        stream.loop(name, a, b, c, product_block)
-    assert set(c) == {4.0}  # 1 + 3
-    assert set(b) == {3.0}  # 3 x 1
-    assert set(a) == {15.0}  # 3 + 3 x 4
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 64, 1_023, 300_001])
+@pytest.mark.parametrize("name", stream.LOOPS)
+@pytest.mark.parametrize("code", _CODES)
+def test_the_loops_are_those_of_stream(code: Code, name: str, size: int) -> None:
+    """Machine code and NumPy compute every element, to the last bit, and nothing past the end.
+
+    The arrays begin at any float, and their lengths are no multiples of a vector or a block.
+    """
+    rng = np.random.default_rng(size)
+    first, second, target = (rng.standard_normal(size + 2) for _ in range(3))
+    before = [each.copy() for each in (first, second, target)]
+    inner = slice(1, size + 1)
+    stream_loops.loops(code)[name](target[inner], first[inner], second[inner])
+    expected = before[2]
+    expected[inner] = _EXPECTED[name](before[0][inner], before[1][inner])
+    for found, right in zip((first, second, target), (*before[:2], expected), strict=True):
+        np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags"), [("aarch64", "fp asimd"), ("x86_64", "sse2 avx"), ("riscv64", "avx2")]
+)
+def test_a_processor_without_machine_code_has_numpy(
+    machine: str, flags: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loops are NumPy's on another architecture, and on x86-64 without AVX2."""
+    info = tmp_path / "cpuinfo"
+    info.write_text(f"flags\t\t: {flags}\n")
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    assert stream_loops.fastest_code(info) == "NumPy"
+
+
+def test_a_kernel_that_refuses_machine_code_has_numpy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where memory cannot be written and executed, STREAM runs all the same, and says how."""
+
+    def refused(*_: object, **__: object) -> mmap.mmap:
+        raise PermissionError(13, "Permission denied")
+
+    info = tmp_path / "cpuinfo"
+    info.write_text("flags\t\t: sse2 avx2\n")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(mmap, "mmap", refused)
+    assert stream_loops.fastest_code(info) == "NumPy"
+    found = stream.measure_stream([min(os.sched_getaffinity(0))], 1 << 20, repeats=1)
+    assert {each.setting["loops"] for each in found} == {"NumPy"}
 
 
 def test_stream_counts_the_bytes_of_its_loops() -> None:
@@ -34,7 +91,11 @@ def test_stream_counts_the_bytes_of_its_loops() -> None:
     found = stream.measure_stream([cpu], 1 << 20, repeats=2)
     assert [each.name for each in found] == [f"stream/{name}" for name in stream.LOOPS]
     assert all(len(each.samples) == 2 and each.value > 0 for each in found)
-    assert found[0].setting == {"threads": "1", "arrayBytes": str(1 << 20)}
+    assert found[0].setting == {
+        "threads": "1",
+        "arrayBytes": str(1 << 20),
+        "loops": stream_loops.fastest_code(),
+    }
 
 
 def test_a_chain_visits_every_line_once() -> None:

@@ -6,7 +6,7 @@ from inferometer_api.nodes.characteristics import MatrixUnit, NodeCharacteristic
 from inferometer_results.quantity import DASH, byte_unit, duration, percent, significant
 
 HEADINGS = ("figure", "at", "value", "95 % low", "95 % high", "best")
-_SHOWN = ("threads", "bytes", "source", "destination", "engine", "precision", "percentile")
+_SHOWN = ("threads", "loops", "bytes", "source", "destination", "engine", "precision", "percentile")
 _TERA, _GIGA = 1e12, 1e9
 
 

@@ -5,7 +5,6 @@ the kernel must allow this process to write and execute.
 """
 
 import ctypes
-import mmap
 import platform
 from collections.abc import Callable, Iterator
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.node.machine import available_bytes, last_level_cache_bytes
+from inferometer_serving.node.machine_code import executable
 from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure, seconds_of
 
 _CODE = {
@@ -78,18 +78,5 @@ def compile_chase() -> Chase:
     code = _CODE.get(platform.machine())
     if code is None:
         raise NotMeasurableError(f"there is no loop for processors of type {platform.machine()}")
-    try:
-        page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    except OSError as error:
-        raise NotMeasurableError(
-            "the kernel's policy does not let this process write and execute code"
-        ) from error
-    page.write(code)
-    _PAGES.append(page)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
     prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-    return prototype(address)
-
-
-_PAGES: list[mmap.mmap] = []
-"""Keeps the code mapped."""
+    return prototype(executable(code))

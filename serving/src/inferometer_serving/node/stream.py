@@ -2,7 +2,9 @@
 
 Each thread is a process of its own, pinned to a CPU, with its own part of the arrays: Python's
 threads share one lock. The processes begin each loop at an agreed time. As in STREAM, every array
-is at least four times the last-level cache, and bytes are those that the loop names.
+is at least four times the last-level cache, and bytes are those that the loop names. The setting
+`loops` of each figure names what computed it: AVX2 is machine code, NumPy takes two passes for the
+triad.
 """
 
 import json
@@ -14,21 +16,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
-import numpy.typing as npt
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.node.machine import available_bytes, last_level_cache_bytes
 from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure
-
-Doubles = npt.NDArray[np.float64]
+from inferometer_serving.node.stream_loops import Code, fastest_code, loops
 
 LOOPS: Mapping[str, int] = {"copy": 16, "scale": 16, "add": 24, "triad": 24}
 """Bytes that a loop moves for each element."""
-_SCALAR = 3.0
 _REPEATS = 10
-_BLOCK = 1 << 17
-"""Elements of the triad at a time: its product stays in a cache, which costs a second pass; in C it
-stays in a register. Smaller blocks spend more time between two calls."""
 _LEAD_NS = 2_000_000
 """How long before its begin a loop is ordered."""
 _CACHES = 4
@@ -65,8 +61,8 @@ def measure_stream(
 
     The first repeat is left out, as in STREAM.
     """
-    elements = size_bytes // 8 // len(cpus)
-    with _workers(cpus, elements) as workers:
+    elements, code = size_bytes // 8 // len(cpus), fastest_code()
+    with _workers(cpus, elements, code) as workers:
         seconds: dict[str, list[float]] = {name: [] for name in LOOPS}
         for _ in range(repeats + 1):
             for name in LOOPS:
@@ -77,20 +73,22 @@ def measure_stream(
             f"stream/{name}",
             "bytes/s",
             [LOOPS[name] * moved / each for each in taken[1:]],
-            {"threads": len(cpus), "arrayBytes": elements * 8 * len(cpus)},
+            {"threads": len(cpus), "arrayBytes": elements * 8 * len(cpus), "loops": code},
         )
         for name, taken in seconds.items()
     ]
 
 
 @contextmanager
-def _workers(cpus: Sequence[int], elements: int) -> Iterator[list["subprocess.Popen[str]"]]:
+def _workers(
+    cpus: Sequence[int], elements: int, code: Code
+) -> Iterator[list["subprocess.Popen[str]"]]:
     with ExitStack() as stack:
         found = []
         for cpu in cpus:
             command = [sys.executable, "-m", "inferometer_serving.node.stream", str(cpu)]
             worker = subprocess.Popen(  # noqa: S603 - our own program
-                [*command, str(elements)],
+                [*command, str(elements), code],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -126,30 +124,12 @@ def _read(worker: "subprocess.Popen[str]") -> tuple[int, int]:
     return start, end
 
 
-def loop(name: str, a: Doubles, b: Doubles, c: Doubles, product: Doubles) -> None:
-    """Run one loop of STREAM over three arrays; `product` is a block of the triad."""
-    match name:
-        case "copy":
-            np.positive(a, out=c)  # a loop, as of the others; copyto leaves it to the C library
-        case "scale":
-            np.multiply(c, _SCALAR, out=b)
-        case "add":
-            np.add(a, b, out=c)
-        case "triad":
-            for start in range(0, len(a), len(product)):
-                part = slice(start, start + len(product))
-                block = product[: len(c[part])]
-                np.multiply(c[part], _SCALAR, out=block)
-                np.add(b[part], block, out=a[part])
-        case _:
-            raise ValueError(name)
-
-
-def _work(cpu: int, elements: int) -> None:
+def _work(cpu: int, elements: int, code: Code) -> None:
     """Run the loops that standard input orders, each at its time."""
     os.sched_setaffinity(0, {cpu})
     a, b, c = np.full(elements, 1.0), np.full(elements, 2.0), np.zeros(elements)
-    product = np.empty(_BLOCK)
+    operands = {"copy": (c, a, a), "scale": (b, c, c), "add": (c, a, b), "triad": (a, b, c)}
+    run = loops(code)
     sys.stdout.write("[0, 0]\n")
     sys.stdout.flush()
     for order in sys.stdin:
@@ -157,10 +137,10 @@ def _work(cpu: int, elements: int) -> None:
         while time.monotonic_ns() < int(begin):
             pass
         start = time.monotonic_ns()
-        loop(name, a, b, c, product)
+        run[name](*operands[name])
         sys.stdout.write(f"[{start}, {time.monotonic_ns()}]\n")
         sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    _work(int(sys.argv[1]), int(sys.argv[2]))
+    _work(int(sys.argv[1]), int(sys.argv[2]), "AVX2" if sys.argv[3] == "AVX2" else "NumPy")
