@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,11 @@ from statistics import median
 import pytest
 
 from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.statistics import geometric_mean
+from inferometer_serving.node.host_memory import memory_probes
+from inferometer_serving.node.machine import numa_cpus
+from inferometer_serving.node.samples import NotMeasurableError
+from inferometer_serving.node.storage import storage_probes
 from inferometer_serving.node.stream import LOOPS, array_bytes, measure_stream
 from support.cluster.binaries import cache_folder
 from support.inferometer_process import started
@@ -25,6 +31,8 @@ _HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """NumPy has its arrays in huge pages, where the machine allows them: so do the judges."""
 _APART_BYTES = 8_000_512
 """Arrays that are a power of two apart share lines of the caches, which slows the judge."""
+_COPIED_BYTES = 256 << 20
+_FILE_BYTES, _CHUNK_BYTES = 128 << 20, 1 << 20
 _CPU = min(os.sched_getaffinity(0))
 _PROGRAM = r"""
 #include <omp.h>
@@ -155,11 +163,11 @@ def test_the_bandwidth_is_that_of_compiled_loops(
         partial(_stream, cpus, size_bytes), partial(_compiled_loops, judge, cpus, size_bytes)
     )
     require_quiet()
+    assert found.keys() == LOOPS.keys()
     _check(found)
 
 
 def _check(ratios: Mapping[str, float]) -> None:
-    assert ratios.keys() == LOOPS.keys()
     for name, ratio in ratios.items():
         assert abs(ratio - 1) <= _TOLERANCE, f"{name}: {ratios}"
 
@@ -195,6 +203,120 @@ def test_one_thread_has_the_bandwidth_of_stream(
     found = _median_ratios(
         partial(_stream, [_CPU], size_bytes), partial(_original, original, size_bytes)
     )
+    require_quiet()
+    assert found.keys() == LOOPS.keys()
+    _check(found)
+
+
+def _require_program(name: str) -> None:
+    if shutil.which(name) is None:
+        cannot_run(f"{name} is not installed: tests/install-tools verify does it.")
+
+
+def _copy() -> dict[str, float]:
+    probe = next(iter(memory_probes()))  # within the first NUMA node
+    figures = {each.setting["bytes"]: each for each in probe.measure()}
+    return {"memcpy": figures[str(_COPIED_BYTES)].best}
+
+
+def _copy_of_mbw() -> dict[str, float]:
+    words = ("mbw", "-q", "-t0", "-n5", str(_COPIED_BYTES >> 20))
+    cpu = min(next(iter(numa_cpus().values())))
+    done = subprocess.run(
+        ["taskset", "--cpu-list", str(cpu), *words],
+        env={**os.environ, **_HUGE_PAGES},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rates = re.findall(r"^\d+\tMethod: MEMCPY\t.*Copy: ([0-9.]+) MiB/s", done.stdout, re.MULTILINE)
+    return {"memcpy": max(float(each) for each in rates) * 2**20}
+
+
+def test_a_copy_is_as_fast_as_that_of_mbw(require_quiet: Callable[[], None]) -> None:
+    """The best copy of 256 MiB within a NUMA node is within 5 % of mbw's, which is in C."""
+    _require_program("mbw")
+    found = _median_ratios(_copy, _copy_of_mbw)
+    require_quiet()
+    _check(found)
+
+
+@pytest.fixture
+def file_of_random_bytes(tmp_path: Path) -> Path:
+    """Write the file that the judges read: a random MiB again and again, as in ours."""
+    file = tmp_path / "test_file.0"  # the only name that sysbench reads
+    chunk = os.urandom(_CHUNK_BYTES)
+    with file.open("wb") as opened:
+        for _ in range(_FILE_BYTES // _CHUNK_BYTES):
+            opened.write(chunk)
+        os.fsync(opened.fileno())
+    return file
+
+
+def _reads(folder: Path) -> dict[str, float]:
+    try:
+        figures = next(iter(storage_probes(folder))).measure()
+    except NotMeasurableError as error:
+        cannot_run(f"Reads cannot be measured here: {error}.")
+    return {each.name: each.value for each in figures}
+
+
+def _reads_of_fio(file: Path) -> dict[str, float]:
+    """Return means: of three reads after the pages were evicted, and of half a second of others."""
+    cold = [_rate_of_fio(file, "--invalidate=1") for _ in range(3)]
+    cached = _rate_of_fio(file, "--invalidate=0", "--time_based", "--runtime=500ms")
+    return {"disk/read": geometric_mean(cold)[0], "pageCache/read": cached}
+
+
+def _rate_of_fio(file: Path, *words: str) -> float:
+    """Return the rate of one job.
+
+    fio's buffer begins 16 bytes after a page, if it is not aligned. To there Zen 4 copies at less
+    than half the rate.
+    """
+    options = ("--rw=read", "--ioengine=sync", "--readonly", "--output-format=json", *words)
+    sizes = (f"--bs={_CHUNK_BYTES}", f"--size={_FILE_BYTES}", "--iomem_align=64")
+    done = subprocess.run(
+        ["fio", "--name=read", f"--filename={file}", *sizes, *options],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(json.loads(done.stdout)["jobs"][0]["read"]["bw_bytes"])
+
+
+def test_reads_are_as_fast_as_those_of_fio(
+    file_of_random_bytes: Path, require_quiet: Callable[[], None]
+) -> None:
+    """Reads in chunks of 1 MiB, from the disk and from memory, are within 5 % of fio's."""
+    _require_program("fio")
+    folder = file_of_random_bytes.parent
+    found = _median_ratios(partial(_reads, folder), partial(_reads_of_fio, file_of_random_bytes))
+    require_quiet()
+    _check(found)
+
+
+def _reads_of_sysbench(folder: Path) -> dict[str, float]:
+    sizes = (f"--file-total-size={_FILE_BYTES}", f"--file-block-size={_CHUNK_BYTES}")
+    done = subprocess.run(
+        ["sysbench", "fileio", "--file-num=1", *sizes, "--file-test-mode=seqrd", "--time=1", "run"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rate = re.search(r"read, MiB/s: +([0-9.]+)", done.stdout)
+    assert rate is not None, done.stdout
+    return {"pageCache/read": float(rate[1]) * 2**20}
+
+
+def test_reads_from_memory_are_as_fast_as_those_of_sysbench(
+    file_of_random_bytes: Path, require_quiet: Callable[[], None]
+) -> None:
+    """Reads from the page cache in chunks of 1 MiB are within 5 % of sysbench's."""
+    _require_program("sysbench")
+    folder = file_of_random_bytes.parent
+    found = _median_ratios(partial(_reads, folder), partial(_reads_of_sysbench, folder))
     require_quiet()
     _check(found)
 
