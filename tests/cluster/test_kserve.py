@@ -12,7 +12,14 @@ from inferometer_api.plan.cluster_objects import predictor_name
 from support.cluster.cluster import Cluster
 from support.cluster.images import images
 from support.kserve_process import start_kserve
-from support.node_runs import condition, make_run, status, wait_for
+from support.node_runs import (
+    condition,
+    make_config_map,
+    make_run,
+    run_result,
+    status,
+    wait_for,
+)
 from support.operator_installed import operator_installed
 from support.waiting import wait_until
 
@@ -21,6 +28,7 @@ VALUES: dict[str, Any] = {
     "load": {"resources": {"cpu": "50m", "memory": "256Mi"}},
 }
 _SERVER = {"runtime": "KServe", "resources": {"cpu": "250m", "memory": "512Mi"}}
+_PIPELINE = Path(__file__).parents[2] / "examples/26-pipeline"
 _LOOK_SECONDS = 20
 """How long a run measures, so that its children can be looked at meanwhile."""
 
@@ -69,6 +77,33 @@ def test_a_run_is_measured_as_users_of_kserve_reach_it(
     wait_for(kserve, namespace, run, "Finished")
     assert [each["name"] for each in status(kserve, namespace, run)["scenarios"]] == ["one"]
     wait_until(lambda: not _left(kserve, namespace), "the end of what KServe created")
+
+
+def test_the_steps_of_a_manifest_run_behind_kserve(
+    kserve: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    """The server of the InferenceService decodes photographs, and the result has their shares."""
+    make_config_map(kserve, namespace, "pipeline", _PIPELINE)
+    model = {
+        "uri": "zoo://classification/mobilenet_v3_small",
+        "manifest": {"uri": "configmap://pipeline/model.yaml"},
+        "pipeline": "Server",
+    }
+    dataset = {"uri": "configmap://pipeline/photographs.zip"}
+    sampled = {"dataset": dataset, "metrics": ["Top1"], "sampleEvery": 1}
+    scenarios = [{"name": "one", "singleStream": {}, "sampledAccuracy": sampled}]
+    make_run(kserve, namespace, "steps", server=_SERVER, model=model, scenarios=scenarios)
+    wait_for(kserve, namespace, "steps", "Complete")
+    result = run_result(kserve, namespace, "steps", tmp_path)
+    (scenario,) = result.scenarios
+    assert scenario.accuracy is not None
+    (figure,) = scenario.accuracy.figures
+    assert figure.correct == figure.samples > 0
+    spent = scenario.steps[0].server_time
+    assert spent is not None
+    shares = {each.step: each.share for each in spent.steps}
+    assert list(shares) == ["decode", "resize", "crop", "normalize", "layout", "softmax", "topK"]
+    assert all(share > 0 for share in shares.values())
 
 
 def test_a_model_that_does_not_exist_ends_the_run(kserve: Cluster, namespace: str) -> None:

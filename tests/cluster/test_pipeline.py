@@ -1,17 +1,21 @@
 """Steps of a manifest in the server's pod: their shares are measured, and Python is refused."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from inferometer_api.results.result import ResultDocument
 from support.cluster.cluster import Cluster
-from support.node_runs import SLOW_SECONDS, condition, make_run, wait_for
+from support.node_runs import (
+    SLOW_SECONDS,
+    condition,
+    make_config_map,
+    make_run,
+    run_result,
+    wait_for,
+)
 from support.operator_installed import operator_installed
 from support.waiting import wait_until
 
@@ -24,7 +28,6 @@ preprocess: |
   def preprocess(context, sample):
       return {"input": np.zeros((3, 224, 224), np.float32)}
 """
-_PLUGIN = str(Path(sys.executable).with_name("kubectl-inferometer"))
 
 
 @pytest.fixture(scope="module")
@@ -34,27 +37,6 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     with operator_installed(cluster, "pipeline", {"load": load}) as name:
         make_config_map(cluster, name, "pipeline", FILES)
         yield name
-
-
-def make_config_map(cluster: Cluster, namespace: str, name: str, files: Path) -> None:
-    """Make a ConfigMap of a file or folder that runs may name."""
-    here = ("--namespace", namespace)
-    cluster.kubectl("create", "configmap", name, f"--from-file={files}", *here)
-    cluster.kubectl("label", "configmap", name, "inferometer.dev/allow-use=true", *here)
-
-
-def result_of(cluster: Cluster, namespace: str, run: str, folder: Path) -> ResultDocument:
-    """Return the result of a run."""
-    file = folder / f"{run}.json"
-    where = ("--namespace", namespace, "--kubeconfig", str(cluster.kubeconfig))
-    done = subprocess.run(
-        [_PLUGIN, "result", run, "-o", str(file), *where],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return ResultDocument.model_validate_json(file.read_bytes())
 
 
 def test_the_example_measures_steps_in_load_generator_and_server(
@@ -75,7 +57,7 @@ def test_the_example_measures_steps_in_load_generator_and_server(
     runs = cluster.get("bmr", "--namespace", namespace)["items"]
     found = {}
     for run in runs:
-        result = result_of(cluster, namespace, run["metadata"]["name"], tmp_path)
+        result = run_result(cluster, namespace, run["metadata"]["name"], tmp_path)
         (scenario,) = result.scenarios
         assert scenario.accuracy is not None, result.outcome
         (figure,) = scenario.accuracy.figures

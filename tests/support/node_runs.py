@@ -1,13 +1,18 @@
-"""Creates runs on real nodes, and waits for their conditions."""
+"""Creates runs on real nodes, waits for their conditions, and reads their results."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
+from inferometer_api.results.result import ResultDocument
 from support.chart import Json
 from support.cluster.cluster import Cluster
 from support.waiting import wait_until
 
 SLOW_SECONDS = 300.0
 """Far above what any run here takes."""
+_PLUGIN = str(Path(sys.executable).with_name("kubectl-inferometer"))
 
 
 def make_run(
@@ -70,3 +75,24 @@ def wait_for(cluster: Cluster, namespace: str, run: str, kind: str) -> None:
     )
     run_status = status(cluster, namespace, run)
     assert holds(cluster, namespace, run, kind), json.dumps(run_status, indent=1)
+
+
+def make_config_map(cluster: Cluster, namespace: str, name: str, files: Path) -> None:
+    """Make a ConfigMap of a file or folder that runs may name."""
+    here = ("--namespace", namespace)
+    cluster.kubectl("create", "configmap", name, f"--from-file={files}", *here)
+    cluster.kubectl("label", "configmap", name, "inferometer.dev/allow-use=true", *here)
+
+
+def run_result(cluster: Cluster, namespace: str, run: str, folder: Path) -> ResultDocument:
+    """Return the result of a run."""
+    file = folder / f"{run}.json"
+    where = ("--namespace", namespace, "--kubeconfig", str(cluster.kubeconfig))
+    done = subprocess.run(
+        [_PLUGIN, "result", run, "-o", str(file), *where],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return ResultDocument.model_validate_json(file.read_bytes())

@@ -44,6 +44,7 @@ _SERVED_STEPS: dict[str, Any] = {
 }
 _NO_SERVED_STEPS: dict[str, tuple[dict[str, Any], str]] = {
     "of Triton": ({"server": {"runtime": "Triton"}}, "spec"),
+    "of MLServer": ({"server": {"runtime": "MLServer"}}, "spec"),
     "for random tensors": ({"scenarios": [{"name": "a", "singleStream": {}}]}, "spec"),
     "without a manifest": (
         {"model": {"uri": "zoo://classification/resnet50", "pipeline": "Server"}},
@@ -261,7 +262,10 @@ VALID = (
         "accuracy under load",
         a_scenario(server={"targetQps": 5}, sampledAccuracy={**_SAMPLED, "sampleEvery": 2}),
     ),
-    Row("steps in the server", a_run(**_SERVED_STEPS)),
+    *(
+        Row(f"steps in the server of {each}", a_run(**_SERVED_STEPS, server={"runtime": each}))
+        for each in ("OnnxRuntime", "OpenVino", "KServe")
+    ),
     Row(
         "steps in the server of the model's own manifest",
         a_run(**{**_SERVED_STEPS, "model": {"uri": "file:a/m.onnx", "pipeline": "Server"}}),

@@ -12,7 +12,7 @@ from inferometer_operator.reconcile.observed import InferenceObjects
 from support.cluster_objects import Object, bound, server_pod, started, terminated, waiting
 from support.condition_rows import VALID, a_cluster, for_kserve, kserve_fails, without_kserve
 from support.kserve_objects import deploy, inference_key, predictor_service, serving_by_kserve
-from support.manifests import OWNER, PLAIN, read
+from support.manifests import OWNER, PLAIN, after, mounts, read
 from support.pretend_cluster import PretendCluster
 from support.runs import a_run
 
@@ -53,6 +53,27 @@ def test_the_pods_are_those_of_a_job() -> None:
     assert predictor["automountServiceAccountToken"] is False
     assert [each["name"] for each in predictor["initContainers"]] == ["fetch"]
     assert [each["name"] for each in predictor["containers"]] == ["kserve-container"]
+
+
+def test_the_predictor_runs_the_steps_of_a_manifest() -> None:
+    """With pipeline Server its init container fetches the manifest, and its server reads it."""
+    model = {
+        "uri": "zoo://classification/resnet50",
+        "manifest": {"uri": "configmap://m/k.yaml", "sha256": "a" * 64},
+        "pipeline": "Server",
+    }
+    dataset = {"uri": "builtin://digits"}
+    scenarios = [{"name": "a", "accuracy": {"dataset": dataset, "metrics": ["Top1"]}}]
+    run = read(a_run(model=model, scenarios=scenarios, server={"runtime": "KServe"}))
+    predictor = inference_service(server_job(run, OWNER, PLAIN), OWNER)["spec"]["predictor"]
+    (fetch,), (server,) = predictor["initContainers"], predictor["containers"]
+    assert [each for each in fetch["command"] if each.startswith("--data")] == [
+        "--data=manifest.yaml=configmap://m/k.yaml",
+        f"--data-sha256=manifest.yaml={'a' * 64}",
+    ]
+    assert mounts(fetch) == {"/sources/configmaps/m": True, "/model": False}
+    assert after("--manifest", server["command"]) == "/model/manifest.yaml"
+    assert mounts(server) == {"/model": True}
 
 
 def test_kserve_adds_nothing_of_its_own() -> None:

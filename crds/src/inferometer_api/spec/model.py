@@ -134,8 +134,8 @@ a model from file:, if there is one."""
     pipeline: Literal["Client", "Server"] | None = None
     """Where the steps of the manifest run. Client: in the load generator, before and after the \
 measured time, so that latencies are those of the model alone. Server: in the server, so that \
-latencies cover each step, whose share is reported; for runtime OnnxRuntime and OpenVino, in runs \
-whose scenarios send samples (accuracy, or sampledAccuracy). Absent: Client."""
+latencies cover each step, whose share is reported; for runtime OnnxRuntime, OpenVino and KServe, \
+in runs whose scenarios send samples (accuracy, or sampledAccuracy). Absent: Client."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """Name of the model in an External server. Only with runtime External."""

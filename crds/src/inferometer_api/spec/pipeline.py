@@ -5,6 +5,8 @@ from typing import Any
 
 from inferometer_api.rules import Rule, Where
 
+_RUNTIMES = ("OnnxRuntime", "OpenVino", "KServe")
+"""Runtimes whose program is the project's server, which can run steps."""
 _IN_SERVER = "has(self.model.pipeline) && self.model.pipeline == 'Server'"
 
 
@@ -19,13 +21,10 @@ def _without_samples(spec: Any) -> Iterator[tuple[Where, str]]:
 
 PIPELINE_RULES = (
     Rule(
-        cel=f"!({_IN_SERVER}) || self.server.runtime in ['OnnxRuntime', 'OpenVino']",
-        message="pipeline Server is for runtime OnnxRuntime and OpenVino, whose server runs the "
-        "steps: take one of them, or pipeline Client",
-        holds=lambda spec: (
-            not spec.model.runs_steps_in_server
-            or spec.server.runtime in {"OnnxRuntime", "OpenVino"}
-        ),
+        cel=f"!({_IN_SERVER}) || self.server.runtime in {list(_RUNTIMES)}",
+        message="pipeline Server is for runtime OnnxRuntime, OpenVino and KServe, whose server "
+        "runs the steps: take one of them, or pipeline Client",
+        holds=lambda spec: not spec.model.runs_steps_in_server or spec.server.runtime in _RUNTIMES,
         field="model.pipeline",
         found=lambda spec: f"runtime {spec.server.runtime}",
     ),
