@@ -4,6 +4,7 @@ The net and the images are made here; numpy knows the classes of the digits.
 """
 
 import csv
+import hashlib
 import io
 import json
 import re
@@ -100,6 +101,7 @@ def test_the_server_predicts_what_the_load_generator_would(tmp_path: Path, net: 
     top1 = int((best[:, 0] == labels).sum())
     top5 = int((best[:, :5] == labels[:, None]).any(axis=1).sum())
     missed = np.flatnonzero(best[:, 0] != labels)[:20]
+    written = MANIFEST.encode()
     batching = {"batching": {"maxBatchSize": 4, "maxDelayMicroseconds": 500}}
     specs: dict[str, dict[str, Any]] = {
         "HTTP": {"load": {"protocol": "HTTP", "connections": 4}, "server": batching},
@@ -115,6 +117,12 @@ def test_the_server_predicts_what_the_load_generator_would(tmp_path: Path, net: 
         for future in futures.values():
             scenario, accuracy = only(future.result())
             assert scenario.verdict.state == "VALID", scenario.verdict
+            result = future.result().result
+            assert result is not None
+            assert result.environment is not None
+            served, read = result.environment.server.settings, result.environment.model.manifest
+            assert read is not None
+            assert read.sha256 == served["manifest_sha256"] == hashlib.sha256(written).hexdigest()
             assert {each.metric: (each.correct, each.samples) for each in accuracy.figures} == {
                 "Top1": (top1, HELD_OUT),
                 "Top5": (top5, HELD_OUT),

@@ -100,9 +100,13 @@ def facts(
         "inferometer.load_seconds": f"{model.load_seconds:.6f}",
         "inferometer.warm_up_seconds": f"{warm.seconds:.6f}",
         "inferometer.inline_body_bytes": str(warm.inline_body_bytes),
-        **({"inferometer.steps": ",".join(model.steps)} if model.steps else {}),
+        **{f"inferometer.{name}": value for name, value in _manifest(model).items() if value},
         **{f"inferometer.{name}": value for name, value in session.facts.items()},
     }
+
+
+def _manifest(model: LoadedModel) -> dict[str, str]:
+    return {"steps": ",".join(model.steps), "manifest_sha256": model.manifest_sha256}
 
 
 def _tensor_metadata(spec: TensorSpec) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Reads a model's manifest and checks it as a whole."""
 
+import hashlib
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from inferometer_api.manifest.model_manifest import ModelManifest
@@ -11,6 +13,15 @@ from inferometer_tasks.pipeline import check_steps
 
 BESIDE_MODEL = "model.yaml"
 """A manifest of this name next to a model file is that model's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A manifest, and the checksum of the file that it was read from."""
+
+    path: Path
+    manifest: ModelManifest
+    sha256: str
 
 
 def is_manifest(path: Path) -> bool:
@@ -24,12 +35,29 @@ def is_manifest(path: Path) -> bool:
 
 def read_manifest(path: Path) -> ModelManifest:
     """Return the manifest in a file; raises TaskRefusedError with every problem."""
+    return read_manifest_file(path).manifest
+
+
+def read_manifest_file(path: Path, sha256: str | None = None) -> ManifestFile:
+    """Return the manifest in a file with its checksum; raises TaskRefusedError as above.
+
+    With `sha256`, a file that was changed since it had this checksum is refused as well.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
+        text = content.decode("utf-8")
     except OSError as error:
         raise TaskRefusedError(f"The manifest {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise TaskRefusedError(f"The manifest {path} is not UTF-8 text.") from error
+    found = hashlib.sha256(content).hexdigest()
+    if sha256 not in (None, found):
+        raise TaskRefusedError(
+            f"The manifest {path} was changed during the run: its sha256 was {sha256} and is "
+            f"{found}. Run again, and leave the file as it is meanwhile."
+        )
+    # As a file that is opened as text.
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     try:
         manifest = parse_document(text, ModelManifest, source=str(path))
         check_constraint(manifest.framework.version)
@@ -38,4 +66,4 @@ def read_manifest(path: Path) -> ModelManifest:
         raise TaskRefusedError(str(error)) from error
     except TaskRefusedError as error:
         raise TaskRefusedError(f"{path}: {error}") from error
-    return manifest
+    return ManifestFile(path, manifest, found)

@@ -13,6 +13,7 @@ from inferometer_cli.local.suite_reuse import reusable_result, reuse_obstacle
 from inferometer_cli.program import program_version
 from inferometer_results.store.database import default_address
 from inferometer_results.store.store import Store
+from support.digits import MANIFEST
 from support.onnx_models import write_with_external_data
 from support.runs import a_run, an_external_run
 from support.stored_results import LOCAL, ORIGIN
@@ -31,7 +32,13 @@ def base(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def keep(run: BenchmarkRun, *, verdict: str = "VALID", **changed: str) -> None:
+def keep(
+    run: BenchmarkRun,
+    *,
+    verdict: str = "VALID",
+    manifest: dict[str, str] | None = None,
+    **changed: str,
+) -> None:
     """Store a result of a run on this machine."""
     document = json.loads(json.dumps(LOCAL))
     document["run"] = json.loads(run.model_dump_json(exclude_none=True))
@@ -41,6 +48,7 @@ def keep(run: BenchmarkRun, *, verdict: str = "VALID", **changed: str) -> None:
     weights = changed.get("weights", "weights").encode()
     sha256 = changed.get("sha256") or hashlib.sha256(weights).hexdigest()
     document["environment"]["model"]["sha256"] = sha256
+    document["environment"]["model"]["manifest"] = manifest
     for scenario in document["scenarios"]:
         scenario["verdict"] = {"state": verdict, "reasons": [], "cautions": []}
     address = default_address()
@@ -98,10 +106,28 @@ def test_inputs_that_may_have_changed_are_measured_again(base: Path) -> None:
     [{"verdict": "INVALID"}, {"version": "0.0.9"}, {"node": "another"}, {"weights": "others"}],
     ids=lambda changed: next(iter(changed)),
 )
-def test_another_measurement_is_not_reused(base: Path, changed: dict[str, str]) -> None:
+def test_another_measurement_is_not_reused(base: Path, changed: dict[str, Any]) -> None:
     """Whatever differs."""
     run = a_file_run()
     keep(run, **changed)
+    assert reusable_result(run, base, ()) is None
+
+
+def test_a_manifest_next_to_the_model_is_compared(base: Path) -> None:
+    """The spec does not name it: its steps may be others today."""
+    run, beside = a_file_run(), base / "model.yaml"
+    known = {"name": "m", "version": "1.0.0", "license": "MIT", "framework": "onnxruntime"}
+    known["frameworkConstraint"] = ">=1.20 <2"
+
+    def is_reused(text: str) -> bool:
+        beside.write_text(text)
+        return reusable_result(run, base, ()) is not None
+
+    keep(run, manifest={**known, "sha256": hashlib.sha256(MANIFEST.encode()).hexdigest()})
+    assert is_reused(MANIFEST)
+    assert not is_reused(MANIFEST.replace("divideBy: 16", "divideBy: 15"))
+    assert not is_reused(MANIFEST.replace("divideBy: 16", "divideBy: none"))
+    beside.unlink()
     assert reusable_result(run, base, ()) is None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inferometer_api.plan.credentials import Credentials
 from inferometer_api.results.result import Tensor
@@ -20,6 +20,9 @@ from inferometer_loadgen.validate import (
 )
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import sha256_of
+
+if TYPE_CHECKING:
+    from inferometer_tasks.manifest_file import ManifestFile
 
 Shapes = dict[str, tuple[int, ...]]
 _ENGINES = {"onnxruntime": ("onnxruntime-gpu", "onnxruntime"), "openvino": ("openvino",)}
@@ -75,7 +78,7 @@ def credentials(run: BenchmarkRun, base: Path) -> Credentials:
     return found
 
 
-def manifest_file(run: BenchmarkRun, base: Path) -> Path | None:
+def manifest_file(run: BenchmarkRun, base: Path) -> "ManifestFile | None":
     """Return the checked manifest of a run's model; None if it has none. Raises RefusedError.
 
     Its constraints are resolved over the engines that are installed here, and this machine.
@@ -84,19 +87,19 @@ def manifest_file(run: BenchmarkRun, base: Path) -> Path | None:
     if path is None:
         return None
     from inferometer_tasks.errors import TaskRefusedError
-    from inferometer_tasks.manifest_file import read_manifest
+    from inferometer_tasks.manifest_file import read_manifest_file
     from inferometer_tasks.resolution import check_engine, check_machine, this_machine
 
     try:
-        manifest = read_manifest(path)
-        check_machine(manifest, this_machine(run.spec.server.device))
+        file = read_manifest_file(path)
+        check_machine(file.manifest, this_machine(run.spec.server.device))
         launch = RUNTIMES[run.spec.server.runtime].launch
         engine = None if launch is None or launch.local is None else launch.local.python_package
         if engine is not None:
-            check_engine(manifest, engine, installed_engines())
+            check_engine(file.manifest, engine, installed_engines())
     except TaskRefusedError as error:
         raise RefusedError(str(error)) from error
-    return path
+    return file
 
 
 def served_manifest(run: BenchmarkRun, base: Path) -> str | None:
@@ -106,13 +109,13 @@ def served_manifest(run: BenchmarkRun, base: Path) -> str | None:
     """
     if not run.spec.model.runs_steps_in_server:
         return None
-    path = manifest_file(run, base)
-    if path is None:
+    file = manifest_file(run, base)
+    if file is None:
         raise RefusedError(
             "spec.model.pipeline is Server, but the model has no manifest: put model.yaml next to "
             "it, or set spec.model.manifest."
         )
-    return str(path.absolute())
+    return str(file.path.absolute())
 
 
 def _manifest_path(run: BenchmarkRun, base: Path) -> Path | None:

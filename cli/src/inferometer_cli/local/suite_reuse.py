@@ -94,16 +94,22 @@ def _is_same(run: BenchmarkRun, base: Path, found: ResultDocument) -> bool:
 
 
 def _is_same_model(run: BenchmarkRun, base: Path, found: ResultDocument) -> bool:
-    """Return whether the model file, if there is one, is still the one of a result."""
+    """Return whether model file and manifest, if there are any, are still those of a result."""
     uri = run.spec.model.uri or ""
     if not uri.startswith("file:"):
         return True
+    from inferometer_cli.local.files import manifest_file
     from inferometer_fetch.model import local_path
     from inferometer_models.errors import ModelRefusedError
     from inferometer_models.graph_file import sha256_of
 
-    known = None if found.environment is None else found.environment.model.sha256
+    known = None if found.environment is None else found.environment.model
+    if known is None:
+        return False
     try:
-        return sha256_of(local_path(uri, base)) == known
-    except (OSError, ModelRefusedError):
+        manifest = manifest_file(run, base)
+        known_manifest = None if known.manifest is None else known.manifest.sha256
+        is_same_manifest = known_manifest == (None if manifest is None else manifest.sha256)
+        return is_same_manifest and sha256_of(local_path(uri, base)) == known.sha256
+    except (OSError, ModelRefusedError, RefusedError):
         return False

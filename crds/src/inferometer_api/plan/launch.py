@@ -303,6 +303,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     inputs_file: str | None = None,
     trace_files: Mapping[str, str] = MappingProxyType({}),
     manifest_file: str | None = None,
+    manifest_sha256: str | None = None,
     allow_python_steps: bool = False,
     credentials: Credentials = NO_CREDENTIALS,
     fleet: PlannedFleet | None = None,
@@ -317,10 +318,8 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
 ) -> LoadPlan:
     """Return the plan of the load generator of a resolved run.
 
-    The scheme of the URLs of `servers` fits load.protocol: http:// or grpc://, or the same with
-    TLS. `inputs_file` is the path of the .npz file of inputs, `trace_files` has the path of the
-    trace of each scenario. `fleet` is required if load.workers is more than 1. `notes` follow the
-    run's `spec_warnings`.
+    The scheme of the URLs of `servers` fits load.protocol. `trace_files` has the path of the trace
+    of each scenario. `fleet` is required for several workers. `notes` follow `spec_warnings`.
     """
     return LoadPlan(
         run=run,
@@ -333,6 +332,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         inputs_file=inputs_file,
         trace_files=dict(trace_files),
         manifest_file=manifest_file,
+        manifest_sha256=manifest_sha256,
         allow_python_steps=allow_python_steps,
         tls_ca_file=credentials.ca_file,
         tls_certificate_file=credentials.certificate_file,

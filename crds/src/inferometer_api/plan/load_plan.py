@@ -122,6 +122,8 @@ class LoadPlan(Document):
 scenario, by scenario name."""
     manifest_file: str | None = None
     """Path of the model's manifest, if it has one."""
+    manifest_sha256: str | None = None
+    """Checksum that the file must still have, if it was read before."""
     allow_python_steps: bool = False
     """Whether Python in the manifest may run in the load generator."""
     tls_ca_file: str | None = None

@@ -113,12 +113,7 @@ class AccuracyExecutor:
             self._prepared[name] = PreparedAccuracy(
                 spec,
                 await self._dataset(name, spec, repeat.trace_file),
-                load_task(
-                    run.plan.manifest_file,
-                    descriptions[0],
-                    spec.metrics,
-                    allow_python=run.plan.allow_python_steps,
-                ),
+                load_task(run.plan, descriptions[0], spec.metrics),
                 descriptions[0],
             )
         return [

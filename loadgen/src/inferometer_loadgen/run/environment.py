@@ -148,5 +148,5 @@ def _model(plan: LoadPlan, description: ServerDescription) -> ModelInfo:
         sha256=plan.model_sha256 or description.settings.get("model_sha256") or None,
         inputs=description.inputs,
         outputs=description.outputs,
-        manifest=manifest_info(plan.manifest_file, description),
+        manifest=manifest_info(plan, description),
     )

@@ -90,10 +90,7 @@ class AccuracySampling:
         unpacked.mkdir(exist_ok=True)
         file = Path(repeat.trace_file) if repeat.trace_file else None
         dataset = await asyncio.to_thread(open_dataset, spec.dataset.uri, file, unpacked)
-        plan = run.plan
-        task = load_task(
-            plan.manifest_file, found, spec.metrics, allow_python=plan.allow_python_steps
-        )
+        task = load_task(run.plan, found, spec.metrics)
         sampling = cls(run, spec, dataset, task)
         await asyncio.to_thread(sampling._read, found)
         if not sampling._sent:

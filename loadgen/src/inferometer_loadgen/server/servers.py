@@ -20,7 +20,7 @@ from inferometer_loadgen.wire import RequestTarget
 from inferometer_loadgen.wire.contract import register_secrets
 from inferometer_loadgen.wire.tls import ClientTls, TlsFiles, tls_context
 
-SAME = ("model_sha256", "external_data_sha256")
+SAME = ("model_sha256", "external_data_sha256", "manifest_sha256")
 """Settings that are equal in all servers of one model."""
 
 _CODINGS: dict[str, Literal["gzip", "deflate"] | None] = {

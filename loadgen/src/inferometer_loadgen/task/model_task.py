@@ -1,6 +1,5 @@
 """The task of a run: its manifest, or a plain one made of the model's tensors."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +8,12 @@ from inferometer_api.manifest.model_manifest import Framework, ManifestInput, Ma
 from inferometer_api.manifest.model_manifest import ModelManifest as Manifest
 from inferometer_api.manifest.output_steps import OutputStep, TopK
 from inferometer_api.manifest.version_constraint import ConstraintError, satisfies
+from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.accuracy import ManifestInfo
 from inferometer_loadgen.server.control_plane import ServerDescription
 from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import TaskRefusedError
-from inferometer_tasks.manifest_file import read_manifest
+from inferometer_tasks.manifest_file import ManifestFile, read_manifest_file
 from inferometer_tasks.model_check import check_labels, check_tensors
 from inferometer_tasks.packages import check_packages
 from inferometer_tasks.pipeline import TaskPipeline, step_names
@@ -29,30 +29,24 @@ class ModelTask:
     pipeline: TaskPipeline
 
 
-def load_task(
-    manifest_file: str | None,
-    description: ServerDescription,
-    metrics: Sequence[str],
-    *,
-    allow_python: bool = False,
-) -> ModelTask:
+def load_task(plan: LoadPlan, description: ServerDescription, metrics: Sequence[str]) -> ModelTask:
     """Return the task of a run, checked against its server; raises TaskRefusedError."""
-    if manifest_file is None:
+    if plan.manifest_file is None:
         manifest = plain_manifest(description, metrics)
         check_packages(manifest, metrics)
         return ModelTask(manifest, TaskPipeline(manifest, Assets(manifest, Path())))
-    path = Path(manifest_file)
-    manifest = read_manifest(path)
+    file = read_manifest_file(Path(plan.manifest_file), plan.manifest_sha256)
+    path, manifest = file.path, file.manifest
     check_packages(manifest, metrics)
     assets = Assets(manifest, path.parent)
     assets.check()
-    _resolved(manifest, path, description)
+    _resolved(file, description)
     if "steps" in description.settings:
         return _served_task(manifest, assets, description)
     check_tensors(manifest, description.inputs, description.outputs)
     pipeline = TaskPipeline(manifest, assets)
     if manifest.has_python:
-        if not allow_python:
+        if not plan.allow_python_steps:
             raise TaskRefusedError(
                 f"The manifest {path} has Python steps, which run only in local runs with "
                 "--allow-python-steps: read them first, they may do anything that you may."
@@ -73,15 +67,16 @@ def _served_task(manifest: Manifest, assets: Assets, description: ServerDescript
     return ModelTask(manifest, ServedSteps(manifest, assets, description.outputs))
 
 
-def manifest_info(manifest_file: str | None, description: ServerDescription) -> ManifestInfo | None:
+def manifest_info(plan: LoadPlan, description: ServerDescription) -> ManifestInfo | None:
     """Return the manifest of a run with its resolved engine; None if there is none.
 
-    Raises TaskRefusedError if the server's engine does not satisfy its constraint.
+    Raises TaskRefusedError if the server's engine does not satisfy its constraint, or if the server
+    runs the steps of another manifest.
     """
-    if manifest_file is None:
+    if plan.manifest_file is None:
         return None
-    path = Path(manifest_file)
-    return _resolved(read_manifest(path), path, description)
+    file = read_manifest_file(Path(plan.manifest_file), plan.manifest_sha256)
+    return _resolved(file, description)
 
 
 def plain_manifest(description: ServerDescription, metrics: Sequence[str]) -> Manifest:
@@ -100,8 +95,17 @@ def plain_manifest(description: ServerDescription, metrics: Sequence[str]) -> Ma
     )
 
 
-def _resolved(manifest: Manifest, path: Path, description: ServerDescription) -> ManifestInfo:
+def _resolved(file: ManifestFile, description: ServerDescription) -> ManifestInfo:
     """Return the resolved engine of a manifest; raises TaskRefusedError if it does not fit."""
+    manifest = file.manifest
+    # Both fetch it: without a checksum in the spec, it may have changed in between.
+    served = description.settings.get("manifest_sha256", file.sha256)
+    if served != file.sha256:
+        raise TaskRefusedError(
+            f"The server runs the steps of another manifest: its sha256 is {served}, that of the "
+            f"load generator's {file.path} is {file.sha256}. Give both the same one; "
+            "spec.model.manifest.sha256 refuses any other."
+        )
     engine = description.settings.get("runtime", "")
     version = description.settings.get("runtime_version", "")
     framework = manifest.framework
@@ -109,7 +113,7 @@ def _resolved(manifest: Manifest, path: Path, description: ServerDescription) ->
         name=manifest.name,
         version=manifest.version,
         license=manifest.license,
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        sha256=file.sha256,
         framework=framework.name,
         framework_constraint=framework.version,
         resolved_engine=engine,
@@ -125,8 +129,8 @@ def _resolved(manifest: Manifest, path: Path, description: ServerDescription) ->
         raise TaskRefusedError(str(error)) from error
     if not fits:
         raise TaskRefusedError(
-            f"The manifest {path} needs {framework.name} {framework.version}, but the server has "
-            f"{engine} {version}: choose another server.runtime or image, or another manifest."
+            f"The manifest {file.path} needs {framework.name} {framework.version}, but the server "
+            f"has {engine} {version}: choose another server.runtime or image, or another manifest."
         )
     return info
 

@@ -35,6 +35,8 @@ class LoadedModel:
     load_seconds: float
     steps: tuple[str, ...] = ()
     """The names of the steps around the model; empty: the model is run alone."""
+    manifest_sha256: str = ""
+    """The checksum of the manifest with these steps."""
 
     @property
     def session(self) -> Session:

@@ -19,7 +19,7 @@ from inferometer_serving.model.loading import LoadedModel
 from inferometer_serving.model.session import Session, StepsOfRun
 from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import SampleError, TaskRefusedError
-from inferometer_tasks.manifest_file import read_manifest
+from inferometer_tasks.manifest_file import read_manifest_file
 from inferometer_tasks.model_check import check_labels, check_tensors
 from inferometer_tasks.model_inputs import fit_inputs, is_batched
 from inferometer_tasks.packages import check_packages, import_packages
@@ -60,7 +60,8 @@ def with_steps(model: LoadedModel, manifest_file: Path, *, allow_python: bool) -
 
 
 def _with_steps(model: LoadedModel, manifest_file: Path, *, allow_python: bool) -> LoadedModel:
-    manifest = read_manifest(manifest_file)
+    file = read_manifest_file(manifest_file)
+    manifest = file.manifest
     if manifest.has_python and not allow_python:
         raise TaskRefusedError(
             f"The manifest {manifest_file} has Python steps, which run only in local runs with "
@@ -90,7 +91,12 @@ def _with_steps(model: LoadedModel, manifest_file: Path, *, allow_python: bool) 
         check_labels(manifest, pipeline, outputs)
         runner = PipelineRunner(session, manifest, pipeline, form)
         sessions.append(_wrapped(session, served, runner))
-    return replace(model, sessions=tuple(sessions), steps=step_names(manifest))
+    return replace(
+        model,
+        sessions=tuple(sessions),
+        steps=step_names(manifest),
+        manifest_sha256=file.sha256,
+    )
 
 
 def _wrapped(session: Session, served: Signature, runner: "PipelineRunner") -> Session:
