@@ -58,6 +58,10 @@ def test_it_is_launched_and_measured(
     server = left.result.environment.server
     assert server.name == runtime.lower()
     assert server.launched
+    assert server.version
+    assert server.settings["runtime"] == "onnxruntime"
+    # The version of Triton is that of its back ends.
+    assert bool(server.settings.get("runtime_version")) == (runtime == "MLServer")
     if runtime == "Triton":
         assert server.settings["threads"] == "1"
         assert server.settings["instance_id"]

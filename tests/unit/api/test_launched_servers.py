@@ -58,6 +58,7 @@ def test_triton_gets_a_repository() -> None:
         "max_batch_size: 0",
         "instance_group [{ kind: KIND_CPU count: 2 }]",
         f'parameters {{ key: "inferometer.instance_id" value: {WORD} }}',
+        'parameters { key: "inferometer.runtime" value: { string_value: "onnxruntime" } }',
         'parameters { key: "intra_op_thread_count" value: { string_value: "3" } }',
     ]
     assert layout.programs == {}

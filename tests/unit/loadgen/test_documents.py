@@ -14,6 +14,7 @@ from inferometer_loadgen.server.documents import (
     ModelMetadata,
     ServerDocument,
     UnreadableMetadataError,
+    engine_of,
     model_document,
     optional_inputs_of,
     server_document,
@@ -65,6 +66,29 @@ def test_tensors_are_alike_over_both_protocols() -> None:
     assert model_document(response) == expected
     assert model_document({"versions": ["1"], "inputs": [X]}) == expected
     assert model_document({"versions": ["1"], **with_input(shape=[-1.0, 4.0])}) == expected
+
+
+@pytest.mark.parametrize(
+    ("platform", "settings"),
+    [
+        ("onnxruntime_onnx", {"runtime": "onnxruntime"}),
+        ("openvino_onnx", {"runtime": "openvino"}),
+        ("OpenVINO", {"runtime": "openvino"}),
+        ("tensorrt_plan", {"runtime": "tensorrt"}),
+        (
+            "onnxruntime 1.31.0+cpu",
+            {"runtime": "onnxruntime", "runtime_version": "1.31.0+cpu"},
+        ),
+        ("python", {}),
+        ("ensemble", {}),
+        ("", {}),
+    ],
+)
+def test_a_platform_names_the_engine(platform: str, settings: dict[str, str]) -> None:
+    """The protocol's own names, some with a version; others name no engine."""
+    assert engine_of(platform) == settings
+    response = ModelMetadataResponse(name="m", platform=platform)
+    assert model_document(response).platform == platform
 
 
 @pytest.mark.parametrize(

@@ -71,3 +71,27 @@ def test_servers_that_share_requests_have_one_manifest() -> None:
     ):
         check_same_model(["a", "b"], found)
     check_same_model(["a", "b"], [found[0], found[0]])
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "is_taken"),
+    [
+        ("onnxruntime", "1.31.0", True),
+        ("onnxruntime", "1.19.2", False),
+        ("onnxruntime", "", True),
+        ("openvino", "", False),
+        ("", "", True),
+    ],
+)
+def test_an_engine_is_compared_as_far_as_the_server_names_it(
+    tmp_path: Path, engine: str, version: str, *, is_taken: bool
+) -> None:
+    """Triton names its engine without a version; other servers may name none."""
+    server = _server(runtime=engine, runtime_version=version)
+    if is_taken:
+        info = manifest_info(_planned(tmp_path), server)
+        assert info is not None
+        assert (info.resolved_engine, info.resolved_version) == (engine, version)
+        return
+    with pytest.raises(TaskRefusedError, match=f"the server has {engine} ?{version}:"):
+        manifest_info(_planned(tmp_path), server)

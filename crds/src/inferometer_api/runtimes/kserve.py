@@ -13,13 +13,13 @@ from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME, own_command, own_
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Server
 
-_CONTAINER = "kserve-container"
+KSERVE_CONTAINER = "kserve-container"
 """KServe serves a model with the container of this name."""
 
 
 def _containers(run: BenchmarkRun, start: ServerStart) -> tuple[ServerContainer, ...]:
     image = own_image(run.spec.server)
-    return (ServerContainer(name=_CONTAINER, image=image, command=own_command(run, start)),)
+    return (ServerContainer(name=KSERVE_CONTAINER, image=image, command=own_command(run, start)),)
 
 
 def _replicas(server: Server) -> str | None:

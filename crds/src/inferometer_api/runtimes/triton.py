@@ -24,6 +24,12 @@ _BACKENDS: Mapping[TritonBackend, str] = {
     "OpenVino": "openvino",
     "Python": "python",
 }
+_ENGINES: Mapping[TritonBackend, str] = {
+    "OnnxRuntime": "onnxruntime",
+    "OpenVino": "openvino",
+    "Python": "onnxruntime",
+}
+"""What each back end runs the model with."""
 _THREADS: Mapping[TritonBackend, str] = {
     "OnnxRuntime": "intra_op_thread_count",
     "OpenVino": "INFERENCE_NUM_THREADS",
@@ -53,6 +59,7 @@ def triton_config(name: str, server: Server) -> str:
     kind = "KIND_GPU" if server.device == "GPU" else "KIND_CPU"
     parameters = {
         "inferometer.instance_id": INSTANCE_ID,
+        "inferometer.runtime": _ENGINES[backend],
         _THREADS[backend]: str(server.threads),
     }
     lines = [

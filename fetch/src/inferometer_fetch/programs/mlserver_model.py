@@ -52,6 +52,8 @@ class OnnxModel(MLModel):  # type: ignore[misc]  # MLServer is not installed whe
         self._session = onnxruntime.InferenceSession(
             await get_model_uri(self.settings), options, providers=["CPUExecutionProvider"]
         )
+        # The metadata has it over gRPC too, where MLServer has no page for the configuration.
+        self.settings.platform = f"onnxruntime {onnxruntime.__version__}"
         self.inputs = [_described(each) for each in self._session.get_inputs()]
         self.outputs = [_described(each) for each in self._session.get_outputs()]
         return True
@@ -92,7 +94,8 @@ class OnnxModel(MLModel):  # type: ignore[misc]  # MLServer is not installed whe
         options = self._session.get_session_options()
         facts = {
             "instance_id": self._instance_id,
-            "runtime_version": f"onnxruntime {onnxruntime.__version__}",
+            "runtime": "onnxruntime",
+            "runtime_version": str(onnxruntime.__version__),
             "threads": str(options.intra_op_num_threads),
         }
         parameters = {f"inferometer.{name}": {"string_value": each} for name, each in facts.items()}

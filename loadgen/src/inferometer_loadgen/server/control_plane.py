@@ -20,6 +20,7 @@ from inferometer_loadgen.server.control_calls import (
 from inferometer_loadgen.server.documents import (
     ServerDocument,
     UnreadableMetadataError,
+    engine_of,
     model_document,
     optional_inputs_of,
     server_document,
@@ -53,8 +54,8 @@ class ServerDescription:
     inputs: list[Tensor]
     outputs: list[Tensor]
     settings: dict[str, str] = field(default_factory=dict)
-    """The parameters in the model's configuration, Inferometer's own without their prefix, and its
-    largest batch."""
+    """The parameters in the model's configuration, Inferometer's own without their prefix, its
+    largest batch, and the engine that its platform names."""
     start_up: str = ""
     """The phases of its start, as JSON; empty if it does not report them."""
     optional_inputs: tuple[str, ...] = ()
@@ -119,7 +120,7 @@ class ControlPlane:
         except AnswerError as error:
             raise self._undescribed(error) from error
         config = await self._config()
-        settings = settings_of(config)
+        settings = engine_of(model.platform) | settings_of(config)
         start_up = settings.pop("start_up", "")
         return ServerDescription(
             server_name=server.name,

@@ -16,6 +16,12 @@ from inferometer_loadgen.requests.inputs import DTYPES
 from inferometer_loadgen.wire.contract import printable_line
 
 FACT_PREFIX = "inferometer."
+_ENGINE = re.compile(
+    r"(onnxruntime|openvino|tensorrt|tensorflow|pytorch)(?:_[a-z0-9]+)?"
+    r"(?: ([0-9][0-9A-Za-z.+-]*))?",
+    re.IGNORECASE,
+)
+"""A model's platform as the protocol lists them, "onnxruntime_onnx", or with a version."""
 
 
 class UnreadableMetadataError(ValueError):
@@ -38,6 +44,7 @@ class ModelMetadata:
     versions: list[str]
     inputs: list[Tensor]
     outputs: list[Tensor]
+    platform: str = ""
 
 
 def server_document(answer: Any) -> ServerDocument:
@@ -52,8 +59,20 @@ def model_document(answer: Any) -> ModelMetadata:
     """Read a model's metadata; what is absent is empty. Raises UnreadableMetadataError."""
     document = _mapping(_plain(answer), "its metadata")
     return ModelMetadata(
-        _texts(document, "versions"), _tensors(document, "inputs"), _tensors(document, "outputs")
+        _texts(document, "versions"),
+        _tensors(document, "inputs"),
+        _tensors(document, "outputs"),
+        _text(document, "platform"),
     )
+
+
+def engine_of(platform: str) -> dict[str, str]:
+    """Return the settings for the engine that a model's platform names; empty if it names none."""
+    found = _ENGINE.fullmatch(platform)
+    if found is None:
+        return {}
+    version = {} if found[2] is None else {"runtime_version": found[2]}
+    return {"runtime": found[1].lower(), **version}
 
 
 def settings_of(answer: Any) -> dict[str, str]:

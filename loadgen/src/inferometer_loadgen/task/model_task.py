@@ -122,15 +122,17 @@ def _resolved(file: ManifestFile, description: ServerDescription) -> ManifestInf
     if not engine:
         return info
     try:
-        fits = engine.lower() == framework.name.lower() and satisfies(
-            _release(version), framework.version
+        # Triton has no version of an engine: its own stands for those of all back ends.
+        fits = engine.lower() == framework.name.lower() and (
+            not version or satisfies(_release(version), framework.version)
         )
     except ConstraintError as error:
         raise TaskRefusedError(str(error)) from error
     if not fits:
         raise TaskRefusedError(
             f"The manifest {file.path} needs {framework.name} {framework.version}, but the server "
-            f"has {engine} {version}: choose another server.runtime or image, or another manifest."
+            f"has {f'{engine} {version}'.strip()}: choose another server.runtime or image, or "
+            "another manifest."
         )
     return info
 

@@ -16,10 +16,13 @@ from inferometer_api.plan.cluster_objects import (
     SERVER,
 )
 from inferometer_api.plan.deadlines import GONE_SECONDS
+from inferometer_api.runtimes.kserve import KSERVE_CONTAINER
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import add_seconds
+
+_MAIN_CONTAINERS = frozenset({SERVER, LOADGEN, KSERVE_CONTAINER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +128,13 @@ def exporter_container(pod: Json) -> Json:
 
 
 def main_container(pod: Json) -> Json:
-    """Return the status of the server or load generator of a pod, empty while there is none."""
-    return next((each for each, is_init in containers(pod) if not is_init), {})
+    """Return the status of the server or load generator of a pod, empty while there is none.
+
+    The kubelet orders containers by name: one that a webhook injected may come first.
+    """
+    found = [each for each, is_init in containers(pod) if not is_init]
+    named = (each for each in found if each.get("name") in _MAIN_CONTAINERS)
+    return next(named, found[0] if found else {})
 
 
 def is_placed(run_pods: Collection[Json]) -> bool:

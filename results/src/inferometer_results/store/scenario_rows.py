@@ -58,4 +58,7 @@ def tags(result: dict[str, Any]) -> list[str]:
 
 def stack(result: dict[str, Any]) -> str:
     """Return what served the model, as exactly as it is known."""
-    return str(result["engine"] or result["server"] or result["runtime"])
+    engine, server = str(result["engine"]), str(result["server"])
+    if engine and server.startswith("inferometer "):
+        return engine
+    return ", ".join(filter(None, (server, engine))) or str(result["runtime"])
