@@ -2,6 +2,7 @@
 
 from inferometer_loadgen.drive.closed_loop import ClosedLoop
 from inferometer_loadgen.drive.contract import (
+    NEVER,
     DrivenStep,
     LoadDriver,
     LoopContext,
@@ -14,6 +15,7 @@ from inferometer_loadgen.drive.driver import Driver
 from inferometer_loadgen.drive.open_loop import OpenLoop, Schedules
 
 __all__ = [
+    "NEVER",
     "ClosedLoop",
     "DrivenStep",
     "Driver",

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from inferometer_api.scenarios.step_setting import Closed
-from inferometer_loadgen.drive.contract import LoopContext, RequestSource, StepProgress
-from inferometer_loadgen.drive.driver import NEVER, Driver
+from inferometer_loadgen.drive.contract import NEVER, LoopContext, RequestSource
+from inferometer_loadgen.drive.driver import Driver
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.record.silences import Silence, Silences
 from inferometer_loadgen.schedule.steps import End, StepPlan
@@ -46,15 +46,9 @@ class ClosedLoop(Driver):
         """Why the window is over, once it is."""
         self._again_until_ns = 0
         """Until then each successful answer is followed by the next query on its connection."""
-        self._duration_ns: int | None = None
         self._silences = Silences()
         """Within the window: each from one successful answer to the next."""
         self._heeded_ns = 0
-
-    @property
-    @override
-    def duration_ns(self) -> int:
-        return self._duration_ns or 0
 
     @property
     @override
@@ -236,20 +230,10 @@ class ClosedLoop(Driver):
         return 0
 
     @override
-    def progress(self) -> StepProgress:
-        now, step = self._clock(), self._step
-        if self.window_ns == NEVER:
-            elapsed = now - self.begin_ns
-            fraction = elapsed / max(1, step.warm_up_ns)
-            return StepProgress(
-                measuring=False, draining=False, elapsed_ns=elapsed, fraction=fraction
-            )
-        elapsed = now - self.window_ns
+    def _measured_fraction(self, elapsed_ns: int) -> float | None:
         if self._why is not None:
-            over = elapsed - self.duration_ns
-            fraction = over / self._timeout_ns
-            return StepProgress(measuring=True, draining=True, elapsed_ns=over, fraction=fraction)
-        done = self._measured / max(1, step.min_queries)
-        if self._total is None:
-            done = min(elapsed / step.min_duration_ns, done)
-        return StepProgress(measuring=True, draining=False, elapsed_ns=elapsed, fraction=done)
+            return None
+        done = self._measured / max(1, self._step.min_queries)
+        return (
+            done if self._total is not None else min(elapsed_ns / self._step.min_duration_ns, done)
+        )

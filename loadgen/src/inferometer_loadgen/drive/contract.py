@@ -15,6 +15,9 @@ from inferometer_loadgen.requests.replies import EVERY as CHECK_EVERY
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.wire import Connection, OnCapacity, OnReply, PreparedRequest, ReplyBody
 
+NEVER = 1 << 62
+"""A time that does not come."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoopContext:

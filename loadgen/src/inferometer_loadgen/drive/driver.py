@@ -1,33 +1,23 @@
-"""Base class of open and closed loops: queries in flight, their deadlines, their end.
+"""Base class of open and closed loops: queries in flight, their replies, their deadlines.
 
 This is the hot path: a query in flight is a number, the index of its times in lists that are
 reused. Times are nanoseconds of one monotonic clock. Servers take turns: a query belongs to one
 server from the moment it is due, so that they share queries evenly however long each takes.
 """
 
-import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import cycle
 
-from inferometer_api.results.result import WorkerShare
-from inferometer_loadgen.client.load_client import OwnProcess
-from inferometer_loadgen.drive.connection_pool import ConnectionPool
-from inferometer_loadgen.drive.contract import (
-    LoopContext,
-    OpenConnection,
-    RequestSource,
-    StepObserver,
-    StepProgress,
-)
-from inferometer_loadgen.drive.timers import Seconds, Timers
+from typing_extensions import override
+
+from inferometer_loadgen.drive.contract import NEVER, LoopContext, RequestSource
+from inferometer_loadgen.drive.step_lifecycle import StepLifecycle
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
 from inferometer_loadgen.record.request_log import STATUSES, UNKNOWN, RequestLog
 from inferometer_loadgen.record.request_tracer import ClientTrace, RequestTracer
-from inferometer_loadgen.record.silences import Silence
 from inferometer_loadgen.requests.replies import FIRST, gaps
-from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
+from inferometer_loadgen.schedule.steps import StepPlan
 from inferometer_loadgen.wire import (
     Connection,
     Failure,
@@ -38,30 +28,21 @@ from inferometer_loadgen.wire import (
     no_answer_message,
 )
 
-FREE = -1
-NEVER = 1 << 62
-_WATCH_NS = SECOND_NS // 4
+_FREE = -1
 
 
-class Driver(ABC):
-    """Drives one step and records the result of each query; see LoadDriver."""
+class Driver(StepLifecycle):
+    """Sends the queries of one step and records the result of each."""
 
     def __init__(
         self, site: LoopContext, recorder: Recorder, queries: RequestSource, step: StepPlan
     ) -> None:
-        self._clock = site.clock
-        self._step = step
-        self._recorder = recorder
+        super().__init__(site, recorder, queries, step)
         self._requests: list[Iterator[PreparedRequest]] = [cycle(each) for each in queries.requests]
-        self._servers = len(self._requests)
         self._next_server = 0
         self._check = queries.check
         self._chosen = queries.chosen
-        self._timeout_ns = queries.timeout_ns
-        self._reconnect_deadline_ns = queries.reconnect_deadline_ns
-        self.observer = StepObserver()
 
-        self._pool = ConnectionPool(self._servers)
         self._connections = self._pool.connections
         self._ready = self._pool.ready
         self._is_ready = self._pool.is_ready
@@ -81,29 +62,15 @@ class Driver(ABC):
         self._add_service_time = recorder.service_times.append
         self._gathered = recorder.latencies.__len__
 
-        self._ended: asyncio.Future[End] = site.loop.create_future()
-        self._is_over = False
         self._is_open_loop = self.open_loop
-        self._timers = Timers(site.loop)
-        self._seconds = Seconds(site.clock, self._timers, self._end_second)
-        self._warm_up_seconds = Seconds(site.clock, self._timers, recorder.end_warm_up_second)
-        self.begin_ns = 0
-        self.window_ns = NEVER
         self.last_reply_ns = 0
         self._measured = 0
-        self._is_window_over_notified = False
         self.request_log: RequestLog | None = None
         """Set before `connect`. Without it nothing is spent on a log."""
         self.request_tracer: RequestTracer | None = None
         """Set before `connect`. Without it no query is traced."""
-        self.last_error = ""
-        """Why the lost server could not be reached again, as a sentence."""
 
     # -- what a subclass decides -------------------------------------------------------------------
-
-    @abstractmethod
-    def _start(self, now: int) -> None:
-        """Send or schedule the first query."""
 
     @abstractmethod
     def _go_on(self, now: int) -> None:
@@ -121,45 +88,10 @@ class Driver(ABC):
         """
 
     @abstractmethod
-    def _abandon(self, why: Failure) -> None:
-        """Give up unsent queries; they count as failed."""
-
-    @abstractmethod
     def _waiting_since_before(self, time_ns: int) -> int:
         """Return how many measured queries wait unsent that were due before this time."""
 
-    @abstractmethod
-    def open_window(self) -> None:
-        """Begin the window now, if the plan's warm-up lasts until it is steady."""
-
-    @abstractmethod
-    def close_window(self) -> None:
-        """End the window now, if the plan leaves that to the fleet."""
-
-    @property
-    @abstractmethod
-    def open_loop(self) -> bool:
-        """Whether queries are sent by a schedule."""
-
-    @property
-    @abstractmethod
-    def duration_ns(self) -> int:
-        """How long the window was; read when the step is over."""
-
-    @property
-    @abstractmethod
-    def silences(self) -> Sequence[Silence]:
-        """When no query of a closed loop succeeded; known once the window is over."""
-
-    @abstractmethod
-    def progress(self) -> StepProgress:
-        """Return the progress of the step."""
-
-    # -- a step's life ---------------------------------------------------------------------------
-
-    def configure(self, openers: Sequence[OpenConnection], count: int) -> None:
-        """Set how to open a connection to each server, and how many to open to each."""
-        self._pool.configure(openers, count)
+    # -- what is in flight -----------------------------------------------------------------------
 
     async def connect(self) -> None:
         """Open all connections; raises ConnectionFailedError if one fails."""
@@ -171,74 +103,11 @@ class Driver(ABC):
             on_reply = self._traced(self.request_tracer, on_reply)
         await self._pool.connect(on_reply, self._on_capacity)
 
-    async def run(self, begin_ns: int | None = None) -> End:
-        """Drive the step to its end and return why it ended; it begins now or at `begin_ns`."""
-        now = self._clock()
-        begin = self.begin_ns = now if begin_ns is None else begin_ns
-        self._pool.begin(now)
-        self._timers.later("deadline", self._timeout_ns, self._check_deadlines)
-        self._timers.later("watch", _WATCH_NS, self._watch)
-        if self._step.until_steady:
-            self._warm_up_seconds.begin(begin)
-        try:
-            self._start(begin)
-            return await self._ended
-        finally:
-            self._timers.cancel_all()
-
-    async def close(self) -> None:
-        """Close every connection."""
-        self.client.close()
-        await self._pool.close()
-
-    def end(self, why: End) -> None:
-        """End the step now and drop outstanding queries.
-
-        Queries that wait for a lost server have failed, whichever worker of a fleet lost it.
-        """
-        if self._ended.done():
-            return
-        if why is End.SERVER_LOST:
-            self.last_error = self._pool.last_error
-            seconds = self._reconnect_deadline_ns // SECOND_NS
-            message = f"There was no connection to the server for {seconds} s. {self.last_error}"
-            self._abandon(Failure(FailureKind.CONNECTION, message.rstrip()))
-        if self.window_ns <= self._clock():
-            self._notify_window_over()
-            self._recorder.end(self._seconds.end())
-        self._is_over = True
-        self._ended.set_result(why)
-
-    @property
-    def recorder(self) -> Recorder:
-        """The results of the queries so far."""
-        return self._recorder
-
-    @cached_property
-    def client(self) -> OwnProcess:
-        """This process."""
-        return OwnProcess(wakes=not self.open_loop)  # which has its dispatch lag
-
-    @property
-    def workers(self) -> Sequence[WorkerShare]:
-        """None: this process drives."""
-        return ()
-
     @property
     def traces(self) -> Sequence[ClientTrace]:
         """The traced queries of the window that were answered."""
         answered = [] if self.request_tracer is None else self.request_tracer.answered
         return [each for each in answered if each.due_ns >= self.window_ns]
-
-    @property
-    def reconnects(self) -> int:
-        """How often a lost connection was reopened."""
-        return self._pool.reconnects
-
-    @property
-    def connection_count(self) -> int:
-        """Connections to each server."""
-        return self._pool.count
 
     @property
     def outstanding(self) -> int:
@@ -328,7 +197,7 @@ class Driver(ABC):
         now = self._clock()
         since = self._since[token]
         place = self._carrier[token]
-        self._since[token] = FREE
+        self._since[token] = _FREE
         self._free.append(token)
         if reply is not None and failure is None:
             failure = self._checked(reply, since, token)
@@ -438,14 +307,14 @@ class Driver(ABC):
         if self.request_tracer is not None:
             self._next_traced = self.request_tracer.sample_every
 
+    @override
     def _check_deadlines(self) -> None:
-        """Fail queries past their deadline; return when the oldest other one reaches its own."""
         now = self._clock()
         timeout_ns = self._timeout_ns
         due = [
             token
             for token, since in enumerate(self._since)
-            if since != FREE and since + timeout_ns <= now
+            if since != _FREE and since + timeout_ns <= now
         ]
         for token in due:
             self._give_up(token)
@@ -454,14 +323,14 @@ class Driver(ABC):
             self._go_on(now)
         if self._ended.done():
             return
-        in_flight = min((since for since in self._since if since != FREE), default=now)
+        in_flight = min((since for since in self._since if since != _FREE), default=now)
         wait_ns = min(now, waiting, in_flight) + timeout_ns - now
         self._timers.later("deadline", wait_ns, self._check_deadlines)
 
     def _give_up(self, token: int) -> None:
         place = self._carrier[token]
         since = self._since[token]
-        self._since[token] = FREE
+        self._since[token] = _FREE
         self._free.append(token)
         came = self._connections[place].cancel(token)
         if self.request_tracer is not None:
@@ -477,30 +346,3 @@ class Driver(ABC):
             self._log(since, sent, None, FailureKind.TIMEOUT, place, model)
         if not self._is_ready[place]:
             self._mark_ready(place)
-
-    def _watch(self) -> None:
-        """End the step if a server has had no connection for too long."""
-        now = self._clock()
-        if self._pool.lost_for_ns(now) >= self._reconnect_deadline_ns:
-            self.end(End.SERVER_LOST)
-            return
-        self._timers.later("watch", _WATCH_NS, self._watch)
-
-    def _notify_window(self) -> None:
-        """Notify the observer that the window begins; its time is set before."""
-        if self._step.until_steady:
-            self._warm_up_seconds.end()
-        self.observer.begin_window()
-        self._recorder.begin_window()
-
-    def _notify_window_over(self) -> None:
-        """Notify the observer once: a window may end before its step does."""
-        if self._is_window_over_notified:
-            return
-        self._is_window_over_notified = True
-        self._recorder.end_window()
-        self.observer.end_window()
-
-    def _end_second(self) -> None:
-        self._recorder.end_second()
-        self.observer.second()

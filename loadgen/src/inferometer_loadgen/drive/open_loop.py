@@ -12,8 +12,8 @@ from itertools import takewhile
 import numpy as np
 from typing_extensions import override
 
-from inferometer_loadgen.drive.contract import LoopContext, RequestSource, StepProgress
-from inferometer_loadgen.drive.driver import NEVER, Driver
+from inferometer_loadgen.drive.contract import NEVER, LoopContext, RequestSource
+from inferometer_loadgen.drive.driver import Driver
 from inferometer_loadgen.drive.mixed_requests import UNSENT
 from inferometer_loadgen.record.backlog import Backlog
 from inferometer_loadgen.record.recorder import BLOCK, Recorder
@@ -79,12 +79,6 @@ class OpenLoop(Driver):
         self._is_window_notified = False
         self._backlog = Backlog()
         self._window_over = False
-        self._duration_ns: int | None = None
-
-    @property
-    @override
-    def duration_ns(self) -> int:
-        return self._duration_ns or 0
 
     @property
     @override
@@ -273,22 +267,10 @@ class OpenLoop(Driver):
         )
 
     @override
-    def progress(self) -> StepProgress:
-        now, step = self._clock(), self._step
-        if now < self.window_ns:
-            elapsed = now - self.begin_ns
-            fraction = elapsed / max(1, step.warm_up_ns)
-            return StepProgress(
-                measuring=False, draining=False, elapsed_ns=elapsed, fraction=fraction
-            )
-        elapsed = now - self.window_ns
+    def _measured_fraction(self, elapsed_ns: int) -> float | None:
         if self._window_over:
-            over = elapsed - self.duration_ns
-            fraction = over / self._timeout_ns
-            return StepProgress(measuring=True, draining=True, elapsed_ns=over, fraction=fraction)
+            return None
         due = (self._recorder.statistics.scheduled + self._lag_count()) * self._share.workers
         if self._limits.last is not None:
-            fraction = due / self._limits.last
-        else:
-            fraction = min(elapsed / step.min_duration_ns, due / step.min_queries)
-        return StepProgress(measuring=True, draining=False, elapsed_ns=elapsed, fraction=fraction)
+            return due / self._limits.last
+        return min(elapsed_ns / self._step.min_duration_ns, due / self._step.min_queries)

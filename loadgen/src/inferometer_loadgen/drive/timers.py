@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Hashable
 
 from inferometer_loadgen.client.pace import Clock
+from inferometer_loadgen.drive.contract import NEVER
 from inferometer_loadgen.schedule.steps import SECOND_NS
 
 _LEAST_WAIT_SECONDS = 0.001
-_FAR_NS = 1 << 62
 
 
 class Timers:
@@ -38,11 +38,11 @@ class Timers:
 class Seconds:
     """Calls back at the end of each second since a moment, once each and never early.
 
-    ``ends_ns`` is when the current one ends; far in the future before `begin`.
+    ``ends_ns`` is when the current one ends; `NEVER` before `begin`.
     """
 
     def __init__(self, clock: Clock, timers: Timers, on_end: Callable[[], None]) -> None:
-        self.ends_ns = _FAR_NS
+        self.ends_ns = NEVER
         self._clock = clock
         self._timers = timers
         self._on_end = on_end
@@ -57,7 +57,7 @@ class Seconds:
 
         0 before `begin`.
         """
-        if self.ends_ns == _FAR_NS:
+        if self.ends_ns == NEVER:
             return 0.0
         self._timers.cancel(self)
         now = self._clock()

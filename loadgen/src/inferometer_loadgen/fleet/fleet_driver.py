@@ -5,8 +5,7 @@ import time
 from collections.abc import Sequence
 
 from inferometer_api.results.result import WorkerShare
-from inferometer_loadgen.drive import StepObserver, StepProgress
-from inferometer_loadgen.drive.driver import NEVER
+from inferometer_loadgen.drive import NEVER, StepObserver, StepProgress
 from inferometer_loadgen.fleet.clock_sync import ClockOffset, measure_offsets, own_clock
 from inferometer_loadgen.fleet.deltas import MergedRecorder
 from inferometer_loadgen.fleet.fleet import Fleet, WebPageFeed

@@ -8,8 +8,7 @@ from typing import Literal, Self
 
 from typing_extensions import override
 
-from inferometer_loadgen.drive import LoadDriver, StepObserver
-from inferometer_loadgen.drive.driver import NEVER
+from inferometer_loadgen.drive import NEVER, LoadDriver, StepObserver
 from inferometer_loadgen.fleet.deltas import DeltaReader
 from inferometer_loadgen.fleet.messages import WorkerMessage, WorkerProgress
 from inferometer_loadgen.schedule.steps import End, StepPlan

@@ -11,8 +11,7 @@ from typing_extensions import override
 
 from inferometer_api.results.tracing import StepTracing
 from inferometer_api.timestamps import format_time
-from inferometer_loadgen.drive import DrivenStep, LoadDriver, StepObserver
-from inferometer_loadgen.drive.driver import NEVER
+from inferometer_loadgen.drive import NEVER, DrivenStep, LoadDriver, StepObserver
 from inferometer_loadgen.drive.prepare import DriverFactory
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.silences import longest_ns

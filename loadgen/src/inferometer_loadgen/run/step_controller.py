@@ -5,14 +5,13 @@ import asyncio
 from typing_extensions import override
 
 from inferometer_api.scenarios.step_setting import Closed
-from inferometer_loadgen.drive import DrivenStep, LoadDriver, StepObserver
+from inferometer_loadgen.drive import NEVER, DrivenStep, LoadDriver, StepObserver
 from inferometer_loadgen.record.steadiness import is_steady
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.search.goal import Decision, ObservedCounts, StepObservation, decide
 from inferometer_loadgen.wire import FailureKind
 
 POLL_SECONDS = 0.05
-_NEVER = 1 << 62
 
 
 class StepController(StepObserver):
@@ -52,7 +51,7 @@ class StepController(StepObserver):
 
     async def _await_steady(self) -> None:
         driver, plan = self._driver, self._plan
-        while driver.window_ns >= _NEVER:
+        while driver.window_ns >= NEVER:
             elapsed_ns = driver.progress().elapsed_ns
             if elapsed_ns >= plan.warm_up_ns:
                 seconds = list(driver.recorder.warm_up_windows)
