@@ -1,4 +1,4 @@
-"""Student's t distribution, and the geometric mean of a few values with its interval."""
+"""Student's t distribution, and the means of a few values with their intervals."""
 
 import math
 from collections.abc import Sequence
@@ -24,10 +24,15 @@ def geometric_mean(values: Sequence[float]) -> tuple[float, float | None, float 
     middle = fmean(logs)
     if len(logs) < 2:
         return math.exp(middle), None, None
-    half = student_quantile(0.975, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    half = half_width(stdev(logs), len(logs))
     if half > _WIDEST:
         return math.exp(middle), None, None
     return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
+
+
+def half_width(deviation: float, count: int) -> float:
+    """Return half of the 95 % interval of the mean of `count` values with a standard deviation."""
+    return student_quantile(0.975, count - 1) * deviation / math.sqrt(count)
 
 
 @lru_cache(maxsize=1024)

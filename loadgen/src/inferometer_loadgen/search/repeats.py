@@ -4,19 +4,17 @@ They are the geometric mean of each figure with its 95 % interval, its coefficie
 and the number of repeats for an interval within 5 % of the mean.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
 from inferometer_api.results.result import ScenarioResult, Step, nanoseconds_at
 from inferometer_api.results.search import RepeatFigure, RepeatScope, RepeatSummary
-from inferometer_api.statistics import geometric_mean, student_quantile
+from inferometer_api.statistics import geometric_mean, half_width
 
 WITHIN = 0.05
 """Half width of a sufficiently narrow interval, as a share of the mean."""
 MOST_REPEATS = 100
 """Limit of the API."""
-_PROBABILITY = 0.975
 
 _Figure = Callable[[Step], float | None]
 
@@ -97,13 +95,9 @@ def repeat_figure(name: str, step: str, values: Sequence[float]) -> RepeatFigure
 def required_repeats(coefficient_of_variation: float) -> int | None:
     """Return the number of repeats for an interval within 5 %; None: more than 100."""
     for count in range(2, MOST_REPEATS + 1):
-        if _half(count, coefficient_of_variation) <= WITHIN:
+        if half_width(coefficient_of_variation, count) <= WITHIN:
             return count
     return None
-
-
-def _half(count: int, spread: float) -> float:
-    return student_quantile(_PROBABILITY, count - 1) * spread / math.sqrt(count)
 
 
 def _of_steps(results: Sequence[ScenarioResult]) -> list[RepeatFigure]:
@@ -163,12 +157,13 @@ def _advice(figures: Sequence[RepeatFigure], *, by_schedule: bool) -> str:
         return ""
     count = len(widest.values)
     variation = widest.coefficient_of_variation
-    if _half(count, variation) <= WITHIN:
+    half = half_width(variation, count)
+    if half <= WITHIN:
         return ""
     where = f" of {widest.step}" if widest.step else ""
     finding = (
         f"The {_ADVISED_BY[widest.name]}{where} varies by {_percent(variation)} from repeat to "
-        f"repeat: {count} repeats determine it within {_percent(_half(count, variation))}"
+        f"repeat: {count} repeats determine it within {_percent(half)}"
     )
     needed = required_repeats(variation)
     if needed is None:

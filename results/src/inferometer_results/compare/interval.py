@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
 
-from inferometer_api.statistics import geometric_mean, student_quantile
+from inferometer_api.statistics import geometric_mean, half_width
 
 FEWEST_WINDOWS = 10
 _WINDOWS_EACH, _FEWEST_BATCHES, _MOST_BATCHES = 6, 5, 20
@@ -43,8 +43,7 @@ def by_batch_means(value: float, windows: Sequence[float], step: float) -> Estim
     count = min(_MOST_BATCHES, max(_FEWEST_BATCHES, length // _WINDOWS_EACH))
     edges = [round(at * length / count) for at in range(count + 1)]
     means = [fmean(windows[low:high]) for low, high in pairwise(edges)]
-    half = student_quantile(0.975, count - 1) * stdev(means) / math.sqrt(count) * _widening(means)
-    half = max(half, step / length)
+    half = max(half_width(stdev(means), count) * _widening(means), step / length)
     return Estimate(value, value - half, value + half)
 
 
