@@ -8,8 +8,8 @@ from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_api.results.result import Outcome
 from inferometer_api.status.run_status import RunStatus, ScenarioSummary
 from inferometer_operator.reconcile.conditions import clip, valid_condition
+from inferometer_operator.reconcile.external_service import missing_port
 from inferometer_operator.reconcile.pods import requests
-from inferometer_operator.reconcile.server_state import missing_port
 from support.cluster_objects import Object, unschedulable, warning
 from support.condition_rows import VALID, a_cluster, changed, external, measuring, other_port
 from support.pretend_cluster import PretendCluster

@@ -10,8 +10,8 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, unknown
 from inferometer_operator.reconcile.acceptance import is_allowed_url
 from inferometer_operator.reconcile.ceilings import beyond_ceilings
+from inferometer_operator.reconcile.external_service import missing_port
 from inferometer_operator.reconcile.observed import ObjectReference
-from inferometer_operator.reconcile.server_state import missing_port
 from inferometer_operator.settings import Settings
 
 

@@ -21,10 +21,10 @@ from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.external_service import (
     late_until,
     misdirection,
+    missing_port,
 )
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import run_references
-from inferometer_operator.reconcile.server_state import missing_port
 from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.settings import ServerNotAllowedError
 

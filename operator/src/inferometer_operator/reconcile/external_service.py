@@ -1,4 +1,4 @@
-"""The check that a run may send load to the Service of its External server.
+"""Checks of the Service of an External server: its direction and its ports.
 
 The author of a run chooses the Service, and the load generator reaches what the author may not.
 """
@@ -30,6 +30,25 @@ def misdirection(service: Json | None, backends: EndpointList | None, namespace:
         return ""
     wrong = _wrong_slices(backends, namespace)
     return f"without a selector, and {wrong}" if wrong else ""
+
+
+def missing_port(service: Json | None, port: int) -> str:
+    """Return that a Service does not have a port, and which it has; empty if it may have it.
+
+    The name of a headless Service leads to its pods, whose ports it need not list.
+    """
+    if service is None or "ports" not in service["spec"]:
+        return ""
+    spec = service["spec"]
+    listed = [each for each in spec["ports"] if each.get("protocol", "TCP") == "TCP"]
+    if spec.get("clusterIP") == "None" or port in [each["port"] for each in listed]:
+        return ""
+    found = ", ".join(
+        f"{each['port']} ({each['name']})" if each.get("name") else str(each["port"])
+        for each in listed
+    )
+    name = service["metadata"]["name"]
+    return f"The Service {name} has no TCP port {port}; it has {found or 'none'}."
 
 
 def unbacked_run(run: Json, service: Json | None, backends: EndpointList | None) -> str:

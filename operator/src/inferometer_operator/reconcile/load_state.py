@@ -31,12 +31,9 @@ from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.faults import PodRequest, RunFault, make_fault, pod_fault
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget
-from inferometer_operator.reconcile.pods import load_pods, master_pod
-from inferometer_operator.reconcile.server_state import (
-    ServerProgress,
-    job_was_created,
-    planned_pod_uids,
-)
+from inferometer_operator.reconcile.pods import job_was_created, load_pods, master_pod
+from inferometer_operator.reconcile.server_faults import planned_pod_uids
+from inferometer_operator.reconcile.server_state import ServerProgress
 from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.reconcile.workload_state import pod_additions
 

@@ -227,6 +227,19 @@ def load_pods(context: ReconcileContext) -> tuple[Json, ...]:
     return _pods_of(context, LOADGEN, context.load, context.observed.load_job)
 
 
+def job_was_created(context: ReconcileContext) -> bool:
+    """Return whether the run's Job was ever created: then it is never created again.
+
+    Known from the cluster, from a condition that is written only once the Job exists, or from the
+    record that stands for it.
+    """
+    observed = context.observed
+    if observed.load_job is not None or load_pods(context) or observed.children.get("begun"):
+        return True
+    measuring = context.draft.find("Measuring")
+    return measuring is not None and measuring.status != "Unknown"
+
+
 def _pods_of(
     context: ReconcileContext, of: str, job_name: str, job: Json | None
 ) -> tuple[Json, ...]:
