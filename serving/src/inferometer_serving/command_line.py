@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,9 @@ from inferometer_serving.options import (
     ServeOptions,
 )
 
+_DEFAULTS = {each.name: each.default for each in fields(ServeOptions)}
+"""MISSING where a field has none, or makes a new one each time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -27,11 +30,16 @@ class Option:
     """The field of ServeOptions."""
     read: Callable[[str], Any]
     """Turns what was typed into the field's value; ValueError or ArgumentTypeError says why not."""
-    default: Any
     help: str
     metavar: str
     repeated: bool = False
     """May be given several times; a dict collects what was read."""
+
+    @property
+    def default(self) -> Any:
+        """Return the field's own default."""
+        default = _DEFAULTS[self.name]
+        return None if default is MISSING else default
 
     @property
     def flag(self) -> str:
@@ -133,74 +141,55 @@ def _named_model(text: str) -> tuple[str, Path]:
 
 OPTIONS: tuple[Option, ...] = (
     Option(
-        "model_name",
-        _model_name,
-        None,
-        "Name to serve the model as; default: its file's name.",
-        "NAME",
+        "model_name", _model_name, "Name to serve the model as; default: its file's name.", "NAME"
     ),
-    Option(
-        "engine",
-        _engine,
-        EngineName.ONNX_RUNTIME,
-        "Library that computes: onnxruntime or openvino.",
-        "ENGINE",
-    ),
-    Option(
-        "device", _device, Device.CPU, "CPU, or GPU (CUDA). Refused if CUDA is not available.", "D"
-    ),
+    Option("engine", _engine, "Library that computes: onnxruntime or openvino.", "ENGINE"),
+    Option("device", _device, "CPU, or GPU (CUDA). Refused if CUDA is not available.", "D"),
     Option(
         "precision",
         _one_of(Precision, "precision"),
-        Precision.DEFAULT,
         "Default, FP32, BF16, FP16 or INT8. ONNX Runtime computes in the types of the model, "
         "OpenVINO by default in BF16 if the CPU can.",
         "PRECISION",
     ),
-    Option("threads", _whole(1, 1024), 1, "Threads within an operator.", "N"),
-    Option("instances", _whole(1, 64), 1, "Instances of the model; each has its own threads.", "N"),
+    Option("threads", _whole(1, 1024), "Threads within an operator.", "N"),
+    Option("instances", _whole(1, 64), "Instances of the model; each has its own threads.", "N"),
     Option(
         "max_batch_size",
         _whole(0, 4096),
-        0,
         "Join requests along the batch axis, up to this number of samples; 0: never join.",
         "N",
     ),
     Option(
         "max_delay_microseconds",
         _whole(0, 60_000_000),
-        0,
         "How long a request may wait for others to join it.",
         "N",
     ),
-    Option("host", str, "127.0.0.1", "Address to listen on.", "ADDRESS"),
-    Option("http_port", _whole(0, 65535), 0, "Port for HTTP; 0 takes a free one.", "PORT"),
-    Option("grpc_port", _whole(0, 65535), 0, "Port for gRPC; 0 takes a free one.", "PORT"),
+    Option("host", str, "Address to listen on.", "ADDRESS"),
+    Option("http_port", _whole(0, 65535), "Port for HTTP; 0 takes a free one.", "PORT"),
+    Option("grpc_port", _whole(0, 65535), "Port for gRPC; 0 takes a free one.", "PORT"),
     Option(
         "max_body_bytes",
         _whole(1, (1 << 31) - 1),
-        256 << 20,
         "Largest request taken, and largest it may be once decompressed.",
         "BYTES",
     ),
     Option(
         "max_model_bytes",
         _whole(1, 1 << 50),
-        8 << 30,
         "Largest model taken, external data included.",
         "BYTES",
     ),
     Option(
         "warm_up_batch_sizes",
         _sizes,
-        (1,),
         "Batch sizes to run once before the server is ready, as in 1,8,32.",
         "SIZES",
     ),
     Option(
         "warm_up_shapes",
         _named_shape,
-        {},
         "Whole shape of an input with open axes other than the batch, as in image=1,3,224,224; "
         "may be given for several inputs.",
         "NAME=SHAPE",
@@ -209,35 +198,30 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "warm_up_inputs",
         Path,
-        None,
         "A .npz file of samples, whose shapes inputs with open axes are warmed up with.",
         "FILE",
     ),
     Option(
         "drain_seconds",
         _seconds,
-        30.0,
         "How long requests in flight may take to end after SIGTERM.",
         "SECONDS",
     ),
     Option(
         "model_control_mode",
         _control_mode,
-        ModelControlMode.NONE,
         "Whether clients may load and unload the model: none or explicit.",
         "MODE",
     ),
     Option(
         "profiling",
         _switch,
-        False,
         "on lets clients profile the model: POST /v2/models/NAME/profile. off: they may not.",
         "off|on",
     ),
     Option(
         "start_up_report",
         _switch,
-        False,
         "on adds the phases of the server's start to the model's configuration. ONNX Runtime then "
         "profiles how it opens the model, and writes that to a temporary file.",
         "off|on",
@@ -245,7 +229,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "provider",
         _one_of(Provider, "provider"),
-        Provider.DEFAULT,
         "ONNX Runtime's execution provider: CPU, XNNPACK, CUDA, TensorRT or OpenVINO; Default is "
         "that of the device.",
         "PROVIDER",
@@ -253,32 +236,26 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "graph_optimization",
         _one_of(GraphOptimization, "graph optimisation"),
-        GraphOptimization.ALL,
         "How far ONNX Runtime rewrites the graph: Disabled, Basic, Extended or All.",
         "LEVEL",
     ),
     Option(
         "execution_mode",
         _one_of(ExecutionMode, "execution mode"),
-        ExecutionMode.SEQUENTIAL,
         "Parallel lets ONNX Runtime run independent operators at the same time; Sequential.",
         "MODE",
     ),
     Option(
         "inter_op_threads",
         _whole(1, 1024),
-        1,
         "Threads that run operators at the same time, with --execution-mode Parallel.",
         "N",
     ),
-    Option("arena", _switch, True, "Whether ONNX Runtime takes memory from an arena.", "off|on"),
-    Option(
-        "spinning", _switch, True, "Whether ONNX Runtime's threads spin while they wait.", "off|on"
-    ),
+    Option("arena", _switch, "Whether ONNX Runtime takes memory from an arena.", "off|on"),
+    Option("spinning", _switch, "Whether ONNX Runtime's threads spin while they wait.", "off|on"),
     Option(
         "prepacking",
         _switch,
-        True,
         "Whether ONNX Runtime rearranges weights when it opens the model; off keeps external data "
         "memory-mapped and shared.",
         "off|on",
@@ -286,7 +263,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "checksums",
         Path,
-        None,
         "JSON with verified checksums by the paths of the model's files, which are then not read "
         "for theirs.",
         "FILE",
@@ -294,7 +270,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "manifest",
         Path,
-        None,
         "The model's manifest: the server runs its steps, takes samples as they are (files, texts, "
         "numbers in JSON) and replies predictions.",
         "FILE",
@@ -302,21 +277,19 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "allow_python_steps",
         _switch,
-        False,
         "on lets Python in the manifest run in the server. It may do anything that you may.",
         "off|on",
     ),
     Option(
         "other_models",
         _named_model,
-        {},
         "A further ONNX file that the server holds under a name of its own, with the same "
         "settings; may be given for several models.",
         "NAME=PATH",
         repeated=True,
     ),
-    Option("run", str, "", "The run that it serves: the label run of its metrics.", "NAME"),
-    Option("run_namespace", str, "", "That run's namespace: the label run_namespace.", "NAME"),
+    Option("run", str, "The run that it serves: the label run of its metrics.", "NAME"),
+    Option("run_namespace", str, "That run's namespace: the label run_namespace.", "NAME"),
 )
 """Every option but the model itself, which is a path here and an address in `inferometer serve`."""
 
@@ -328,7 +301,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             option.flag,
             dest=option.name,
             type=option.read,
-            default=None if option.repeated else option.default,
+            default=option.default,
             action="append" if option.repeated else "store",
             help=option.help,
             metavar=option.metavar,
