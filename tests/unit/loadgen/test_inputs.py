@@ -21,14 +21,13 @@ from inferometer_loadgen.requests.encode import Encoder, json_note, uses_binary
 from inferometer_loadgen.requests.inputs import (
     DTYPES,
     POOL_BYTES,
-    FileSource,
     InputRefusedError,
     RandomSource,
     bytes_each,
     fit_shapes,
     most_requests,
-    read_npz,
 )
+from inferometer_loadgen.requests.npz_file import FileSource, read_npz
 
 IMAGE = Tensor(name="image", datatype="FP32", shape=[-1, 3, -1, -1])
 ROWS = Tensor(name="rows", datatype="FP32", shape=[-1, 4])

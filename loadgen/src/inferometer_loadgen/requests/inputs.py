@@ -1,11 +1,9 @@
-"""Inputs of requests: seeded random tensors, or the samples of a .npz file."""
+"""Inputs of requests: their types, shapes and sizes, and seeded random tensors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from math import gcd, prod
-from pathlib import Path
+from math import prod
 from typing import Any, Protocol
-from zipfile import BadZipFile
 
 import ml_dtypes
 import numpy as np
@@ -78,11 +76,11 @@ def fit_shapes(
         if name not in names:
             raise InputRefusedError(
                 f"spec.load.inputs.random.shapes names the input {name!r}, but the model's inputs "
-                f"are {_listed(names)}: use one of these names."
+                f"are {listed(names)}: use one of these names."
             )
-    _check_batch(tensors, batch_size)
+    check_batch(tensors, batch_size)
     shapes = {tensor.name: _fit(tensor, given.get(tensor.name), batch_size) for tensor in tensors}
-    _check_size(tensors, shapes, batch_size)
+    check_size(tensors, shapes, batch_size)
     return shapes
 
 
@@ -101,7 +99,8 @@ def has_batch_axis(tensor: Tensor) -> bool:
     return bool(tensor.shape) and tensor.shape[0] < 0
 
 
-def _check_batch(tensors: Sequence[Tensor], batch_size: int) -> None:
+def check_batch(tensors: Sequence[Tensor], batch_size: int) -> None:
+    """Raise InputRefusedError if the inputs have no axis for a batch of this size."""
     if batch_size == 1 or any(map(has_batch_axis, tensors)):
         return
     if all(tensor.shape[:1] == [batch_size] for tensor in tensors):
@@ -113,7 +112,7 @@ def _check_batch(tensors: Sequence[Tensor], batch_size: int) -> None:
     )
 
 
-def _check_size(
+def check_size(
     tensors: Sequence[Tensor], shapes: Mapping[str, Sequence[int]], batch_size: int
 ) -> None:
     """Raise InputRefusedError if one request has more bytes or axes than can be sent."""
@@ -123,7 +122,7 @@ def _check_size(
             f"The input {deep!r} has {len(shapes[deep])} axes, and at most {_MOST_AXES} can be "
             f"sent: export the model with fewer."
         )
-    size = _request_bytes(tensors, shapes)
+    size = request_bytes(tensors, shapes)
     if size > _MOST_REQUEST_MIB * 1024 * 1024:
         tensors_text = "; ".join(
             f"{each.name}: {each.datatype} {list(shapes[each.name])}" for each in tensors
@@ -135,7 +134,8 @@ def _check_size(
         )
 
 
-def _request_bytes(tensors: Sequence[Tensor], shapes: Mapping[str, Sequence[int]]) -> int:
+def request_bytes(tensors: Sequence[Tensor], shapes: Mapping[str, Sequence[int]]) -> int:
+    """Return the bytes of one request's tensors."""
     # numpy counts the other axes of an empty tensor, too.
     return sum(
         prod(max(1, axis) for axis in shapes[each.name]) * bytes_each(each.datatype)
@@ -184,7 +184,7 @@ class RandomSource:
         self._datatypes = {tensor.name: tensor.datatype for tensor in tensors}
         self._shapes = dict(shapes)
         self._seed = seed
-        self.count = min(pool_size, most_requests(_request_bytes(tensors, shapes)))
+        self.count = min(pool_size, most_requests(request_bytes(tensors, shapes)))
 
     def resized(self, count: int) -> "RandomSource":
         """Return this source with `count` requests."""
@@ -243,120 +243,6 @@ def _random_integers(
     return random.integers(0, _TOKENS, shape, dtype=dtype)
 
 
-class FileSource:
-    """The samples of a .npz file: one array for each input, whose first axis counts the samples.
-
-    Requests take consecutive samples, and begin again at the first after the last.
-    """
-
-    def __init__(
-        self, path: Path, arrays: Mapping[str, Array], tensors: Sequence[Tensor], batch_size: int
-    ) -> None:
-        _check_batch(tensors, batch_size)
-        self._path = path
-        self._batch_size = batch_size
-        self._joins = {tensor.name: has_batch_axis(tensor) or batch_size > 1 for tensor in tensors}
-        self._arrays = {tensor.name: self._checked(tensor, arrays) for tensor in tensors}
-        self._samples = self._sample_count()
-        self.distinct = self._samples // gcd(self._samples, batch_size)
-        shapes = {
-            name: (batch_size if self._joins[name] else 1, *array.shape[1:])
-            for name, array in self._arrays.items()
-        }
-        _check_size(tensors, shapes, batch_size)
-        self.count = min(self.distinct, most_requests(_request_bytes(tensors, shapes)))
-        for name in arrays:
-            if name not in self._arrays:
-                raise InputRefusedError(
-                    f"{path} has an array {name!r}, but the model's inputs are "
-                    f"{_listed(list(self._arrays))}: rename it or leave it out."
-                )
-
-    def request(self, index: int) -> Tensors:
-        """Return the inputs of one request."""
-        first = index * self._batch_size
-        chosen = [(first + i) % self._samples for i in range(self._batch_size)]
-        return {
-            name: array[chosen] if self._joins[name] else array[chosen[0]]
-            for name, array in self._arrays.items()
-        }
-
-    def _checked(self, tensor: Tensor, arrays: Mapping[str, Array]) -> Array:
-        array = arrays.get(tensor.name)
-        if array is None:
-            raise InputRefusedError(
-                f"{self._path} has no array for the model's input {tensor.name!r}; it has "
-                f"{_listed(list(arrays))}."
-            )
-        wanted = DTYPES[tensor.datatype]
-        if tensor.datatype == "BYTES":
-            if array.dtype.kind not in {"S", "U"}:
-                raise self._unfit(tensor, array, "strings (numpy's S or U)")
-            array = _as_bytes(array)
-        elif tensor.datatype == "BF16" and array.dtype == np.float32:
-            # A .npz file cannot hold bfloat16.
-            array = array.astype(wanted)
-        elif array.dtype != wanted:
-            raise self._unfit(tensor, array, f"type {wanted}")
-        own = tensor.shape[1:] if self._joins[tensor.name] else tensor.shape
-        shape = array.shape[1:]
-        fits = len(shape) == len(own) and all(
-            axis in {-1, size} for axis, size in zip(own, shape, strict=True)
-        )
-        if not array.ndim or not fits:
-            raise self._unfit(tensor, array, f"shape [samples, {_axes(own)}]")
-        return array
-
-    def _unfit(self, tensor: Tensor, array: Array, wanted: str) -> InputRefusedError:
-        return InputRefusedError(
-            f"{self._path} gives {tensor.name!r} an array of type {array.dtype} and shape "
-            f"{list(array.shape)}, but the model's input is {tensor.datatype} {tensor.shape}: it "
-            f"needs {wanted}."
-        )
-
-    def _sample_count(self) -> int:
-        counts = {name: len(array) for name, array in self._arrays.items()}
-        if len(set(counts.values())) > 1 or not all(counts.values()):
-            counted = ", ".join(f"{name}: {count}" for name, count in counts.items())
-            raise InputRefusedError(
-                f"The arrays of {self._path} must have the same number of samples, at least 1 "
-                f"({counted})."
-            )
-        return next(iter(counts.values()), 1)
-
-
-def read_npz(path: Path) -> dict[str, Array]:
-    """Return the arrays of a .npz file; raises InputRefusedError if it cannot be read."""
-    try:
-        # numpy leaves a file open if it opened it and cannot read it.
-        with path.open("rb") as opened:
-            file = np.load(opened, allow_pickle=False)
-            if isinstance(file, np.lib.npyio.NpzFile):
-                return {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise InputRefusedError(f"The inputs file {path} does not exist.") from None
-    except OSError as error:
-        raise InputRefusedError(f"The inputs file {path} cannot be read: {error}.") from error
-    except (ValueError, BadZipFile, EOFError) as error:
-        raise InputRefusedError(
-            f"{path} is not a .npz file of plain arrays: create one with "
-            "numpy.savez(PATH, NAME=array)."
-        ) from error
-    raise InputRefusedError(f"{path} is one array, not a .npz file: use numpy.savez.")
-
-
-def _as_bytes(array: Array) -> Array:
-    flat: Iterator[Any] = (
-        item.encode() if isinstance(item, str) else bytes(item) for item in array.ravel().tolist()
-    )
-    found = np.empty(array.size, dtype=np.object_)
-    found[:] = list(flat)
-    return found.reshape(array.shape)
-
-
-def _axes(shape: Sequence[int]) -> str:
-    return ", ".join(map(str, shape))
-
-
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return names in quotes, or "none"."""
     return ", ".join(map(repr, names)) or "none"

@@ -9,12 +9,11 @@ from inferometer_api.results.result import Tensor
 from inferometer_api.spec.load import Load
 from inferometer_loadgen.requests.encode import Encoder
 from inferometer_loadgen.requests.inputs import (
-    FileSource,
     InputSource,
     RandomSource,
     fit_shapes,
-    read_npz,
 )
+from inferometer_loadgen.requests.npz_file import FileSource, read_npz
 from inferometer_loadgen.requests.trace import TraceFiles
 from inferometer_loadgen.wire import PreparedRequest, RequestTarget
 from inferometer_loadgen.wire.connection import prepare
