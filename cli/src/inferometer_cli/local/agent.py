@@ -16,8 +16,8 @@ from inferometer_api.plan.launch import agent_command
 from inferometer_api.plan.load_plan import PlannedAgent
 from inferometer_api.results.agent_sample import SAMPLE_PATH, AgentSample
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.local.child_process import ChildProcess
-from inferometer_cli.local.server import TargetServer, start_child, with_last_output
+from inferometer_cli.local.child_process import ChildProcess, start_child, with_last_output
+from inferometer_cli.local.server import TargetServer
 
 _START_SECONDS = 10.0
 """How long the agent may take to listen, while the server starts too."""

@@ -7,10 +7,17 @@ import os
 import re
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Self
 
+from inferometer_cli.exits import ExitCode, FailedError, RefusedError
+
+GRACE_SECONDS = 1.0
+"""How long a child may take to stop after SIGTERM."""
+_REFUSED, _FAILED = "refused: ", "failed: "
+"""Prefixes of the last line in which a child process explains its exit code."""
 _PR_SET_PDEATHSIG = 1
 _PYTHON = {"PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
 """For children in Python: no file of the current folder takes the place of a module."""
@@ -153,3 +160,69 @@ def describe_exit(code: int) -> str:
         return f"signal {signal.Signals(-code).name}"
     except ValueError:
         return f"signal {-code}"
+
+
+async def start_child(
+    name: str,
+    command: Sequence[str],
+    stack: AsyncExitStack,
+    standard_input: bytes | None = None,
+    *,
+    grace_seconds: float = GRACE_SECONDS,
+) -> ChildProcess:
+    """Start a child that ends with the stack: by SIGTERM, then after its grace by SIGKILL."""
+    child = await ChildProcess.start(name, command, standard_input=standard_input)
+    stack.push_async_callback(child.stop, grace_seconds=grace_seconds)
+    return child
+
+
+async def output_document(
+    name: str, command: Sequence[str], watch: Callable[[bytes], None] = lambda _: None
+) -> bytes:
+    """Run a child to its end; return the last line of its output, which is its document.
+
+    `watch` gets every line. Raises FailedError if the child ends early.
+    """
+    child = await ChildProcess.start(name, command)
+    last = b""
+    try:
+        async for line in child.lines():
+            last = line
+            watch(line)
+        code = await child.wait()
+    finally:
+        await child.stop(grace_seconds=GRACE_SECONDS)
+    if code:
+        sentence = f"The {name} ended early ({describe_exit(code)})."
+        raise FailedError(with_last_output(sentence, child))
+    return last
+
+
+async def first_line(child: ChildProcess) -> bytes:
+    """Return the first line of a child's output. Raises an error if it exits without one."""
+    async for line in child.lines():
+        return line
+    code = await child.wait()
+    if refusal := refusal_of(child, code):
+        raise RefusedError(refusal)
+    if code == ExitCode.FAILED and child.last_line().startswith(_FAILED):
+        raise FailedError(child.last_line().removeprefix(_FAILED))
+    raise FailedError(
+        with_last_output(f"The {child.name} exited at once ({describe_exit(code)}).", child)
+    )
+
+
+def refusal_of(child: ChildProcess, code: int) -> str:
+    """Return why a child of Inferometer refused its work; empty if it did not.
+
+    The exit code of other programs means anything.
+    """
+    line = child.last_line()
+    is_refusal = code == ExitCode.REFUSED and line.startswith(_REFUSED)
+    return line.removeprefix(_REFUSED) if is_refusal else ""
+
+
+def with_last_output(sentence: str, child: ChildProcess) -> str:
+    """Return a sentence about a process, with the last lines of its standard error."""
+    lines = child.last_lines()
+    return f"{sentence} Its last output:\n{lines}" if lines else f"{sentence} It printed nothing."

@@ -20,7 +20,12 @@ from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.spec.zoo_address import UnknownModelError
 from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.local.child_process import ChildProcess, describe_exit
+from inferometer_cli.local.child_process import (
+    GRACE_SECONDS,
+    ChildProcess,
+    describe_exit,
+    refusal_of,
+)
 from inferometer_fetch.built_in import cached_model, zoo_cache
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_models import zoo
@@ -30,8 +35,6 @@ if TYPE_CHECKING:
     from inferometer_results.store.store import Store
 
 _MODULE = "inferometer_serving.layers"
-_REFUSED = "refused: "
-_GRACE_SECONDS = 1.0
 REWRITINGS: tuple[Rewriting, ...] = ("Fused", "INT8")
 _ZOO = "zoo://"
 _NOTHING = BrickSuite(engine="", engine_version="", granularity=1, layers={}, bricks={})
@@ -217,11 +220,10 @@ async def _child(arguments: Sequence[str], watch: Callable[[bytes], None]) -> by
             last = line
         code = await child.wait()
     finally:
-        await child.stop(grace_seconds=_GRACE_SECONDS)
+        await child.stop(grace_seconds=GRACE_SECONDS)
     if code:
-        sentence = child.last_line()
-        if sentence.startswith(_REFUSED):
-            raise RefusedError(sentence.removeprefix(_REFUSED))
+        if refusal := refusal_of(child, code):
+            raise RefusedError(refusal)
         raise FailedError(
             f"The layers could not be measured: {describe_exit(code)}. {child.last_lines()}"
         )

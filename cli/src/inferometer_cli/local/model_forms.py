@@ -3,15 +3,10 @@
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from inferometer_cli.exits import FailedError
-from inferometer_cli.local.child_process import ChildProcess, describe_exit
-from inferometer_cli.local.server import with_last_output
-
-_GRACE_SECONDS = 1.0
+from inferometer_cli.local.child_process import output_document
 
 
 def measure_forms(model: Path, folder: Path, *, threads: int, servers: int) -> dict[str, Any]:
@@ -23,20 +18,6 @@ def measure_forms(model: Path, folder: Path, *, threads: int, servers: int) -> d
         *(sys.executable, "-m", "inferometer_serving.model_forms", str(model)),
         *("--folder", str(folder), "--threads", str(threads), "--servers", str(servers)),
     ]
-    return asyncio.run(_measured(command))
-
-
-async def _measured(command: Sequence[str]) -> dict[str, Any]:
-    child = await ChildProcess.start("measurement of forms", command)
-    last = b""
-    try:
-        async for line in child.lines():
-            last = line
-        code = await child.wait()
-    finally:
-        await child.stop(grace_seconds=_GRACE_SECONDS)
-    if code:
-        sentence = f"The measurement of the model's forms ended early ({describe_exit(code)})."
-        raise FailedError(with_last_output(sentence, child))
-    document: dict[str, Any] = json.loads(last)
+    output = asyncio.run(output_document("measurement of the model's forms", command))
+    document: dict[str, Any] = json.loads(output)
     return document

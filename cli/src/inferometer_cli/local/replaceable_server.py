@@ -16,9 +16,8 @@ from inferometer_cli.local.server import (
     check_listener,
     fetch_model,
     start_server,
-    wait_for_deadline,
-    wait_for_death,
 )
+from inferometer_cli.local.server_readiness import wait_for_deadline, wait_for_death
 from inferometer_cli.progress import ProgressCallback
 
 _ACCEPTED = 202

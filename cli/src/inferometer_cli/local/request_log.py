@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.result_file import check_directory
 from inferometer_cli.terminal import print_error
@@ -35,6 +36,22 @@ def check_request_log(path: Path) -> None:
 def csv_of(path: Path) -> Path:
     """Return the file that the load generator writes; Parquet is made of it after the run."""
     return path.with_suffix(f"{path.suffix}.csv") if path.suffix == _PARQUET else path
+
+
+def planned_log(run: BenchmarkRun, path: Path | None) -> str | None:
+    """Return the file that the load generator of a run writes; None without a log.
+
+    Raises RefusedError if a fleet drives the load.
+    """
+    if path is None:
+        return None
+    workers = run.spec.load.workers
+    if workers > 1:
+        raise RefusedError(
+            f"--log-requests needs one load generator, but spec.load.workers is {workers}. Omit "
+            "--log-requests, or set workers to 1."
+        )
+    return str(csv_of(path).absolute())
 
 
 def finish_request_log(path: Path) -> None:

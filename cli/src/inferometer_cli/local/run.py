@@ -36,18 +36,19 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local.agent import Metering, find_agent, plan_metering
-from inferometer_cli.local.child_process import ChildProcess, describe_exit
+from inferometer_cli.local.child_process import (
+    ChildProcess,
+    describe_exit,
+    start_child,
+    with_last_output,
+)
 from inferometer_cli.local.files import credentials, inputs_file, manifest_file, trace_files
 from inferometer_cli.local.machine_check import MachineCheck
 from inferometer_cli.local.prometheus_targets import PrometheusTargets
 from inferometer_cli.local.replaceable_server import ReplaceableServer, hand_over
-from inferometer_cli.local.request_log import csv_of
-from inferometer_cli.local.server import (
-    TargetServer,
-    start_child,
-    wait_for_death,
-    with_last_output,
-)
+from inferometer_cli.local.request_log import planned_log
+from inferometer_cli.local.server import TargetServer
+from inferometer_cli.local.server_readiness import wait_for_death
 from inferometer_cli.program import program_version
 from inferometer_cli.progress import ProgressCallback, Warn, WebPage
 from inferometer_cli.terminal import ProgressFormat
@@ -187,7 +188,7 @@ async def _run(work: _Work, stopped: End) -> Outcome:
                 run_id=work.reports.run_id,
                 started_at=work.reports.started_at,
                 stop_token=secrets.token_urlsafe(24) if restarts_server(run.spec) else "",
-                request_log=_request_log(work),
+                request_log=planned_log(run, work.options.request_log),
             )
             return await _load(plan, server, ends, stack, work)
     finally:
@@ -204,16 +205,6 @@ def _fleet(work: _Work) -> PlannedFleet | None:
             )
         return None
     return PlannedFleet(web_port=0 if work.options.fleet_web else None)
-
-
-def _request_log(work: _Work) -> str | None:
-    path = work.options.request_log
-    if path is not None and work.run.spec.load.workers > 1:
-        raise RefusedError(
-            "--log-requests needs one load generator, but spec.load.workers is "
-            f"{work.run.spec.load.workers}. Omit --log-requests, or set workers to 1."
-        )
-    return None if path is None else str(csv_of(path).absolute())
 
 
 async def _start(

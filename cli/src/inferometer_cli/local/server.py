@@ -1,7 +1,6 @@
-"""The server of a local run: its model is fetched, its process started and watched."""
+"""The server of a local run: its model is fetched and its process started."""
 
 import asyncio
-import contextlib
 import json
 import socket
 import sys
@@ -10,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,19 +25,24 @@ from inferometer_api.runtimes.descriptor import LOOPBACK, Listen, ServerLaunch, 
 from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.suite.labels import SUITE_LABEL
-from inferometer_cli.exits import ExitCode, FailedError, RefusedError
-from inferometer_cli.local.child_process import ChildProcess, describe_exit
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.local.child_process import (
+    GRACE_SECONDS,
+    ChildProcess,
+    first_line,
+    start_child,
+)
 from inferometer_cli.local.files import request_shapes, served_manifest
+from inferometer_cli.local.server_readiness import (
+    announced_ports,
+    not_ready_error,
+    poll_until_ready,
+    wait_for_death,
+    wait_until_ready,
+)
 from inferometer_cli.progress import ProgressCallback
 
-_REFUSED, _FAILED = "refused: ", "failed: "
-"""Prefixes of the last line in which a child process explains its exit code."""
-_GRACE_SECONDS = 1.0
-"""How long a child may take to stop after SIGTERM."""
-_POLL_SECONDS = 0.1
 _CONNECT_SECONDS = 5.0
-_ANSWER_SECONDS = 5.0
-"""How long a server may take to answer whether it is ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ async def fetch_model(
 async def _fetched(command: Sequence[str], stack: AsyncExitStack) -> dict[str, Any]:
     """Return what the fetcher reports of a model."""
     child = await start_child("model fetcher", command, stack)
-    found: dict[str, Any] = json.loads(await _first_line(child))
+    found: dict[str, Any] = json.loads(await first_line(child))
     return found
 
 
@@ -175,14 +178,14 @@ async def start_server(
         "server", server.command, env=server.env, logs_to_output=not announces
     )
     # Others free shared memory and end their own children first.
-    grace = _GRACE_SECONDS if announces else launch.stop_seconds
+    grace = GRACE_SECONDS if announces else launch.stop_seconds
     stack.push_async_callback(process.stop, grace_seconds=grace)
     listen, ready = start.listen, None
     if announces:
-        listen = await _announced_ports(process, run, ready_by)
+        listen = await announced_ports(process, run, ready_by)
     else:
         url = f"http://{listen.host}:{listen.http_port}{launch.ready_path_of(run)}"
-        await _poll_until_ready(process, url, run, ready_by)
+        await poll_until_ready(process, url, run, ready_by)
         ready = time.time_ns() // 1000
     is_http = run.spec.load.protocol == "HTTP"
     return TargetServer(
@@ -212,75 +215,10 @@ async def try_server(run: BenchmarkRun, base: Path, file: Path | None) -> Outcom
             return None
         try:
             async with asyncio.timeout_at(server.ready_by):
-                is_ready = await _wait_until_ready(process)
+                is_ready = await wait_until_ready(process)
         except TimeoutError:
-            raise _not_ready_error(run, process) from None
+            raise not_ready_error(run, process) from None
         return None if is_ready else await wait_for_death(process)
-
-
-async def start_child(
-    name: str,
-    command: Sequence[str],
-    stack: AsyncExitStack,
-    standard_input: bytes | None = None,
-    *,
-    grace_seconds: float = _GRACE_SECONDS,
-) -> ChildProcess:
-    """Start a child that ends with the stack: by SIGTERM, then after its grace by SIGKILL."""
-    child = await ChildProcess.start(name, command, standard_input=standard_input)
-    stack.push_async_callback(child.stop, grace_seconds=grace_seconds)
-    return child
-
-
-async def wait_for_death(process: ChildProcess) -> Outcome:
-    """Wait until the server exits; return what that means for the run."""
-    code = await process.wait()
-    if _is_refusal(code, process):
-        return Outcome(
-            state="Refused",
-            reason="ServerRefused",
-            message=process.last_line().removeprefix(_REFUSED),
-        )
-    sentence = f"The server died during the run ({describe_exit(code)})."
-    return Outcome(state="Failed", reason="ServerDied", message=with_last_output(sentence, process))
-
-
-async def wait_for_deadline(process: ChildProcess, run: BenchmarkRun, ready_by: float) -> Outcome:
-    """Return the outcome of a server that is not ready in time; wait forever if it is."""
-    try:
-        async with asyncio.timeout_at(ready_by):
-            await _wait_until_ready(process)
-    except TimeoutError:
-        return Outcome(
-            state="Failed", reason="ServerNotReady", message=str(_not_ready_error(run, process))
-        )
-    never: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    return await never
-
-
-def with_last_output(sentence: str, child: ChildProcess) -> str:
-    """Return a sentence about a process, with the last lines of its standard error."""
-    lines = child.last_lines()
-    return f"{sentence} Its last output:\n{lines}" if lines else f"{sentence} It printed nothing."
-
-
-async def _first_line(child: ChildProcess) -> bytes:
-    """Return the first line of a child's output. Raises an error if it exits without one."""
-    async for line in child.lines():
-        return line
-    code = await child.wait()
-    if _is_refusal(code, child):
-        raise RefusedError(child.last_line().removeprefix(_REFUSED))
-    if code == ExitCode.FAILED and child.last_line().startswith(_FAILED):
-        raise FailedError(child.last_line().removeprefix(_FAILED))
-    raise FailedError(
-        with_last_output(f"The {child.name} exited at once ({describe_exit(code)}).", child)
-    )
-
-
-def _is_refusal(code: int, child: ChildProcess) -> bool:
-    """Return whether a child of Inferometer refused its work; in others the code means anything."""
-    return code == ExitCode.REFUSED and child.last_line().startswith(_REFUSED)
 
 
 def _free_ports(launch: ServerLaunch) -> Listen:
@@ -291,74 +229,3 @@ def _free_ports(launch: ServerLaunch) -> Listen:
             each.bind((LOOPBACK.host, 0))
         http, grpc, metrics = (each.getsockname()[1] for each in sockets)
     return Listen(LOOPBACK.host, http, grpc, http if launch.metrics_port is None else metrics)
-
-
-async def _poll_until_ready(
-    process: ChildProcess, url: str, run: BenchmarkRun, ready_by: float
-) -> None:
-    """Return once `url` answers 200. Raises FailedError if the server dies first or is late."""
-    polling = asyncio.create_task(_poll(url))
-    death = asyncio.create_task(process.wait())
-    try:
-        left_seconds = ready_by - asyncio.get_running_loop().time()
-        done, _ = await asyncio.wait(
-            (polling, death), timeout=left_seconds, return_when=asyncio.FIRST_COMPLETED
-        )
-    finally:
-        polling.cancel()
-        death.cancel()
-    if death in done:
-        ended = describe_exit(death.result())
-        raise FailedError(
-            with_last_output(f"The server died before it was ready ({ended}).", process)
-        )
-    if polling not in done:
-        raise _not_ready_error(run, process)
-    polling.result()
-
-
-async def _poll(url: str) -> None:
-    # Slow to import, and not needed by every runtime.
-    import aiohttp
-
-    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-        while True:
-            with contextlib.suppress(aiohttp.ClientError, OSError):
-                async with session.get(url, allow_redirects=False) as answer:
-                    if answer.status == HTTPStatus.OK:
-                        return
-            await asyncio.sleep(_POLL_SECONDS)
-
-
-async def _announced_ports(process: ChildProcess, run: BenchmarkRun, ready_by: float) -> Listen:
-    try:
-        async with asyncio.timeout_at(ready_by):
-            event: dict[str, Any] = json.loads(await _first_line(process))
-    except TimeoutError:
-        raise _not_ready_error(run, process) from None
-    if event["event"] == "refused":
-        raise RefusedError(event["message"])
-    if event["event"] != "listening":
-        raise FailedError(event["message"])
-    http_port = event["httpPort"]
-    return Listen(LOOPBACK.host, http_port, event["grpcPort"], http_port)
-
-
-async def _wait_until_ready(process: ChildProcess) -> bool:
-    """Return True once the server reports that it is ready, False if it closes its output."""
-    async for line in process.lines():
-        if json.loads(line)["event"] == "ready":
-            return True
-    return False
-
-
-def _not_ready_error(run: BenchmarkRun, process: ChildProcess) -> FailedError:
-    seconds = run.spec.server.ready_deadline_seconds
-    return FailedError(
-        with_last_output(
-            f"The server was not ready within {seconds} s (spec.server.readyDeadlineSeconds). "
-            "Raise the deadline, or check what delays the server.",
-            process,
-        )
-    )
