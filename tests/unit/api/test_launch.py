@@ -8,15 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_api.document import milli
-from inferometer_api.plan.launch import (
+from inferometer_api.plan.fetch_commands import (
     FetchingPod,
     fetch_command,
     fetch_inputs_command,
-    load_command,
-    load_plan,
     pod_layout,
-    server_containers,
 )
+from inferometer_api.plan.launch import load_command, load_plan, server_containers
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from inferometer_api.plan.spec_warnings import local_notes
 from inferometer_api.runtimes.descriptor import FetchedLayout, Listen, ServerStart

@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 
 from inferometer_api.plan.availability import unavailable
-from inferometer_api.plan.launch import fetch_command, server_containers
+from inferometer_api.plan.fetch_commands import fetch_command
+from inferometer_api.plan.launch import server_containers
 from inferometer_api.plan.spec_warnings import local_notes
 from inferometer_api.runtimes import table
 from inferometer_api.runtimes.descriptor import LOOPBACK, Place, ServerStart

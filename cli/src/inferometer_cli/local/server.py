@@ -14,11 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from inferometer_api.plan.cluster_objects import DEFAULT_PORTS
-from inferometer_api.plan.launch import (
-    fetch_command,
-    fetch_other_command,
-    server_containers,
-)
+from inferometer_api.plan.fetch_commands import fetch_command, fetch_other_command
+from inferometer_api.plan.launch import server_containers
 from inferometer_api.plan.load_plan import StartEvidence
 from inferometer_api.results.result import Outcome
 from inferometer_api.runtimes.descriptor import LOOPBACK, Listen, ServerLaunch, ServerStart

@@ -13,7 +13,8 @@ from inferometer_api.plan.cluster_objects import (
     load_name,
 )
 from inferometer_api.plan.credentials import Credentials, credentials_below, secrets_of
-from inferometer_api.plan.launch import fetch_inputs_command, fleet_pods, load_command
+from inferometer_api.plan.fetch_commands import fetch_inputs_command
+from inferometer_api.plan.launch import fleet_pods, load_command
 from inferometer_api.spec.address import INPUTS_FILE, MANIFEST_FILE, dataset_file, trace_file
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.scenario import Scenario

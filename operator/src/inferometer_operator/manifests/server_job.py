@@ -11,13 +11,13 @@ from inferometer_api.plan.cluster_objects import (
     labels,
     server_name,
 )
-from inferometer_api.plan.launch import (
+from inferometer_api.plan.fetch_commands import (
     fetch_command,
     fetch_other_command,
     other_model_path,
     pod_layout,
-    server_containers,
 )
+from inferometer_api.plan.launch import server_containers
 from inferometer_api.runtimes.descriptor import Listen, ServerContainer, ServerLaunch, ServerStart
 from inferometer_api.spec.address import INPUTS_FILE, MANIFEST_FILE, Address
 from inferometer_api.spec.run import BenchmarkRun

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_DRIVER, CACHE_FOLDER
-from inferometer_api.plan.launch import FetchingPod
+from inferometer_api.plan.fetch_commands import FetchingPod
 from inferometer_api.spec.address import CLAIMS, CONFIG_MAPS, STORE_VARIABLES, Address, address
 from inferometer_api.spec.model import OtherModel
 from inferometer_api.spec.resolve import whole_bytes
