@@ -73,8 +73,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def __init__(self, owner: ConnectionOwner) -> None:
         self._owner = owner
         self._state = owner.state
-        metrics = owner.state.metrics
-        self._requests = metrics.requests
+        self._requests = owner.state.metrics.requests
         self._transport: asyncio.Transport | None = None
         self._stage = Stage.HEAD
         self._buffer = b""
@@ -302,7 +301,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._trace = None
         self._write(parts)
         if not self._keeps_alive(head):
-            self._end()
+            self.close()
 
     def _keeps_alive(self, head: Head) -> bool:
         return head.keep_alive and self._state.phase is not Phase.DRAINING
@@ -311,7 +310,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._owner.outbox.put(self._transport, parts)
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """End the connection once all that was written is sent."""
         self._stage = Stage.END
         self._buffer = b""
         self._owner.outbox.flush()
@@ -343,10 +343,6 @@ class HttpConnection(asyncio.BufferedProtocol):
                 HTTPStatus.REQUEST_TIMEOUT, "The request did not come whole in time: send it again."
             )
         )
-
-    def close(self) -> None:
-        """End the connection once all that was written is sent."""
-        self._end()
 
     def abort(self) -> None:
         """End the connection at once."""
