@@ -10,8 +10,9 @@ from inferometer_loadgen.wire.contract import (
     RequestTarget,
 )
 from inferometer_loadgen.wire.grpc.connection import prepare_grpc, request_headers
-from inferometer_loadgen.wire.grpc.engine import ConnectionEvent, GrpcEngine
+from inferometer_loadgen.wire.grpc.engine import GrpcEngine
 from inferometer_loadgen.wire.grpc.hpack import encode_request
+from inferometer_loadgen.wire.grpc.http2_client import ConnectionEvent
 from support.wire_bytes import settings, split_frames
 
 Answer = tuple[int, Failure | None, ReplyBody | None]

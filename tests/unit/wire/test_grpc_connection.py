@@ -4,7 +4,8 @@ import pytest
 
 from inferometer_loadgen.wire.contract import FailureKind, ReplyBody
 from inferometer_loadgen.wire.grpc import reply as grpc_reply
-from inferometer_loadgen.wire.grpc.engine import ConnectionEvent, GrpcEngine
+from inferometer_loadgen.wire.grpc.engine import GrpcEngine
+from inferometer_loadgen.wire.grpc.http2_client import ConnectionEvent
 from support.wire_bytes import (
     ACK,
     DATA,

@@ -21,7 +21,8 @@ from inferometer_loadgen.wire.contract import (
 )
 from inferometer_loadgen.wire.dialer import Dialer, connect
 from inferometer_loadgen.wire.grpc import frames, hpack
-from inferometer_loadgen.wire.grpc.engine import ConnectionEvent, GrpcEngine
+from inferometer_loadgen.wire.grpc.engine import GrpcEngine
+from inferometer_loadgen.wire.grpc.http2_client import ConnectionEvent
 from inferometer_loadgen.wire.http1.connection import authority
 
 _PING_ACK_DELAY_SECONDS = 0.01

@@ -5,8 +5,9 @@ suffices: whatever callbacks send while frames are read is joined to it.
 """
 
 from collections.abc import Callable
-from enum import Enum
 from time import monotonic_ns
+
+from typing_extensions import override
 
 from inferometer_loadgen.wire.contract import (
     Failure,
@@ -17,9 +18,10 @@ from inferometer_loadgen.wire.contract import (
     printable_line,
 )
 from inferometer_loadgen.wire.grpc import frames
-from inferometer_loadgen.wire.grpc.frame_reader import LARGEST_DATA_BYTES, FrameReader
+from inferometer_loadgen.wire.grpc.frame_reader import FrameReader
 from inferometer_loadgen.wire.grpc.frames import ErrorCode, Http2Error
 from inferometer_loadgen.wire.grpc.hpack import SIZE_UPDATE_TO_ZERO, HpackError, RequestBlocks
+from inferometer_loadgen.wire.grpc.http2_client import ConnectionEvent, Http2Client
 from inferometer_loadgen.wire.grpc.reply import (
     GOOD_OPENING,
     ReplyStream,
@@ -28,7 +30,6 @@ from inferometer_loadgen.wire.grpc.reply import (
     read_trailers_only,
 )
 from inferometer_loadgen.wire.grpc.reply_template import ReplyTemplate, learn_template
-from inferometer_loadgen.wire.grpc.send_windows import SendWindows
 
 # Above this, copying a body to join it to its headers costs more than a second buffer.
 _JOINED_BYTES = 32_768
@@ -38,49 +39,16 @@ _LEARNS_EVERY = 16
 """Unmatched replies until another is learned: some servers' replies never match."""
 _MOST_TRACE_BYTES = 128
 """Room for the field of a traced request in its header block."""
-_UNLIMITED = (1 << 32) - 1
-_PING_ACK_START = frames.ping_ack(bytes(8))[:5]
-_PREAMBLE = (
-    frames.PREFACE,
-    frames.settings(
-        {
-            frames.SETTINGS_HEADER_TABLE_SIZE: 0,
-            frames.SETTINGS_ENABLE_PUSH: 0,
-            frames.SETTINGS_INITIAL_WINDOW_SIZE: frames.LARGEST_WINDOW,
-            frames.SETTINGS_MAX_FRAME_SIZE: LARGEST_DATA_BYTES,
-        }
-    ),
-    frames.window_update(0, frames.LARGEST_WINDOW - frames.DEFAULT_WINDOW),
-)
 
 _UNOPENED = Failure(FailureKind.PROTOCOL, "The reply's message came before its headers.")
 _UNCLOSED = Failure(FailureKind.PROTOCOL, "The reply ended without a grpc-status.")
 _REOPENED = Failure(FailureKind.PROTOCOL, "The reply holds headers between headers and trailers.")
-# By frame type: required payload length, and whether it must be on stream 0; None: no requirement.
-_CONTROL_FRAMES: dict[int, tuple[int | None, bool | None]] = {
-    frames.PRIORITY: (5, False),
-    frames.RST_STREAM: (4, False),
-    frames.SETTINGS: (None, True),
-    frames.PUSH_PROMISE: (None, None),
-    frames.PING: (8, True),
-    frames.GOAWAY: (None, True),
-    frames.WINDOW_UPDATE: (4, None),
-}
 
 
-class ConnectionEvent(Enum):
-    """Event that changes a connection as a whole."""
+class GrpcEngine(Http2Client):
+    """Unary calls of one method on one HTTP/2 connection.
 
-    LIMITS = "the server's settings came; the first time, the connection is ready"
-    RETIRED = "no new streams can be opened"
-
-
-class GrpcEngine:
-    """Client side of one HTTP/2 connection that carries unary calls of one method.
-
-    ``out`` is what must be written next, in order; ``bulky`` is true if joining it would copy large
-    bodies. ``max_streams`` is the server's limit. ``answered`` is true once a call was answered.
-    ``broken`` says why the connection must be closed at once; None if it need not.
+    ``answered`` is true once a call was answered.
     """
 
     def __init__(
@@ -90,38 +58,19 @@ class GrpcEngine:
         on_event: Callable[[ConnectionEvent], None],
         last_stream_id: int = frames.LARGEST_STREAM_ID,
     ) -> None:
-        self.out: list[bytes | memoryview] = list(_PREAMBLE)
-        self.bulky = False
-        self.max_streams = _UNLIMITED
-        self.retired = self.answered = False
-        self.broken: str | None = None
+        super().__init__(on_event)
+        self.answered = False
         self._on_reply = on_reply
-        self._on_event = on_event
-        self._streams: dict[int, ReplyStream] = {}
         self.first_bytes: dict[int, int] = {}
         """When replies to traced requests began, by token; 0 until then."""
-        self._next_id = 1
         self._last_id = last_stream_id
         self._plain_block = blocks.plain
         self._headers = _around_stream(blocks.first)
         self._later_headers = _around_stream(blocks.later)
-        self._windows = SendWindows()
         self._whole_limit = self._largest_whole()
-        self._consumed = 0
         self._template: ReplyTemplate | None = None
         self._unmatched, self._learns_at = 0, _LEARNS_FIRST
         self._reader = FrameReader(self)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the transport can be closed."""
-        return self.broken is not None or (self.retired and not self._streams)
-
-    @property
-    def can_wait(self) -> bool:
-        """Whether the only output is a PING's answer, which may leave with the next request."""
-        out = self.out
-        return len(out) == 1 and not self.retired and out[0][:5] == _PING_ACK_START
 
     def send(self, prepared: PreparedRequest, token: int, keep: bool) -> None:  # noqa: FBT001 - by position on the hot path
         """Open a stream with its request; the part that flow control forbids now waits."""
@@ -243,13 +192,6 @@ class GrpcEngine:
         self.on_window_used(0)
         return position
 
-    def on_window_used(self, size: int) -> None:
-        """Count the flow-control window that a frame used; return it once half of it is used."""
-        self._consumed += size
-        if self._consumed > frames.LARGEST_WINDOW // 2:
-            self.out.append(frames.window_update(0, self._consumed))
-            self._consumed = 0
-
     def on_headers(self, flags: int, stream_id: int, block: bytes) -> None:
         """Judge a header block: the reply's headers or its trailers."""
         stream = self._streams.get(stream_id)
@@ -274,92 +216,14 @@ class GrpcEngine:
             elif not opening.interim:
                 stream.open(opening.coding)
 
-    def on_control(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
-        """Take a frame that concerns the connection or a stream, not a reply."""
-        wanted_bytes, of_connection = _CONTROL_FRAMES[kind]
-        if wanted_bytes is not None and len(payload) != wanted_bytes:
-            raise Http2Error(
-                ErrorCode.FRAME_SIZE_ERROR,
-                f"A frame of type {kind} is {len(payload)} bytes long instead of {wanted_bytes}.",
-            )
-        if of_connection is not None and of_connection != (stream_id == 0):
-            raise Http2Error(
-                ErrorCode.PROTOCOL_ERROR, f"A frame of type {kind} came on stream {stream_id}."
-            )
-        match kind:
-            case frames.WINDOW_UPDATE:
-                self._on_window_update(stream_id, int.from_bytes(payload, "big"))
-            case frames.PING if not flags & frames.FLAG_ACK:
-                self.out.append(frames.ping_ack(payload))
-            case frames.SETTINGS:
-                self._on_settings(flags, payload)
-            case frames.RST_STREAM:
-                self._on_rst_stream(stream_id, int.from_bytes(payload, "big"))
-            case frames.GOAWAY:
-                self._on_goaway(*frames.read_goaway(payload))
-            case frames.PUSH_PROMISE:
-                raise Http2Error(
-                    ErrorCode.PROTOCOL_ERROR,
-                    "The server pushed a stream, which the client disabled.",
-                )
-            case _:
-                pass  # PRIORITY, and the ACK of a PING: nothing to do
+    @override
+    def _forget_header_table(self) -> None:
+        self._headers = _around_stream(SIZE_UPDATE_TO_ZERO + self._plain_block)
+        self._later_headers = _around_stream(self._plain_block)
 
-    def _on_window_update(self, stream_id: int, increment: int) -> None:
-        increment &= frames.LARGEST_WINDOW
-        if stream_id:
-            self._check_known(stream_id)
-        if not increment:
-            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "A WINDOW_UPDATE grants 0 bytes.")
-        self._windows.grow(stream_id, increment)
-        if self._windows.waiting:
-            self._send_waiting()
-
-    def _on_settings(self, flags: int, payload: bytes) -> None:
-        if flags & frames.FLAG_ACK:
-            if payload:
-                raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "A SETTINGS ACK holds settings.")
-            return
-        for key, value in frames.read_settings(payload):
-            match key:
-                case frames.SETTINGS_INITIAL_WINDOW_SIZE:
-                    self._windows.set_stream_window(value)
-                case frames.SETTINGS_MAX_FRAME_SIZE:
-                    self._windows.set_frame_bytes(value)
-                case frames.SETTINGS_MAX_CONCURRENT_STREAMS:
-                    self.max_streams = value
-                case frames.SETTINGS_HEADER_TABLE_SIZE if value < frames.DEFAULT_HEADER_TABLE_BYTES:
-                    self._headers = _around_stream(SIZE_UPDATE_TO_ZERO + self._plain_block)
-                    self._later_headers = _around_stream(self._plain_block)
-        # The acknowledgement leaves before any frame that uses the new limits.
-        self.out.append(frames.SETTINGS_ACK)
+    @override
+    def _on_limits(self) -> None:
         self._whole_limit = self._largest_whole()
-        self._send_waiting()
-        self._on_event(ConnectionEvent.LIMITS)
-
-    def _on_rst_stream(self, stream_id: int, code: int) -> None:
-        stream = self._streams.get(stream_id)
-        if stream is None:
-            self._check_known(stream_id)
-            return
-        self._windows.forget(stream_id)
-        sentence = f"The server reset the stream: {frames.error_name(code)}."
-        self._finish(stream_id, stream, Failure(FailureKind.STATUS, sentence))
-
-    def _on_goaway(self, last_stream_id: int, code: int, debug: bytes) -> None:
-        self._retire()
-        quoted = f" ({debug.decode('utf-8', 'replace')})" if debug else ""
-        failure = Failure(
-            FailureKind.CONNECTION,
-            printable_line(
-                "The server closes the connection and did not take the request: "
-                f"{frames.error_name(code)}{quoted}."
-            ),
-        )
-        for stream_id in [name for name in self._streams if name > last_stream_id]:
-            if stream := self._streams.get(stream_id):
-                self._windows.forget(stream_id)
-                self._finish(stream_id, stream, failure)
 
     def _largest_whole(self) -> int:
         """Return the longest body that is sent whole; -1 if the headers take several frames."""
@@ -367,11 +231,7 @@ class GrpcEngine:
             return -1
         return min(self._windows.frame_limit, _JOINED_BYTES)
 
-    def _send_waiting(self) -> None:
-        if pieces := self._windows.take():
-            self.out += pieces
-            self.bulky = True
-
+    @override
     def _finish(self, stream_id: int, stream: ReplyStream, failure: Failure | None) -> None:
         del self._streams[stream_id]
         self.answered = True
@@ -388,30 +248,13 @@ class GrpcEngine:
         self.out.append(frames.rst_stream(stream_id, ErrorCode.CANCEL))
         self._finish(stream_id, stream, failure)
 
-    def _retire(self) -> None:
-        if not self.retired:
-            self.retired = True
-            self._on_event(ConnectionEvent.RETIRED)
-
-    def _break(self, code: ErrorCode, message: str) -> None:
-        self.broken = printable_line(message)
-        self.out.append(frames.goaway(0, code))
-        self._retire()
-        self._fail_all(Failure(FailureKind.PROTOCOL, self.broken))
-
+    @override
     def _fail_all(self, failure: Failure) -> None:
         self._windows.waiting.clear()
         streams = list(self._streams.values())
         self._streams.clear()
         for stream in streams:
             self._on_reply(stream.token, failure, None)
-
-    def _check_known(self, stream_id: int) -> None:
-        """Ignore a frame of a stream that is over; raise Http2Error for one never opened."""
-        if stream_id % 2 == 0 or stream_id >= self._next_id:
-            raise Http2Error(
-                ErrorCode.PROTOCOL_ERROR, f"A frame came on stream {stream_id}, never opened."
-            )
 
 
 def _around_stream(block: bytes) -> tuple[bytes, ...]:
