@@ -165,11 +165,12 @@ def plan_suite(
     if anchor is not None:
         of_anchor[SPEC_LABEL] = spec_digest(RunSpec.read(specs[anchor.key]))
     _check_baseline(suite, cells)
+    blocks = itertools.product(range(1, suite.spec.repeats + 1), systems)
     runs = tuple(
         _planned(
             suite, cell, block, role, specs[cell.key], of_cell if role == "cell" else of_anchor
         )
-        for block in _blocks(suite, systems)
+        for block in itertools.starmap(Block, blocks)
         for role, cell in _order(suite, cells, anchor, block)
     )
     text = json.dumps([[run.name, run.data["spec"]] for run in runs], sort_keys=True)
@@ -292,10 +293,6 @@ def _check_baseline(suite: BenchmarkSuite, cells: Sequence[Cell]) -> None:
         sides = {cell.has({baseline.axis: baseline.value}) for cell in cells if not cell.included}
         if sides != {True, False}:
             raise InvalidSuiteError(("spec.baseline: measure cells with and without its value.",))
-
-
-def _blocks(suite: BenchmarkSuite, systems: Sequence[System]) -> Iterator[Block]:
-    return itertools.starmap(Block, itertools.product(range(1, suite.spec.repeats + 1), systems))
 
 
 def _order(
