@@ -30,9 +30,14 @@ class ServerEndpoint:
         return f"{host}:{self.port}{self.path_prefix}"
 
 
+def scheme_of(protocol: Literal["HTTP", "GRPC"]) -> str:
+    """Return the scheme of the URLs of a protocol without TLS; with TLS an s follows."""
+    return "grpc" if protocol == "GRPC" else "http"
+
+
 def endpoint_of(url: str, protocol: Literal["HTTP", "GRPC"]) -> ServerEndpoint:
     """Parse a server's URL; raises InputRefusedError if it does not fit the protocol."""
-    scheme = "grpc" if protocol == "GRPC" else "http"
+    scheme = scheme_of(protocol)
     if not url.startswith((f"{scheme}://", f"{scheme}s://")):
         raise InputRefusedError(
             f"load.protocol is {protocol}, which needs a URL with {scheme}:// or {scheme}s://, but "

@@ -6,7 +6,7 @@ from inferometer_loadgen.server.control_calls import (
     CallError,
     UnreadableBodyError,
 )
-from inferometer_loadgen.server.endpoint import ServerEndpoint
+from inferometer_loadgen.server.endpoint import ServerEndpoint, scheme_of
 from inferometer_loadgen.server.port_probe import PortProtocol
 from inferometer_loadgen.server.tls_handshake import ClosedBehindError, ClosedInTlsError
 from inferometer_loadgen.wire.contract import connection_error_text
@@ -74,7 +74,7 @@ def other_protocol(
     at: ServerEndpoint, found: PortProtocol, evidence: str = ""
 ) -> ProtocolMismatchError:
     """Return the error of a port that speaks another protocol; `evidence` begins with a colon."""
-    scheme = "grpc" if at.protocol == "GRPC" else "http"
+    scheme = scheme_of(at.protocol)
     if found is PortProtocol.TLS:
         return ProtocolMismatchError(
             f"The server at {at.address} uses TLS on this port{evidence}. Write {scheme}s:// "
@@ -111,8 +111,7 @@ def _closed_in_tls(fault: ClosedInTlsError, at: ServerEndpoint) -> str:
     wish = f"it may {'refuse the' if shown else 'want a'} client's certificate (load.tls)"
     if isinstance(fault, ClosedBehindError):
         return wish
-    scheme = "grpc" if at.protocol == "GRPC" else "http"
-    return f"{wish}, or this may be a port without TLS ({scheme}://)"
+    return f"{wish}, or this may be a port without TLS ({scheme_of(at.protocol)}://)"
 
 
 def hint(at: ServerEndpoint) -> str:
