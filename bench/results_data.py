@@ -141,14 +141,14 @@ def _varied(number: int, rows: IndexRows, chance: random.Random) -> IndexRows:
         str(result[name]) for name in ("name", "namespace", "verdict", "model", "engine", "node")
     ).lower()
     measurements = [
-        each | {"result_id": id_} | _figures(chance.lognormvariate(16, 1), model)
+        each | {"result_number": number} | _figures(chance.lognormvariate(16, 1), model)
         for each in rows.measurements
     ]
     named = {"team": f"t{number % _TEAMS}"}
     if result["suite"]:
         named[EXECUTION_LABEL] = str(number // 5_000)
     labels = [
-        {"result_id": id_, "origin": "run", "name": name, "value": value}
+        {"result_number": number, "origin": "run", "name": name, "value": value}
         for name, value in named.items()
     ]
     nodes = node_set(result, labels)

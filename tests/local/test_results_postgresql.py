@@ -270,3 +270,14 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     """The message has the address without its password."""
     with pytest.raises(StoreError, match=r"postgresql\+?\w*://ann:\*\*\*@.*failed"):
         Store(f"postgresql://ann:secret@/results?host={tmp_path}")
+
+
+def test_the_indexes_of_lists_are_full(address: str) -> None:
+    """Newer results of one model come last in them: less than two thirds of half-empty pages."""
+    with Store(address) as store:
+        for number in range(400):
+            store.add(a_document(number), ORIGIN, source="x")
+        size = text("SELECT pg_relation_size('result_by_model')")
+        with store.engine.connect() as connection:
+            bytes_each = connection.execute(size).scalar_one() / 400
+    assert bytes_each < 130

@@ -32,7 +32,16 @@ OLDER_SCHEMA = (
     + """
 DROP INDEX document_by_kind;
 DROP INDEX result_by_spec; DROP INDEX result_by_place; DROP INDEX result_by_suite;
-DROP INDEX measurement_by_p50; DROP INDEX measurement_by_energy;
+CREATE TABLE older AS SELECT result.id AS result_id, measurement.*
+FROM measurement JOIN result ON result.number = result_number;
+DROP TABLE measurement; ALTER TABLE older RENAME TO measurement;
+CREATE INDEX measurement_by_key ON measurement (key);
+CREATE INDEX measurement_by_p99 ON measurement (p99_nanoseconds);
+CREATE INDEX measurement_by_qps ON measurement (qps);
+CREATE TABLE older AS SELECT result.id AS result_id, label.*
+FROM label JOIN result ON result.number = result_number;
+DROP TABLE label; ALTER TABLE older RENAME TO label;
+CREATE INDEX label_by_name ON label (name, value);
 ALTER TABLE result DROP COLUMN spec_digest; ALTER TABLE result DROP COLUMN words;
 DROP TABLE conditions; DROP TABLE node_set;
 ALTER TABLE result DROP COLUMN node_set;

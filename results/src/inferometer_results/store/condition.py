@@ -285,7 +285,7 @@ def _labelled(origin: str, operator: str, name: str, value: str | None) -> Colum
     matches = [LABEL.c.origin == origin, LABEL.c.name == name]
     if value is not None:
         matches.append(LABEL.c.value == value)
-    found = RESULT.c.id.in_(select(LABEL.c.result_id).where(*matches))
+    found = RESULT.c.number.in_(select(LABEL.c.result_number).where(*matches))
     return found if operator == "=" else not_(found)
 
 

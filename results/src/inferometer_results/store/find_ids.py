@@ -1,6 +1,6 @@
 """Runs a search: its condition in the form that is fast for the results at hand, and the IDs.
 
-Conditions that few results or measurements meet are looked up once, and replaced by the IDs of
+Conditions that few results or measurements meet are looked up once, and replaced by the numbers of
 these results. If many meet them, a list is filled soon by looking at one result after the other.
 """
 
@@ -55,23 +55,23 @@ def find_matches(connection: Connection, search: Search) -> Matches:
     found = search.conditions()
     condition = found.of_result
     if found.is_narrowed or connection.get_execution_options().get("readable") is not None:
-        ids = _few(connection, select(RESULT.c.id).where(condition))
-        if ids is not None:
-            return Matches(and_(RESULT.c.id.in_(ids), found.has_measurement()), is_few=True)
+        few = _few(connection, select(RESULT.c.number).where(condition))
+        if few is not None:
+            return Matches(and_(RESULT.c.number.in_(few), found.has_measurement()), is_few=True)
     if found.measured is None:
         return Matches(condition, is_few=False, is_everything=not found.is_narrowed)
     if found.is_measured_alone:
-        # Not DISTINCT: to that end SQLite would read in the order of the IDs.
-        ids = _few(connection, select(MEASUREMENT.c.result_id).where(found.measured))
-        if ids is not None:
-            return Matches(and_(condition, RESULT.c.id.in_(ids)), is_few=True)
+        # Not DISTINCT: to that end SQLite would read in the order of the numbers.
+        few = _few(connection, select(MEASUREMENT.c.result_number).where(found.measured))
+        if few is not None:
+            return Matches(and_(condition, RESULT.c.number.in_(few)), is_few=True)
     return Matches(and_(condition, found.has_measurement()), is_few=False)
 
 
-def _few(connection: Connection, query: Select[str]) -> Sequence[str] | None:
-    """Return the IDs that a query finds, None if they are many."""
-    ids = connection.scalars(query.limit(_FEW + 1)).all()
-    return list(dict.fromkeys(ids)) if len(ids) <= _FEW else None
+def _few(connection: Connection, query: Select[int]) -> Sequence[int] | None:
+    """Return the numbers of results that a query finds, None if they are many."""
+    numbers = connection.scalars(query.limit(_FEW + 1)).all()
+    return list(dict.fromkeys(numbers)) if len(numbers) <= _FEW else None
 
 
 @dataclass(frozen=True, slots=True)

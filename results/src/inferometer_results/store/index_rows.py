@@ -80,10 +80,10 @@ def index_rows(
     return IndexRows(
         result | best_figures(measurements),
         [
-            {"result_id": result_id, "position": position} | row
+            {"result_number": number, "position": position} | row
             for position, row in enumerate(measurements)
         ],
-        [{"result_id": result_id} | row for row in labels],
+        [{"result_number": number} | row for row in labels],
         [
             # JSON escapes NUL.
             {"key": digests[name], "content": json.dumps(key, sort_keys=True)}

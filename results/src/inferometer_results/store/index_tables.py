@@ -48,8 +48,10 @@ def _insert_missing(connection: Connection, table: Table, rows: Sequence[dict[st
 
 def clear(connection: Connection, ids: Sequence[str]) -> None:
     """Remove results from the index."""
-    for column in (LABEL.c.result_id, MEASUREMENT.c.result_id, RESULT.c.id):
-        connection.execute(delete(column.table).where(column.in_(ids)))
+    numbers = select(RESULT.c.number).where(RESULT.c.id.in_(ids))
+    for column in (LABEL.c.result_number, MEASUREMENT.c.result_number):
+        connection.execute(delete(column.table).where(column.in_(numbers)))
+    connection.execute(delete(RESULT).where(RESULT.c.id.in_(ids)))
 
 
 def rows_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -69,12 +71,12 @@ def plain_rows(found: Result[Any]) -> list[dict[str, Any]]:
 
 def attach(connection: Connection, rows: list[dict[str, Any]], name: str, query: Any) -> None:
     """Give each result the rows of another table that belong to it, under a name."""
-    by_id: dict[str, dict[str, Any]] = {row["id"]: row for row in rows}
+    by_number: dict[int, dict[str, Any]] = {row["number"]: row for row in rows}
     for row in rows:
         row[name] = []
-    ids = list(by_id)
-    column = query.selected_columns["result_id"]
-    for start in range(0, len(ids), PAGE):
-        some = query.where(column.in_(ids[start : start + PAGE]))
+    numbers = list(by_number)
+    column = query.selected_columns["result_number"]
+    for start in range(0, len(numbers), PAGE):
+        some = query.where(column.in_(numbers[start : start + PAGE]))
         for found in plain_rows(connection.execute(some)):
-            by_id[found.pop("result_id")][name].append(found)
+            by_number[found.pop("result_number")][name].append(found)

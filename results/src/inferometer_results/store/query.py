@@ -48,7 +48,7 @@ class Conditions:
         """Return that a measurement of the result meets the condition on it."""
         if self.measured is None:
             return true()
-        of_result = MEASUREMENT.c.result_id == RESULT.c.id
+        of_result = MEASUREMENT.c.result_number == RESULT.c.number
         return exists().where(of_result, self.measured).correlate(RESULT)
 
 

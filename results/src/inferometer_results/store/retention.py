@@ -13,7 +13,7 @@ def dispensable(store: Store, started_before: str | None, most_bytes: int | None
     With `most_bytes` as many more as must go until the documents of the rest, compressed, take no
     more than that. Those with a tag stay, and those with which a judged change begins.
     """
-    tagged = exists().where(LABEL.c.result_id == RESULT.c.id, LABEL.c.origin == "tag")
+    tagged = exists().where(LABEL.c.result_number == RESULT.c.number, LABEL.c.origin == "tag")
     judged = exists().where(
         JOURNAL.c.document_id == RESULT.c.id,
         JOURNAL.c.action.in_([ACCEPT_CHANGE, REJECT_CHANGE]),

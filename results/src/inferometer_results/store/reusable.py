@@ -29,15 +29,15 @@ def find_reusable(store: Store, cluster_uid: str, request: ReuseRequest) -> Reus
     found = [
         _candidates(store, cluster_uid, request.stored_before, each) for each in request.queries
     ]
-    measurements = _measurements(store, {row["id"] for rows in found for row in rows})
+    measurements = _measurements(store, {row["number"] for rows in found for row in rows})
     images = _images(store, measurements)
 
     def equal_to(query: ReuseQuery, rows: Sequence[Row]) -> Iterator[ReusableResult]:
         wanted = sorted(map(_digest, query.images))
         for row in rows:
-            is_same = images.get(row["id"]) == wanted
+            is_same = images.get(row["number"]) == wanted
             if is_same and (query.model_sha256 is None or _is_whole(store, row["id"])):
-                yield _reusable(row, measurements[row["id"]])
+                yield _reusable(row, measurements[row["number"]])
 
     return ReuseAnswer(
         results=[
@@ -50,7 +50,7 @@ def find_reusable(store: Store, cluster_uid: str, request: ReuseRequest) -> Reus
 def _candidates(store: Store, cluster_uid: str, stored_before: str, query: ReuseQuery) -> list[Row]:
     known_model = RESULT.c.model_sha256 == (query.model_sha256 or "")
     statement = (
-        select(RESULT.c.id, RESULT.c.name, RESULT.c.started_at)
+        select(RESULT.c.id, RESULT.c.number, RESULT.c.name, RESULT.c.started_at)
         .join(DOCUMENT, DOCUMENT.c.id == RESULT.c.id)
         .where(
             RESULT.c.spec_digest == query.spec_digest,
@@ -69,31 +69,31 @@ def _candidates(store: Store, cluster_uid: str, stored_before: str, query: Reuse
     return store.select(statement)
 
 
-def _measurements(store: Store, ids: Collection[str]) -> dict[str, list[Row]]:
-    """Return the headline measurements of results in their order, by the ID of the result."""
-    found: dict[str, list[Row]] = {id_: [] for id_ in ids}
+def _measurements(store: Store, numbers: Collection[int]) -> dict[int, list[Row]]:
+    """Return the headline measurements of results in their order, by the number of the result."""
+    found: dict[int, list[Row]] = {number: [] for number in numbers}
     for some in _portions(found):
         statement = (
             select(MEASUREMENT)
-            .where(MEASUREMENT.c.result_id.in_(some), MEASUREMENT.c.headline)
-            .order_by(MEASUREMENT.c.result_id, MEASUREMENT.c.position)
+            .where(MEASUREMENT.c.result_number.in_(some), MEASUREMENT.c.headline)
+            .order_by(MEASUREMENT.c.result_number, MEASUREMENT.c.position)
         )
         for row in store.select(statement):
-            found[row["result_id"]].append(row)
+            found[row["result_number"]].append(row)
     return found
 
 
-def _images(store: Store, measurements: Mapping[str, Sequence[Row]]) -> dict[str, list[str]]:
+def _images(store: Store, measurements: Mapping[int, Sequence[Row]]) -> dict[int, list[str]]:
     """Return the digests of the images of each result that has any."""
-    keys = {id_: rows[0]["key"] for id_, rows in measurements.items() if rows}
+    keys = {number: rows[0]["key"] for number, rows in measurements.items() if rows}
     known = {
         row["key"]: json.loads(row["content"]).get("image", "")
         for some in _portions(set(keys.values()))
         for row in store.select(select(CONDITIONS).where(CONDITIONS.c.key.in_(some)))
     }
     return {
-        id_: sorted(map(_digest, known[key].split(", ")))
-        for id_, key in keys.items()
+        number: sorted(map(_digest, known[key].split(", ")))
+        for number, key in keys.items()
         if known.get(key)
     }
 
@@ -108,9 +108,9 @@ def _is_whole(store: Store, id_: str) -> bool:
     return data == "{}"
 
 
-def _portions(texts: Collection[str]) -> Iterator[list[str]]:
+def _portions(values: Collection[Any]) -> Iterator[list[Any]]:
     """Yield some at a time: a statement has a limit."""
-    in_order = sorted(texts)
+    in_order = sorted(values)
     for start in range(0, len(in_order), PAGE):
         yield in_order[start : start + PAGE]
 

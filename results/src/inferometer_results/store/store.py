@@ -310,7 +310,7 @@ def _rows(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
         connection,
         rows,
         "measurements",
-        select(MEASUREMENT).order_by(MEASUREMENT.c.result_id, MEASUREMENT.c.position),
+        select(MEASUREMENT).order_by(MEASUREMENT.c.result_number, MEASUREMENT.c.position),
     )
     attach(connection, rows, "labels", select(LABEL).order_by(*LABEL.primary_key))
     return rows

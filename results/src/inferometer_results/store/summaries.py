@@ -140,7 +140,7 @@ def measurements(
     """Return the newest measurements of a search, each with its result; the newest first."""
     query = (
         select(*(RESULT.c[name] for name in _OF_RESULT), *_own_columns())
-        .select_from(RESULT.join(MEASUREMENT, MEASUREMENT.c.result_id == RESULT.c.id))
+        .select_from(RESULT.join(MEASUREMENT, MEASUREMENT.c.result_number == RESULT.c.number))
         .where(store.condition(search), *conditions)
         .order_by(RESULT.c.started_at.desc(), RESULT.c.number.desc(), MEASUREMENT.c.position)
         .limit(MOST_MEASUREMENTS)
@@ -158,11 +158,12 @@ def labels_of(store: Store, ids: Iterable[str]) -> dict[str, list[dict[str, Any]
     """Return the labels and tags of results, by ID."""
     found: dict[str, list[dict[str, Any]]] = {each: [] for each in ids}
     names = list(found)
+    own = [column for column in LABEL.columns if column.name != "result_number"]
+    query = select(RESULT.c.id, *own).join(LABEL, LABEL.c.result_number == RESULT.c.number)
     for start in range(0, len(names), _MOST_LISTED):
         some = names[start : start + _MOST_LISTED]
-        query = select(LABEL).where(LABEL.c.result_id.in_(some)).order_by(*LABEL.primary_key)
-        for row in store.select(query):
-            found[row.pop("result_id")].append(row)
+        for row in store.select(query.where(RESULT.c.id.in_(some)).order_by(*LABEL.primary_key)):
+            found[row.pop("id")].append(row)
     return found
 
 
@@ -190,8 +191,8 @@ def _counted(store: Store, search: Search, *columns: ColumnElement[Any]) -> Sele
 
 
 def _own_columns() -> list[ColumnElement[Any]]:
-    """Return the columns of a measurement without the ID of its result."""
-    return [column for column in MEASUREMENT.columns if column.name != "result_id"]
+    """Return the columns of a measurement without the number of its result."""
+    return [column for column in MEASUREMENT.columns if column.name != "result_number"]
 
 
 def _named(store: Store, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

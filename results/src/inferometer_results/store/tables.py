@@ -59,7 +59,7 @@ JOURNAL = Table(
 )
 """What people added: tags, retractions, and findings about change points."""
 
-_RESULT_ID = "result.id"
+_NUMBER = "document.number"
 
 FIGURES = {
     "batch": "batch_size",
@@ -136,7 +136,7 @@ SHOWN = tuple(
 MEASUREMENT = Table(
     "measurement",
     METADATA,
-    Column("result_id", String, ForeignKey(_RESULT_ID, ondelete="CASCADE"), primary_key=True),
+    Column("result_number", BigInteger, ForeignKey(_NUMBER, ondelete="CASCADE"), primary_key=True),
     Column("position", Integer, primary_key=True),
     Column("scenario", String, nullable=False),
     Column("kind", String, nullable=False),
@@ -161,12 +161,12 @@ MEASUREMENT = Table(
     Column("key", String, nullable=False),
 )
 """One row for each step of each repeat of each scenario. `headline` marks the step that stands for
-its scenario."""
+its scenario. Rows name their result by its number, which is shorter than its ID."""
 
 LABEL = Table(
     "label",
     METADATA,
-    Column("result_id", String, ForeignKey(_RESULT_ID, ondelete="CASCADE"), primary_key=True),
+    Column("result_number", BigInteger, ForeignKey(_NUMBER, ondelete="CASCADE"), primary_key=True),
     Column("origin", String, primary_key=True),
     Column("name", String, primary_key=True),
     Column("value", String, nullable=False),
@@ -204,9 +204,9 @@ for _name in (
 ):
     Index(
         f"result_by_{_name}",
-        RESULT.c[_name],
-        RESULT.c.started_at.desc(),
-        RESULT.c.number.desc(),
+        RESULT.c[_name].desc(),
+        RESULT.c.started_at,
+        RESULT.c.number,
         RESULT.c.retracted,
     )
 Index("result_by_place", RESULT.c.node, RESULT.c.model, RESULT.c.retracted)
@@ -229,13 +229,10 @@ for _figure, _column in (
 ):
     Index(
         f"measurement_by_{_figure}",
-        *(
-            MEASUREMENT.c[each]
-            for each in (_column, "result_id", "headline", "verdict", "position")
-        ),
+        *(MEASUREMENT.c[each] for each in (_column, "result_number", "verdict")),
     )
 Index("measurement_by_key", MEASUREMENT.c.key)
-Index("label_by_name", LABEL.c.name, LABEL.c.value, LABEL.c.origin, LABEL.c.result_id)
+Index("label_by_name", LABEL.c.name, LABEL.c.value, LABEL.c.origin, LABEL.c.result_number)
 
 INDEX_TABLES = (LABEL, MEASUREMENT, CONDITIONS, NODE_SET, RESULT)
 """The tables of the index, in an order in which they can be emptied."""

@@ -59,14 +59,14 @@ def _rows(table: Table, uids: str, schema: str) -> str:
     rows = f'SELECT * FROM "{schema}".{table.name} WHERE'  # noqa: S608 - our own names
     if "namespace_uid" in table.c:
         return f"{rows} namespace_uid IN ({uids})"
-    for owner in (RESULT, DOCUMENT):
-        if f"{owner.name}_id" in table.c:
-            visible = f'SELECT id FROM "{schema}".{owner.name} WHERE namespace_uid IN ({uids})'  # noqa: S608 - the UIDs were checked
-            return f"{rows} {owner.name}_id IN ({visible})"
+    for owner, key in ((RESULT, "number"), (DOCUMENT, "id")):
+        if f"{owner.name}_{key}" in table.c:
+            visible = f'SELECT {key} FROM "{schema}".{owner.name} WHERE namespace_uid IN ({uids})'  # noqa: S608 - the UIDs were checked
+            return f"{rows} {owner.name}_{key} IN ({visible})"
     if table is CONDITIONS:
         return (
             f'{rows} EXISTS (SELECT 1 FROM "{schema}".measurement '  # noqa: S608 - our own names
-            f'JOIN "{schema}".result ON result.id = measurement.result_id '
+            f'JOIN "{schema}".result ON result.number = measurement.result_number '
             f"WHERE measurement.key = conditions.key AND namespace_uid IN ({uids}))"
         )
     if table is NODE_SET:

@@ -81,7 +81,7 @@ def stored_executions(store: Store, suite: str) -> list[StoredExecution]:
     newest = func.max(RESULT.c.started_at)
     query = (
         select(RESULT.c.namespace, LABEL.c.value)
-        .join(LABEL, LABEL.c.result_id == RESULT.c.id)
+        .join(LABEL, LABEL.c.result_number == RESULT.c.number)
         .where(
             RESULT.c.suite == suite,
             RESULT.c.retracted.is_(None),
@@ -154,13 +154,13 @@ def reused_runs(store: Store, outcome: SuiteOutcome) -> list[SuiteRun]:
 
 def _rows_with_figures(store: Store, ids: Collection[str]) -> list[Row]:
     """Return results with their measurements, and without labels."""
-    found: dict[str, list[Row]] = {id_: [] for id_ in ids}
-    wanted = select(MEASUREMENT).where(MEASUREMENT.c.result_id.in_(list(ids)))
-    in_order = wanted.order_by(MEASUREMENT.c.result_id, MEASUREMENT.c.position)
-    for each in store.select(in_order):
-        found[each["result_id"]].append(each)
     rows = store.select(select(RESULT).where(RESULT.c.id.in_(list(ids))))
-    return [{**row, "measurements": found[row["id"]]} for row in rows]
+    found: dict[int, list[Row]] = {row["number"]: [] for row in rows}
+    wanted = select(MEASUREMENT).where(MEASUREMENT.c.result_number.in_(list(found)))
+    in_order = wanted.order_by(MEASUREMENT.c.result_number, MEASUREMENT.c.position)
+    for each in store.select(in_order):
+        found[each["result_number"]].append(each)
+    return [{**row, "measurements": found[row["number"]]} for row in rows]
 
 
 def run_labels(row: Row) -> dict[str, str]:

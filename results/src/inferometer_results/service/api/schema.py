@@ -12,11 +12,11 @@ _STRICT = ConfigDict(extra="forbid")
 
 
 def _model_of(name: str, columns: Iterable[Column[Any]], **more: Any) -> type[BaseModel]:
-    """Return the model of a row with these columns, without the ID of its result."""
+    """Return the model of a row with these columns, without the number of its result."""
     fields: dict[str, Any] = {
         column.name: _field(column)
         for column in columns
-        if column.name not in {"result_id", "number"}
+        if column.name not in {"result_number", "number"}
     }
     return create_model(name, __config__=_STRICT, **fields, **more)
 
