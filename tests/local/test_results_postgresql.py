@@ -18,6 +18,7 @@ from inferometer_results.store.database import StoreError
 from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
+from inferometer_results.store.summaries import facets
 from inferometer_results.store.tables import METADATA
 from inferometer_results.store.transfer import archive_lines, import_archive
 from support.explored_results import MODEL, PRICES, SUITE, fill_store
@@ -281,3 +282,20 @@ def test_the_indexes_of_lists_are_full(address: str) -> None:
         with store.engine.connect() as connection:
             bytes_each = connection.execute(size).scalar_one() / 400
     assert bytes_each < 130
+
+
+def test_the_facets_of_many_results_read_the_newest_alone(address: str) -> None:
+    """By the plain condition, of which PostgreSQL knows that many meet it, and in one process."""
+    with Store(address) as store:
+        store.add(a_document(), ORIGIN, source="x")
+        statements: list[str] = []
+        event.listen(
+            store.engine,
+            "before_cursor_execute",
+            lambda *given: statements.append(given[2]),
+        )
+        assert facets(store, Search("scenario!=none"))["model"]
+        assert not any("CASE" in each for each in statements)
+        with store.engine.connect() as connection:
+            workers = connection.exec_driver_sql("SHOW max_parallel_workers_per_gather")
+            assert workers.scalar_one() == "0"

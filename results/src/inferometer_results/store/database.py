@@ -175,14 +175,17 @@ def _prepare_sqlite(engine: Engine, address: str) -> None:
 
 
 def _prepare_postgresql(engine: Engine) -> None:
-    """Have no query compiled, which takes longer than any query of a page, and indexes preferred.
+    """Have queries neither compiled nor spread over processes, and indexes preferred.
 
-    The default for reading in no order is that of a disk that has to turn.
+    To compile takes longer than any query of a page. Processes are started for each query, and on
+    a busy machine the slowest of them decides. The default for reading in no order is that of a
+    disk that has to turn.
     """
 
     @event.listens_for(engine, "connect")
     def _connect(connection: Any, _: Any) -> None:
         connection.execute("SET jit = off")
+        connection.execute("SET max_parallel_workers_per_gather = 0")
         connection.execute("SET random_page_cost = 1.1")
         connection.commit()
 

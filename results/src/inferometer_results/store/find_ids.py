@@ -32,13 +32,13 @@ class Matches:
     is_everything: bool = False
     """Whether there is no condition besides that on retractions."""
 
-    def in_order(self) -> ColumnElement[bool]:
+    def in_order(self, dialect: str) -> ColumnElement[bool]:
         """Return the condition as it is fast for the first results of a list that meet it.
 
-        If many do, one result after the other is looked at. An index on the condition would find
-        all of them, to be sorted.
+        If many do, one result after the other is looked at. In SQLite an index on the condition
+        would find all of them, to be sorted; PostgreSQL knows how many they are.
         """
-        if self.is_few or self.is_everything:
+        if self.is_few or self.is_everything or dialect != "sqlite":
             return self.condition
         return case((self.condition, 1), else_=0) == 1
 
@@ -87,7 +87,7 @@ def find_ids(connection: Connection, search: Search, matches: Matches) -> FoundI
     """Return the IDs of a search. Raises SearchError and NoSuchResultError."""
     neighbour = search.after or search.before
     place = _place(connection, search, neighbour) if neighbour else None
-    condition = matches.in_order() if connection.dialect.name == "sqlite" else matches.condition
+    condition = matches.in_order(connection.dialect.name)
     most = None if search.limit is None else search.limit + 1
     offset = 0 if neighbour else search.offset
     found: list[str] = []

@@ -32,7 +32,7 @@ def facets(store: Store, search: Search) -> dict[str, list[tuple[str, int]]]:
     """
     matched = (
         select(*(RESULT.c[name] for name in FACETS))
-        .where(store.matches(search).in_order())
+        .where(store.matches(search).in_order(store.engine.dialect.name))
         .order_by(RESULT.c.number.desc())
         .limit(MOST_COUNTED)
         .cte("matched")
