@@ -25,8 +25,12 @@ def accuracy_sentences(accuracy: AccuracyResult, *, has_steps: bool = True) -> I
         named = "; ".join(
             f"{each.sample}: {each.message.rstrip('.')}" for each in accuracy.failures[:_MOST_NAMED]
         )
-        were = "sample was" if accuracy.failed == 1 else "samples were"
-        yield f"{accuracy.failed:,} {were} not processed and count in no measure ({named})."
+        not_counted = (
+            "sample was not processed and counts in no measure"
+            if accuracy.failed == 1
+            else "samples were not processed and count in no measure"
+        )
+        yield f"{accuracy.failed:,} {not_counted} ({named})."
     if accuracy.wrong:
         yield f"The first wrong samples: {_named(accuracy.wrong)}."
     if accuracy.expected_checked:
