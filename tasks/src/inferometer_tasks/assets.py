@@ -9,6 +9,8 @@ from inferometer_api.manifest.model_manifest import Asset, ModelManifest
 from inferometer_tasks.errors import TaskRefusedError
 
 _MOST_BYTES = 64 * 1024 * 1024
+_ASSET_FIELDS = ("labels", "vocabulary", "tokenizer")
+"""Fields of steps that have the path of an asset."""
 
 
 def path_within(folder: Path, name: str, what: str) -> Path:
@@ -24,6 +26,16 @@ def path_within(folder: Path, name: str, what: str) -> Path:
     return path
 
 
+def _paths_in_steps(manifest: ModelManifest) -> tuple[str, ...]:
+    """Return the paths of the assets that the steps name."""
+    before = (step for each in manifest.inputs for step in each.steps)
+    after = (step for each in manifest.outputs for step in each.steps)
+    steps = (*before, *after)
+    fields = (member for step in steps for _, member in step if member is not None)
+    paths = (getattr(each, name, None) for each in fields for name in _ASSET_FIELDS)
+    return tuple(path for path in paths if path is not None)
+
+
 class _OfThread(threading.local):
     def __init__(self) -> None:
         self.tokenizers: dict[str, Any] = {}
@@ -34,13 +46,14 @@ class Assets:
 
     def __init__(self, manifest: ModelManifest, folder: Path) -> None:
         self._declared = {each.path: each for each in manifest.assets}
+        self._manifest = manifest
         self._folder = folder
         self._lines: dict[str, tuple[str, ...]] = {}
         self._of_thread = _OfThread()
 
     def check(self) -> None:
-        """Check that each declared asset is there and has its checksum."""
-        for path in self._declared:
+        """Check that each asset that is declared or used is there and has its checksum."""
+        for path in dict.fromkeys((*self._declared, *_paths_in_steps(self._manifest))):
             self._content(path)
 
     def lines(self, path: str) -> tuple[str, ...]:

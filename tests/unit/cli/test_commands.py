@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from onnx import ModelProto
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.export import FORMATS
 from support.command import Command
+from support.digits import MANIFEST
 from support.inferometer_process import run_file
 from support.onnx_models import identity, save, unsupported_operator, zip_map
 from support.results import a_result, an_unfinished_result
@@ -237,6 +239,28 @@ def test_named_files_are_checked(
     save(identity(), tmp_path / "model.onnx")
     path = run_file(tmp_path, {"singleStream": {}})
     completed = inferometer("validate", str(path), "--set", setting)
+    assert completed.code == 2
+    assert sentence in completed.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("labels: labels.txt", "labels: none.txt", "none.txt is no file"),
+        ("path: labels.txt", "path: ../labels.txt", "leaves the folder"),
+        ("normalize:", "normalise:", "did you mean normalize?"),
+    ],
+)
+def test_the_manifest_and_its_files_are_checked(
+    inferometer: Command, tmp_path: Path, old: str, new: str, sentence: str
+) -> None:
+    """`validate` reads the files that the steps name, before a server starts for nothing."""
+    save(identity(), tmp_path / "model.onnx")
+    text = MANIFEST.replace(old, new)
+    if "../" in new:
+        text = re.sub(r", text: [^}]*", "", text)
+    (tmp_path / "model.yaml").write_text(text)
+    completed = inferometer("validate", str(run_file(tmp_path, {"singleStream": {}})))
     assert completed.code == 2
     assert sentence in completed.stderr
 

@@ -183,6 +183,24 @@ def test_a_zip_bomb_is_refused_before_it_fills_the_disk(tmp_path: Path) -> None:
         unpack(path, tmp_path / "unpacked", ArchiveLimits(most_files=0))
 
 
+@pytest.mark.parametrize("kind", ["zip", "tar.gz", "tar.xz"])
+def test_an_archive_that_is_cut_short_is_called_damaged(kind: str, tmp_path: Path) -> None:
+    """It is not read as a table, with columns of noise."""
+    path = tmp_path / f"data.{kind}"
+    content = bytes(range(256)) * 64
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a", content)
+    else:
+        with tarfile.open(path, "w:gz" if kind == "tar.gz" else "w:xz") as packed:
+            member = tarfile.TarInfo("a")
+            member.size = len(content)
+            packed.addfile(member, io.BytesIO(content))
+    path.write_bytes(path.read_bytes()[:60])
+    with pytest.raises(TaskRefusedError, match="is damaged"):
+        open_dataset("file:data", path, tmp_path / "unpacked")
+
+
 def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
     """A cut file says so."""
     path = tarred(a_folder(tmp_path / "data"), tmp_path / "packed")

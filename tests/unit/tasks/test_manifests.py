@@ -174,6 +174,16 @@ def test_an_asset_outside_or_absent_is_refused(path: str, tmp_path: Path) -> Non
         Assets(manifest, folder).check()
 
 
+def test_labels_that_no_asset_declares_are_checked(tmp_path: Path) -> None:
+    """A step may name a file that the list of assets lacks."""
+    text = MANIFEST.replace("labels: labels.txt", "labels: other.txt")
+    manifest = read_manifest(written(tmp_path, text))
+    with pytest.raises(TaskRefusedError, match=r"'other\.txt', but .* is no file"):
+        Assets(manifest, tmp_path).check()
+    (tmp_path / "other.txt").write_text("a\n")
+    Assets(manifest, tmp_path).check()
+
+
 def test_an_asset_with_another_checksum_is_refused(tmp_path: Path) -> None:
     """It is another file."""
     (tmp_path / "labels.txt").write_text("a\nb\n")

@@ -86,12 +86,14 @@ def manifest_file(run: BenchmarkRun, base: Path) -> "ManifestFile | None":
     path = _manifest_path(run, base)
     if path is None:
         return None
+    from inferometer_tasks.assets import Assets
     from inferometer_tasks.errors import TaskRefusedError
     from inferometer_tasks.manifest_file import read_manifest_file
     from inferometer_tasks.resolution import check_engine, check_machine, this_machine
 
     try:
         file = read_manifest_file(path)
+        Assets(file.manifest, path.parent).check()
         check_machine(file.manifest, this_machine(run.spec.server.device))
         launch = RUNTIMES[run.spec.server.runtime].launch
         engine = None if launch is None or launch.local is None else launch.local.python_package

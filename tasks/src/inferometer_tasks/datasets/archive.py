@@ -24,11 +24,21 @@ class ArchiveLimits:
 
 LIMITS = ArchiveLimits()
 _FREE_BYTES = 64 << 20
+_ZIP_BEGINS = b"PK\x03\x04"
+_BEGINNINGS = (_ZIP_BEGINS, b"\x1f\x8b", b"\xfd7zXZ")
+"""First bytes of zip files and of tar files in gzip and xz: no text begins so."""
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file is a tar or zip archive."""
-    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    """Return whether a file is a tar or zip archive, or begins like one that is cut short."""
+    return (
+        _begin(path).startswith(_BEGINNINGS) or zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    )
+
+
+def _begin(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(8)
 
 
 def unpack(path: Path, folder: Path, limits: ArchiveLimits = LIMITS) -> None:
@@ -36,7 +46,8 @@ def unpack(path: Path, folder: Path, limits: ArchiveLimits = LIMITS) -> None:
     budget = min(
         limits.most_bytes, _FREE_BYTES + limits.most_expansion * max(1, path.stat().st_size)
     )
-    members = _zip_members(path) if zipfile.is_zipfile(path) else _tar_members(path)
+    is_zip = zipfile.is_zipfile(path) or _begin(path).startswith(_ZIP_BEGINS)
+    members = _zip_members(path) if is_zip else _tar_members(path)
     written = 0
     try:
         for count, (name, content) in enumerate(members, 1):
