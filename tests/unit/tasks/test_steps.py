@@ -79,6 +79,15 @@ def test_a_broken_image_is_the_fault_of_its_sample(library: str, content: bytes)
         image.decode(Decode.model_validate({"library": library}), content)
 
 
+def test_a_file_that_is_no_image_is_described_by_itself() -> None:
+    """Not by the address of an object in memory."""
+    with pytest.raises(SampleError) as refused:
+        image.decode(Decode(), b"no image")
+    assert str(refused.value) == (
+        "The image cannot be decoded: its 8 bytes have no format that Pillow knows."
+    )
+
+
 def test_an_image_that_would_fill_the_memory_is_not_decoded() -> None:
     """A small file may claim a huge size."""
     header = packed(pixels(1, 1), "PNG")

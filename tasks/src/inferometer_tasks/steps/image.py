@@ -33,12 +33,18 @@ def decode(step: Decode, content: bytes) -> Image:
 
 def _pillow(step: Decode, content: bytes) -> Image:
     from PIL import Image as pillow  # noqa: N813, PLC0415 - a module; few models have images
+    from PIL import UnidentifiedImageError  # noqa: PLC0415 - as above
 
     try:
         with pillow.open(io.BytesIO(content)) as opened:
             _check_size(opened.height, opened.width)
             converted = opened.convert("L" if step.color_mode == "Gray" else "RGB")
             pixels = np.asarray(converted)
+    except UnidentifiedImageError as error:
+        raise SampleError(
+            f"The image cannot be decoded: its {len(content):,} bytes have no format that Pillow "
+            "knows."
+        ) from error
     except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
         raise SampleError(f"The image cannot be decoded: {error}.") from error
     if step.color_mode == "Gray":
