@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from sqlalchemy import event
 
 from inferometer_results.explore.prices import read_prices
 from inferometer_results.store import find_ids
@@ -131,6 +132,25 @@ def test_a_condition_is_not_counted_without_end(
 
 
 _PAGES = (Search(), Search("model=oracle"), Search("p99<10s"), Search(text="cpu"))
+
+
+@pytest.mark.parametrize(("most", "is_counted_there"), [(1000, True), (1, False)])
+def test_results_of_many_measurements_are_counted_by_the_index_of_these(
+    store: Store, monkeypatch: pytest.MonkeyPatch, most: int, *, is_counted_there: bool
+) -> None:
+    """Each once; if the measurements are too many, result by result."""
+    monkeypatch.setattr(find_ids, "_FEW", 0)
+    monkeypatch.setattr(find_ids, "_MOST_MEASURED", most)
+    statements: list[str] = []
+    event.listen(store.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    found = [row["measurements"] for row in store.find(Search())]
+    quick = sum(any((each["p99_nanoseconds"] or 1e99) < 1e10 for each in row) for row in found)
+    assert [store.page(Search(each)).total for each in ("p99<10s", "batch>=1")] == [
+        quick,
+        sum(map(bool, found)),
+    ]
+    counted = [each for each in statements if "EXISTS" in each and "count(*)" in each]
+    assert (not counted) == is_counted_there
 
 
 @pytest.mark.parametrize(

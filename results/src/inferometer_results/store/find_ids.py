@@ -7,16 +7,18 @@ these results. If many meet them, a list is filled soon by looking at one result
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select, true
 
 from inferometer_results.store.condition import COST, find_order
 from inferometer_results.store.costs import Price, read_costs
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.documents import RESULT_KIND
-from inferometer_results.store.query import Place, Search
+from inferometer_results.store.query import Conditions, Place, Search
 from inferometer_results.store.tables import DOCUMENT, MEASUREMENT, RESULT
 
 _FEW = 2000
+_MOST_MEASURED = 20_000
+"""So many measurements are looked at to count their results, before these are looked at instead."""
 _SHORTEST_PREFIX = 4
 MOST_COUNTED = 5_000
 """Results that meet conditions are counted so far."""
@@ -31,6 +33,8 @@ class Matches:
     """Whether only few results meet it."""
     is_everything: bool = False
     """Whether there is no condition besides that on retractions."""
+    measured: Conditions | None = None
+    """The conditions, if that on a measurement finds them by itself."""
 
     def in_order(self, dialect: str) -> ColumnElement[bool]:
         """Return the condition as it is fast for the first results of a list that meet it.
@@ -65,7 +69,8 @@ def find_matches(connection: Connection, search: Search) -> Matches:
         few = _few(connection, select(MEASUREMENT.c.result_number).where(found.measured))
         if few is not None:
             return Matches(and_(condition, RESULT.c.number.in_(few)), is_few=True)
-    return Matches(and_(condition, found.has_measurement()), is_few=False)
+    measured = found if found.is_measured_alone else None
+    return Matches(and_(condition, found.has_measurement()), is_few=False, measured=measured)
 
 
 def _few(connection: Connection, query: Select[int]) -> Sequence[int] | None:
@@ -151,6 +156,29 @@ def count_matches(connection: Connection, matches: Matches, most: int | None = N
     """Return how many results match; with `most` no more are counted, if there is a condition."""
     query = select(func.count()).select_from(RESULT).where(matches.condition)
     if most is not None and not matches.is_everything:
+        if matches.measured is not None and connection.dialect.name == "sqlite":
+            count = _count_by_measurement(connection, matches.measured, most)
+            if count is not None:
+                return count
         limited = select(RESULT.c.id).where(matches.condition).limit(most)
         query = select(func.count()).select_from(limited.subquery())
     return connection.scalar(query) or 0
+
+
+def _count_by_measurement(connection: Connection, given: Conditions, most: int) -> int | None:
+    """Return the same from an index of measurements; None if too many would have to be read.
+
+    SQLite would otherwise look up the measurements of one result after the other.
+    """
+    measured = true() if given.measured is None else given.measured
+    query = select(MEASUREMENT.c.result_number).where(measured)
+    numbers = query.limit(_MOST_MEASURED).cte("numbers")
+    of_these = RESULT.c.number.in_(select(numbers.c.result_number))
+    results = select(RESULT.c.number).where(given.of_result, of_these).limit(most).subquery()
+    read, count = connection.execute(
+        select(
+            select(func.count()).select_from(numbers).scalar_subquery(),
+            select(func.count()).select_from(results).scalar_subquery(),
+        )
+    ).one()
+    return None if read == _MOST_MEASURED and count < most else int(count)
