@@ -216,6 +216,8 @@ def test_nodes_show_what_ran_there_and_which_stands_apart(explorer: _Explorer) -
     assert figures.text.count("as the others") == 4
     rows = explorer.json("/node-figures", spec=explorer.spec, step="latency", figure="p50")
     assert [each["node"] for each in rows if each["outlier"]] == ["bench-4"]
+    listed = {each["node"]: each["count"] for each in explorer.json("/nodes")}
+    assert all(each["results"] <= listed[each["node"]] for each in rows)
     summary_schema.NodeRow.model_validate(rows[0], strict=True)
 
 

@@ -25,6 +25,8 @@ from inferometer_results.report.chart import Chart, Line, Mark, ReferenceLine, W
 from inferometer_results.report.palette import SERIES_COUNT
 
 _MOST_MARKS = 9
+_SPANS_DECADES = 8.0
+"""Latencies whose largest is so many times the smallest are drawn on a logarithmic axis."""
 
 
 def series_of(names: Sequence[str]) -> dict[str, int]:
@@ -68,16 +70,20 @@ def front_chart(groups: Sequence[MeasuredGroup], colours: Mapping[str, int]) -> 
             )
         )
     best = max(drawn, key=_rate)
+    latencies = [unit.of(each.newest["p99_nanoseconds"]) for each in drawn]
+    is_wide = max(latencies) >= _SPANS_DECADES * min(latencies)
     return Chart(
         key="front",
         title="Latency against throughput",
         caption="Each point is a step under the same conditions on one node, by its newest valid "
-        "result. The dashed line joins the points that no other one beats in both.",
+        "result."
+        + " The dashed line joins the points that no other one beats in both."
+        * (len(front) > 1),
         summary=f"{len(drawn)} points. Most inferences per second: {_point_words(best)}.",
         x=linear_axis("Inferences/s", [_rate(each) for each in drawn]),
-        y=log_axis(
-            f"p99 ({unit.name})", [unit.of(each.newest["p99_nanoseconds"]) for each in drawn]
-        ),
+        y=log_axis(f"p99 ({unit.name}, logarithmic)", latencies)
+        if is_wide
+        else linear_axis(f"p99 ({unit.name})", latencies),
         marks=marks,
     )
 
@@ -214,7 +220,9 @@ def nodes_chart(found: Sequence[NodeMedian], figure: ShownFigure) -> Chart | Non
         caption="The median of each node's valid results, in ascending order. Outliers have the "
         "second colour.",
         summary=f"{len(found)} nodes. Outliers: {', '.join(outliers) or 'none'}.",
-        x=category_axis("Node", [str(index + 1) for index in range(len(found))]),
+        x=category_axis(
+            "Node, by its number in the table", [str(index + 1) for index in range(len(found))]
+        ),
         y=linear_axis(f"{figure.name} ({unit.name})", [unit.of(each.median) for each in found]),
         marks=marks,
     )

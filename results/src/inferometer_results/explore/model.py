@@ -92,7 +92,7 @@ def _group(
         stack(dict(newest)),
         newest["node"],
         newest,
-        len(ranked),
+        len({row["id"] for row in ranked}),
         "" if ranked else why_not_ranked(newest),
         (min(tails), max(tails)) if tails else None,
         row_cost(newest, labels.get(newest["id"], ()), prices) if ranked else None,

@@ -1,7 +1,7 @@
 """The views of many results: models, one model, a trend, and nodes; for pages and for the API."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -215,11 +215,13 @@ def show_nodes(store: Store, spec: str, step: str, figure: str, where: str) -> N
     chosen = step if step in steps else steps[0]
     shown = [row for row in rows if step_name(row) == chosen]
     values: dict[str, list[float]] = {}
+    results: dict[str, set[str]] = {}
     for row in shown:
         value = FIGURES[figure].of(row)
         if value is not None and not why_not_ranked(row):
             values.setdefault(row["node"], []).append(value)
-    found = node_figures(values)
+            results.setdefault(row["node"], set()).add(row["id"])
+    found = [replace(each, count=len(results[each.node])) for each in node_figures(values)]
     return NodesPage(
         here.path,
         parameters | {"step": chosen},
