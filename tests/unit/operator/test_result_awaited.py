@@ -174,3 +174,18 @@ def test_a_load_generator_that_does_not_stop_loses_its_result() -> None:
     )
     assert cluster.says("Finished") == ("False", "ResultLost")
     assert cluster.collect_garbage().says("Finished") == ("True", "Failed")
+
+
+@pytest.mark.parametrize(("seconds", "last"), [(60, "Complete"), (2 * _HOUR, "ResultLost")])
+def test_the_last_event_says_what_became_of_the_result(seconds: int, last: str) -> None:
+    """Not before it is known: until then a run has no verdict."""
+    cluster = _unread()
+    assert _events(cluster)[-1] == "ResultPending"
+    if last == "Complete":
+        _readable(cluster)
+    cluster.later(seconds).collect_garbage()
+    assert _events(cluster)[-1] == last
+
+
+def _events(cluster: PretendCluster) -> list[str]:
+    return [each.removeprefix("event ") for each in cluster.writes if each.startswith("event ")]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from inferometer_api.status.run_status import Condition, ConditionType, RunStatus, ScenarioSummary
 from inferometer_operator.reconcile.conditions import find_condition, is_true
 from inferometer_operator.reconcile.plan import Event
+from inferometer_operator.reconcile.result_state import is_awaited
 
 MAX_SCENARIO_EVENTS = 6
 """Runs with more scenarios get no event for each; the end of a run says how its only one went."""
@@ -18,7 +19,6 @@ _BEGINS: tuple[tuple[ConditionType, str, str], ...] = (
     ("Measuring", "MeasuringStarted", "The load generator sends its first queries."),
 )
 _WAITS: tuple[ConditionType, ...] = ("ServerReady", "Measuring", "Finished", "Stored")
-_ENDS: tuple[ConditionType, ...] = ("Complete", "Failed")
 
 
 def run_events(before: RunStatus, after: RunStatus, scenarios: int) -> tuple[Event, ...]:
@@ -77,20 +77,24 @@ def _scenario(each: ScenarioSummary) -> Event:
 
 
 def _ends(before: RunStatus, after: RunStatus) -> Iterator[Event]:
-    for kind in _ENDS:
-        found = find_condition(after, kind)
-        if found is not None and is_true(after, kind) and not is_true(before, kind):
-            yield _complete(after, found) if kind == "Complete" else _failed(found)
+    failed = find_condition(after, "Failed")
+    if failed is not None and is_true(after, "Failed") and not is_true(before, "Failed"):
+        yield Event("Warning", failed.reason, failed.message[:_LONGEST])
+    complete = find_condition(after, "Complete")
+    if complete is not None and _is_judged(after) and not _is_judged(before):
+        yield _complete(after, complete)
+
+
+def _is_judged(status: RunStatus) -> bool:
+    """Return whether a run is complete, and its result is awaited no more."""
+    return is_true(status, "Complete") and not is_awaited(status)
 
 
 def _complete(after: RunStatus, found: Condition) -> Event:
-    """Return the end of a complete run, with its verdict."""
-    valid = find_condition(after, "Valid")
-    verdict = "" if valid is None else f" {valid.message}"
-    is_normal = valid is None or valid.status == "True"
-    words = f"{found.message}{verdict}"[:_LONGEST]
-    return Event("Normal" if is_normal else "Warning", "Complete", words)
-
-
-def _failed(found: Condition) -> Event:
-    return Event("Warning", found.reason, found.message[:_LONGEST])
+    """Return the end of a complete run, with its verdict, or with what became of its result."""
+    words = found.message
+    if valid := find_condition(after, "Valid"):
+        words = f"{words} {valid.message}"
+    is_normal = found.reason == "Measured" and is_true(after, "Valid")
+    reason = "Complete" if found.reason == "Measured" else found.reason
+    return Event("Normal" if is_normal else "Warning", reason, words[:_LONGEST])
