@@ -68,7 +68,7 @@ def test_any_scenarios_fit(scenarios: list[ScenarioSummary]) -> None:
     size = len(status.model_dump_json(exclude_none=True).encode()) - len(
         RunStatus().model_dump_json(exclude_none=True)
     )
-    assert size <= SCENARIOS_BYTES
+    assert size <= 256 * 1024
     assert fit_scenarios(fitted) == fitted
     invalid = {each.name for each in scenarios if each.verdict == "INVALID"}
     names = [each.name for each in fitted]

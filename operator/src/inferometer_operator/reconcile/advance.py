@@ -249,18 +249,25 @@ def _server_updates(
     if server.ready:
         pods = "The server's pod is" if replicas == 1 else f"All {replicas} server pods are"
         return (ConditionUpdate("ServerReady", "True", "Ready", f"{pods} ready."),)
-    repeat = _restarted_for(context)
-    if context.observed.server_owner is None and not repeat:
-        return ()
+    return (ConditionUpdate("ServerReady", "False", "ServerStarting", _server_start(context)),)
+
+
+def _server_start(context: ReconcileContext) -> str:
+    """Return how the server starts that no fault holds up."""
+    if repeat := _restarted_for(context):
+        return (
+            f"The server is restarted for repeat {repeat} of {context.run.spec.validity.repeats} "
+            "(spec.validity.repeatScope Server)."
+        )
+    if context.observed.server_owner is None:
+        # Written with the start: the sentence below is no write of its own.
+        return f"The {context.server_kind} {context.server} is created."
+    replicas = context.run.spec.server.replicas
     start = "1 server pod starts" if replicas == 1 else f"{replicas} server pods start"
-    message = (
-        f"The server is restarted for repeat {repeat} of {context.run.spec.validity.repeats} "
-        "(spec.validity.repeatScope Server)."
-        if repeat
-        else f"{start} in the {context.server_kind} {context.server}. The deadline is "
+    return (
+        f"{start} in the {context.server_kind} {context.server}. The deadline is "
         f"{format_time(context.ready_deadline)} (spec.server.readyDeadlineSeconds)."
     )
-    return (ConditionUpdate("ServerReady", "False", "ServerStarting", message),)
 
 
 def _restarted_for(context: ReconcileContext) -> int:

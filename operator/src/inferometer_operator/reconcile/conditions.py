@@ -144,7 +144,7 @@ def incomplete_condition(
     if awaited:
         message = "The run did not complete. What it measured is not read yet."
     elif not status.scenarios or scenarios is None:
-        message = "The run did not complete; nothing was measured."
+        message = "The run did not complete; no scenario was measured to its end."
     else:
         measured = f"{_measured(status)} of {scenario_count(scenarios)}"
         message = f"The run did not complete. The status keeps {measured}, measured until then."

@@ -8,15 +8,14 @@ from inferometer_api.scenarios.table import SCENARIOS, effective_validity, usual
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.scenario import Scenario, Validity
 from inferometer_api.status.run_status import RunStatus
-from inferometer_operator.reconcile.conditions import ConditionUpdate, StatusDraft
+from inferometer_operator.reconcile.conditions import ConditionUpdate, StatusDraft, is_decided
 from inferometer_operator.reconcile.display import live_figures
 
 _UNDER_LOAD = {"WarmUp", "Measuring", "Draining"}
 _WRITTEN_PERCENT = 25
-"""Progress alone is written after so much of a run: three times, however long it lasts.
-
-A long run is written each 4 min in any case, by the operator's confirmation of it.
-"""
+"""Progress alone is written after so much of a run: three times, or after `_PROGRESS_SECONDS`."""
+_PROGRESS_SECONDS = 240.0
+_MESSAGE_SECONDS = 30.0
 
 
 def progress_under_load(report: LoadReport | None) -> ProgressReport | None:
@@ -60,13 +59,32 @@ def merge_report(draft: StatusDraft, report: LoadReport | None, spec: RunSpec) -
         draft.update(progress_percent=percent, display=live_figures(progress, draft.status.display))
 
 
-def without_small_progress(status: RunStatus, stored: RunStatus) -> RunStatus:
-    """Return the stored status if the new one differs only by a little progress."""
+def may_wait_seconds(status: RunStatus, stored: RunStatus) -> float:
+    """Return how long after the last write a changed status of a run may be written: 0 is at once.
+
+    Small changes wait, so that a run costs as few writes if it takes long to start or to measure:
+    the words of a condition whose reason stays, and progress of less than a quarter of the run.
+    """
+    if status == stored or stored.start_time is None or is_decided(status):
+        return 0.0
     before = stored.progress_percent
-    if before is None or (status.progress_percent or 0) >= before + _WRITTEN_PERCENT:
-        return status
-    figures = {"progress_percent": before, "display": stored.display}
-    return stored if status.model_copy(update=figures) == stored else status
+    if status.progress_percent and status.progress_percent >= (before or 0) + _WRITTEN_PERCENT:
+        return 0.0
+    if before is None and status.progress_percent is not None:
+        return 0.0
+    rest = {"progress_percent": before, "display": stored.display}
+    if before is None:
+        del rest["display"]
+    other = status.model_copy(update=rest)
+    if other == stored:
+        return _PROGRESS_SECONDS
+    messages = [each.message for each in stored.conditions]
+    if len(messages) != len(other.conditions):
+        return 0.0
+    pairs = zip(other.conditions, messages, strict=True)
+    reworded = [each.model_copy(update={"message": words}) for each, words in pairs]
+    same = other.model_copy(update={"conditions": reworded}) == stored
+    return _MESSAGE_SECONDS if same else 0.0
 
 
 def percent_complete(progress: ProgressReport, spec: RunSpec) -> int:

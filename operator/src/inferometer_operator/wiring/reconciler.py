@@ -14,7 +14,7 @@ from inferometer_operator.reconcile.conditions import is_decided, is_true, read_
 from inferometer_operator.reconcile.observed import ChildRole, Json, Observed
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.pods import is_placed, master_pod
-from inferometer_operator.reconcile.progress import without_small_progress
+from inferometer_operator.reconcile.progress import may_wait_seconds
 from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.wiring.abort import aborted_status, delete_children, find_children
 from inferometer_operator.wiring.delivery import ResultDelivery
@@ -142,7 +142,8 @@ class Reconciler:
         own, before = self._dependencies, read_status(self.status.recalled())
         if not is_true(before, "Finished"):
             signed = own.ownership.signed(plan.status, own.now())
-            plan = dataclasses.replace(plan, status=without_small_progress(signed, before))
+            is_due = self.status.is_due_after(may_wait_seconds(signed, before))
+            plan = dataclasses.replace(plan, status=signed if is_due else before)
         run = await self.status.write(own.executor, plan)
         log_changes(self._log, before, read_status(run))
         self._update(run)

@@ -1,5 +1,6 @@
-"""Memory of a status that the API server refuses: the run goes on from it."""
+"""Memory of a status that is not written: small changes wait, and refused ones are remembered."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class StatusMemory:
-    """Writes the status of one run, and remembers one that is refused."""
+    """Writes the status of one run, small changes later, and remembers one that is refused."""
 
     stored: Json
     """The run as the API server holds it."""
@@ -39,16 +40,32 @@ class StatusMemory:
     _refusal: str = ""
     _due: float = 0.0
     _failing_since: float | None = None
+    _written: float = -math.inf
+    _small_due: float | None = None
+    """When a small change is to be written that waits."""
 
     @property
     def next_seconds(self) -> float | None:
-        """Seconds until the status is written again, or None if nothing was refused."""
-        return None if self._status is None else max(0.1, self._due - self.clock())
+        """Seconds until the status is to be written, or None if none waits."""
+        dues = [self._due if self._status is not None else None, self._small_due]
+        due = min((each for each in dues if each is not None), default=None)
+        return None if due is None else max(0.1, due - self.clock())
+
+    def is_due_after(self, seconds: float) -> bool:
+        """Return whether the last write is so long ago; a change that must wait is noted."""
+        due = self._written + seconds
+        is_due = self.clock() >= due
+        self._small_due = None if is_due else due
+        return is_due
 
     @property
     def is_refused(self) -> bool:
         """Whether the API server holds an older status, or the least one."""
         return self._status is not None
+
+    def note_write(self) -> None:
+        """Let later small changes wait from now on."""
+        self._written = self.clock()
 
     def recall(self, stored: Json) -> Json:
         """Return a run that was read with the status that was refused, if one was."""
@@ -71,8 +88,9 @@ class StatusMemory:
         if not self._is_due(plan.status):
             self._status = plan.status
             return self.recalled()
+        before = self.stored
         try:
-            self.stored = await executor.update_status(self.stored, plan)
+            self.stored = await executor.update_status(before, plan)
         except ApiError as error:
             if not self._is_refusal(error):
                 raise
@@ -88,6 +106,8 @@ class StatusMemory:
         else:
             self._status = self._failing_since = None
             self._is_hidden = False
+            if self.stored is not before:
+                self.note_write()
         return self.recalled()
 
     def guarded(self, plan: Plan, owner: Owner, children: Mapping[ChildRole, Json | None]) -> Plan:
