@@ -91,7 +91,7 @@ def test_steps_that_a_status_leaves_out_are_not_judged() -> None:
         some if ("stack", "new") in run.cell.values else all_steps
         for run, some, all_steps in zip(plan.runs, bare, whole, strict=True)
     ]
-    unknown = "latency: not judged. A run found no peak, or its status has no figures of its steps"
+    unknown = "latency: not judged. The status of a run has no figures of its steps"
     for found in (bare, new_bare):
         gate = judged(data, found)
         assert (gate.outcome, gate.judged) == ("INCONCLUSIVE", 0)

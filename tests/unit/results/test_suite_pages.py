@@ -93,7 +93,7 @@ def test_pairs_of_two_specs_of_an_anchor_are_kept_apart(tmp_path: Path) -> None:
 
 
 def test_the_figures_of_a_row_are_those_of_every_step(tmp_path: Path) -> None:
-    """And no probe of a search: the peak alone."""
+    """And no probe of a search: the peak alone. Of a profile as well, as a status has them."""
     document = json.loads(a_document(like=LOCAL))
     for scenario in document["scenarios"]:
         if scenario.get("peak"):
@@ -112,6 +112,11 @@ def test_the_figures_of_a_row_are_those_of_every_step(tmp_path: Path) -> None:
     }
     for step, figures in by_row.items():
         assert figures == pytest.approx(by_status[step], rel=1e-3)
+    profiled = [
+        each | {"kind": "profile", "headline": False} if each["scenario"] == "sizes" else each
+        for each in row["measurements"]
+    ]
+    assert row_step_figures({**row, "measurements": profiled}) == by_row
 
 
 def test_the_explorer_shows_each_suite_and_its_executions(store: Store) -> None:

@@ -15,17 +15,14 @@ from inferometer_api.suite.figures import (
     planned_computation,
     scenario_specs,
 )
-from inferometer_api.suite.plan_suite import Block, Cell, PlannedRun, SuitePlan, System
+from inferometer_api.suite.obstacles import obstacle_of_figure, obstacle_of_nodes
+from inferometer_api.suite.plan_suite import Block, Cell, PlannedRun, SuitePlan
 from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.spec import SuiteSpec
 
 _FORGOTTEN = (
     "VALID runs of {} were deleted, and the operator that knew their figures was restarted, before "
     "the suite was over. Raise retention.ttlSecondsAfterFinished of the template."
-)
-_WITHOUT_STEPS = (
-    "A run found no peak, or its status has no figures of its steps: they were too many, or an "
-    "older version wrote it. Set fewer steps or repeats."
 )
 Equivalence = Callable[[CellKey, CellKey], bool]
 Counted = Mapping[CellKey, Mapping[int, MeasuredRun]]
@@ -216,40 +213,46 @@ def _unranked(
 
 
 def _paired(run: PlannedRun, other: Cell, counted: Counted) -> Iterator[CellComparison]:
-    system = run.block.system.name
-    before, after = counted.get((other.key, system), {}), counted.get(cell_key(run), {})
-    both = sorted(before.keys() & after.keys())
-    pairs = [(before[at], after[at]) for at in both]
-    for (scenario, step), figure in _names([*before.values(), *after.values()]):
-        obstacles = [_obstacle(scenario, pair, run.block.system) for pair in pairs]
-        alike = [
-            pair
-            for pair, obstacle in zip(pairs, obstacles, strict=True)
-            if not obstacle and all(figure in run.figures.get((scenario, step), {}) for run in pair)
-        ]
-        yield CellComparison(
-            run.label,
-            scenario,
-            step,
-            figure,
-            tuple(one.figures[scenario, step][figure] for one, _ in alike),
-            tuple(two.figures[scenario, step][figure] for _, two in alike),
+    """Yield each figure of the pairs of a cell; nothing without pairs, see `_unpaired`."""
+    system = run.block.system
+    before, after = counted.get((other.key, system.name), {}), counted.get(cell_key(run), {})
+    pairs = [(before[at], after[at]) for at in sorted(before.keys() & after.keys())]
+    obstacles = [obstacle_of_nodes(pair, system) for pair in pairs]
+    alike = [pair for pair, why in zip(pairs, obstacles, strict=True) if not why]
+    apart = "" if len(alike) >= FEWEST_RUNS else next(filter(None, obstacles), "")
+    for key, figure in _names([each for pair in pairs for each in pair]):
+        obstacle = apart or obstacle_of_figure(key, figure, [run for pair in alike for run in pair])
+        yield _comparison(
+            run,
+            (key, figure),
+            [one for one, _ in alike],
+            [two for _, two in alike],
             is_paired=True,
-            obstacle="" if len(alike) >= FEWEST_RUNS else next(filter(None, obstacles), ""),
+            obstacle=obstacle,
         )
 
 
-def _obstacle(scenario: str, runs: Sequence[MeasuredRun], system: System) -> str:
-    """Return why figures of runs on a system cannot be compared, empty if they can."""
-    nodes = sorted({run.node or "not known" for run in runs})
-    if len(nodes) > 1 and not system.node_class:
-        return (
-            f"The runs were on several nodes ({'; '.join(nodes)}). Use systems, or a "
-            "placement.nodeSelector that one node has."
-        )
-    if len({run.specs.get(scenario, "") for run in runs}) > 1:
-        return "The scenario's specification differs from that of the baseline."
-    return _WITHOUT_STEPS if any(scenario in run.without_steps for run in runs) else ""
+def _comparison(
+    run: PlannedRun,
+    name: tuple[StepKey, str],
+    before: Sequence[MeasuredRun],
+    after: Sequence[MeasuredRun],
+    *,
+    is_paired: bool,
+    obstacle: str,
+) -> CellComparison:
+    """Return a figure of runs of both sides; without values if it has an obstacle."""
+    (scenario, step), figure = name
+    return CellComparison(
+        run.label,
+        scenario,
+        step,
+        figure,
+        () if obstacle else tuple(each.figures[scenario, step][figure] for each in before),
+        () if obstacle else tuple(each.figures[scenario, step][figure] for each in after),
+        is_paired,
+        obstacle,
+    )
 
 
 def _computed_otherwise(
@@ -294,20 +297,17 @@ def _against_execution(
         if cell_key(run) not in baseline or cell_key(run) in unranked or not after:
             continue
         before = baseline[cell_key(run)].runs
-        for key, figure in _names([*before, *after]):
-            yield CellComparison(
-                run.label,
-                *key,
-                figure,
-                _values(before, key, figure),
-                _values(after, key, figure),
+        both = [*before, *after]
+        apart = obstacle_of_nodes(both, run.block.system)
+        for key, figure in _names(both):
+            yield _comparison(
+                run,
+                (key, figure),
+                before,
+                after,
                 is_paired=False,
-                obstacle=_obstacle(key[0], [*before, *after], run.block.system),
+                obstacle=apart or obstacle_of_figure(key, figure, both),
             )
-
-
-def _values(runs: Sequence[MeasuredRun], key: StepKey, figure: str) -> tuple[float, ...]:
-    return tuple(run.figures[key][figure] for run in runs if figure in run.figures.get(key, {}))
 
 
 def _forgotten(plan: SuitePlan, outcomes: Sequence[RunOutcome]) -> set[CellKey]:
@@ -331,11 +331,15 @@ def _first_of_each(plan: SuitePlan) -> Iterator[PlannedRun]:
 def _names(runs: Sequence[MeasuredRun]) -> list[tuple[StepKey, str]]:
     """Return every step and figure that any of the runs knows.
 
-    Of a scenario whose steps none of them knows, one name stands for all.
+    Of a step without figures, and of a scenario without steps, one name stands for all.
     """
     known = dict.fromkeys(
-        (key, name) for run in runs for key, some in run.figures.items() for name in some
+        (key, name) for run in runs for key, some in run.figures.items() for name in some or ("",)
     )
+    with_figures = {key for key, name in known if name}
     scenarios = {scenario for (scenario, _), _ in known}
-    unknown = {name for run in runs for name in run.without_steps} - scenarios
-    return [*known, *(((name, ""), "") for name in sorted(unknown))]
+    unknown = {name for run in runs for name in (*run.specs, *run.without_steps)} - scenarios
+    return [
+        *((key, name) for key, name in known if name or key not in with_figures),
+        *(((name, ""), "") for name in sorted(unknown)),
+    ]

@@ -51,12 +51,13 @@ def figures_of(scenarios: Sequence[ScenarioSummary]) -> dict[str, dict[str, floa
 
 
 def step_figures(scenarios: Sequence[ScenarioSummary]) -> dict[StepKey, dict[str, float]]:
-    """Return the figures of each step of a run that a gate judges, as `figures_of` does."""
-    return mean_figures(
+    """Return the figures of each step of a run, as `figures_of` does; a step may have none."""
+    found = [
         ((each.name, step), figure, value)
         for each in scenarios
         for step, figure, value in _of_steps(each)
-    )
+    ]
+    return {key: {} for key, _, _ in found} | mean_figures(found)
 
 
 def mean_figures(

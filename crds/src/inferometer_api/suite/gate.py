@@ -75,12 +75,14 @@ def judge_suite(
         reasons.append("No cell has a counterpart in the baseline.")
     percent = 5 if spec.gate is None else spec.gate.fail_if_slower_percent
     rule = MarginRule(percent / 100, FALSE_ALARMS, max(1, len(compared.comparisons)))
-    found = _decision(compared, rule, reasons)
+    found = _decision(compared, rule, reasons, spec.repeats)
     blocks = [block.name[:253] for block in drifted[:_MOST_BLOCKS]]
     return found.model_copy(update={"armed": armed, "invalid_blocks": blocks})
 
 
-def _decision(compared: ComparedCells, rule: MarginRule, reasons: list[str]) -> GateStatus:
+def _decision(
+    compared: ComparedCells, rule: MarginRule, reasons: list[str], repeats: int
+) -> GateStatus:
     """Return the outcome, without anchors; `reasons` say why the suite could not run."""
     could_not_run = bool(reasons)
     reasons += [*compared.unranked, *compared.unmeasured]
@@ -89,11 +91,7 @@ def _decision(compared: ComparedCells, rule: MarginRule, reasons: list[str]) -> 
         if each.obstacle:
             reasons.append(f"{each.label}, {each.scenario}: not judged. {each.obstacle}")
         elif (found := _judge(each, rule)) is None:
-            few = min(len(each.before), len(each.after))
-            reasons.append(
-                f"{_place(each)}: measured {few} times next to the baseline, and {FEWEST_RUNS} are "
-                "needed. Raise repeats."
-            )
+            reasons.append(_too_few(each, repeats))
         else:
             judged.append((each, found))
     slower = [(each, found) for each, found in judged if found.outcome == "worse"]
@@ -115,6 +113,20 @@ def _decision(compared: ComparedCells, rule: MarginRule, reasons: list[str]) -> 
         detectable_parts_per_million=None if detectable is None else _parts(detectable),
         slower=_worst_first(slower),
         reasons=[text[:1024] for text in dict.fromkeys(reasons)][:_MOST_REASONS],
+    )
+
+
+def _too_few(each: CellComparison, repeats: int) -> str:
+    """Return why a cell has too few runs to compare, and what to do."""
+    few = min(len(each.before), len(each.after))
+    text = f"{each.label}: measured {few} times next to the baseline, and {FEWEST_RUNS} are needed."
+    if repeats < FEWEST_RUNS:
+        return f"{text} Raise repeats."
+    if len(each.after) >= FEWEST_RUNS:
+        return f"{text} The baseline has no more VALID runs: raise its repeats."
+    return (
+        f"{text} Other runs are INVALID, or their blocks do not count. Remove the cause, or raise "
+        "repeats."
     )
 
 

@@ -34,7 +34,6 @@ from inferometer_api.suite.labels import (
 from inferometer_api.suite.outcome import SuiteOutcome
 from inferometer_api.suite.status import AnchorPairs
 from inferometer_results.compare.outputs import computation_of, ranking_caveat
-from inferometer_results.profile import PROFILE_KIND
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import find_outcomes
@@ -44,8 +43,6 @@ from inferometer_results.suites.view import Caveat, SuiteRun
 _MOST_EXECUTIONS = 200
 _MOST_ROWS = 4000
 """A suite has at most 1,000 cells: four executions of the largest, and many of the usual ones."""
-_WITHOUT_STEPS = frozenset({"findPeak", PROFILE_KIND})
-"""Kinds of scenarios of which at most the headline is judged."""
 _ANCHOR = (CELL_LABEL, SPEC_LABEL)
 """The labels that name an anchor."""
 Row = Mapping[str, Any]
@@ -232,12 +229,14 @@ def row_figures(row: Row) -> Figures:
 
 def row_step_figures(row: Row) -> StepFigures:
     """Return the figures of a result that a suite's gate judges; see `step_figures`."""
-    return mean_figures(
-        ((each["scenario"], "" if each["peak_qps"] else each["step"][:LONGEST_STEP]), figure, value)
+    found = [
+        ((each["scenario"], "" if each["peak_qps"] else each["step"][:LONGEST_STEP]), each)
         for each in row["measurements"]
         # The probes of a search are steps as well.
-        if each["headline"] or each["kind"] not in _WITHOUT_STEPS
-        for figure, value in _figures(each)
+        if each["headline"] or each["kind"] != "findPeak"
+    ]
+    return {key: {} for key, _ in found} | mean_figures(
+        (key, figure, value) for key, each in found for figure, value in _figures(each)
     )
 
 
