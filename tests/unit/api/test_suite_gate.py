@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -153,6 +154,21 @@ def test_pairs_of_an_older_spec_of_the_anchor_do_not_arm_the_gate() -> None:
         assert judge_suite(parsed(data).spec, changed, found, history).armed == armed
         kept = add_pairs(history, changed, found)
         assert len(kept) == (1 if armed else 2)
+
+
+def test_the_gate_arms_where_the_judged_cells_ran() -> None:
+    """Pairs on the nodes of the anchors show nothing about another node."""
+    data = a_suite(repeats=8, **AXIS)
+    plan = planned(data)
+    found = [
+        replace(each, node="node-b") if run.role == "cell" else each
+        for run, each in zip(plan.runs, outcomes(plan, noisy(1, 1.3)), strict=True)
+    ]
+    gate = judged(data, found)
+    assert (gate.outcome, gate.armed) == ("FAIL", False)
+    there = [each.model_copy(update={"node_class": "node-b"}) for each in ARMED]
+    gate = judged(data, found, [*ARMED, *there])
+    assert (gate.outcome, gate.armed) == ("FAIL", True)
 
 
 def test_a_block_whose_anchors_drift_does_not_count() -> None:

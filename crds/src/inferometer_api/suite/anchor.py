@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from inferometer_api.statistics import student_quantile
 from inferometer_api.suite.figures import StepFigures, step_figures
 from inferometer_api.suite.labels import SPEC_LABEL
-from inferometer_api.suite.plan_suite import Block, SuitePlan
+from inferometer_api.suite.plan_suite import Block, SuitePlan, System
 from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.status import MOST_PAIRS, AnchorPairs
 
@@ -53,9 +53,13 @@ def anchor_pairs(plan: SuitePlan, outcomes: Sequence[RunOutcome]) -> dict[Block,
             continue
         ratio = ratio_of(step_figures(first.scenarios), step_figures(last.scenarios))
         if ratio is not None and first.node == last.node:
-            node_class = block.system.node_class or first.node or "this machine"
-            found[block] = AnchorPair(node_class[:253], ratio)
+            found[block] = AnchorPair(class_of_node(block.system, first.node), ratio)
     return found
+
+
+def class_of_node(system: System, node: str) -> str:
+    """Return the class of the node of a run on a system."""
+    return (system.node_class or node or "this machine")[:253]
 
 
 def add_pairs(
@@ -96,9 +100,10 @@ def merge_pairs(history: Sequence[AnchorPairs], newer: Sequence[AnchorPairs]) ->
 
 def find_drift(
     plan: SuitePlan, pairs: Mapping[Block, AnchorPair], history: Sequence[AnchorPairs]
-) -> tuple[bool, list[Block]]:
-    """Return whether the gate is armed on every class of nodes, and the blocks that drifted.
+) -> tuple[frozenset[str], list[Block]]:
+    """Return the classes of nodes on which the gate is armed, and the blocks that drifted.
 
+    None, as long as a class on which an anchor ran has too few pairs.
     Pairs of another anchor, or of another spec of it, do not count: their scatter is another one.
     Once armed, a block without a pair does not count either: nothing shows that it did not drift.
     """
@@ -113,11 +118,11 @@ def find_drift(
     for pair in pairs.values():
         logs.setdefault(pair.node_class, []).append(math.log(pair.ratio))
     classes = {pair.node_class for pair in pairs.values()}
-    armed = bool(classes) and all(len(logs[name]) >= ARMING_PAIRS for name in classes)
+    armed = frozenset(name for name, some in logs.items() if len(some) >= ARMING_PAIRS)
     blocks = list(dict.fromkeys(run.block for run in plan.runs))
-    if not armed:
-        return False, []
-    return True, [
+    if not classes or not classes <= armed:
+        return frozenset(), []
+    return armed, [
         block
         for block in blocks
         if block not in pairs or not _within(pairs[block], logs[pairs[block].node_class])

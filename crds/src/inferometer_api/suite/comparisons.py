@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from inferometer_api.judgement import FEWEST_RUNS
 from inferometer_api.ranking import MEASURE_ACCURACY, Computation, may_rank_all
+from inferometer_api.suite.anchor import class_of_node
 from inferometer_api.suite.figures import (
     CellKey,
     MeasuredRun,
@@ -52,6 +53,8 @@ class CellComparison:
     is_paired: bool
     obstacle: str = ""
     """Why it cannot be judged, as a sentence; empty: it can, with enough values."""
+    node_classes: frozenset[str] = frozenset()
+    """Those of the nodes on which the cell's runs were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +255,7 @@ def _comparison(
         () if obstacle else tuple(each.figures[scenario, step][figure] for each in after),
         is_paired,
         obstacle,
+        frozenset(class_of_node(run.block.system, each.node) for each in after),
     )
 
 

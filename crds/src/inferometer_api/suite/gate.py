@@ -75,15 +75,22 @@ def judge_suite(
         reasons.append("No cell has a counterpart in the baseline.")
     percent = 5 if spec.gate is None else spec.gate.fail_if_slower_percent
     rule = MarginRule(percent / 100, FALSE_ALARMS, max(1, len(compared.comparisons)))
-    found = _decision(compared, rule, reasons, spec.repeats)
+    found = _decision(compared, rule, reasons, armed, spec.repeats)
     blocks = [block.name[:253] for block in drifted[:_MOST_BLOCKS]]
-    return found.model_copy(update={"armed": armed, "invalid_blocks": blocks})
+    return found.model_copy(update={"invalid_blocks": blocks})
 
 
 def _decision(
-    compared: ComparedCells, rule: MarginRule, reasons: list[str], repeats: int
+    compared: ComparedCells,
+    rule: MarginRule,
+    reasons: list[str],
+    armed: frozenset[str],
+    repeats: int,
 ) -> GateStatus:
-    """Return the outcome, without anchors; `reasons` say why the suite could not run."""
+    """Return the outcome, without drift.
+
+    `reasons` say why the suite could not run; `armed` has the classes of nodes with enough pairs.
+    """
     could_not_run = bool(reasons)
     reasons += [*compared.unranked, *compared.unmeasured]
     judged: list[tuple[CellComparison, Judgement]] = []
@@ -108,7 +115,7 @@ def _decision(
             reasons=bool(reasons),
             lacks=could_not_run,
         ),
-        armed=False,
+        armed=bool(armed) and all(each.node_classes <= armed for each, _ in judged),
         judged=len(judged),
         detectable_parts_per_million=None if detectable is None else _parts(detectable),
         slower=_worst_first(slower),

@@ -39,7 +39,7 @@ def gate_sentences(gate: GateStatus) -> Iterator[str]:
     if not gate.armed:
         yield (
             f"The gate is advisory: it decides once {ARMING_PAIRS} A/A pairs of the anchor exist "
-            "on each class of nodes."
+            "on each class of nodes on which its runs were."
         )
     yield from map(_slower, gate.slower)
     yield from gate.reasons
