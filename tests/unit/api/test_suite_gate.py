@@ -171,6 +171,45 @@ def test_the_gate_arms_where_the_judged_cells_ran() -> None:
     assert (gate.outcome, gate.armed) == ("FAIL", True)
 
 
+def test_all_slower_figures_are_counted() -> None:
+    """The status lists the worst 20 of them, or fewer."""
+    models = an_axis("model", *(f"m{at}" for at in range(10)), path="spec.load.seed")
+    data = a_suite(repeats=8, axes=[models, an_axis("stack", "old", "new")], **AXIS)
+    latency = noisy(1, 1.5)
+    gate = judged(data, sweeps(planned(data), lambda run, _: latency(run), [1, 4, 16]))
+    assert (len(gate.slower), gate.slower_count) == (20, 60)
+    assert gate_sentence(gate).startswith("60 of 60 figures are slower than the baseline.")
+    assert "And 40 more figures are slower." in gate_sentences(gate)
+    short = gate.model_copy(update={"slower": gate.slower[:5]})
+    assert gate_sentence(short).startswith("60 of 60 figures")
+    assert "And 55 more figures are slower." in gate_sentences(short)
+    older = gate.model_copy(update={"slower_count": None})
+    assert gate_sentence(older).startswith("20 of 60 figures")
+
+
+def test_what_is_left_out_of_the_lists_is_counted() -> None:
+    """Of 12 reasons the status has 9, of 99 blocks 49."""
+    models = an_axis("model", *(f"m{at}" for at in range(12)), path="spec.load.seed")
+    data = a_suite(repeats=8, axes=[models, an_axis("stack", "old", "new")], **AXIS)
+    plan = planned(data)
+    found = [
+        an_outcome(state="I") if run.role == "cell" else each
+        for run, each in zip(plan.runs, outcomes(plan, noisy(1)), strict=True)
+    ]
+    gate = judged(data, found)
+    assert len(gate.reasons) == 10
+    assert gate.reasons[-1] == "and 3 more"
+    data = a_suite(repeats=100, **AXIS)
+    plan = planned(data)
+    found = [
+        an_outcome(state="I") if run.role == "closing" and run.block.repeat > 1 else each
+        for run, each in zip(plan.runs, outcomes(plan, noisy(1)), strict=True)
+    ]
+    gate = judged(data, found)
+    assert len(gate.invalid_blocks) == 50
+    assert gate.invalid_blocks[-1] == "and 50 more"
+
+
 def test_a_block_whose_anchors_drift_does_not_count() -> None:
     """A regression that is a drift of the node fails nothing: the block is left out and named."""
     data = a_suite(repeats=6, **AXIS)

@@ -76,7 +76,7 @@ def judge_suite(
     percent = 5 if spec.gate is None else spec.gate.fail_if_slower_percent
     rule = MarginRule(percent / 100, FALSE_ALARMS, max(1, len(compared.comparisons)))
     found = _decision(compared, rule, reasons, armed, spec.repeats)
-    blocks = [block.name[:253] for block in drifted[:_MOST_BLOCKS]]
+    blocks = _shortened([block.name[:253] for block in drifted], _MOST_BLOCKS)
     return found.model_copy(update={"invalid_blocks": blocks})
 
 
@@ -119,7 +119,8 @@ def _decision(
         judged=len(judged),
         detectable_parts_per_million=None if detectable is None else _parts(detectable),
         slower=_worst_first(slower),
-        reasons=[text[:1024] for text in dict.fromkeys(reasons)][:_MOST_REASONS],
+        slower_count=len(slower),
+        reasons=_shortened([text[:1024] for text in dict.fromkeys(reasons)], _MOST_REASONS),
     )
 
 
@@ -135,6 +136,13 @@ def _too_few(each: CellComparison, repeats: int) -> str:
         f"{text} Other runs are INVALID, or their blocks do not count. Remove the cause, or raise "
         "repeats."
     )
+
+
+def _shortened(texts: Sequence[str], most: int) -> list[str]:
+    """Return at most so many texts; the last one counts those that are left out."""
+    if len(texts) <= most:
+        return [*texts]
+    return [*texts[: most - 1], f"and {len(texts) - most + 1} more"]
 
 
 def _place(each: CellComparison) -> str:

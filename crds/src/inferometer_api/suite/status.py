@@ -215,8 +215,8 @@ class GateStatus(Document):
 of each scenario is judged."""
 
     armed: bool
-    """Whether 20 A/A pairs of the anchor exist on each node class. Before that the outcome is \
-advisory: the condition Gate is Unknown."""
+    """Whether 20 A/A pairs of the anchor exist on each class of nodes on which anchors ran or \
+cells are judged. Before that the outcome is advisory: the condition Gate is Unknown."""
 
     judged: Count = 0
     """Figures that were compared: of each step of each cell the rate, unless the scenario fixes \
@@ -227,14 +227,17 @@ it, and the median latency; of findPeak the rate at the peak alone."""
 if the true scatter of its runs is the one that these suggest."""
 
     slower: Annotated[list[JudgedCell], Field(max_length=20)] = Field(default_factory=list)
-    """Figures that are shown to be slower, the worst first."""
+    """Figures that are shown to be slower: the 20 worst, the worst first."""
+
+    slower_count: Count | None = None
+    """How many figures are shown to be slower. Absent in outcomes of older versions."""
 
     reasons: Annotated[list[_Message], Field(max_length=10)] = Field(default_factory=list)
-    """Why it is not shown that no cell is slower: one sentence each."""
+    """Why it is not shown that no cell is slower: one sentence each. The last may count others."""
 
     invalid_blocks: Annotated[list[_Shown], Field(max_length=50)] = Field(default_factory=list)
     """Blocks that do not count: their two runs of the anchor drifted apart, are not both VALID, \
-or were on two nodes."""
+or were on two nodes. The last may count others."""
 
 
 class AnchorPairs(Document):

@@ -21,7 +21,8 @@ def gate_sentence(gate: GateStatus) -> str:
     found = {
         "PASS": f"None of {gate.judged} figures is slower than the baseline. {_JUDGED}",
         "FAIL": (
-            f"{len(gate.slower)} of {gate.judged} figures are slower than the baseline. {_JUDGED}"
+            f"{_slower_count(gate)} of {gate.judged} figures are slower than the baseline. "
+            f"{_JUDGED}"
         ),
         "INCONCLUSIVE": f"It is not shown that none of {gate.judged} figures is slower.",
         "CouldNotRun": "The comparison with the baseline could not be made.",
@@ -42,6 +43,8 @@ def gate_sentences(gate: GateStatus) -> Iterator[str]:
             "on each class of nodes on which its runs were."
         )
     yield from map(_slower, gate.slower)
+    if more := _slower_count(gate) - len(gate.slower):
+        yield f"And {more} more figures are slower."
     yield from gate.reasons
     if gate.invalid_blocks:
         blocks = ", ".join(gate.invalid_blocks)
@@ -49,6 +52,10 @@ def gate_sentences(gate: GateStatus) -> Iterator[str]:
             "Blocks that do not count, because their two runs of the anchor drifted apart, are not "
             f"both VALID, or were on two nodes: {blocks}."
         )
+
+
+def _slower_count(gate: GateStatus) -> int:
+    return len(gate.slower) if gate.slower_count is None else gate.slower_count
 
 
 def _slower(each: JudgedCell) -> str:

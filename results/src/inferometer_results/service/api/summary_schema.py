@@ -85,6 +85,9 @@ class DecidedGate(BaseModel):
     """Figures that were compared."""
     detectable_parts_per_million: int | None
     slower: list[SlowerFigure]
+    """At most 20 of them, the worst first."""
+    slower_count: int | None
+    """All of them; null in outcomes of older versions."""
     reasons: list[str]
     invalid_blocks: list[str]
 
