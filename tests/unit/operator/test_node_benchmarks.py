@@ -1,7 +1,9 @@
 """The decision for a NodeBenchmark: turns, Jobs, documents, and how it ends."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +14,9 @@ from inferometer_api.nodes.benchmark import (
     NodeBenchmarkStatus,
 )
 from inferometer_api.plan.cluster_objects import node_benchmark_child
+from inferometer_operator.cluster.connection import ApiConnection
+from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.manifests.node_job import node_job
 from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.reconcile.nodes.decide import (
@@ -20,10 +25,12 @@ from inferometer_operator.reconcile.nodes.decide import (
     NodesObserved,
     decide,
 )
-from inferometer_operator.reconcile.nodes.draft import NodeBenchmarkDraft
+from inferometer_operator.reconcile.nodes.draft import NodeBenchmarkDraft, read_node_status
 from inferometer_operator.reconcile.queue_position import QueuedRun
 from inferometer_operator.settings import Settings
+from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.node_queue import NodeQueue
+from inferometer_operator.wiring.node_reconciler import NodeReconciler
 from inferometer_operator.wiring.run_queue import RunQueue
 from support.node_documents import a_node_document
 from support.operator_process import SETTINGS
@@ -312,3 +319,50 @@ def test_a_turn_that_the_status_does_not_show_is_given_back() -> None:
     queue.wake_moved()
     assert woken == [], "A fault that lasts would be met without a pause."
     assert nodes.admitted(raw, ["a"], [waiting]) == {"a"}
+
+
+class _NoRight:
+    """An API server that forbids to list nodes."""
+
+    async def request(self, method: str, path: str, **_: Any) -> Any:
+        """Refuse a list of nodes."""
+        assert (method, path) == ("GET", "/api/v1/nodes")
+        raise ApiError(403, "Forbidden", 'nodes is forbidden: User "op" cannot list "nodes"')
+
+    async def apply_status(self, raw: dict[str, Any], status: NodeBenchmarkStatus) -> Any:
+        """Return the object with the status."""
+        written = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {**raw, "status": written}
+
+    async def other_operator(self, _: Any) -> str:
+        """Return that no other operator works on it."""
+        return ""
+
+
+def test_a_benchmark_waits_until_the_operator_may_list_nodes() -> None:
+    """Accepted is False and names the right; it is tried again."""
+    cluster = _NoRight()
+    dependencies = SimpleNamespace(
+        settings=Settings.model_validate({**SETTINGS, "readNodes": True}),
+        reader=Reader(cast("ApiConnection", cluster)),
+        writer=cluster,
+        ownership=SimpleNamespace(own="", other_operator=cluster.other_operator),
+        now=lambda: NOW,
+    )
+    queue = NodeQueue(RunQueue(1, lambda *_: None), lambda *_: None)
+    reconciler = NodeReconciler(cast("Dependencies", dependencies), queue)
+    raw = {
+        "apiVersion": "inferometer.dev/v1alpha1",
+        "kind": "NodeBenchmark",
+        "metadata": {"name": "workers", "namespace": "bench", "uid": "uid-1", "generation": 1},
+        "spec": {},
+    }
+    written, pause = asyncio.run(reconciler.reconcile(raw))
+    assert pause is not None
+    accepted, finished = read_node_status(written).conditions
+    assert (accepted.type, accepted.status) == ("Accepted", "False")
+    assert accepted.reason == "NotAvailable"
+    assert 'User "op" cannot list "nodes". Grant its ServiceAccount the verb list' in (
+        accepted.message
+    )
+    assert (finished.type, finished.status) == ("Finished", "False")

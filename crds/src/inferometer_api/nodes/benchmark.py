@@ -29,7 +29,8 @@ NodeBenchmarkReason = Literal[
 NODE_BENCHMARK_REASONS: dict[NodeBenchmarkReason, str] = {
     "Accepted": "The spec is valid, and nodes match it.",
     "InvalidSpec": "The spec is not valid. The message names the field and what is allowed.",
-    "NotAvailable": "The operator may not do this: the message names its setting.",
+    "NotAvailable": "The operator may not do this: the message names its setting, or the right "
+    "that it lacks.",
     "NoNodes": "No node, or more than 500, match the spec and are ready, schedulable and without "
     "a taint that it does not tolerate.",
     "Running": "Nodes wait or are measured.",

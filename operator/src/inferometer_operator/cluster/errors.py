@@ -40,6 +40,10 @@ class ApiError(Exception):
         return self.code in _MAY_PASS or self.retry_after_seconds is not None
 
 
+class NodesForbiddenError(ApiError):
+    """The operator may not list the nodes of the cluster; the message says what to grant."""
+
+
 def api_error(
     code: int, body: Any, headers: Mapping[str, str], *, what: str, text: str = ""
 ) -> ApiError:

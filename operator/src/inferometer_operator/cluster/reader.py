@@ -20,12 +20,17 @@ from inferometer_operator.cluster.connection import (
     METADATA_ONLY,
     ApiConnection,
 )
-from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
+from inferometer_operator.cluster.errors import (
+    ApiError,
+    ApiUnreachableError,
+    NodesForbiddenError,
+)
 from inferometer_operator.reconcile.children import METADATA_KINDS
 from inferometer_operator.reconcile.context import controller_of
 from inferometer_operator.reconcile.observed import Json
 
 _SERVICE_LABEL = "kubernetes.io/service-name"
+_FORBIDDEN = 403
 _LOG_LIMIT_BYTES = 24 << 20
 """More than a load generator may write: its document has at most 8 MiB."""
 _LOG_PIECE_BYTES = 64 << 10
@@ -110,8 +115,18 @@ class Reader:
         return tuple(each for each in answer if is_child_of(each, run_uid))
 
     async def list_nodes(self) -> tuple[Json, ...]:
-        """Return every node of the cluster."""
-        answer = await self.connection.request("GET", api_path("Node", None))
+        """Return every node of the cluster. Raises NodesForbiddenError without the right to."""
+        try:
+            answer = await self.connection.request("GET", api_path("Node", None))
+        except ApiError as error:
+            if error.code != _FORBIDDEN:
+                raise
+            text = (
+                "The operator may not list nodes, although its setting readNodes is true: "
+                f"{error.message.rstrip('.')}. Grant its ServiceAccount the verb list on nodes in "
+                "the whole cluster, as the chart does with readNodes=true. It is tried again."
+            )
+            raise NodesForbiddenError(error.code, error.reason, text) from error
         return tuple(answer["items"])
 
     async def list_node_benchmarks(self, namespace: str) -> tuple[Json, ...]:

@@ -21,7 +21,11 @@ from inferometer_api.plan.cluster_objects import QUEUE_NAME_LABEL
 from inferometer_api.rules import format_path
 from inferometer_api.spec.problems import Problem, describe_errors
 from inferometer_api.timestamps import format_time
-from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
+from inferometer_operator.cluster.errors import (
+    ApiError,
+    ApiUnreachableError,
+    NodesForbiddenError,
+)
 from inferometer_operator.cluster.reader import LOG_SETTLED_SECONDS
 from inferometer_operator.cluster.results_client import DeliveryError
 from inferometer_operator.manifests.node_job import DOCUMENT_FILE, document_map, node_job
@@ -87,6 +91,9 @@ class NodeReconciler:
                 return raw, None
             draft.refuse(refusal.reason, str(refusal))
             return await self._write(raw, draft.status), None
+        except NodesForbiddenError as error:
+            draft.wait_for_right(str(error))
+            return await self._write(raw, draft.status), _RETRY_SECONDS
         return await self._carry_out(raw, spec, draft)
 
     def _check_queue(self, raw: Json) -> None:

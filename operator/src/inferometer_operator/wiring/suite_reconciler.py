@@ -32,7 +32,7 @@ from inferometer_api.suite.systems import (
     systems_named,
 )
 from inferometer_api.timestamps import format_time, parse_time
-from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.cluster.errors import ApiError, NodesForbiddenError
 from inferometer_operator.manifests.suite_children import execution, suite_run
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget
@@ -111,6 +111,11 @@ class SuiteReconciler:
                 draft.refuse(refusal.reason, str(refusal))
                 await self._write(raw, draft.status)
             return None
+        except NodesForbiddenError as error:
+            if not is_over:
+                draft.wait_for_right(str(error))
+                await self._write(raw, draft.status)
+            return _RETRY_SECONDS
 
     async def _reconcile_accepted(self, raw: Json, draft: SuiteDraft) -> float | None:
         """Do what is due for a suite that can be carried out; raise with why it cannot."""

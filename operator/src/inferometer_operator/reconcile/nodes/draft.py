@@ -67,6 +67,11 @@ class NodeBenchmarkDraft:
         self.set("Finished", "True", reason, text)
         self.update(phase=phase, completion_time=format_time(self.now))
 
+    def wait_for_right(self, text: str) -> None:
+        """Record that nothing is measured until the operator has a right that it lacks."""
+        self.set("Accepted", "False", "NotAvailable", text)
+        self.set("Finished", "False", "NotAvailable", text)
+
     def refuse(self, reason: NodeBenchmarkReason, text: str) -> None:
         """End it before anything was measured."""
         self.set("Accepted", "False", reason, text)

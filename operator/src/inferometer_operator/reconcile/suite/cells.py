@@ -118,7 +118,11 @@ def _accepted_text(
 ) -> str:
     """Return what was accepted; only the first operator knows the notes."""
     text = f"{len(plan.cells)} cells, {len(plan.runs)} runs."
-    known = [each.message for each in draft.status.conditions if each.type == "Accepted"]
+    known = [
+        each.message
+        for each in draft.status.conditions
+        if (each.type, each.status) == ("Accepted", "True")
+    ]
     is_noted = bool(observed.reuse_note or observed.canary_note or observed.systems_note)
     if known and not is_noted and (spec.reuse or known[0].startswith(text)):
         return known[0]

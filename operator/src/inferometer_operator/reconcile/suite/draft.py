@@ -66,8 +66,18 @@ class SuiteDraft:
             "tried again. Set reuse to false to measure every cell."
         )
         self.update(phase="Pending")
-        self.set("Complete", "False", "StoreUnreachable", text)
-        self.set("Finished", "False", "StoreUnreachable", text)
+        self._wait("StoreUnreachable", text)
+
+    def wait_for_right(self, text: str) -> None:
+        """Record that the operator lacks a right; a suite that has begun stays accepted."""
+        if not self.has_begun:
+            self.update(phase="Pending")
+            self.set("Accepted", "False", "NotAvailable", text)
+        self._wait("NotAvailable", text)
+
+    def _wait(self, reason: SuiteReason, text: str) -> None:
+        self.set("Complete", "False", reason, text)
+        self.set("Finished", "False", reason, text)
 
     def end(self, phase: Literal["Complete", "Failed"], reason: SuiteReason, text: str) -> None:
         """End the suite."""

@@ -1,0 +1,113 @@
+"""The reconciliation of one suite: what it waits for, and where it decides."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+from inferometer_api.suite.status import SuiteStatus
+from inferometer_operator.cluster.connection import ApiConnection
+from inferometer_operator.cluster.errors import ApiError
+from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.reconcile.suite.draft import read_suite_status
+from inferometer_operator.settings import Settings
+from inferometer_operator.wiring.dependencies import Dependencies
+from inferometer_operator.wiring.suite_reconciler import SuiteReconciler
+from inferometer_operator.wiring.suite_store import SuiteStore
+from support.suites import a_suite
+
+_UID = "suite-1"
+_IMAGE = f"registry.test/image@sha256:{'a' * 64}"
+_IMAGES = {"serving": _IMAGE, "servingGpu": _IMAGE, "loadgen": _IMAGE}
+_READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+@dataclass
+class Cluster:
+    """An API server with nodes and suites, which may forbid to list the nodes."""
+
+    nodes: Sequence[str] = ("node-a",)
+    may_list_nodes: bool = True
+    store: SuiteStore = field(default_factory=SuiteStore)
+    writes: int = 0
+
+    async def request(self, method: str, path: str, **_: Any) -> Any:
+        """Answer a list of nodes."""
+        assert (method, path) == ("GET", "/api/v1/nodes")
+        if not self.may_list_nodes:
+            raise ApiError(403, "Forbidden", 'nodes is forbidden: User "op" cannot list "nodes"')
+        return {"items": [{"metadata": {"name": name}, "status": _READY} for name in self.nodes]}
+
+    async def apply_status(self, suite: dict[str, Any], status: SuiteStatus) -> dict[str, Any]:
+        """Return the suite with the status, in the next version."""
+        self.writes += 1
+        version = int(suite["metadata"]["resourceVersion"]) + 1
+        metadata = {**suite["metadata"], "resourceVersion": str(version)}
+        written = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {**suite, "metadata": metadata, "status": written}
+
+    async def create_event(self, *_: Any) -> None:
+        """Take an event."""
+
+    async def other_operator(self, _: Any) -> str:
+        """Return that no other operator works on a suite."""
+        return ""
+
+    def add_suite(self, suite: dict[str, Any], uid: str = _UID, **metadata: Any) -> SuiteReconciler:
+        """Take in a suite; return its reconciler."""
+        known = {"uid": uid, "namespace": "bench", "generation": 1, "resourceVersion": "1"}
+        self.store.put_suite({**suite, "metadata": {**suite["metadata"], **known, **metadata}})
+        dependencies = SimpleNamespace(
+            settings=Settings.model_validate({"images": _IMAGES, "readNodes": True}),
+            reader=Reader(cast("ApiConnection", self)),
+            writer=self,
+            ownership=SimpleNamespace(own="", other_operator=self.other_operator),
+            results=None,
+            now=lambda: datetime(2026, 6, 1, 3, tzinfo=UTC),
+        )
+        return SuiteReconciler(cast("Dependencies", dependencies), self.store, uid)
+
+    def status(self, uid: str = _UID) -> SuiteStatus:
+        """Return the status of a suite."""
+        return read_suite_status(self.store.suites[uid])
+
+
+def _condition(status: SuiteStatus, name: str) -> tuple[str, str, str]:
+    found = next(each for each in status.conditions if each.type == name)
+    return found.status, found.reason, found.message
+
+
+def test_a_suite_waits_until_the_operator_may_list_nodes() -> None:
+    """Accepted is False and names the right; once it is granted, the suite is accepted."""
+    cluster = Cluster(may_list_nodes=False)
+    reconciler = cluster.add_suite(a_suite(systems={}, suspend=True))
+    assert asyncio.run(reconciler.reconcile()) is not None
+    status, reason, message = _condition(cluster.status(), "Accepted")
+    assert (status, reason) == ("False", "NotAvailable")
+    assert message.startswith("The operator may not list nodes, although its setting readNodes")
+    assert 'User "op" cannot list "nodes". Grant its ServiceAccount the verb list' in message
+    assert _condition(cluster.status(), "Finished")[:2] == ("False", "NotAvailable")
+    assert asyncio.run(reconciler.reconcile()) is not None
+    assert cluster.writes == 1
+    cluster.may_list_nodes = True
+    asyncio.run(reconciler.reconcile())
+    assert _condition(cluster.status(), "Accepted") == ("True", "Accepted", "2 cells, 2 runs.")
+    assert _condition(cluster.status(), "Finished")[:2] == ("False", "Suspended")
+    assert cluster.status().systems == ["node-a"]
+
+
+def test_a_suite_that_has_begun_stays_accepted_without_the_right_to_list_nodes() -> None:
+    """An operator that takes over says what it lacks, and ends nothing."""
+    cluster = Cluster()
+    suite = a_suite(systems={}, suspend=True)
+    asyncio.run(cluster.add_suite(suite).reconcile())
+    begun = cluster.status().model_copy(update={"states": "V."})
+    cluster.may_list_nodes = False
+    raw = {**suite, "status": begun.model_dump(mode="json", by_alias=True, exclude_none=True)}
+    heir = cluster.add_suite(raw, resourceVersion="200")
+    assert asyncio.run(heir.reconcile()) is not None
+    assert _condition(cluster.status(), "Accepted")[0] == "True"
+    assert _condition(cluster.status(), "Finished")[:2] == ("False", "NotAvailable")
+    assert cluster.status().states == "V."
