@@ -125,3 +125,20 @@ def test_a_status_counts_what_it_leaves_out() -> None:
     large = whole.model_copy(update={"anchors": classes(100, 30)})
     assert fit_suite_status(large).left_out.startswith("Left out of this status, which would be ")
     assert "20 reused runs" in fit_suite_status(large).left_out
+
+
+def test_a_status_that_is_cut_again_keeps_the_counts() -> None:
+    """The page is added to a status that was cut at its end: it counts both cuts together."""
+    text = "x" * 253
+    kept = SuiteStatus(current=[CurrentRun(run="r" * 253, cell=text)] * 20)
+    room = SUITE_BYTES - len(kept.model_dump_json(by_alias=True, exclude_none=True)) - 700
+    large = {
+        "systems": ["s" * 317] * (room // 320),
+        "reused": [ReusedCell(run="r" * 253, cell=text, result="0" * 64)] * 20,
+    }
+    cut = fit_suite_status(kept.model_copy(update=large))
+    assert cut.left_out == "Left out of this status, which would be too large: 20 reused runs."
+    again = fit_suite_status(cut.model_copy(update={"page": "p" * 1024}))
+    assert again.left_out == (
+        "Left out of this status, which would be too large: 20 reused runs, 15 current runs."
+    )

@@ -1,5 +1,6 @@
 """A suite's status that the API server takes: at most 64 KiB, or the least one."""
 
+import re
 from collections.abc import Callable
 
 from inferometer_api.suite.status import ScenarioRange, SuiteConditionType, SuiteStatus
@@ -46,14 +47,19 @@ def _fits(status: SuiteStatus) -> bool:
 
 
 def _left_out(whole: SuiteStatus, cut: SuiteStatus) -> str:
-    """Return the counts of what is cut, as a sentence."""
-    before, after = _counts(whole), _counts(cut)
-    parts = [
-        f"{count - after[name]} {name}" for name, count in before.items() if count > after[name]
-    ]
+    """Return the counts of what is cut, with what was cut before, as a sentence."""
+    before, after, earlier = _counts(whole), _counts(cut), _earlier_counts(whole.left_out)
+    lost = {name: earlier.get(name, 0) + count - after[name] for name, count in before.items()}
+    parts = [f"{count} {name}" for name, count in lost.items() if count]
     return (
         f"Left out of this status, which would be too large: {', '.join(parts)}." if parts else ""
     )
+
+
+def _earlier_counts(left_out: str) -> dict[str, int]:
+    """Return the counts of a sentence of `_left_out`, by what they count."""
+    found = re.findall(r"(\d+) ([^,.]+)", left_out.rpartition(": ")[2])
+    return {name: int(count) for count, name in found}
 
 
 def _counts(status: SuiteStatus) -> dict[str, int]:
