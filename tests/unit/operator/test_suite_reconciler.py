@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
+from inferometer_api.ranking import Computation
+from inferometer_api.suite.plan_suite import MOST_SYSTEMS, PlannedRun, System
 from inferometer_api.suite.status import SuiteStatus
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError
@@ -15,8 +17,9 @@ from inferometer_operator.reconcile.suite.draft import read_suite_status
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.suite_reconciler import SuiteReconciler
-from inferometer_operator.wiring.suite_store import SuiteStore
-from support.suites import a_suite
+from inferometer_operator.wiring.suite_store import SuiteRunFacts, SuiteStore
+from support.suite_gates import AXIS
+from support.suites import a_suite, an_outcome, planned
 
 _UID = "suite-1"
 _IMAGE = f"registry.test/image@sha256:{'a' * 64}"
@@ -111,3 +114,34 @@ def test_a_suite_that_has_begun_stays_accepted_without_the_right_to_list_nodes()
     assert _condition(cluster.status(), "Accepted")[0] == "True"
     assert _condition(cluster.status(), "Finished")[:2] == ("False", "NotAvailable")
     assert cluster.status().states == "V."
+
+
+def test_every_class_of_nodes_gets_its_pairs_though_no_execution_can_show_them() -> None:
+    """A hundred nodes with the longest names: the schedule takes the pairs before they are cut."""
+    nodes = [f"{at:03d}{'n' * 250}" for at in range(MOST_SYSTEMS)]
+    cluster = Cluster(nodes)
+    spec: dict[str, Any] = {**AXIS, "systems": {}, "repeats": 4}
+    night: dict[str, Any] = {"schedule": {"cron": "0 3 * * *"}, "suspend": True}
+    schedule = cluster.add_suite(a_suite(**spec, **night), "schedule")
+    owner = {"kind": "BenchmarkSuite", "name": "nightly", "uid": "schedule", "controller": True}
+    for minute in range(3):
+        uid = f"execution-{minute}"
+        execution = cluster.add_suite(
+            a_suite(f"nightly-{minute}", **spec), uid, ownerReferences=[owner]
+        )
+        plan = planned(a_suite(f"nightly-{minute}", **spec), [System(name) for name in nodes])
+        cluster.store.runs[uid] = {run.name: _valid(run) for run in plan.runs}
+        asyncio.run(execution.reconcile())
+        assert len(cluster.status(uid).anchors) < MOST_SYSTEMS
+        asyncio.run(schedule.reconcile())
+    pairs = {
+        each.node_class: len(each.ratios_parts_per_million)
+        for each in cluster.status("schedule").anchors
+    }
+    assert pairs == dict.fromkeys(nodes, 12)
+
+
+def _valid(run: PlannedRun) -> SuiteRunFacts:
+    """Return a run that is over and VALID."""
+    node = run.block.system.name
+    return SuiteRunFacts(run.name, 1, ("", ""), run.role, an_outcome(node=node), Computation(), {})

@@ -299,11 +299,15 @@ class SuiteReconciler:
     async def _write(self, raw: Json, status: SuiteStatus) -> Json:
         """Write the status if it differs; report the end as an event."""
         before = read_suite_status(raw)
+        has_ended = is_true(status, "Finished") and not is_true(before, "Finished")
+        if has_ended:
+            # For its schedule: what is cut from every status would never arm the gate.
+            self.store.anchors[self.uid] = status.anchors
         if before == status or before == (status := fit_suite_status(status)):
             return raw
         written = await self._apply(raw, before, status)
         self.store.put_suite(written)
-        if is_true(status, "Finished") and not is_true(before, "Finished"):
+        if has_ended:
             _log.info("suite_ended", suite=raw["metadata"]["name"], phase=status.phase)
             await self.dependencies.writer.create_event(written, end_event(status))
         return written

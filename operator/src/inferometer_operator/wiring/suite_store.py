@@ -1,6 +1,6 @@
 """The suites and their runs as the watches and the operator's own writes show them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from inferometer_api.suite.labels import (
     SYSTEM_LABEL,
 )
 from inferometer_api.suite.progress import OPEN, RunOutcome, outcome_of
+from inferometer_api.suite.status import AnchorPairs
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.context import controller_of
 from inferometer_operator.reconcile.observed import Json
@@ -45,6 +46,8 @@ class SuiteStore:
 
     suites: dict[str, Json] = field(default_factory=dict)
     runs: dict[str, dict[str, SuiteRunFacts]] = field(default_factory=dict)
+    anchors: dict[str, Sequence[AnchorPairs]] = field(default_factory=dict)
+    """All A/A pairs of a suite that has ended here, by UID; its status may lack some."""
 
     def put_run(self, run: Json) -> str:
         """Take in a run; return the UID of its suite if that is news, else an empty text."""
@@ -106,6 +109,7 @@ class SuiteStore:
     def remove_suite(self, uid: str) -> Json | None:
         """Forget a suite and its runs; return it."""
         self.runs.pop(uid, None)
+        self.anchors.pop(uid, None)
         return self.suites.pop(uid, None)
 
     def named(self, namespace: str, name: str) -> Json | None:
@@ -121,8 +125,12 @@ class SuiteStore:
 
     def executions_of(self, uid: str) -> list[SuiteExecution]:
         """Return the executions that a schedule created, the earliest first."""
-        found = [each for each in self.suites.values() if suite_of(each) == uid]
-        return sorted(map(_execution, found), key=lambda each: (each.created, each.name))
+        found = [
+            _execution(each, self.anchors.get(each["metadata"]["uid"]))
+            for each in self.suites.values()
+            if suite_of(each) == uid
+        ]
+        return sorted(found, key=lambda each: (each.created, each.name))
 
     def baseline(self, suite: Json, name: str) -> dict[CellKey, BaselineCell] | None:
         """Return the runs of the last complete execution of the suite `name` before `suite`.
@@ -189,9 +197,12 @@ def version(thing: Json) -> int:
     return int(thing["metadata"].get("resourceVersion") or 0)
 
 
-def _execution(suite: Json) -> SuiteExecution:
+def _execution(suite: Json, anchors: Sequence[AnchorPairs] | None = None) -> SuiteExecution:
+    """Return a suite as an execution; `anchors` are all its A/A pairs, as far as they are known."""
     metadata: Any = suite["metadata"]
     status = read_suite_status(suite)
+    if anchors is not None:
+        status = status.model_copy(update={"anchors": list(anchors)})
     return SuiteExecution(
         metadata["name"],
         metadata["uid"],
