@@ -1,11 +1,14 @@
 """The reconciliation of one suite: what it waits for, and where it decides."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from inferometer_api.ranking import Computation
 from inferometer_api.suite.plan_suite import MOST_SYSTEMS, PlannedRun, System
@@ -13,8 +16,10 @@ from inferometer_api.suite.status import SuiteStatus
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.reconcile.suite.cells import SuiteDecision, decide
 from inferometer_operator.reconcile.suite.draft import read_suite_status
 from inferometer_operator.settings import Settings
+from inferometer_operator.wiring import suite_reconciler
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.suite_reconciler import SuiteReconciler
 from inferometer_operator.wiring.suite_store import SuiteRunFacts, SuiteStore
@@ -114,6 +119,28 @@ def test_a_suite_that_has_begun_stays_accepted_without_the_right_to_list_nodes()
     assert _condition(cluster.status(), "Accepted")[0] == "True"
     assert _condition(cluster.status(), "Finished")[:2] == ("False", "NotAvailable")
     assert cluster.status().states == "V."
+
+
+def test_the_event_loop_goes_on_while_a_suite_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures of a thousand runs take seconds, in which the Lease must be renewed."""
+    begun, renewed = threading.Event(), threading.Event()
+
+    def decide_slowly(*arguments: Any) -> SuiteDecision:
+        begun.set()
+        assert renewed.wait(30), "the event loop stands still"
+        return decide(*arguments)
+
+    async def renew() -> None:
+        await asyncio.to_thread(begun.wait, 30)
+        renewed.set()
+
+    async def both(reconciler: SuiteReconciler) -> None:
+        await asyncio.gather(reconciler.reconcile(), renew())
+
+    monkeypatch.setattr(suite_reconciler, "decide", decide_slowly)
+    cluster = Cluster()
+    asyncio.run(both(cluster.add_suite(a_suite(cancel=True))))
+    assert _condition(cluster.status(), "Finished")[:2] == ("True", "Cancelled")
 
 
 def test_every_class_of_nodes_gets_its_pairs_though_no_execution_can_show_them() -> None:

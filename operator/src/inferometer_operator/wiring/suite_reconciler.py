@@ -152,7 +152,8 @@ class SuiteReconciler:
             self._preparation.canary.note,
             self._systems_note,
         )
-        decision = decide(suite.spec, plan, draft, observed)
+        # The gate judges a thousand runs in seconds.
+        decision = await asyncio.to_thread(decide, suite.spec, plan, draft, observed)
         raw = await self._write(raw, decision.status)
         for name in decision.cancel:
             await self.dependencies.writer.cancel_run(raw["metadata"]["namespace"], name)
