@@ -84,14 +84,16 @@ _TAINTED = [
         ([], ["a", "d"]),
         ([{"key": "gpu", "value": "yes"}], ["a", "b", "d"]),
         ([{"key": "gpu", "value": "no"}], ["a", "d"]),
-        ([{"operator": "Exists", "effect": "NoSchedule"}], ["a", "b", "d"]),
-        ([{"operator": "Exists"}], ["a", "b", "c", "d"]),
+        ([{"operator": "Exists", "effect": "NoSchedule"}], ["a", "b", "d", "e"]),
+        ([{"operator": "Exists"}], ["a", "b", "c", "d", "e"]),
+        ([{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}], ["a", "d", "e"]),
+        ([{"operator": "Exists", "effect": "NoExecute"}], ["a", "c", "d"]),
     ],
 )
 def test_a_node_whose_taints_the_template_does_not_tolerate_is_no_system(
     tolerations: list[dict[str, str]], expected: list[str]
 ) -> None:
-    """Its runs would wait until their deadline; no toleration opens a node that is not Ready."""
+    """Its runs would wait until their deadline. Cordoned is a taint too, not Ready is none."""
     known = [Toleration.read(each) for each in tolerations]
     assert [each.name for each in find_systems(Systems(), _TAINTED, known)] == expected
     sentence = left_out_nodes(Systems(), _TAINTED, known)

@@ -63,8 +63,8 @@ class NodeBenchmarkSpec(Document):
     node_selector: Annotated[dict[QualifiedName, LabelValue], NullsAbsent] = Field(
         default_factory=dict, max_length=16
     )
-    """Labels that a node must have. Absent: every node. Nodes that are cordoned, not ready, or \
-have a taint that is not tolerated are left out."""
+    """Labels that a node must have. Absent: every node. Nodes that are not ready, or have a taint \
+that is not tolerated, as cordoned ones have, are left out."""
 
     tolerations: list[Toleration] = Field(default_factory=list, max_length=16)
     """Taints that the pods tolerate."""

@@ -9,6 +9,8 @@ from inferometer_api.spec.server import Toleration
 Node = Mapping[str, Any]
 """A node of the API server, as JSON."""
 _KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
+_CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+"""A pod that tolerates this taint starts on a cordoned node, with or without the taint."""
 
 
 def matching_nodes(spec: NodeBenchmarkSpec, nodes: Iterable[Node]) -> list[str]:
@@ -32,7 +34,8 @@ def pod_obstacle(node: Node, tolerations: Sequence[Toleration]) -> str:
     conditions = (node.get("status") or {}).get("conditions") or ()
     if not any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
         return "not Ready"
-    if (node.get("spec") or {}).get("unschedulable"):
+    is_cordoned = bool((node.get("spec") or {}).get("unschedulable"))
+    if is_cordoned and not _is_tolerated(_CORDON, tolerations):
         return "cordoned"
     for taint in _taints(node):
         if not _is_tolerated(taint, tolerations):
