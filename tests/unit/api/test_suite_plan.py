@@ -217,7 +217,7 @@ def test_many_systems_are_counted() -> None:
         planned(suite, [System(f"n{at}") for at in range(34)])
     with pytest.raises(InvalidSuiteError, match="101 systems match"):
         planned(a_suite(), [System(f"n{at}") for at in range(101)])
-    with pytest.raises(InvalidSuiteError, match="no node matches"):
+    with pytest.raises(InvalidSuiteError, match="no node can take the runs"):
         planned(a_suite(), [])
 
 

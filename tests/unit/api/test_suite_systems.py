@@ -102,12 +102,17 @@ def test_a_node_whose_taints_the_template_does_not_tolerate_is_no_system(
 
 
 def test_nodes_that_match_and_are_left_out_are_named_with_the_reason() -> None:
-    """Five of them, and the count of the others; none that the constraint excludes."""
+    """Their count comes first, then five names; none that the constraint excludes."""
     assert left_out_nodes(Systems(), _TAINTED) == (
-        "Matching nodes that are left out: b (taint gpu=yes:NoSchedule), c (taint drain:NoExecute),"
-        " e (cordoned), f (not Ready), g (not Ready)."
+        "5 matching nodes are left out, since no run would start on them: b (taint "
+        "gpu=yes:NoSchedule), c (taint drain:NoExecute), e (cordoned), f (not Ready), g (not "
+        "Ready)."
     )
-    assert left_out_nodes(Systems(), [*_TAINTED, *_TAINTED[4:]]).endswith(", and 3 more.")
+    more = left_out_nodes(Systems(), [*_TAINTED, *_TAINTED[4:]])
+    assert more.startswith("8 matching nodes are left out, since no run would start on them: b (")
+    assert more.endswith(", and 3 more.")
+    one = left_out_nodes(Systems(), _TAINTED[:2])
+    assert one.startswith("1 matching node is left out, since no run would start on it: b (taint")
     c7 = Systems(selector={_TYPE: "c7"})
     assert left_out_nodes(c7, _TAINTED).count("(") == 1
     assert left_out_nodes(c7, _TAINTED[:2]) == ""

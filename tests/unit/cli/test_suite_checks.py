@@ -127,7 +127,7 @@ def test_the_advice_to_wait_for_a_server_fits_the_command(
             True,
             [
                 "ok systems 1 match: b",
-                "ok systems Matching nodes that are left out: a (taint gpu:NoSchedule)",
+                "ok systems 1 matching node is left out, since no run would start on it: a (",
                 "ok spec 2 cells",
             ],
         ),
@@ -141,7 +141,7 @@ def test_the_advice_to_wait_for_a_server_fits_the_command(
             {"systems": {"selector": {"pool": "bench"}}},
             _NODES,
             True,
-            ["blocked spec spec.systems: no node matches"],
+            ["blocked spec spec.systems: no node can take the runs"],
         ),
         ({"systems": {}}, Unread("no right"), True, ["unknown systems which nodes", "ok spec"]),
         (

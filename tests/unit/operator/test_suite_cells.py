@@ -85,6 +85,17 @@ def test_a_run_that_is_over_keeps_its_figures_while_it_exists() -> None:
     assert run_outcomes(plan, "V.", changed)[0] == RunOutcome("V")
 
 
+def test_the_nodes_that_are_left_out_are_counted_before_other_notes() -> None:
+    """A message has 1,024 characters, which the reasons to measure may fill."""
+    data = a_suite(reuse=True)
+    note = "7 matching nodes are left out, since no run would start on them: a (cordoned)."
+    observed = SuiteObserved({}, {}, reuse_note="Measured: why. " * 99, systems_note=note)
+    draft = SuiteDraft(SuiteStatus(), NOW, 1)
+    found = decide(parsed(data).spec, planned(data), draft, observed)
+    (message,) = (each.message for each in found.status.conditions if each.type == "Accepted")
+    assert message.startswith(f"2 cells, 2 runs. 0 runs reuse stored results. {note} Measured: why")
+
+
 @pytest.mark.parametrize(
     ("spec", "states", "create", "cancelled", "ended"),
     [

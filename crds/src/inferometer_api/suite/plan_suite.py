@@ -198,7 +198,7 @@ def _check_size(suite: BenchmarkSuite, cells: Sequence[Cell], systems: Sequence[
     if not cells:
         problem = "spec.exclude: every cell is excluded, so nothing is left to run."
     elif not systems:
-        problem = "spec.systems: no node matches, so there is nowhere to run."
+        problem = "spec.systems: no node can take the runs: none matches, or all are left out."
     elif len(systems) > MOST_SYSTEMS:
         problem = (
             f"spec.systems: {len(systems)} systems match, and a suite has at most {MOST_SYSTEMS}. "

@@ -46,7 +46,11 @@ def left_out_nodes(
     if not found:
         return ""
     more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    return f"Matching nodes that are left out: {', '.join(found[:_MOST_NAMED])}{more}."
+    are, them = ("node is", "it") if len(found) == 1 else ("nodes are", "them")
+    return (
+        f"{len(found)} matching {are} left out, since no run would start on {them}: "
+        f"{', '.join(found[:_MOST_NAMED])}{more}."
+    )
 
 
 def systems_named(wanted: Systems, names: Sequence[str], nodes: Iterable[Node]) -> list[System]:

@@ -127,9 +127,9 @@ def _accepted_text(
     if known and not is_noted and (spec.reuse or known[0].startswith(text)):
         return known[0]
     if spec.reuse:
-        reused = states.count("R")
-        text = f"{text} {reused} runs reuse stored results. {observed.reuse_note}".rstrip()
-    return " ".join(filter(None, (text, observed.systems_note, observed.canary_note)))
+        text = f"{text} {states.count('R')} runs reuse stored results."
+    notes = (observed.systems_note, observed.reuse_note if spec.reuse else "", observed.canary_note)
+    return " ".join(filter(None, (text, *notes)))
 
 
 def run_outcomes(plan: SuitePlan, states: str, observed: SuiteObserved) -> list[RunOutcome]:
