@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -86,3 +87,36 @@ def test_the_samples_for_ci_servers_have_our_options() -> None:
         for words in ours:
             options = {name for each in known[words[1]].params for name in each.opts}
             assert {word for word in words if word.startswith("--")} <= options, words
+
+
+def _webhook_samples() -> list[Any]:
+    """Return the YAML documents of the section that posts the outcome of a gate."""
+    text = (CHECKOUT / "docs/how-to/suites.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Alerts and webhooks\n")[2]
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    return [document for block in blocks for document in yaml.safe_load_all(block)]
+
+
+def test_the_route_of_alertmanager_is_whole() -> None:
+    """Alertmanager rejects a root route without a receiver, and unknown receivers."""
+    alertmanager = _webhook_samples()[0]
+    route, names = alertmanager["route"], {each["name"] for each in alertmanager["receivers"]}
+    assert {route["receiver"], *(each["receiver"] for each in route["routes"])} == names
+
+
+def test_the_job_that_posts_an_outcome_can_be_applied_as_it_is() -> None:
+    """It has an image, and rights for `kubectl wait`; of a schedule it awaits the execution."""
+    account, role, binding, job = _webhook_samples()[1:]
+    assert [each["kind"] for each in (account, role)] == ["ServiceAccount", "Role"]
+    (rights,) = role["rules"]
+    assert set(rights["verbs"]) == {"get", "list", "watch"}
+    assert rights["resources"] == ["benchmarksuites"]
+    name = account["metadata"]["name"]
+    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", name)
+    assert binding["subjects"] == [{"kind": "ServiceAccount", **account["metadata"]}]
+    pod = job["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == name
+    (container,) = pod["containers"]
+    assert container["image"]
+    script = container["args"][0]
+    assert script.index("{.status.execution}") < script.index("kubectl wait")
