@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from inferometer_api.spec.problems import describe_errors
+from inferometer_api.suite.anchor import anchor_digest
 from inferometer_api.suite.plan_suite import InvalidSuiteError, System
 from inferometer_api.suite.spec import BenchmarkSuite
 from support.suites import a_suite, an_axis, parsed, planned
@@ -266,3 +267,23 @@ def test_a_suite_that_contradicts_itself_is_refused(spec: dict[str, Any], expect
     found = describe_errors(caught.value, data, BenchmarkSuite)
     text = "\n".join(f"{'.'.join(map(str, where))}: {message}" for where, message in found)
     assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_same"),
+    [
+        ({"activeDeadlineSeconds": 900}, True),
+        ({"server": {"placement": {"tolerations": [{"operator": "Exists"}]}}}, True),
+        ({"server": {"placement": {}}}, True),
+        ({"retention": {"ttlSecondsAfterFinished": 99}}, True),
+        ({"server": {"placement": {"nodeSelector": {"pool": "a"}}}}, False),
+        ({"load": {"protocol": "GRPC"}}, False),
+    ],
+)
+def test_the_pairs_of_an_anchor_outlive_a_change_of_no_figure(
+    changed: dict[str, Any], *, is_same: bool
+) -> None:
+    """They belong to the digest of its spec; without 20 of them the gate is advisory."""
+    suite, other = (a_suite(anchor={"stack": "old"}) for _ in range(2))
+    other["spec"]["template"]["spec"] |= changed
+    assert (anchor_digest(planned(suite)) == anchor_digest(planned(other))) == is_same

@@ -7,15 +7,19 @@ from collections.abc import Collection
 from inferometer_api.document import Document
 from inferometer_api.spec.run import RunSpec
 
-_OF_NO_FIGURE = frozenset({"retention", "suspend", "cancel"})
+_OF_NO_FIGURE = frozenset({"active_deadline_seconds", "retention", "suspend", "cancel"})
 
 
 def spec_digest(spec: RunSpec) -> str:
     """Return a short digest of a resolved spec.
 
-    Fields that change no figure, and those with their default, are left out.
+    Fields with their default are left out, and those that change no figure: how long the run may
+    take, what is kept, suspend and cancel. So are tolerations: which node measured is known itself.
     """
-    text = canonical_json(spec, leave_out=_OF_NO_FIGURE)
+    placement = spec.server.placement.model_copy(update={"tolerations": []})
+    server = spec.server.model_copy(update={"placement": placement})
+    measured = spec.model_copy(update={"server": server})
+    text = canonical_json(measured, leave_out=_OF_NO_FIGURE)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
