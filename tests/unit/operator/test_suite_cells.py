@@ -85,6 +85,16 @@ def test_a_run_that_is_over_keeps_its_figures_while_it_exists() -> None:
     assert run_outcomes(plan, "V.", changed)[0] == RunOutcome("V")
 
 
+def test_a_suite_that_waited_for_a_right_is_accepted_in_other_words() -> None:
+    """What it lacked until then is no longer so, and the same message would say it."""
+    data, draft = a_suite(reuse=True), SuiteDraft(SuiteStatus(), NOW, 1)
+    draft.wait_for_right("The operator may not list nodes.")
+    found = decide(parsed(data).spec, planned(data), draft, SuiteObserved({}, {}))
+    (accepted,) = (each for each in found.status.conditions if each.type == "Accepted")
+    assert accepted.status == "True"
+    assert accepted.message == "2 cells, 2 runs. 0 runs reuse stored results."
+
+
 def test_the_nodes_that_are_left_out_are_counted_before_other_notes() -> None:
     """A message has 1,024 characters, which the reasons to measure may fill."""
     data = a_suite(reuse=True)
