@@ -36,8 +36,8 @@ SUITE_REASONS: dict[SuiteReason, str] = {
     "Accepted": "Every cell is a valid run.",
     "InvalidSpec": "A cell would be no valid run, or the schedule has no times. Nothing was "
     "started; the message names the cell.",
-    "NotAvailable": "The suite requires something that this operator does not do: the message "
-    "names it.",
+    "NotAvailable": "The suite requires what this operator does not do, or may not read: the "
+    "message names it.",
     "SpecChanged": "The cells are not those with which the suite started. Create a new suite.",
     "Running": "Cells are measured.",
     "Suspended": "spec.suspend is true: no run is started.",
