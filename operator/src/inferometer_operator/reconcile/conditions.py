@@ -110,6 +110,12 @@ def is_decided(status: RunStatus) -> bool:
     return is_true(status, "Complete") or is_true(status, "Failed")
 
 
+def load_job_was_created(status: RunStatus) -> bool:
+    """Return whether a status has the condition that is written only once the load's Job exists."""
+    measuring = find_condition(status, "Measuring")
+    return measuring is not None and measuring.status != "Unknown"
+
+
 def clip(message: str) -> str:
     """Return a message that is short enough for a condition."""
     if len(message) <= _MAX_MESSAGE_CHARACTERS:

@@ -18,6 +18,7 @@ from inferometer_api.plan.cluster_objects import (
 from inferometer_api.plan.deadlines import GONE_SECONDS
 from inferometer_api.runtimes.kserve import KSERVE_CONTAINER
 from inferometer_api.timestamps import parse_time
+from inferometer_operator.reconcile.conditions import load_job_was_created
 from inferometer_operator.reconcile.context import ReconcileContext, controller_of, is_deleting
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.times import add_seconds
@@ -236,8 +237,7 @@ def job_was_created(context: ReconcileContext) -> bool:
     observed = context.observed
     if observed.load_job is not None or load_pods(context) or observed.children.get("begun"):
         return True
-    measuring = context.draft.find("Measuring")
-    return measuring is not None and measuring.status != "Unknown"
+    return load_job_was_created(context.status)
 
 
 def _pods_of(

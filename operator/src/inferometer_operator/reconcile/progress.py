@@ -67,24 +67,21 @@ def may_wait_seconds(status: RunStatus, stored: RunStatus) -> float:
     """
     if status == stored or stored.start_time is None or is_decided(status):
         return 0.0
-    before = stored.progress_percent
-    if status.progress_percent and status.progress_percent >= (before or 0) + _WRITTEN_PERCENT:
+    before, percent = stored.progress_percent, status.progress_percent
+    if percent is not None and (before is None or percent >= before + _WRITTEN_PERCENT):
         return 0.0
-    if before is None and status.progress_percent is not None:
-        return 0.0
-    rest = {"progress_percent": before, "display": stored.display}
-    if before is None:
-        del rest["display"]
-    other = status.model_copy(update=rest)
+    other = status
+    if before is not None:
+        figures = {"progress_percent": before, "display": stored.display}
+        other = status.model_copy(update=figures)
     if other == stored:
         return _PROGRESS_SECONDS
-    messages = [each.message for each in stored.conditions]
-    if len(messages) != len(other.conditions):
-        return 0.0
-    pairs = zip(other.conditions, messages, strict=True)
-    reworded = [each.model_copy(update={"message": words}) for each, words in pairs]
-    same = other.model_copy(update={"conditions": reworded}) == stored
-    return _MESSAGE_SECONDS if same else 0.0
+    return _MESSAGE_SECONDS if _without_words(other) == _without_words(stored) else 0.0
+
+
+def _without_words(status: RunStatus) -> RunStatus:
+    mute = [each.model_copy(update={"message": ""}) for each in status.conditions]
+    return status.model_copy(update={"conditions": mute})
 
 
 def percent_complete(progress: ProgressReport, spec: RunSpec) -> int:

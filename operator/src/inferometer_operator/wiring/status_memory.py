@@ -12,7 +12,11 @@ from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.manifests.config_maps import begun_config_map
 from inferometer_operator.manifests.owner import Manifest, Owner
 from inferometer_operator.reconcile.children import child_names
-from inferometer_operator.reconcile.conditions import find_condition, is_decided, read_status
+from inferometer_operator.reconcile.conditions import (
+    is_decided,
+    load_job_was_created,
+    read_status,
+)
 from inferometer_operator.reconcile.observed import ChildRole, Json
 from inferometer_operator.reconcile.plan import Plan
 from inferometer_operator.reconcile.status_size import least_status
@@ -121,7 +125,7 @@ class StatusMemory:
             return plan
         names = child_names(owner.name)
         traces = {(each.kind, each.name) for each in names if each.role in {"load", "begun"}}
-        exists = children.get("load") is not None or _load_exists(plan.status)
+        exists = children.get("load") is not None or load_job_was_created(plan.status)
         is_new = exists and children.get("begun") is None
         record = (begun_config_map(owner),) if is_new else ()
         created = (each for each in plan.create if _key(each) not in traces)
@@ -166,13 +170,7 @@ class StatusMemory:
 
 def _shows_load(status: RunStatus) -> bool:
     """Return whether a stored status keeps any operator from creating the load."""
-    return is_decided(status) or _load_exists(status)
-
-
-def _load_exists(status: RunStatus) -> bool:
-    """Return whether a status has the condition that is set once the load's Job exists."""
-    measuring = find_condition(status, "Measuring")
-    return measuring is not None and measuring.status != "Unknown"
+    return is_decided(status) or load_job_was_created(status)
 
 
 def _key(child: Manifest) -> tuple[str, str]:
