@@ -1,7 +1,9 @@
 """`inferometer results serve` listens where it may, and refuses with what to do."""
 
+import gc
 import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,15 +22,16 @@ def inferometer(
 
 
 @pytest.fixture
-def listeners(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Return the addresses that servers listen on; they end at once."""
+def listeners(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
+    """Yield the addresses that servers listen on; they end at once."""
     found: list[tuple[str, int]] = []
 
     def run(_: uvicorn.Server, sockets: list[socket.socket]) -> None:
         found.extend(each.getsockname()[:2] for each in sockets)
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
-    return found
+    yield found
+    gc.unfreeze()
 
 
 def test_it_listens_on_loopback_and_prints_where(
@@ -40,6 +43,16 @@ def test_it_listens_on_loopback_and_prints_where(
     ((host, port),) = listeners
     assert host == "127.0.0.1"
     assert re.match(rf"Results: http://127\.0\.0\.1:{port}/ ", completed.stderr)
+
+
+def test_collections_do_not_pass_over_the_imports(
+    inferometer: Command, listeners: list[tuple[str, int]]
+) -> None:
+    """They are frozen when the server begins: a request would wait for a full collection."""
+    before = gc.get_freeze_count()
+    assert inferometer("results", "serve", "--port", "0").code == 0
+    assert len(listeners) == 1
+    assert gc.get_freeze_count() - before > 10_000
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "bench.example"])  # noqa: S104

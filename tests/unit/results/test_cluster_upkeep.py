@@ -1,15 +1,17 @@
 """The service of a cluster deletes old results, and takes up a restored copy."""
 
 import asyncio
+import gc
 import shutil
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from inferometer_results.cluster import server
+from inferometer_results.cluster import command, server
 from inferometer_results.cluster.command import main
 from inferometer_results.cluster.server import ResultRetention
 from inferometer_results.store.database import take_up_restored
@@ -131,3 +133,21 @@ def test_a_price_list_that_is_none_ends_the_service_with_its_place(
     prices.write_text("{currency: EUR, nodes: [{node: x}]}")
     assert main(["--certificates", str(tmp_path), "--prices", str(prices)]) == 2
     assert "is not a price list: nodes[0].perHour" in capsys.readouterr().err
+
+
+def test_collections_do_not_pass_over_the_imports(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They are frozen when the service begins: a request would wait for a full collection."""
+    frozen: list[int] = []
+
+    async def serve(_: Any) -> None:
+        frozen.append(gc.get_freeze_count())
+
+    monkeypatch.setattr(command, "serve", serve)
+    try:
+        assert main(["--certificates", str(tmp_path)]) == 0
+    finally:
+        gc.unfreeze()
+    (count,) = frozen
+    assert count > 10_000

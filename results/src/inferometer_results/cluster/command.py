@@ -12,6 +12,7 @@ from inferometer_results.cluster.server import ResultRetention, ServiceConfig, s
 from inferometer_results.explore.prices import PriceListError, read_prices
 from inferometer_results.service.access.cluster import ReviewError
 from inferometer_results.service.access.front_proxy import FrontProxyError
+from inferometer_results.service.app import exempt_from_collection
 from inferometer_results.store.database import StoreError
 
 _REFUSED = 2
@@ -22,6 +23,7 @@ def main(words: Sequence[str] | None = None) -> int:
     options = arguments().parse_args(words)
     try:
         config = _config(options)
+        exempt_from_collection()
         asyncio.run(serve(config))
     except (
         ConfigException,

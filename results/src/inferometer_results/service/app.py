@@ -1,5 +1,6 @@
 """The ASGI application: API, pages, health and metrics behind access control."""
 
+import gc
 from collections.abc import Callable
 
 from fastapi import FastAPI, Request, Response
@@ -76,6 +77,16 @@ def create_probe_app(store: Store, metrics: ServiceMetrics) -> ASGIApp:
     _add_probes(app, store, metrics)
     app.add_exception_handler(StoreError, _answering(503))
     return app
+
+
+def exempt_from_collection() -> None:
+    """Exempt all present objects from garbage collection, for a process that only serves.
+
+    Imports leave 160,000 objects that stay. A full collection looked at each of them, and the
+    request that it fell into took 100 ms longer.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _add_probes(app: FastAPI, store: Store, metrics: ServiceMetrics) -> None:

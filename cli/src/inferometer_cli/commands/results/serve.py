@@ -77,7 +77,7 @@ def serve(
     with opened(database) as store, _listening(host, port) as listener:
         from time import perf_counter
 
-        from inferometer_results.service.app import create_app
+        from inferometer_results.service.app import create_app, exempt_from_collection
 
         app = create_app(store, rules, program_version(), perf_counter, price_list)
         config = uvicorn.Config(
@@ -88,6 +88,7 @@ def serve(
             limit_concurrency=_MOST_REQUESTS,
             timeout_graceful_shutdown=_FINISH_SECONDS,
         )
+        exempt_from_collection()
         print_message(f"Results: {_url(host, listener)} (Ctrl-C ends it)")
         uvicorn.Server(config).run(sockets=[listener])
 
