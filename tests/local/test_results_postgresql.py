@@ -299,3 +299,19 @@ def test_the_facets_of_many_results_read_the_newest_alone(address: str) -> None:
         with store.engine.connect() as connection:
             workers = connection.exec_driver_sql("SHOW max_parallel_workers_per_gather")
             assert workers.scalar_one() == "0"
+
+
+def test_few_matches_are_looked_up_by_one_array(address: str) -> None:
+    """The driver would read thousands of parameters for longer than the server runs the query."""
+    with Store(address) as store:
+        for number in range(3):
+            store.add(a_document(number), ORIGIN, source="x")
+        statements: list[str] = []
+        event.listen(
+            store.engine, "before_cursor_execute", lambda *given: statements.append(given[2])
+        )
+        for where in ("run!=none", "p99<10s", "run!=none and p99<10s"):
+            assert store.page(Search(where)).total == 3
+        searches = [each for each in statements if "= ANY" in each]
+        assert len(searches) == 5
+        assert not any("result.number IN" in each for each in statements)

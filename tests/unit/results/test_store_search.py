@@ -131,6 +131,16 @@ def test_a_condition_is_not_counted_without_end(
     ]
 
 
+def test_few_matches_are_counted_as_they_are_found(store: Store) -> None:
+    """Without a query of its own, unless a condition on a figure is left."""
+    statements: list[str] = []
+    event.listen(store.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    assert [store.page(Search(each)).total for each in ("model=oracle", "model=none")] == [1, 0]
+    assert not any("count(*)" in each for each in statements)
+    assert store.page(Search("model=oracle and p99<10s")).total == 1
+    assert any("count(*)" in each for each in statements)
+
+
 _PAGES = (Search(), Search("model=oracle"), Search("p99<10s"), Search(text="cpu"))
 
 

@@ -7,7 +7,20 @@ these results. If many meet them, a list is filled soon by looking at one result
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select, true
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    any_,
+    case,
+    func,
+    literal,
+    select,
+    true,
+)
 
 from inferometer_results.store.condition import COST, find_order
 from inferometer_results.store.costs import Price, read_costs
@@ -31,6 +44,8 @@ class Matches:
     condition: ColumnElement[bool]
     is_few: bool
     """Whether only few results meet it."""
+    count: int | None = None
+    """How many results meet it, if that is known by now."""
     is_everything: bool = False
     """Whether there is no condition besides that on retractions."""
     measured: Conditions | None = None
@@ -61,14 +76,16 @@ def find_matches(connection: Connection, search: Search) -> Matches:
     if found.is_narrowed or connection.get_execution_options().get("readable") is not None:
         few = _few(connection, select(RESULT.c.number).where(condition))
         if few is not None:
-            return Matches(and_(RESULT.c.number.in_(few), found.has_measurement()), is_few=True)
+            count = len(few) if found.measured is None else None
+            these = _is_any(connection, few)
+            return Matches(and_(these, found.has_measurement()), is_few=True, count=count)
     if found.measured is None:
         return Matches(condition, is_few=False, is_everything=not found.is_narrowed)
     if found.is_measured_alone:
         # Not DISTINCT: to that end SQLite would read in the order of the numbers.
         few = _few(connection, select(MEASUREMENT.c.result_number).where(found.measured))
         if few is not None:
-            return Matches(and_(condition, RESULT.c.number.in_(few)), is_few=True)
+            return Matches(and_(condition, _is_any(connection, few)), is_few=True)
     measured = found if found.is_measured_alone else None
     return Matches(and_(condition, found.has_measurement()), is_few=False, measured=measured)
 
@@ -77,6 +94,17 @@ def _few(connection: Connection, query: Select[int]) -> Sequence[int] | None:
     """Return the numbers of results that a query finds, None if they are many."""
     numbers = connection.scalars(query.limit(_FEW + 1)).all()
     return list(dict.fromkeys(numbers)) if len(numbers) <= _FEW else None
+
+
+def _is_any(connection: Connection, numbers: Sequence[int]) -> ColumnElement[bool]:
+    """Return that a result has one of these numbers.
+
+    PostgreSQL takes them as one array: the driver reads a statement with thousands of parameters
+    for longer than the server runs it.
+    """
+    if connection.dialect.name == "sqlite":
+        return RESULT.c.number.in_(numbers)
+    return RESULT.c.number == any_(literal(numbers, ARRAY(BigInteger)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +182,8 @@ def resolve(connection: Connection, prefix: str) -> str:
 
 def count_matches(connection: Connection, matches: Matches, most: int | None = None) -> int:
     """Return how many results match; with `most` no more are counted, if there is a condition."""
+    if matches.count is not None:
+        return matches.count
     query = select(func.count()).select_from(RESULT).where(matches.condition)
     if most is not None and not matches.is_everything:
         if matches.measured is not None and connection.dialect.name == "sqlite":
