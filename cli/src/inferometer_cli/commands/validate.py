@@ -39,8 +39,9 @@ def validate(
     """Check that a file is a BenchmarkRun that can be run here, or report what is wrong.
 
     The server is started with the model and the inputs, as a run would, and stopped once it is
-    ready. Not checked, because only a run can: models from https://, External servers. Prints how
-    long the run takes. Of a BenchmarkSuite every cell is checked, and each server is started once.
+    ready. Local data sets, also that of the manifest, must be there and have their checksum. Not
+    checked, because only a run can: models from https://, External servers. Prints how long the
+    run takes. Of a BenchmarkSuite every cell is checked, and each server is started once.
     For a cluster use `inferometer preflight`.
     """
     suite = None if file == STANDARD_INPUT else read_suite(file, set_ or [])
@@ -104,10 +105,16 @@ def _whole_duration(run: BenchmarkRun) -> PlannedDuration:
 
 def _check_files(run: BenchmarkRun, base: Path, *, starts: bool = True) -> str:
     """Check what a run names, and start its server if `starts`; return what was not checked."""
-    from inferometer_cli.local.files import credentials, inputs_file, manifest_file, trace_files
+    from inferometer_cli.local.files import (
+        check_manifest_dataset,
+        credentials,
+        inputs_file,
+        manifest_file,
+        trace_files,
+    )
     from inferometer_cli.local.server import try_server
 
-    manifest_file(run, base)
+    check_manifest_dataset(manifest_file(run, base))
     file = inputs_file(run, base)
     trace_files(run, base)
     credentials(run, base)

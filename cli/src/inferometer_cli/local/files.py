@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inferometer_api.manifest.dataset_manifest import DATASET_MANIFEST
 from inferometer_api.plan.credentials import Credentials
 from inferometer_api.results.result import Tensor
 from inferometer_api.runtimes.table import RUNTIMES
@@ -104,6 +105,17 @@ def manifest_file(run: BenchmarkRun, base: Path) -> "ManifestFile | None":
     return file
 
 
+def check_manifest_dataset(file: "ManifestFile | None") -> None:
+    """Raise RefusedError if the local data set that a manifest names is missing or another one.
+
+    A relative path starts in the manifest's folder. A run does not need this data set.
+    """
+    dataset = None if file is None else file.manifest.dataset
+    if file is not None and dataset is not None and dataset.uri.startswith("file:"):
+        folder = file.path.parent
+        _existing("Data set", dataset.uri, folder, dataset.sha256, named_in="the manifest")
+
+
 def served_manifest(run: BenchmarkRun, base: Path) -> str | None:
     """Return the manifest whose steps the server of a run executes; None if it executes none.
 
@@ -171,16 +183,20 @@ def request_shapes(
         raise RefusedError(str(error)) from error
 
 
-def _existing(what: str, uri: str, base: Path, sha256: str | None) -> Path:
+def _existing(
+    what: str, uri: str, base: Path, sha256: str | None, *, named_in: str = "the run file"
+) -> Path:
+    """Return the file, or of a data set also the folder, at a local address."""
     try:
         path = local_path(uri, base)
     except ModelRefusedError as error:
         raise RefusedError(str(error)) from error
-    if what == "Data set" and path.is_dir() and sha256 is None:
+    if path.is_dir():
+        _check_folder(what, path, sha256)
         return path
     if not path.is_file():
         raise RefusedError(
-            f"{what} file not found: {path}. Paths are relative to the run file ({base})."
+            f"{what} file not found: {path}. Paths are relative to {named_in} ({base})."
         )
     if sha256 is not None and (found := sha256_of(path)) != sha256:
         raise RefusedError(
@@ -188,6 +204,24 @@ def _existing(what: str, uri: str, base: Path, sha256: str | None) -> Path:
             "file. Correct the checksum or the path."
         )
     return path
+
+
+def _check_folder(what: str, path: Path, sha256: str | None) -> None:
+    """Raise RefusedError if a folder cannot take the place of a file: only data sets may be one."""
+    if what != "Data set":
+        raise RefusedError(
+            f"{what} {path} is a folder, but must be a file: name the file in that folder."
+        )
+    if sha256 is not None:
+        raise RefusedError(
+            f"Data set {path} is a folder, but has a checksum, which only a file can have: remove "
+            "sha256, or name a tar or zip of the folder."
+        )
+    if not (path / DATASET_MANIFEST).is_file():
+        raise RefusedError(
+            f"Data set {path} is a folder without {DATASET_MANIFEST}: add that file, or name a "
+            "CSV or JSONL file, a tar or a zip."
+        )
 
 
 def _check_joinable(run: BenchmarkRun, tensors: Sequence[Tensor]) -> None:

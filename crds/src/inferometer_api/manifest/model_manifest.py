@@ -115,7 +115,7 @@ class ManifestDataset(Document):
     """The data set that the model is evaluated on."""
 
     uri: Annotated[str, Field(min_length=1, max_length=2048)]
-    """Address, as in the scenario accuracy."""
+    """Address, as in the scenario accuracy; `file:PATH` starts in the manifest's folder."""
 
     sha256: Sha256 | None = None
     """Checksum of the file."""
@@ -187,7 +187,8 @@ class, or a text. Local runs with --allow-python-steps only."""
     """What a machine must have."""
 
     dataset: ManifestDataset | None = None
-    """The data set that it is evaluated on. A scenario accuracy without a data set takes it."""
+    """The data set that it is evaluated on. Scenarios name theirs themselves; `inferometer \
+validate` checks a local one."""
 
     expected_outputs: Annotated[list[ExpectedOutput], Field(max_length=1000)] = Field(
         default_factory=list

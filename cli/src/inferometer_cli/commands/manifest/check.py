@@ -14,17 +14,19 @@ _File = Annotated[
 
 
 def check(file: _File) -> None:
-    """Check a manifest: its fields, the order of its steps, its assets, its constraints here."""
-    from inferometer_cli.local.files import installed_engines
+    """Check a manifest: its fields, the order of its steps, its files, its constraints here."""
+    from inferometer_cli.local.files import check_manifest_dataset, installed_engines
     from inferometer_tasks.assets import Assets
     from inferometer_tasks.errors import TaskRefusedError
-    from inferometer_tasks.manifest_file import read_manifest
+    from inferometer_tasks.manifest_file import read_manifest_file
     from inferometer_tasks.packages import check_packages
     from inferometer_tasks.resolution import check_engine, check_machine, this_machine
 
     try:
-        manifest = read_manifest(file)
+        read = read_manifest_file(file)
+        manifest = read.manifest
         Assets(manifest, file.parent).check()
+        check_manifest_dataset(read)
         check_packages(manifest, ())
         engines = installed_engines()
         engine = manifest.framework.name.lower()

@@ -1,0 +1,111 @@
+"""`validate` checks the local data sets and manifests that a run names."""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command import Command
+from support.digits import MANIFEST
+from support.inferometer_process import run_file
+from support.onnx_models import identity, save
+
+_ACCURACY = {"dataset": {"uri": "file:set.csv"}, "metrics": ["Top1"]}
+
+
+@pytest.fixture
+def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command of `inferometer` in this process."""
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("TERM", "dumb")
+    return Command(monkeypatch, capsys)
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path) -> None:
+    save(identity(), tmp_path / "model.onnx")
+    (tmp_path / "set.csv").write_text("input,label\n1 2 3 4,0\n")
+    (tmp_path / "folder").mkdir()
+
+
+def _with_dataset(folder: Path, dataset: dict[str, Any]) -> Path:
+    """Write a manifest that names a data set, below `folder`; return it."""
+    path = folder / "manifests" / "model.yaml"
+    path.parent.mkdir()
+    fields = ", ".join(f'{name}: "{each}"' for name, each in dataset.items())
+    path.write_text(f"{MANIFEST}\ndataset: {{{fields}}}\n")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["accuracy", "sampledAccuracy"])
+@pytest.mark.parametrize(
+    ("dataset", "sentence"),
+    [
+        ({"uri": "file:none.csv"}, "Data set file not found: "),
+        ({"uri": "file:set.csv", "sha256": "0" * 64}, "should have the sha256 0000"),
+        ({"uri": "file:folder"}, "folder is a folder without dataset.yaml: add that file"),
+        ({"uri": "file:folder", "sha256": "0" * 64}, "has a checksum, which only a file can have"),
+    ],
+)
+def test_the_data_set_of_a_scenario_is_checked(
+    inferometer: Command, tmp_path: Path, kind: str, dataset: dict[str, Any], sentence: str
+) -> None:
+    """A data set that is missing, another one, or no data set is refused before a server starts."""
+    accuracy = _ACCURACY | {"dataset": dataset}
+    scenario = {"name": "one", kind: accuracy}
+    if kind == "sampledAccuracy":
+        scenario["singleStream"] = {}
+    ended = inferometer("validate", str(run_file(tmp_path, scenario)))
+    assert ended.code == 2
+    assert sentence in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("dataset", "sentence"),
+    [
+        ({"uri": "file:set.csv"}, "Data set file not found: "),
+        ({"uri": "file:../set.csv", "sha256": "0" * 64}, "should have the sha256 0000"),
+        ({"uri": "file:../folder"}, "is a folder without dataset.yaml"),
+    ],
+)
+@pytest.mark.parametrize("command", ["validate", "manifest"])
+def test_the_data_set_of_a_manifest_is_checked(
+    inferometer: Command, tmp_path: Path, command: str, dataset: dict[str, Any], sentence: str
+) -> None:
+    """Its path starts in the manifest's folder, not in that of the run file."""
+    manifest = _with_dataset(tmp_path, dataset)
+    words: tuple[str, ...] = ("manifest", "check", str(manifest))
+    if command == "validate":
+        model = {"uri": "file:model.onnx", "manifest": {"uri": "file:manifests/model.yaml"}}
+        file = run_file(tmp_path, {"singleStream": {}}, spec={"model": model})
+        words = ("validate", str(file))
+    ended = inferometer(*words)
+    assert ended.code == 2
+    assert sentence in ended.stderr
+
+
+def test_the_right_data_set_of_a_manifest_is_accepted(inferometer: Command, tmp_path: Path) -> None:
+    """By its checksum, too."""
+    checksum = sha256((tmp_path / "set.csv").read_bytes()).hexdigest()
+    manifest = _with_dataset(tmp_path, {"uri": "file:../set.csv", "sha256": checksum})
+    ended = inferometer("manifest", "check", str(manifest))
+    assert ended.code == 0, ended.stderr
+
+
+@pytest.mark.parametrize("command", ["validate", "run"])
+@pytest.mark.parametrize(
+    ("what", "spec"),
+    [
+        ("Manifest", {"model": {"uri": "file:model.onnx", "manifest": {"uri": "file:folder"}}}),
+        ("Inputs", {"load": {"inputs": {"file": {"uri": "file:folder"}}}}),
+    ],
+)
+def test_a_folder_in_place_of_a_file_is_named_as_such(
+    inferometer: Command, tmp_path: Path, command: str, what: str, spec: dict[str, Any]
+) -> None:
+    """It is there: "not found" would be wrong."""
+    ended = inferometer(command, str(run_file(tmp_path, {"singleStream": {}}, spec=spec)))
+    assert ended.code == 2
+    sentence = f"{what} {tmp_path}/folder is a folder, but must be a file: name the file in that"
+    assert sentence in ended.stderr
