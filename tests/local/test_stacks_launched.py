@@ -60,7 +60,7 @@ def test_it_is_launched_and_measured(
     assert server.launched
     assert server.version
     assert server.settings["runtime"] == "onnxruntime"
-    # The version of Triton is that of its back ends.
+    # docs/how-to/triton.md says why Triton does not report it.
     assert bool(server.settings.get("runtime_version")) == (runtime == "MLServer")
     if runtime == "Triton":
         assert server.settings["threads"] == "1"
