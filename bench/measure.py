@@ -37,8 +37,11 @@ def measure(case: Case, place: Place, repeats: int, log: Log) -> Measured:
                     for figure, value in figures.items():
                         gathered.setdefault(Source(name, figure), []).append(value)
         repeated.append({source: median(values) for source, values in gathered.items()})
-    sources = repeated[0] if repeated else {}
-    taken = {source: tuple(each[source] for each in repeated) for source in sources}
+    # A figure such as energy may be missing in some repeats.
+    common = (
+        [each for each in repeated[0] if all(each in one for one in repeated)] if repeated else []
+    )
+    taken = {source: tuple(each[source] for each in repeated) for source in common}
     return Measured(taken, missing)
 
 

@@ -48,21 +48,24 @@ def _table(rows: Sequence[Row], taken: Taken) -> list[str]:
 def _cells(row: Row, taken: Taken) -> list[str]:
     ours = taken.get(row.ours, ())
     peers = taken.get(row.peer, ()) if row.peer else ()
-    each_ratio = ratios(ours, peers) if ours and peers else []
+    sides = {source.side for source in taken}
+    each_ratio = ratios(ours, peers) if ours and peers and all(peers) else []
     return [
         row.what,
-        _figure(ours, row.unit),
-        "-" if row.peer is None else f"{row.peer.side}: {_figure(peers, row.unit)}",
+        _figure(ours, row.unit, was_run=row.ours.side in sides),
+        "-"
+        if row.peer is None
+        else f"{row.peer.side}: {_figure(peers, row.unit, was_run=row.peer.side in sides)}",
         _figure(each_ratio, Unit("", 3)) if each_ratio else "-",
         _goal(row.goal, row.unit),
         _reached(row.goal, ours, each_ratio) if row.goal and ours else "-",
     ]
 
 
-def _figure(values: Sequence[float], unit: Unit) -> str:
+def _figure(values: Sequence[float], unit: Unit, *, was_run: bool = True) -> str:
     """Write the median, and the least and the most of the repeats."""
     if not values:
-        return "not run"
+        return "not known" if was_run else "not run"
     found = summary(values)
     middle, least, most = (
         f"{value * unit.scale:,.{unit.digits}f}"

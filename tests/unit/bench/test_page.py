@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from bench.case import Case, Figures, PeerMissingError, Place, Row, Side, Source
 from bench.figures import Bound
 from bench.measure import measure
 from bench.page import PageError, render, replaced
-from bench.suite import CASES, PAGE
+from bench.suite import CASES, ON_REQUEST, PAGE
 
 OURS, THEIRS = Source("ours", "cost"), Source("theirs", "cost")
 COST = Unit(" µs", 1, scale=1e6)
@@ -80,6 +81,23 @@ def test_a_missing_peer_is_named_and_the_rest_measured(tmp_path: Path) -> None:
     assert "Not run: theirs. It is not installed: install it." in section
 
 
+def test_a_figure_that_a_side_does_not_have_is_not_known(tmp_path: Path) -> None:
+    """A side that was run without that figure, or with it in some repeats, is not "not run"."""
+    some: list[Figures] = [{"cost": 1.0, "energy": 2.0}, {"cost": 1.0}]
+
+    @contextmanager
+    def stage(_: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
+        figures = some.pop(0)
+        yield dict.fromkeys(sides, lambda: figures)
+
+    energy = Row("energy", Source("ours", "energy"), COST, Source("theirs", "energy"))
+    one = replace(case({}, peer_is_here=False), stage=stage, rows=(energy,), rounds=1)
+    measured = measure(one, place(tmp_path), 2, lambda _: None)
+    assert measured.taken == {OURS: (1.0, 1.0)}
+    section = render(one, measured.taken, measured.missing, [])
+    assert "| energy | not known | theirs: not run | - |" in section
+
+
 @pytest.mark.parametrize(("peer", "reached"), [(2.5e-5, "yes"), (0.7e-5, "**no**")])
 def test_a_table_has_figure_peer_ratio_and_goal(peer: float, reached: str) -> None:
     """A goal that was missed stands in the table as plainly as one that was reached."""
@@ -91,6 +109,12 @@ def test_a_table_has_figure_peer_ratio_and_goal(peer: float, reached: str) -> No
     assert f"**{2e-5 / peer:.3f}** ({1e-5 / peer:.3f} to {3e-5 / peer:.3f})" in row
     assert row.endswith(f"| ≤ 1.25 x peer | {reached} |")
     assert "On a Monday." in section
+
+
+def test_a_peer_of_0_has_no_ratio() -> None:
+    """Its figure stands in the table."""
+    section = render(case({}), {OURS: (2e-5,), THEIRS: (0.0,)}, {}, [])
+    assert "theirs: **0.0** µs (0.0 to 0.0) | - |" in section
 
 
 def test_repeats_that_disagree_are_reported() -> None:
@@ -122,7 +146,7 @@ def test_a_page_without_marks_is_refused(page: str) -> None:
 def test_every_case_has_its_section_and_sides() -> None:
     """Each case has its place on the page, and its rows name sides that it has."""
     page = PAGE.read_text(encoding="utf-8")
-    for each in CASES:
+    for each in (*CASES, *ON_REQUEST):
         replaced(page, each.name, "section")
         names = {side.name for side in each.sides}
         for row in each.rows:
