@@ -9,10 +9,12 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -23,8 +25,10 @@ from bench.processes import ROOT, BenchError
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
 from support.cluster.availability import why_no_nodes
+from support.cluster.binaries import missing
 from support.cluster.cluster import Cluster
 from support.cluster.images import images
+from support.kserve_process import start_kserve
 from support.operator_installed import operator_installed
 
 _PLUGIN = str(Path(sys.executable).with_name("kubectl-inferometer"))
@@ -37,6 +41,16 @@ def require_nodes() -> None:
     why_not = why_no_nodes()
     if why_not is not None:
         raise PeerMissingError(why_not)
+
+
+def require_kserve() -> None:
+    """Raise PeerMissingError where no cluster with KServe can be started."""
+    require_nodes()
+    if missing(["kserve"]):
+        raise PeerMissingError(
+            "KServe's controller is not built: `PYTHONPATH=tests:. .venv/bin/python -m "
+            "support.cluster build verify` builds it with Go."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +134,21 @@ def shared_bench() -> Bench:
     stack.callback(cluster.stop)
     namespace = stack.enter_context(operator_installed(cluster, "bench"))
     return Bench(cluster, namespace)
+
+
+@contextmanager
+def kserve_bench() -> Iterator[Bench]:
+    """Run a cluster with KServe, and an operator whose runs may use it."""
+    values = {
+        "kserve": {"enabled": True},
+        "load": {"resources": {"cpu": "50m", "memory": "1536Mi"}},
+    }
+    cluster = Cluster(f"bench-kserve-{os.getpid()}", images=images())
+    with ExitStack() as stack:
+        stack.callback(cluster.stop)
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        start_kserve(cluster, folder, cluster.start_in_control_plane)
+        yield Bench(cluster, stack.enter_context(operator_installed(cluster, "bench", values)))
 
 
 def _cgroup(process_id: int) -> str:

@@ -51,8 +51,7 @@ def inferometer_server(place: Place, measurand: Measurand, *options: str) -> Ite
 
 def triton_home() -> Path:
     """Return where bench/install-tools --with-triton puts Triton."""
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches) / "inferometer" / "bench" / "triton"
+    return _cache() / "bench" / "triton"
 
 
 def require_triton() -> None:
@@ -106,7 +105,7 @@ def triton_program(folder: Path, models: Path) -> list[str]:
     backend = folder / "backends" / "python"
     backend.mkdir(parents=True, exist_ok=True)
     installed = _triton_folder() / "backends" / "python"
-    for file in (*installed.iterdir(), _stub()):
+    for file in (*installed.glob("*"), _stub()):
         if not (backend / file.name).exists():
             (backend / file.name).symlink_to(file)
     return [
@@ -119,6 +118,44 @@ def triton_program(folder: Path, models: Path) -> list[str]:
 def triton_environment() -> dict[str, str]:
     """Return the variables that Triton's Python backend needs in addition."""
     return {**_library_path(), "PYTHONPATH": str(triton_home() / "packages")}
+
+
+def require_mlserver() -> None:
+    """Raise PeerMissingError unless MLServer is installed in an environment of its own."""
+    if not _mlserver().is_file():
+        raise PeerMissingError(
+            "MLServer is not installed: run tests/install-tools verify, which puts it into an "
+            "environment of its own."
+        )
+
+
+def mlserver_program() -> Path:
+    """Return MLServer's program. Raises PeerMissingError if it is not installed."""
+    require_mlserver()
+    return _mlserver()
+
+
+def launcher_path(folder: Path) -> str:
+    """Return a search path with `tritonserver` and `mlserver`, for runs that launch them.
+
+    Writes both into `folder`; one that is not installed ends when it is started.
+    """
+    server, *options = triton_program(folder, Path("unused"))
+    backends = next(each for each in options if each.startswith("--backend-directory"))
+    environment = triton_environment()
+    # Triton's own numpy comes first; ONNX Runtime is that of this environment.
+    packages = f"{environment['PYTHONPATH']}:{sysconfig.get_path('platlib')}"
+    programs = folder / "bin"
+    programs.mkdir()
+    _write_program(
+        programs / "tritonserver",
+        f"export LD_LIBRARY_PATH='{environment['LD_LIBRARY_PATH']}'",
+        f"export PYTHONPATH='{packages}'",
+        f"exec '{server}' '{backends}' \"$@\"",
+    )
+    # Not the folder of its environment: Triton would take the packages of the python3 there.
+    _write_program(programs / "mlserver", f"exec '{_mlserver()}' \"$@\"")
+    return f"{programs}:{os.environ['PATH']}"
 
 
 def check_tiny(server: Server) -> None:
@@ -135,6 +172,20 @@ def check_tiny(server: Server) -> None:
     found = answer.get("outputs", [{}])[0].get("data")
     if found != (numbers + TINY_WEIGHTS).tolist():
         raise BenchError(f"{server.process.name} answered {answer}, which is not the sum.")
+
+
+def _cache() -> Path:
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "inferometer"
+
+
+def _mlserver() -> Path:
+    return _cache() / "stacks" / "mlserver" / "bin" / "mlserver"
+
+
+def _write_program(path: Path, *lines: str) -> None:
+    path.write_text("\n".join(("#!/bin/sh", *lines, "")), encoding="utf-8")
+    path.chmod(0o755)
 
 
 def _triton_folder() -> Path:

@@ -29,6 +29,7 @@ from bench.case_pace import MEMORY, PACE
 from bench.case_peak import PEAK
 from bench.case_results_pages import RESULTS_PAGE, RESULTS_SEARCH
 from bench.case_results_store import RESULTS_STORE
+from bench.case_stacks import STACKS
 from bench.case_tiny import TINY_UNDER_WRK
 from bench.machine import Moment, disturbance, machine, today
 from bench.measure import measure
@@ -55,7 +56,12 @@ CASES: tuple[Case, ...] = (
     RESULTS_PAGE,
     RESULTS_MLFLOW,
 )
-CLUSTER_CASES: tuple[Case, ...] = (APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER, OPERATOR_SCALE)
+CLUSTER_CASES: tuple[Case, ...] = (
+    APPLY_TO_FIRST_QUERY,
+    LAPTOP_AND_CLUSTER,
+    OPERATOR_SCALE,
+    STACKS,
+)
 """Measured only on request: they start a cluster, or an API server."""
 ANALYSIS_CASES: tuple[Case, ...] = (
     LAYERS_SUM,

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +14,14 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from bench.case import PeerMissingError
-from bench.servers import require_triton, triton_environment, triton_program
+from bench.servers import (
+    launcher_path,
+    mlserver_program,
+    require_mlserver,
+    require_triton,
+    triton_environment,
+    triton_program,
+)
 
 from support.fake_load import free_port
 from support.requirements import cannot_run
@@ -82,7 +88,10 @@ class Stack:
 @contextmanager
 def mlserver(folder: Path, ready_path: str) -> Iterator[Stack]:
     """Run MLServer on the models of a folder, in this process group, and kill it at the end."""
-    program = _mlserver_program()
+    try:
+        program = mlserver_program()
+    except PeerMissingError as error:
+        cannot_run(str(error))
     settings = {"host": "127.0.0.1", "parallel_workers": 0, "metrics_endpoint": None}
     (folder / "settings.json").write_text(json.dumps(settings))
     environment = {
@@ -123,35 +132,12 @@ def triton(
 
 def launchers(folder: Path) -> str:
     """Return a search path on which a run finds `tritonserver` and `mlserver`."""
-    program = _mlserver_program()
     try:
         require_triton()
+        require_mlserver()
     except PeerMissingError as error:
         cannot_run(str(error))
-    server, *options = triton_program(folder, Path("unused"))
-    backends = next(each for each in options if each.startswith("--backend-directory"))
-    environment = triton_environment()
-    # Triton's own numpy comes first; ONNX Runtime is that of the tests.
-    packages = f"{environment['PYTHONPATH']}:{sysconfig.get_path('platlib')}"
-    (folder / "bin").mkdir()
-    script = folder / "bin" / "tritonserver"
-    script.write_text(
-        f"#!/bin/sh\nexport LD_LIBRARY_PATH='{environment['LD_LIBRARY_PATH']}'\n"
-        f"export PYTHONPATH='{packages}'\nexec '{server}' '{backends}' \"$@\"\n"
-    )
-    script.chmod(0o755)
-    # Not the folder of its environment: Triton would take the packages of the python3 there.
-    other = folder / "bin" / "mlserver"
-    other.write_text(f"#!/bin/sh\nexec '{program}' \"$@\"\n")
-    other.chmod(0o755)
-    return f"{script.parent}:{os.environ['PATH']}"
-
-
-def _mlserver_program() -> Path:
-    program = _cache() / "stacks" / "mlserver" / "bin" / "mlserver"
-    if not program.is_file():
-        cannot_run("MLServer is not installed: run tests/install-tools verify.")
-    return program
+    return launcher_path(folder)
 
 
 @contextmanager
@@ -161,11 +147,6 @@ def _started(stack: Stack, ready_path: str) -> Iterator[None]:
         yield
     finally:
         stack.stop(signal.SIGKILL)
-
-
-def _cache() -> Path:
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches) / "inferometer"
 
 
 def _answers(url: str) -> bool:
