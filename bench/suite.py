@@ -31,6 +31,7 @@ from bench.case_results_pages import RESULTS_PAGE, RESULTS_SEARCH
 from bench.case_results_store import RESULTS_STORE
 from bench.case_stacks import STACKS
 from bench.case_tiny import TINY_UNDER_WRK
+from bench.case_tune import TUNE
 from bench.machine import Moment, disturbance, machine, today
 from bench.measure import measure
 from bench.page import PageError, render, replaced
@@ -72,7 +73,7 @@ ANALYSIS_CASES: tuple[Case, ...] = (
     BRICKS_GRANULARITY,
 )
 """Measured only on request: they take hours, and can be interrupted and resumed."""
-ON_REQUEST = (*CLUSTER_CASES, *ANALYSIS_CASES)
+ON_REQUEST = (*CLUSTER_CASES, TUNE, *ANALYSIS_CASES)
 PAGE = ROOT / "docs" / "performance.md"
 
 
