@@ -264,8 +264,8 @@ STACKS = Case(
 OpenVINO in two precisions), in Triton and MLServer, which `inferometer run` launches, and in
 KServe, which serves our image on a cluster of one node, with a CPU limit of 1.5. Triton's Python
 back end and MLServer compute with ONNX Runtime too. The *rate* is what `findPeak` finds over gRPC:
-the highest at which the P99 keeps {_BOUND_MILLISECONDS} ms; *not known* if it finds none. The median
-latencies are of one query after another. What a protocol and its server *add* is the median latency
+the highest at which the P99 keeps {_BOUND_MILLISECONDS} ms; *not known* if it finds none, and no rate
+to rank by unless its search is VALID. The median latencies are of one query after another. What a protocol and its server *add* is the median latency
 less that of the same engine in a process without a server, which is measured before, between and
 after the two. MLServer takes binary tensors over gRPC only: its HTTP rows are of JSON. The cosine
 compares the outputs for seeded inputs with those of ONNX Runtime: below 0.999 a stack is not to be
