@@ -13,7 +13,7 @@ import pytest
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.node import machine, pointer_chase, storage, stream, stream_loops
-from inferometer_serving.node.__main__ import measure
+from inferometer_serving.node.__main__ import UnknownPrimitiveError, main, measure
 from inferometer_serving.node.matrix import matrix_units, product
 from inferometer_serving.node.samples import Findings, NodeProbe, NotMeasurableError, figure
 from inferometer_serving.node.stream_loops import Code, Doubles
@@ -191,6 +191,34 @@ def test_a_benchmark_of_some_primitives_is_a_document(
     assert document.unavailable == {}
     event = json.loads(capsys.readouterr().out)
     assert event == {"event": "progress", "done": 0, "total": 1, "name": "pageFault"}
+
+
+@pytest.mark.parametrize("begin", ["disk", "pageCache/read", "storage"])
+def test_a_primitive_is_selected_by_its_figures_too(
+    begin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name of the table selects what measures it."""
+    monkeypatch.setattr(storage, "_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr(storage, "evict", lambda _: None)
+    document = measure(tmp_path, (begin,), 60)
+    assert list(document.unavailable) == ["storage"]
+
+
+def test_steal_can_be_measured_alone(tmp_path: Path) -> None:
+    """It is a figure of every measurement."""
+    assert [each.name for each in measure(tmp_path, ("steal",), 60).figures] == ["steal"]
+
+
+def test_a_name_that_begins_nothing_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is measured, although another name is right, and the names are listed."""
+    with pytest.raises(UnknownPrimitiveError, match=r"begins with 'dsk'.*disk/read.*stream/triad"):
+        measure(tmp_path, ("pageFault", "dsk"), 60)
+    assert main(["--only", "dsk"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("refused: There is no primitive")
 
 
 def test_what_comes_too_late_is_not_measured(tmp_path: Path) -> None:

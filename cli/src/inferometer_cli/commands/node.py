@@ -29,8 +29,9 @@ _OnlyOption = Annotated[
     typer.Option(
         "--only",
         metavar="NAME",
-        help="Measure only primitives whose names begin so: timer, jitter, stream, latency, "
-        "memcpy, pageFault, storage, loopback, gemm. Can be repeated.",
+        help="Measure only primitives whose names, or those of their figures, begin so: timer, "
+        "jitter, stream, latency, memcpy, pageFault, disk, pageCache, loopback, gemm. Can be "
+        "repeated.",
     ),
 ]
 _FormatOption = Annotated[

@@ -181,7 +181,8 @@ async def output_document(
 ) -> bytes:
     """Run a child to its end; return the last line of its output, which is its document.
 
-    `watch` gets every line. Raises FailedError if the child ends early.
+    `watch` gets every line. Raises RefusedError if the child refuses its work, and FailedError if
+    it ends early.
     """
     child = await ChildProcess.start(name, command)
     last = b""
@@ -192,6 +193,8 @@ async def output_document(
         code = await child.wait()
     finally:
         await child.stop(grace_seconds=GRACE_SECONDS)
+    if refusal := refusal_of(child, code):
+        raise RefusedError(refusal)
     if code:
         sentence = f"The {name} ended early ({describe_exit(code)})."
         raise FailedError(with_last_output(sentence, child))

@@ -17,7 +17,7 @@ def measure_node(
 
     `report` gets the number of finished primitives, the number of all, and the next one's name.
 
-    Raises FailedError if the benchmark ends early.
+    Raises RefusedError if `only` names nothing, and FailedError if the benchmark ends early.
     """
     command = [
         *(sys.executable, "-m", "inferometer_serving.node"),

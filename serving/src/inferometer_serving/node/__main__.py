@@ -30,6 +30,13 @@ from inferometer_serving.node.stream import stream_probes
 _MOST_SECONDS = 180
 _MOST_STOLEN = 0.01
 _MOST_BUSY = 0.1
+_EXIT_REFUSED = 2
+_STEAL = "steal"
+"""A figure of every measurement: there is no probe of it."""
+
+
+class UnknownPrimitiveError(ValueError):
+    """No primitive has this name; the message is a sentence."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,29 +48,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=Path(tempfile.gettempdir()),
         help="Folder on the disk to measure.",
     )
-    parser.add_argument("--only", action="append", default=[], help="Begin of a primitive's name.")
+    parser.add_argument("--only", action="append", default=[], help="Begin of the name of a primitive or figure.")
     parser.add_argument("--most-seconds", type=int, default=_MOST_SECONDS)
     options = parser.parse_args(arguments)
-    document = measure(options.folder, tuple(options.only), options.most_seconds)
+    try:
+        document = measure(options.folder, tuple(options.only), options.most_seconds)
+    except UnknownPrimitiveError as error:
+        sys.stderr.write(f"refused: {error}\n")
+        return _EXIT_REFUSED
     sys.stdout.write(document.model_dump_json(by_alias=True, exclude_none=True) + "\n")
     return 0
 
 
 def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeCharacteristics:
-    """Measure all primitives, or those whose names begin so, for at most so long."""
+    """Measure all primitives, or those whose names or figures begin so, for at most so long.
+
+    Raises UnknownPrimitiveError if none begins as one of `only`.
+    """
+    kernels: dict[str, list[str]] = {}
+    probes = _selected(list(_probes(folder, kernels)), only)
     began, started_at = time.monotonic(), _now()
     idle = _idle_times()
-    kernels: dict[str, list[str]] = {}
-    probes = [each for each in _probes(folder, kernels) if each.name.startswith(only or "")]
     findings = Findings()
-    before = cpu_times()
     for done, probe in enumerate(probes):
         if time.monotonic() - began > most_seconds:
             findings.unavailable[probe.name] = f"the {most_seconds} s of the benchmark were over"
             continue
         _report({"event": "progress", "done": done, "total": len(probes), "name": probe.name})
         findings.add(probe)
-    cautions = _cautions(idle, before, cpu_times(), findings)
+    cautions = _cautions(idle, cpu_times(), findings)
     from inferometer_serving.node.matrix import matrix_units  # noqa: PLC0415 - see _probes
 
     return NodeCharacteristics(
@@ -92,6 +105,18 @@ def _probes(folder: Path, kernels: dict[str, list[str]]) -> Iterator[NodeProbe]:
     yield from matrix_probes(kernels)
 
 
+def _selected(probes: Sequence[NodeProbe], only: Sequence[str]) -> list[NodeProbe]:
+    for begin in only:
+        if not _STEAL.startswith(begin) and not any(each.has(begin) for each in probes):
+            names = {each.name.partition(" ")[0] for each in probes}
+            names.update(name for each in probes for name in each.figures)
+            raise UnknownPrimitiveError(
+                f"There is no primitive or figure whose name begins with {begin!r}. There are "
+                f"{', '.join(sorted({*names, _STEAL}))}."
+            )
+    return [each for each in probes if not only or any(map(each.has, only))]
+
+
 def _idle_times() -> tuple[CpuTimes, CpuTimes]:
     """Return the CPU times of the machine around a second in which nothing is measured."""
     before = cpu_times()
@@ -100,7 +125,7 @@ def _idle_times() -> tuple[CpuTimes, CpuTimes]:
 
 
 def _cautions(
-    idle: tuple[CpuTimes, CpuTimes], before: CpuTimes, after: CpuTimes, findings: Findings
+    idle: tuple[CpuTimes, CpuTimes], after: CpuTimes, findings: Findings
 ) -> list[str]:
     found = []
     busy = (idle[1].busy - idle[0].busy) / max(1, idle[1].total - idle[0].total)
@@ -109,8 +134,8 @@ def _cautions(
             f"Before the measurement {busy:.0%} of the machine's CPU time was in use: the figures "
             "are those of a busy machine."
         )
-    stolen = (after.stolen - before.stolen) / max(1, after.total - before.total)
-    findings.figures.append(figure("steal", "share", [max(1e-9, stolen)]))
+    stolen = (after.stolen - idle[0].stolen) / max(1, after.total - idle[0].total)
+    findings.figures.append(figure(_STEAL, "share", [max(1e-9, stolen)]))
     if stolen > _MOST_STOLEN:
         found.append(f"The hypervisor gave {stolen:.1%} of the CPU time to other guests.")
     return found

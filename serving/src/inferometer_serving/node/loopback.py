@@ -22,7 +22,7 @@ _TIMEOUT_SECONDS = 10.0
 
 def loopback_probes() -> Iterator[NodeProbe]:
     """Yield the probe of a connection."""
-    yield NodeProbe("loopback", _measured)
+    yield NodeProbe("loopback", _measured, ("loopback/roundTrip", "loopback/bandwidth"))
 
 
 def _measured() -> list[NodeFigure]:

@@ -21,8 +21,8 @@ _PAUSE_NS = 20_000
 
 def punctuality_probes() -> Iterator[NodeProbe]:
     """Yield the probes of timers and standstills."""
-    yield NodeProbe("timer", _wake_ups)
-    yield NodeProbe("jitter", _standstills)
+    yield NodeProbe("timer", _wake_ups, ("timer/wakeUpLag",))
+    yield NodeProbe("jitter", _standstills, ("jitter/share", "jitter/longest"))
 
 
 def _wake_ups() -> list[NodeFigure]:

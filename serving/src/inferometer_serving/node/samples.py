@@ -22,6 +22,12 @@ class NodeProbe:
     name: str
     measure: Callable[[], Sequence[NodeFigure]]
     """Raises NotMeasurableError."""
+    figures: tuple[str, ...] = ()
+    """Names of its figures, unless they equal the begin of its own."""
+
+    def has(self, begin: str) -> bool:
+        """Return whether its name, or that of one of its figures, begins so."""
+        return any(each.startswith(begin) for each in (self.name, *self.figures))
 
 
 @dataclass(slots=True)

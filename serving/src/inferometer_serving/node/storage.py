@@ -19,7 +19,7 @@ _RESIDENT_SHARE = 0.01
 
 def storage_probes(folder: Path) -> Iterator[NodeProbe]:
     """Yield the probe of a file in a folder."""
-    yield NodeProbe("storage", partial(_reads, folder))
+    yield NodeProbe("storage", partial(_reads, folder), ("disk/read", "pageCache/read"))
 
 
 def _reads(folder: Path) -> list[NodeFigure]:

@@ -24,6 +24,7 @@ from inferometer_serving.node.stream_loops import Code, fastest_code, loops
 
 LOOPS: Mapping[str, int] = {"copy": 16, "scale": 16, "add": 24, "triad": 24}
 """Bytes that a loop moves for each element."""
+_FIGURES = tuple(f"stream/{name}" for name in LOOPS)
 _REPEATS = 10
 _LEAD_NS = 2_000_000
 """How long before its begin a loop is ordered."""
@@ -36,7 +37,7 @@ def stream_probes() -> Iterator[NodeProbe]:
     cpus = sorted(os.sched_getaffinity(0))
     numbers = {1 << power for power in range(len(cpus).bit_length()) if 1 << power <= len(cpus)}
     for number in sorted(numbers | {len(cpus)}):
-        yield NodeProbe(f"stream ({number} threads)", _measuring(cpus[:number]))
+        yield NodeProbe(f"stream ({number} threads)", _measuring(cpus[:number]), _FIGURES)
 
 
 def _measuring(cpus: Sequence[int]) -> Callable[[], Sequence[NodeFigure]]:
