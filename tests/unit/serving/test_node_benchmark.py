@@ -98,6 +98,38 @@ def test_stream_counts_the_bytes_of_its_loops() -> None:
     }
 
 
+@pytest.fixture
+def eight_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Describe 64 CPUs, of which 8 each share 32 MiB of cache."""
+    for cpu in range(64):
+        first = cpu // 8 * 8
+        for index, size, shared in ((2, "1024K", f"{cpu}"), (3, "32768K", f"{first}-{first + 7}")):
+            cache = tmp_path / f"cpu{cpu}" / "cache" / f"index{index}"
+            cache.mkdir(parents=True)
+            (cache / "size").write_text(f"{size}\n")
+            (cache / "shared_cpu_list").write_text(f"{shared}\n")
+    monkeypatch.setattr(machine, "_CPUS", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    monkeypatch.setattr(stream, "available_bytes", lambda: 1 << 40)
+
+
+@pytest.mark.usefixtures("eight_caches")
+@pytest.mark.parametrize(("threads", "caches"), [(1, 1), (8, 1), (16, 2), (64, 8)])
+def test_arrays_of_stream_exceed_all_caches_in_use(threads: int, caches: int) -> None:
+    """Each is four times the sum of them, so that no thread's part stays in a cache."""
+    assert stream.array_bytes(range(threads)) == 4 * caches * (32 << 20)
+
+
+@pytest.mark.usefixtures("eight_caches")
+def test_the_ladder_ends_at_four_times_the_cache_of_its_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One chain of loads is in one cache; the machine is described by all of them."""
+    monkeypatch.setattr(pointer_chase, "available_bytes", lambda: 1 << 40)
+    assert pointer_chase.working_sets()[-1] == 128 << 20
+    assert machine.machine_identity().last_level_cache_bytes == 256 << 20
+
+
 def test_a_chain_visits_every_line_once() -> None:
     """The pointers are one cycle through all cache lines of the working set."""
     chain = pointer_chase.pointer_chain(1 << 14)

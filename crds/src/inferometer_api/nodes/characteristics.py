@@ -56,6 +56,7 @@ class MachineIdentity(Document):
     """CPUs that the benchmark may use."""
     memory_bytes: int
     last_level_cache_bytes: int
+    """Of all caches of the last level that these CPUs share."""
     numa_nodes: int
 
 

@@ -2,13 +2,13 @@
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from inferometer_api.nodes.characteristics import MachineIdentity
 
-_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_CPUS = Path("/sys/devices/system/cpu")
 _NODES = Path("/sys/devices/system/node")
 _CONTAINER = Path("/sys/fs/cgroup")
 """The control group of a container, as it sees it."""
@@ -27,15 +27,27 @@ def machine_identity() -> MachineIdentity:
         cpu_model=_cpu_model(),
         cpu_count=len(os.sched_getaffinity(0)),
         memory_bytes=pages * page_bytes,
-        last_level_cache_bytes=last_level_cache_bytes(),
+        last_level_cache_bytes=last_level_cache_bytes(os.sched_getaffinity(0)),
         numa_nodes=max(1, len(numa_cpus())),
     )
 
 
-def last_level_cache_bytes() -> int:
-    """Return the size of the largest cache of CPU 0."""
-    found = [_kibibytes(each) << 10 for each in _CACHES.glob("index*/size")]
-    return max(found, default=USUAL_CACHE_BYTES) or USUAL_CACHE_BYTES
+def last_level_cache_bytes(cpus: Iterable[int]) -> int:
+    """Return the size of the last-level caches of these CPUs together.
+
+    Each cache counts once, however many of the CPUs share it.
+    """
+    found = {}
+    for cpu in cpus:
+        caches = {each.parent: _kibibytes(each) << 10 for each in _sizes_of_caches(cpu)}
+        if caches:
+            last = max(caches, key=lambda each: caches[each])
+            found[_text(last / "shared_cpu_list") or str(cpu)] = caches[last]
+    return sum(found.values()) or USUAL_CACHE_BYTES
+
+
+def _sizes_of_caches(cpu: int) -> list[Path]:
+    return sorted((_CPUS / f"cpu{cpu}" / "cache").glob("index*/size"))
 
 
 def available_bytes() -> int:
@@ -101,6 +113,13 @@ def _cpus(text: str) -> list[int]:
         if first:
             found += range(int(first), int(last or first) + 1)
     return found
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
 
 
 def _kibibytes(file: Path) -> int:

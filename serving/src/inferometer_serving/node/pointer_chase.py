@@ -5,6 +5,7 @@ the kernel must allow this process to write and execute.
 """
 
 import ctypes
+import os
 import platform
 from collections.abc import Callable, Iterator
 
@@ -30,13 +31,14 @@ Chase = Callable[[int, int], int]
 
 
 def latency_probes() -> Iterator[NodeProbe]:
-    """Yield the probe of the ladder: powers of two up to four times the last-level cache."""
+    """Yield the probe of the ladder: powers of two up to four times a CPU's last-level cache."""
     yield NodeProbe("latency/load", _ladder)
 
 
 def working_sets() -> list[int]:
     """Return the sizes in bytes, ascending."""
-    largest = min(4 * last_level_cache_bytes(), available_bytes() // 8)
+    cache_bytes = last_level_cache_bytes([min(os.sched_getaffinity(0))])
+    largest = min(4 * cache_bytes, available_bytes() // 8)
     return [
         1 << power
         for power in range(_SMALLEST.bit_length() - 1, largest.bit_length())

@@ -2,8 +2,8 @@
 
 Each thread is a process of its own, pinned to a CPU, with its own part of the arrays: Python's
 threads share one lock. The processes begin each loop at an agreed time. As in STREAM, every array
-is at least four times the last-level cache, and bytes are those that the loop names. The setting
-`loops` of each figure names what computed it: AVX2 is machine code, NumPy takes two passes for the
+is at least four times the last-level caches of the CPUs in use, taken together, and bytes are those
+that the loop names. The setting `loops` of each figure names what computed it: AVX2 is machine code, NumPy takes two passes for the
 triad.
 """
 
@@ -41,16 +41,19 @@ def stream_probes() -> Iterator[NodeProbe]:
 
 
 def _measuring(cpus: Sequence[int]) -> Callable[[], Sequence[NodeFigure]]:
-    return lambda: measure_stream(cpus, array_bytes())
+    return lambda: measure_stream(cpus, array_bytes(cpus))
 
 
-def array_bytes() -> int:
-    """Return the size of each of the three arrays. Raises NotMeasurableError if they do not fit."""
-    wanted = _CACHES * last_level_cache_bytes()
+def array_bytes(cpus: Sequence[int] = ()) -> int:
+    """Return the size of each of the three arrays, by default for all CPUs.
+
+    Raises NotMeasurableError if they do not fit in the free memory.
+    """
+    wanted = _CACHES * last_level_cache_bytes(cpus or os.sched_getaffinity(0))
     if 3 * wanted > available_bytes() // _MEMORY_SHARE * 3:
         raise NotMeasurableError(
-            f"three arrays of {wanted >> 20} MiB, {_CACHES} times the last-level cache, do not fit "
-            "in the free memory"
+            f"three arrays of {wanted >> 20} MiB, {_CACHES} times the last-level caches in use, do "
+            "not fit in the free memory"
         )
     return wanted
 
