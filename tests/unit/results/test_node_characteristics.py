@@ -125,6 +125,12 @@ def test_figures_have_units_and_intervals() -> None:
     )
 
 
+def test_a_numa_node_alone_is_named() -> None:
+    """The CPUs and memory of one NUMA node differ from as many threads anywhere."""
+    setting = {"threads": "2", "node": "1", "loops": "AVX2"}
+    assert figure_cells(_figure(setting=setting))[1] == "2 threads node 1 AVX2"
+
+
 def test_units_are_in_sentences() -> None:
     """What is offered, and which kernels use it."""
     units = [

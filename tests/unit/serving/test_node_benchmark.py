@@ -98,6 +98,41 @@ def test_stream_counts_the_bytes_of_its_loops() -> None:
     }
 
 
+def test_stream_measures_each_of_several_numa_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a probe of its own, on its own CPUs, and its figures name it."""
+    cpus = {0: "0,2", 1: "1,3"}
+    for node, text in cpus.items():
+        (tmp_path / f"node{node}").mkdir()
+        (tmp_path / f"node{node}" / "cpulist").write_text(f"{text}\n")
+    monkeypatch.setattr(machine, "_NODES", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    measured: list[tuple[Sequence[int], int | None]] = []
+
+    def record(cpus: Sequence[int], _size: int, *, node: int | None) -> list[NodeFigure]:
+        measured.append((cpus, node))
+        return []
+
+    monkeypatch.setattr(stream, "array_bytes", lambda _: 1 << 20)
+    monkeypatch.setattr(stream, "measure_stream", record)
+    probes = {each.name: each for each in stream.stream_probes()}
+    assert list(probes) == [
+        *("stream (1 threads)", "stream (2 threads)", "stream (4 threads)"),
+        *("stream (node 0)", "stream (node 1)"),
+    ]
+    for each in probes.values():
+        each.measure()
+    assert measured[2:] == [([0, 1, 2, 3], None), ([0, 2], 0), ([1, 3], 1)]
+
+
+def test_figures_of_a_numa_node_name_it() -> None:
+    """They differ in their setting from those of as many threads anywhere."""
+    cpu = min(os.sched_getaffinity(0))
+    found = stream.measure_stream([cpu], 1 << 20, repeats=1, node=1)
+    assert {each.setting["node"] for each in found} == {"1"}
+
+
 @pytest.fixture
 def eight_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Describe 64 CPUs, of which 8 each share 32 MiB of cache."""

@@ -6,7 +6,10 @@ from inferometer_api.nodes.characteristics import MatrixUnit, NodeCharacteristic
 from inferometer_results.quantity import DASH, byte_unit, duration, percent, significant
 
 HEADINGS = ("figure", "at", "value", "95 % low", "95 % high", "best")
-_SHOWN = ("threads", "loops", "bytes", "source", "destination", "engine", "precision", "percentile")
+_SHOWN = (
+    *("threads", "node", "loops", "bytes", "source", "destination"),
+    *("engine", "precision", "percentile"),
+)
 _TERA, _GIGA = 1e12, 1e9
 
 
@@ -34,7 +37,7 @@ def setting_words(setting: Mapping[str, str]) -> str:
                 parts.append(byte_unit([int(value)]).named(int(value)))
             case "threads":
                 parts.append(f"{value} thread{'s' * (value != '1')}")
-            case "source":
+            case "source" | "node":
                 parts.append(f"node {value}")
             case "destination":
                 parts.append(f"to {value}")

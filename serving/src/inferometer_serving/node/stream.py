@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.node.machine import available_bytes, last_level_cache_bytes
+from inferometer_serving.node.machine import available_bytes, last_level_cache_bytes, numa_cpus
 from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure
 from inferometer_serving.node.stream_loops import Code, fastest_code, loops
 
@@ -33,15 +33,24 @@ _MEMORY_SHARE = 4
 
 
 def stream_probes() -> Iterator[NodeProbe]:
-    """Yield a probe for each number of threads: the powers of two, and all CPUs."""
+    """Yield a probe for each number of threads, and for each of several NUMA nodes.
+
+    Numbers are the powers of two, and that of all CPUs. On a NUMA node all its CPUs run, and have
+    their arrays there, because each touches its own part first.
+    """
     cpus = sorted(os.sched_getaffinity(0))
     numbers = {1 << power for power in range(len(cpus).bit_length()) if 1 << power <= len(cpus)}
     for number in sorted(numbers | {len(cpus)}):
         yield NodeProbe(f"stream ({number} threads)", _measuring(cpus[:number]), _FIGURES)
+    nodes = numa_cpus()
+    for node, own in nodes.items() if len(nodes) > 1 else ():
+        yield NodeProbe(f"stream (node {node})", _measuring(sorted(own), node), _FIGURES)
 
 
-def _measuring(cpus: Sequence[int]) -> Callable[[], Sequence[NodeFigure]]:
-    return lambda: measure_stream(cpus, array_bytes(cpus))
+def _measuring(
+    cpus: Sequence[int], node: int | None = None
+) -> Callable[[], Sequence[NodeFigure]]:
+    return lambda: measure_stream(cpus, array_bytes(cpus), node=node)
 
 
 def array_bytes(cpus: Sequence[int] = ()) -> int:
@@ -59,11 +68,12 @@ def array_bytes(cpus: Sequence[int] = ()) -> int:
 
 
 def measure_stream(
-    cpus: Sequence[int], size_bytes: int, repeats: int = _REPEATS
+    cpus: Sequence[int], size_bytes: int, repeats: int = _REPEATS, node: int | None = None
 ) -> list[NodeFigure]:
     """Return the bandwidth of each loop, with a process on each of `cpus`.
 
-    The first repeat is left out, as in STREAM.
+    The first repeat is left out, as in STREAM. `node` is the NUMA node whose CPUs these are, if
+    they are all of one.
     """
     elements, code = size_bytes // 8 // len(cpus), fastest_code()
     with _workers(cpus, elements, code) as workers:
@@ -72,12 +82,15 @@ def measure_stream(
             for name in LOOPS:
                 seconds[name].append(_run(workers, name))
     moved = elements * len(cpus)
+    setting = {"threads": len(cpus), "arrayBytes": elements * 8 * len(cpus), "loops": code}
+    if node is not None:
+        setting["node"] = node
     return [
         figure(
             f"stream/{name}",
             "bytes/s",
             [LOOPS[name] * moved / each for each in taken[1:]],
-            {"threads": len(cpus), "arrayBytes": elements * 8 * len(cpus), "loops": code},
+            setting,
         )
         for name, taken in seconds.items()
     ]
