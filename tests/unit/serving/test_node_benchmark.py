@@ -12,7 +12,7 @@ import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.node import machine, pointer_chase, storage, stream, stream_loops
+from inferometer_serving.node import host_memory, machine, pointer_chase, storage, stream, stream_loops
 from inferometer_serving.node.__main__ import UnknownPrimitiveError, main, measure
 from inferometer_serving.node.matrix import matrix_units, product
 from inferometer_serving.node.samples import Findings, NodeProbe, NotMeasurableError, figure
@@ -165,6 +165,24 @@ def test_the_ladder_ends_at_four_times_the_cache_of_its_cpu(
     assert machine.machine_identity().last_level_cache_bytes == 256 << 20
 
 
+@pytest.mark.parametrize("name", ["stream (1 threads)", "pageFault"])
+def test_what_does_not_fit_below_a_memory_limit_is_unavailable(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel would end the process."""
+    monkeypatch.setattr(machine, "memory_left_bytes", lambda: 60 << 20)
+    document = measure(tmp_path, (name,), 60)
+    assert "do not fit in the free memory" in document.unavailable[name]
+
+
+def test_memory_limits_bound_the_ladder_and_the_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both end at the sizes that fit."""
+    monkeypatch.setattr(machine, "memory_left_bytes", lambda: 1 << 20)
+    assert pointer_chase.working_sets()[-1] == 1 << 17
+    copies = next(iter(host_memory.memory_probes())).measure()
+    assert [each.setting["bytes"] for each in copies] == ["4096", "65536"]
+
+
 def test_a_chain_visits_every_line_once() -> None:
     """The pointers are one cycle through all cache lines of the working set."""
     chain = pointer_chase.pointer_chain(1 << 14)
@@ -251,13 +269,19 @@ def test_products_are_models_that_the_engine_opens(precision: str) -> None:
 def test_a_benchmark_of_some_primitives_is_a_document(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has their figures, the machine and the steal, and reports each primitive before it."""
+    """It has their figures, the machine and the steal.
+
+    Each primitive is reported before it, and its figures after it.
+    """
     document = measure(tmp_path, ("pageFault",), 60)
     assert [each.name for each in document.figures] == ["pageFault", "steal"]
     assert document.machine.cpu_count == len(os.sched_getaffinity(0))
     assert document.unavailable == {}
-    event = json.loads(capsys.readouterr().out)
-    assert event == {"event": "progress", "done": 0, "total": 1, "name": "pageFault"}
+    began, progress, measured = map(json.loads, capsys.readouterr().out.splitlines())
+    assert began["names"] == ["pageFault"]
+    assert began["document"]["id"] == document.id
+    assert progress == {"event": "progress", "done": 0, "total": 1, "name": "pageFault"}
+    assert [NodeFigure.model_validate(each) for each in measured["figures"]] == document.figures[:1]
 
 
 @pytest.mark.parametrize("begin", ["disk", "pageCache/read", "storage"])

@@ -67,20 +67,26 @@ def node(
     Takes at most 3 minutes, and needs the machine alone. Each figure has its 95 % interval. What
     cannot be measured here is listed with the reason.
     """
-    from inferometer_cli.local.node_benchmark import measure_node
+    from inferometer_cli.local.node_benchmark import EndedEarlyError, measure_node
 
     others = _read(compare)
 
     def report(done: int, total: int, name: str) -> None:
         print_message(f"[{done + 1}/{total}] {name}")
 
-    document = measure_node(folder, only or (), report)
+    failure = None
+    try:
+        document = measure_node(folder, only or (), report)
+    except EndedEarlyError as error:
+        document, failure = error.document, error
     if save:
         with opened(database) as store:
             from inferometer_results.store.node_characteristics import keep_characteristics
 
             keep_characteristics(store, document)
     _print(document, format_, others)
+    if failure is not None:
+        raise failure
 
 
 def _read(file: Path | None) -> "list[CommScopeFigure]":

@@ -4,31 +4,85 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.timestamps import format_time
+from inferometer_cli.exits import FailedError
 from inferometer_cli.local.child_process import output_document
 
+Report = Callable[[int, int, str], None]
+"""Gets the number of finished primitives, the number of all, and the next one's name."""
 
-def measure_node(
-    folder: Path | None, only: Sequence[str], report: Callable[[int, int, str], None]
-) -> NodeCharacteristics:
+
+class EndedEarlyError(FailedError):
+    """The benchmark ended before its end; `document` has what it had measured."""
+
+    def __init__(self, message: str, document: NodeCharacteristics) -> None:
+        super().__init__(message)
+        self.document = document
+
+
+def measure_node(folder: Path | None, only: Sequence[str], report: Report) -> NodeCharacteristics:
     """Return what this machine gives.
 
-    `report` gets the number of finished primitives, the number of all, and the next one's name.
-
-    Raises RefusedError if `only` names nothing, and FailedError if the benchmark ends early.
+    Raises RefusedError if `only` names nothing, EndedEarlyError if the benchmark ends after the
+    first of its figures, and FailedError if it ends before.
     """
     command = [
         *(sys.executable, "-m", "inferometer_serving.node"),
         *(() if folder is None else ("--folder", str(folder))),
         *(word for each in only for word in ("--only", each)),
     ]
-
-    def watch(line: bytes) -> None:
-        event = json.loads(line)
-        if event.get("event") == "progress":
-            report(event["done"], event["total"], event["name"])
-
-    output = asyncio.run(output_document("node benchmark", command, watch))
+    events = _Events(report)
+    try:
+        output = asyncio.run(output_document("node benchmark", command, events.take))
+    except FailedError as error:
+        if events.figures:
+            raise EndedEarlyError(str(error), events.partial_document()) from error
+        raise
     return NodeCharacteristics.read_json(output)
+
+
+@dataclass(slots=True)
+class _Events:
+    """What the benchmark has reported so far."""
+
+    report: Report
+    begun: dict[str, Any] = field(default_factory=dict)
+    """The document without figures."""
+    left: list[str] = field(default_factory=list)
+    """Primitives that have not ended, in their order."""
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+    def take(self, line: bytes) -> None:
+        event = json.loads(line)
+        match event.get("event"):
+            case "began":
+                self.begun, self.left = event["document"], event["names"]
+            case "progress":
+                self.report(event["done"], event["total"], event["name"])
+            case "measured":
+                self.left.remove(event["name"])
+                self.figures += event["figures"]
+                self.unavailable |= event["unavailable"]
+            case _:
+                pass
+
+    def partial_document(self) -> NodeCharacteristics:
+        """Return the document of a benchmark that ended while the first that is left ran."""
+        unavailable = dict.fromkeys(self.left[1:], "the benchmark ended before it")
+        unavailable |= dict.fromkeys(self.left[:1], "the benchmark ended while this was measured")
+        return NodeCharacteristics.model_validate(
+            {
+                **self.begun,
+                "finishedAt": format_time(datetime.now(UTC)),
+                "figures": self.figures,
+                "unavailable": self.unavailable | unavailable,
+                "cautions": ["The benchmark ended early: some figures are missing."],
+            }
+        )

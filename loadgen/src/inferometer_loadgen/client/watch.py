@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from inferometer_api.results.result import ClientHealth
 from inferometer_loadgen.schedule.steps import SECOND_NS
+from inferometer_models.control_groups import own_groups
 
 _CLOCK_TRIES = 8
 _CLOCK_READ_WITHIN_NS = 50_000
@@ -33,7 +34,7 @@ class ClientWatch:
 
     def begin(self) -> None:
         """Count from now on, in the current control group."""
-        self._limits = [self._root / path.lstrip("/") for path in _limit_files(self._root)]
+        self._limits = [each.folder / "cpu.stat" for each in own_groups("cpu", self._root)]
         self._throttled, self._waited, self._stolen = self._read()
         self._offset_ns = self._offset()
         self._jump_ns = 0
@@ -129,39 +130,6 @@ def _stolen_ticks(text: str) -> Iterator[int]:
         name, *columns = line.split()
         if name in usable and len(columns) >= _STEAL:
             yield int(columns[_STEAL - 1])
-
-
-def _limit_files(root: Path) -> list[str]:
-    """Return the `cpu.stat` of this process's control group and of its parents."""
-    groups = {}
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        groups.update(dict.fromkeys(controllers.split(","), path))
-    mounts = list(_mounts(_text(root / "proc/self/mountinfo")))
-    for kind, controller in (("cgroup", "cpu"), ("cgroup2", "")):
-        for top, place, fs_type, options in mounts:
-            has = fs_type == kind and (not controller or controller in options)
-            if has and controller in groups:
-                return list(_upwards(groups[controller], top, place))
-    return []
-
-
-def _mounts(text: str) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Yield root, mount point, file system type and options of each mount."""
-    for line in text.splitlines():
-        words = line.split()
-        dash = words.index("-")
-        yield words[3], words[4], words[dash + 1], words[-1].split(",")
-
-
-def _upwards(path: str, top: str, place: str) -> Iterator[str]:
-    # A container sees its own group as the top, with or without the whole path.
-    inner = path.removeprefix(top) if path.startswith(top) else ""
-    parts = [part for part in inner.split("/") if part]
-    if ".." in parts:
-        parts = []
-    for depth in range(len(parts), -1, -1):
-        yield "/".join((place.rstrip("/"), *parts[:depth], "cpu.stat"))
 
 
 def _text(path: Path) -> str:

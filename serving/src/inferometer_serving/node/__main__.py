@@ -1,7 +1,12 @@
 """Measures this node: `python -m inferometer_serving.node`.
 
-It reports in lines of JSON on standard output: `{"event": "progress", "done": 3, "total": 20,
-"name": "memcpy (0 to 0)"}` before each primitive, then the document itself.
+It reports in lines of JSON on standard output, the last of which is the document itself:
+
+* `{"event": "began", "names": [...], "document": {...}}`: what is measured, and the document without
+  any figures;
+* `{"event": "progress", "done": 3, "total": 20, "name": "memcpy (0 to 0)"}` before each primitive;
+* `{"event": "measured", "name": "memcpy (0 to 0)", "figures": [...], "unavailable": {...}}` after it,
+  so that its figures are not lost if a later primitive ends the process.
 """
 
 import argparse
@@ -16,6 +21,7 @@ from uuid import uuid4
 
 import orjson
 
+from inferometer_api.document import Document
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.timestamps import format_time
 from inferometer_serving.node.host_memory import memory_probes
@@ -48,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=Path(tempfile.gettempdir()),
         help="Folder on the disk to measure.",
     )
-    parser.add_argument("--only", action="append", default=[], help="Begin of the name of a primitive or figure.")
+    parser.add_argument(
+        "--only", action="append", default=[], help="Begin of the name of a primitive or figure."
+    )
     parser.add_argument("--most-seconds", type=int, default=_MOST_SECONDS)
     options = parser.parse_args(arguments)
     try:
@@ -70,25 +78,44 @@ def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeChara
     began, started_at = time.monotonic(), _now()
     idle = _idle_times()
     findings = Findings()
+    document = NodeCharacteristics(
+        id=uuid4().hex,
+        inferometer_version=version("inferometer"),
+        started_at=started_at,
+        finished_at=started_at,
+        machine=machine_identity(),
+        figures=[],
+    )
+    names = [each.name for each in probes]
+    _report({"event": "began", "names": names, "document": _json(document)})
     for done, probe in enumerate(probes):
         if time.monotonic() - began > most_seconds:
             findings.unavailable[probe.name] = f"the {most_seconds} s of the benchmark were over"
             continue
         _report({"event": "progress", "done": done, "total": len(probes), "name": probe.name})
-        findings.add(probe)
+        found = Findings()
+        found.add(probe)
+        findings.figures += found.figures
+        findings.unavailable |= found.unavailable
+        _report(
+            {
+                "event": "measured",
+                "name": probe.name,
+                "figures": [_json(each) for each in found.figures],
+                "unavailable": found.unavailable,
+            }
+        )
     cautions = _cautions(idle, cpu_times(), findings)
     from inferometer_serving.node.matrix import matrix_units  # noqa: PLC0415 - see _probes
 
-    return NodeCharacteristics(
-        id=uuid4().hex,
-        inferometer_version=version("inferometer"),
-        started_at=started_at,
-        finished_at=_now(),
-        machine=machine_identity(),
-        figures=findings.figures,
-        matrix_units=matrix_units(kernels),
-        unavailable=findings.unavailable,
-        cautions=cautions,
+    return document.model_copy(
+        update={
+            "finished_at": _now(),
+            "figures": findings.figures,
+            "matrix_units": matrix_units(kernels),
+            "unavailable": findings.unavailable,
+            "cautions": cautions,
+        }
     )
 
 
@@ -139,6 +166,10 @@ def _cautions(
     if stolen > _MOST_STOLEN:
         found.append(f"The hypervisor gave {stolen:.1%} of the CPU time to other guests.")
     return found
+
+
+def _json(document: Document) -> dict[str, object]:
+    return document.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _report(event: dict[str, object]) -> None:

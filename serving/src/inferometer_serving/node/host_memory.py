@@ -11,7 +11,13 @@ import numpy.typing as npt
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.node.machine import available_bytes, numa_cpus
-from inferometer_serving.node.samples import NodeProbe, figure, seconds_of, seconds_per_call
+from inferometer_serving.node.samples import (
+    NodeProbe,
+    NotMeasurableError,
+    figure,
+    seconds_of,
+    seconds_per_call,
+)
 
 _LOG2_SIZES = (12, 16, 20, 24, 28)
 _REPEATS = 5
@@ -66,6 +72,8 @@ def _copy_rate(origin: Bytes, destination: Bytes) -> float:
 
 def _faults() -> list[NodeFigure]:
     """Touch one byte of each page of fresh memory, in small pages."""
+    if 2 * _FAULT_BYTES > available_bytes():
+        raise NotMeasurableError(f"{_FAULT_BYTES >> 20} MiB do not fit in the free memory")
     samples = [_fault_ns() for _ in range(_REPEATS)]
     return [figure("pageFault", "ns", samples, {"pageBytes": mmap.PAGESIZE})]
 

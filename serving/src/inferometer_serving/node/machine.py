@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferometer_api.nodes.characteristics import MachineIdentity
+from inferometer_models.control_groups import memory_left_bytes
 
 _CPUS = Path("/sys/devices/system/cpu")
 _NODES = Path("/sys/devices/system/node")
-_CONTAINER = Path("/sys/fs/cgroup")
-"""The control group of a container, as it sees it."""
-_UNLIMITED = 1 << 62
 USUAL_CACHE_BYTES = 32 << 20
 """Where the kernel does not say how large the caches are."""
 
@@ -51,23 +49,13 @@ def _sizes_of_caches(cpu: int) -> list[Path]:
 
 
 def available_bytes() -> int:
-    """Return the memory that can be had without swapping, within the limit of a container."""
+    """Return the memory that can be had without swapping, within the limits of its groups."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             free = int(line.split()[1]) << 10
-    return min(free, _left_in(_CONTAINER))
-
-
-def _left_in(group: Path) -> int:
-    """Return how far a control group is below its memory limit; without one, very much."""
-    try:
-        limit, used = (
-            (group / name).read_text().strip() for name in ("memory.max", "memory.current")
-        )
-    except OSError:
-        return _UNLIMITED
-    return max(0, int(limit) - int(used)) if limit.isdecimal() else _UNLIMITED
+    left = memory_left_bytes()
+    return free if left is None else min(free, left)
 
 
 def numa_cpus() -> Mapping[int, frozenset[int]]:

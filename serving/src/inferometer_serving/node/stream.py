@@ -3,8 +3,8 @@
 Each thread is a process of its own, pinned to a CPU, with its own part of the arrays: Python's
 threads share one lock. The processes begin each loop at an agreed time. As in STREAM, every array
 is at least four times the last-level caches of the CPUs in use, taken together, and bytes are those
-that the loop names. The setting `loops` of each figure names what computed it: AVX2 is machine code, NumPy takes two passes for the
-triad.
+that the loop names. The setting `loops` of each figure names what computed it: AVX2 is machine
+code, NumPy takes two passes for the triad.
 """
 
 import json

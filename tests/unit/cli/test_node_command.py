@@ -1,0 +1,83 @@
+"""`inferometer node` keeps and prints what was measured before the benchmark ended."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from inferometer_cli.commands.node import node
+from inferometer_cli.exits import FailedError
+from inferometer_cli.local.node_benchmark import EndedEarlyError, measure_node
+from inferometer_cli.result_store import opened
+from inferometer_results.store.node_characteristics import known_characteristics
+from support.node_documents import a_figure, a_node_document
+
+_NAMES = ["pageFault", "stream (1 threads)", "loopback"]
+
+
+@pytest.fixture
+def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the benchmark killed while it measures the second of three primitives."""
+    _run_instead(tmp_path, monkeypatch, measured=True)
+
+
+def _run_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, measured: bool) -> None:
+    document = a_node_document(figures=[]).model_dump(mode="json", by_alias=True, exclude_none=True)
+    figure = a_figure("pageFault", "ns", 250.0).model_dump(mode="json", by_alias=True)
+    events = [
+        {"event": "began", "names": _NAMES, "document": document},
+        *(
+            [{"event": "measured", "name": _NAMES[0], "figures": [figure], "unavailable": {}}]
+            if measured
+            else []
+        ),
+        {"event": "progress", "done": 1, "total": 3, "name": _NAMES[1]},
+    ]
+    log = tmp_path / "events"
+    log.write_text("".join(f"{json.dumps(each)}\n" for each in events))
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ncat {log}\nkill -9 $$\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+@pytest.mark.usefixtures("killed")
+def test_figures_of_a_killed_benchmark_are_kept_and_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command fails all the same, and says which primitive ended it and what is missing."""
+    database = str(tmp_path / "results.db")
+    with pytest.raises(FailedError, match="signal SIGKILL"):
+        node(database=database)
+    with opened(database) as store:
+        (kept,) = known_characteristics(store)
+    assert [each.name for each in kept.figures] == ["pageFault"]
+    assert kept.unavailable == {
+        "stream (1 threads)": "the benchmark ended while this was measured",
+        "loopback": "the benchmark ended before it",
+    }
+    printed = capsys.readouterr().out
+    assert "250 ns" in printed
+    assert "Not measured: stream (1 threads): the benchmark ended while" in printed
+
+
+@pytest.mark.usefixtures("killed")
+def test_a_caller_gets_what_a_killed_benchmark_measured() -> None:
+    """The document comes with the error."""
+    reports: list[tuple[int, int, str]] = []
+    with pytest.raises(EndedEarlyError) as caught:
+        measure_node(None, (), lambda *report: reports.append(report))
+    assert reports == [(1, 3, _NAMES[1])]
+    assert [each.name for each in caught.value.document.figures] == ["pageFault"]
+
+
+def test_a_benchmark_that_is_killed_at_once_has_no_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a figure there is nothing to keep."""
+    _run_instead(tmp_path, monkeypatch, measured=False)
+    database = tmp_path / "results.db"
+    with pytest.raises(FailedError, match="signal SIGKILL"):
+        node(database=str(database))
+    assert not database.exists()
