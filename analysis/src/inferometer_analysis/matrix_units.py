@@ -4,10 +4,16 @@ The oracle of Dakkak et al., "Accelerating Reduction and Scan Using Tensor Core 
 sections 4 and 5. P has ones in its first row, U ones on and above the diagonal, L ones strictly
 below it; the paper prints the condition of U with rows and columns exchanged, its figures do not.
 Operands are rounded to the input's type before each product; products accumulate in float32.
-Partial sums that become operands again are split into three bfloat16 parts, which hold all bits of
-a float32 and cannot overflow as float16 does; the paper rounds them to float16.
+Partial sums that become operands again are split into three bfloat16 parts, cut off and not
+rounded, which hold all bits of a float32 above 2^-117 and cannot overflow as float16 does; the paper
+rounds them to float16.
+
+A sum over values that are not finite is what an addition in order gives. A scan is not: each product
+multiplies every value of a tile, some by 0, and 0 x inf is NaN, so that an infinite value makes NaN
+of elements before it in its tile.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +22,10 @@ import numpy.typing as npt
 TILE = 16
 _AREA = TILE * TILE
 _PARTS = 3
+_UPPER_HALF = np.uint32(0xFFFF0000)
+"""The half of a float32 that is a bfloat16."""
+_QUIET = np.uint32(0x00400000)
+"""The bit that a NaN keeps in its upper half."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -47,7 +57,8 @@ class Operands:
 
     def product(self, left: Floats, right: Floats, start: Floats | None = None) -> Floats:
         """Return left x right + start, with rounded operands, accumulated in float32."""
-        found: Floats = np.matmul(self.rounded(left), self.rounded(right))
+        with np.errstate(invalid="ignore"):  # 0 x inf, in elements that may not be needed
+            found: Floats = np.matmul(self.rounded(left), self.rounded(right))
         return found if start is None else found + start
 
 
@@ -96,9 +107,9 @@ def reduce_256n(values: npt.ArrayLike, length: int, operands: Operands) -> Float
 def reduce_block(values: npt.ArrayLike, length: int, operands: Operands, warps: int = 8) -> Floats:
     """Return the sums of segments: `warps` partial sums of each, reduced by a tile of their own.
 
-    Raises ValueError if a warp's part is no multiple of 256, or there are more than 256 warps.
+    Raises ValueError if a warp's part is no multiple of 256, or there are no warps or more than 256.
     """
-    if length % warps or warps > _AREA:
+    if not 0 < warps <= _AREA or length % warps:
         raise ValueError(f"{length} values cannot be shared by {warps} warps.")
     partial = reduce_256n(values, length // warps, operands).reshape(-1, warps)
     padded = np.zeros((len(partial), _AREA), np.float32)
@@ -199,11 +210,19 @@ def _total(columns: Floats) -> Floats:
 def _of_sums(sums: Floats, ones: Floats, *, is_right: bool = False) -> Floats:
     """Return sums x ones, or ones x sums, with the sums in three bfloat16 parts."""
     found = np.zeros(np.broadcast_shapes(sums.shape, ones.shape), np.float32)
-    for _ in range(_PARTS):
-        part = _to_bfloat16(sums)
-        found = found + (np.matmul(ones, part) if is_right else np.matmul(part, ones))
-        sums = sums - part
+    for part in _parts(sums):
+        with np.errstate(invalid="ignore"):  # as in Operands.product
+            found = found + (np.matmul(ones, part) if is_right else np.matmul(part, ones))
     return found
+
+
+def _parts(sums: Floats) -> Iterator[Floats]:
+    """Yield the bfloat16 parts of sums; all of what is not finite is in the first."""
+    for _ in range(_PARTS):
+        part = (sums.view(np.uint32) & _UPPER_HALF).view(np.float32)
+        is_finite = np.isfinite(sums)
+        yield part
+        sums = np.where(is_finite, sums, 0) - np.where(is_finite, part, 0)
 
 
 def _padded(values: npt.ArrayLike, multiple: int) -> Floats:
@@ -232,7 +251,9 @@ def _segments(values: npt.ArrayLike, length: int, multiple: int) -> Floats:
 
 
 def _to_bfloat16(array: Floats) -> Floats:
-    """Return values rounded to 8 bits of precision, to nearest, ties to even."""
+    """Return values rounded to 8 bits of precision, to nearest, ties to even; NaN stays NaN."""
     bits = array.view(np.uint32)
     rounded = bits + 0x7FFF + ((bits >> 16) & 1)
-    return (rounded & np.uint32(0xFFFF0000)).view(np.float32)
+    # To round a NaN may carry into its sign, or leave an infinity.
+    of_numbers = np.where(np.isnan(array), bits | _QUIET, rounded)
+    return (of_numbers & _UPPER_HALF).view(np.float32)

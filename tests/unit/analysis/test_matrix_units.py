@@ -82,6 +82,54 @@ def test_sums_beyond_float16_do_not_overflow() -> None:
     assert units.scan_grid(values, Operands("float16"))[-1] == 262_144_000.0
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3.4e38, -3.4e38])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_sums_with_an_extreme_value_are_those_of_numpy(name: str, value: float) -> None:
+    """Infinities, NaN, and what a bfloat16 would round to an infinity: other segments are whole."""
+    length, reduce = REDUCTIONS[name]
+    values = np.ones(length * 48, np.float32)
+    values[length + 3] = value
+    found = reduce(values, length, EXACT)
+    np.testing.assert_array_equal(found, values.reshape(-1, length).sum(axis=1))
+    whole = np.zeros(3000, np.float32)
+    whole[1500] = value
+    np.testing.assert_array_equal(units.reduce_grid(whole, EXACT, block=1024), whole.sum())
+
+
+def test_infinities_of_both_signs_have_no_sum() -> None:
+    """It is NaN, as of an addition in order."""
+    values = np.zeros(256, np.float32)
+    values[[3, 200]] = np.inf, -np.inf
+    assert np.isnan(units.reduce_256(values, EXACT)[0])
+
+
+@pytest.mark.parametrize("length", [256, 768])
+def test_a_scan_over_an_infinity_is_right_in_the_tiles_before_it(length: int) -> None:
+    """In its own tile 0 x inf makes NaN of elements before it too."""
+    values = np.ones(length, np.float32)
+    values[-10] = np.inf
+    found = units.scan_256n(values, length, EXACT)
+    np.testing.assert_array_equal(found[: length - 256], np.arange(1, length - 255))
+    assert not np.isfinite(found[-10:]).any()
+
+
+@pytest.mark.parametrize("bits", [0x7FFFFFFF, 0xFFFFFFFF, 0x7F800001, 0xFFC00000])
+def test_bfloat16_of_nan_is_nan(bits: int) -> None:
+    """Whatever its payload is: rounding must not carry into its sign or leave an infinity."""
+    value = np.array([bits], np.uint32).view(np.float32)
+    assert np.isnan(Operands("bfloat16").rounded(value)[0])
+
+
+def test_parts_of_a_sum_hold_all_its_bits() -> None:
+    """Three bfloat16 are one float32, at the largest one too."""
+    rng = np.random.default_rng(5)
+    sums = (rng.standard_normal(256) * 10.0 ** rng.integers(-30, 38, 256)).astype(np.float32)
+    sums[:2] = np.finfo(np.float32).max, np.finfo(np.float32).min
+    tile = np.zeros((256, 256), np.float32)
+    tile[:, 7] = sums
+    np.testing.assert_array_equal(units.reduce_256(tile.reshape(-1), EXACT), sums)
+
+
 def test_bfloat16_is_rounded_to_even() -> None:
     """A value in the middle of two goes to the one with an even last bit."""
     of = Operands("bfloat16")
@@ -98,6 +146,8 @@ def test_bfloat16_is_rounded_to_even() -> None:
         lambda: units.reduce_16n(np.ones(100), 20, EXACT),
         lambda: units.scan_256n(np.ones(512), 0, EXACT),
         lambda: units.reduce_block(np.ones(512), 512, EXACT, warps=3),
+        lambda: units.reduce_block(np.ones(512), 512, EXACT, warps=0),
+        lambda: units.reduce_block(np.ones(512), 512, EXACT, warps=-1),
         lambda: Operands("float8").rounded([1.0]),
     ],
 )
