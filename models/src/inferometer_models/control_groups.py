@@ -1,4 +1,4 @@
-"""The control groups of this process, v1 or v2, and the limit of its memory."""
+"""The control groups of this process, v1 or v2, and the limits that they set."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,6 +53,25 @@ def memory_left_bytes(root: Path = Path("/")) -> int | None:
         if limit is not None
     ]
     return min(found, default=None)
+
+
+def cpu_limit(root: Path = Path("/")) -> float | None:
+    """Return how many CPUs' time this process may use at most; None if there is no quota."""
+    found = [_quota(group) for group in own_groups("cpu", root)]
+    return min((each for each in found if each is not None), default=None)
+
+
+def _quota(group: ControlGroup) -> float | None:
+    folder = group.folder
+    words = (
+        f"{_text(folder / 'cpu.cfs_quota_us')} {_text(folder / 'cpu.cfs_period_us')}"
+        if group.version == 1
+        else _text(folder / "cpu.max")
+    ).split()
+    # Without a quota, the first is -1 with v1, and "max" with v2.
+    if len(words) != 2 or not all(each.isdecimal() for each in words):
+        return None
+    return int(words[0]) / int(words[1])
 
 
 def _memory(group: ControlGroup) -> tuple[int | None, int]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_models.control_groups import memory_left_bytes
+from inferometer_models.control_groups import cpu_limit, memory_left_bytes
 
 _V1 = "31 23 0:28 / /sys/fs/cgroup/memory rw shared:1 - cgroup cgroup rw,memory\n"
 _V1_IN_A_CONTAINER = (
@@ -52,9 +52,7 @@ def test_a_limit_of_version_1_is_found(
 
 
 @pytest.mark.parametrize("groups", ["0::/\n", "0::/../../pod\n"])
-def test_a_limit_of_version_2_is_found_from_within_a_container(
-    tmp_path: Path, groups: str
-) -> None:
+def test_a_limit_of_version_2_is_found_from_within_a_container(tmp_path: Path, groups: str) -> None:
     """A container's own group is the top of what it sees."""
     _a_machine(tmp_path, _V2, groups)
     _a_group(tmp_path / "sys/fs/cgroup", 2, 300 * _MIB, 100 * _MIB)
@@ -97,3 +95,35 @@ def test_page_cache_that_can_be_dropped_is_not_in_use(
 def test_a_machine_without_control_groups_has_no_limit(tmp_path: Path) -> None:
     """Nothing is there to read."""
     assert memory_left_bytes(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({"pod/load/cpu.max": "20000 100000", "pod/cpu.max": "max 100000"}, 0.2),
+        ({"pod/load/cpu.max": "max 100000", "pod/cpu.max": "150000 100000"}, 1.5),
+        ({"pod/load/cpu.max": "max 100000"}, None),
+        ({}, None),
+    ],
+)
+def test_a_quota_of_version_2_is_in_cpus(
+    tmp_path: Path, files: dict[str, str], limit: float | None
+) -> None:
+    """The least of the process's own group and those above counts."""
+    _a_machine(tmp_path, _V2, "0::/pod/load\n")
+    for name, text in files.items():
+        file = tmp_path / "sys/fs/cgroup" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    assert cpu_limit(tmp_path) == limit
+
+
+@pytest.mark.parametrize(("quota", "limit"), [(20_000, 0.2), (-1, None)])
+def test_a_quota_of_version_1_is_in_cpus(tmp_path: Path, quota: int, limit: float | None) -> None:
+    """Quota and period are in files of their own."""
+    _a_machine(tmp_path, _V1.replace("memory", "cpu"), "1:cpu:/load\n")
+    folder = tmp_path / "sys/fs/cgroup/cpu/load"
+    folder.mkdir(parents=True)
+    (folder / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+    (folder / "cpu.cfs_period_us").write_text("100000\n")
+    assert cpu_limit(tmp_path) == limit

@@ -12,7 +12,16 @@ import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.node import host_memory, machine, pointer_chase, storage, stream, stream_loops
+from inferometer_serving.node import __main__ as node_main
+from inferometer_serving.node import (
+    host_memory,
+    machine,
+    pointer_chase,
+    punctuality,
+    storage,
+    stream,
+    stream_loops,
+)
 from inferometer_serving.node.__main__ import UnknownPrimitiveError, main, measure
 from inferometer_serving.node.matrix import matrix_units, product
 from inferometer_serving.node.samples import Findings, NodeProbe, NotMeasurableError, figure
@@ -310,6 +319,32 @@ def test_a_name_that_begins_nothing_is_refused(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("refused: There is no primitive")
+
+
+@pytest.mark.parametrize(
+    ("limit", "caution"),
+    [(0.2, "to the time of 0.2 of 2 CPUs"), (2.0, ""), (None, "")],
+)
+def test_a_quota_below_the_cpus_is_a_caution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: float | None, caution: str
+) -> None:
+    """The figures are then those of the quota."""
+    monkeypatch.setattr(node_main, "cpu_limit", lambda: limit)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    cautions = " ".join(measure(tmp_path, ("steal",), 60).cautions)
+    assert ("A quota limits" in cautions) == bool(caution)
+    assert caution in cautions
+
+
+@pytest.mark.parametrize(("share", "is_caution"), [(0.82, True), (0.01, False)])
+def test_a_process_that_stands_still_is_a_caution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, *, is_caution: bool
+) -> None:
+    """Jitter says that others, or a quota, had the CPU."""
+    pause = round(share * punctuality._SPIN_NS)
+    monkeypatch.setattr(punctuality, "_pauses_ns", lambda: [pause])
+    cautions = " ".join(measure(tmp_path, ("jitter",), 60).cautions)
+    assert (f"stood still for {share:.0%} of the time" in cautions) == is_caution
 
 
 def test_what_comes_too_late_is_not_measured(tmp_path: Path) -> None:

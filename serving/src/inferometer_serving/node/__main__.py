@@ -10,6 +10,7 @@ It reports in lines of JSON on standard output, the last of which is the documen
 """
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -24,6 +25,7 @@ import orjson
 from inferometer_api.document import Document
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.timestamps import format_time
+from inferometer_models.control_groups import cpu_limit
 from inferometer_serving.node.host_memory import memory_probes
 from inferometer_serving.node.loopback import loopback_probes
 from inferometer_serving.node.machine import CpuTimes, cpu_times, machine_identity
@@ -36,6 +38,7 @@ from inferometer_serving.node.stream import stream_probes
 _MOST_SECONDS = 180
 _MOST_STOLEN = 0.01
 _MOST_BUSY = 0.1
+_MOST_STILL = 0.05
 _EXIT_REFUSED = 2
 _STEAL = "steal"
 """A figure of every measurement: there is no probe of it."""
@@ -151,15 +154,25 @@ def _idle_times() -> tuple[CpuTimes, CpuTimes]:
     return before, cpu_times()
 
 
-def _cautions(
-    idle: tuple[CpuTimes, CpuTimes], after: CpuTimes, findings: Findings
-) -> list[str]:
+def _cautions(idle: tuple[CpuTimes, CpuTimes], after: CpuTimes, findings: Findings) -> list[str]:
     found = []
     busy = (idle[1].busy - idle[0].busy) / max(1, idle[1].total - idle[0].total)
     if busy > _MOST_BUSY:
         found.append(
             f"Before the measurement {busy:.0%} of the machine's CPU time was in use: the figures "
             "are those of a busy machine."
+        )
+    cpus, limit = len(os.sched_getaffinity(0)), cpu_limit()
+    if limit is not None and limit < cpus:
+        found.append(
+            f"A quota limits the benchmark to the time of {limit:.2g} of {cpus} CPUs: the figures "
+            "are those of the quota."
+        )
+    still = next((each for each in findings.figures if each.name == "jitter/share"), None)
+    if still is not None and still.value > _MOST_STILL:
+        found.append(
+            f"A running process stood still for {still.value:.0%} of the time: others, or a "
+            "quota, had its CPU."
         )
     stolen = (after.stolen - idle[0].stolen) / max(1, after.total - idle[0].total)
     findings.figures.append(figure(_STEAL, "share", [max(1e-9, stolen)]))

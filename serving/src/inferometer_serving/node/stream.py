@@ -47,9 +47,7 @@ def stream_probes() -> Iterator[NodeProbe]:
         yield NodeProbe(f"stream (node {node})", _measuring(sorted(own), node), _FIGURES)
 
 
-def _measuring(
-    cpus: Sequence[int], node: int | None = None
-) -> Callable[[], Sequence[NodeFigure]]:
+def _measuring(cpus: Sequence[int], node: int | None = None) -> Callable[[], Sequence[NodeFigure]]:
     return lambda: measure_stream(cpus, array_bytes(cpus), node=node)
 
 
