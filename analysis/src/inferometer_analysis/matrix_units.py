@@ -5,12 +5,12 @@ sections 4 and 5. P has ones in its first row, U ones on and above the diagonal,
 below it; the paper prints the condition of U with rows and columns exchanged, its figures do not.
 Operands are rounded to the input's type before each product; products accumulate in float32.
 Partial sums that become operands again are split into three bfloat16 parts, cut off and not
-rounded, which hold all bits of a float32 above 2^-117 and cannot overflow as float16 does; the paper
-rounds them to float16.
+rounded, which hold all bits of a float32 above 2^-117 and cannot overflow as float16 does; the
+paper rounds them to float16.
 
-A sum over values that are not finite is what an addition in order gives. A scan is not: each product
-multiplies every value of a tile, some by 0, and 0 x inf is NaN, so that an infinite value makes NaN
-of elements before it in its tile.
+A sum over values that are not finite is what an addition in order gives. A scan is not: each
+product multiplies every value of a tile, some by 0, and 0 x inf is NaN, so that an infinite value
+makes NaN of elements before it in its tile.
 """
 
 from collections.abc import Iterator
@@ -107,7 +107,7 @@ def reduce_256n(values: npt.ArrayLike, length: int, operands: Operands) -> Float
 def reduce_block(values: npt.ArrayLike, length: int, operands: Operands, warps: int = 8) -> Floats:
     """Return the sums of segments: `warps` partial sums of each, reduced by a tile of their own.
 
-    Raises ValueError if a warp's part is no multiple of 256, or there are no warps or more than 256.
+    Raises ValueError if a warp's part is no multiple of 256, or `warps` is not 1 to 256.
     """
     if not 0 < warps <= _AREA or length % warps:
         raise ValueError(f"{length} values cannot be shared by {warps} warps.")

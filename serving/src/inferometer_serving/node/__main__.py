@@ -2,11 +2,11 @@
 
 It reports in lines of JSON on standard output, the last of which is the document itself:
 
-* `{"event": "began", "names": [...], "document": {...}}`: what is measured, and the document without
-  any figures;
-* `{"event": "progress", "done": 3, "total": 20, "name": "memcpy (0 to 0)"}` before each primitive;
-* `{"event": "measured", "name": "memcpy (0 to 0)", "figures": [...], "unavailable": {...}}` after it,
-  so that its figures are not lost if a later primitive ends the process.
+* `{"event": "began", "names": [...], "document": {...}}`: what is measured, and the document
+  without any figures;
+* `{"event": "progress", "done": 3, "total": 20, "name": "pageFault"}` before each primitive;
+* `{"event": "measured", "name": "pageFault", "figures": [...], "unavailable": {...}}` after it, so
+  that its figures are not lost if a later primitive ends the process.
 """
 
 import argparse

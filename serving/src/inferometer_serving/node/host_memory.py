@@ -72,7 +72,7 @@ def _copy_rate(origin: Bytes, destination: Bytes) -> float:
 
 def _faults() -> list[NodeFigure]:
     """Touch one byte of each page of fresh memory, in small pages."""
-    if 2 * _FAULT_BYTES > available_bytes():
+    if available_bytes() < 2 * _FAULT_BYTES:
         raise NotMeasurableError(f"{_FAULT_BYTES >> 20} MiB do not fit in the free memory")
     samples = [_fault_ns() for _ in range(_REPEATS)]
     return [figure("pageFault", "ns", samples, {"pageBytes": mmap.PAGESIZE})]

@@ -1,7 +1,7 @@
 """Peaks of matrix products by precision, through the engines' own kernels, and the units used."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,22 @@ from inferometer_serving.options import Precision
 
 _WIDTH = 1024
 _REPEATS = 7
-_UNITS: dict[str, tuple[str, ...]] = {
-    "amx_int8": ("amx",),
-    "amx_bf16": ("amx",),
-    "amx_fp16": ("amx_fp16",),
-    "avx512_vnni": ("avx512_core_vnni", "avx512_vnni"),
-    "avx512_bf16": ("avx512_core_bf16", "avx512_bf16"),
-    "avx512_fp16": ("avx512_core_fp16",),
-    "avx_vnni": ("avx2_vnni",),
-    "avx512f": ("avx512",),
-    "avx2": ("avx2",),
+_INT8, _BF16, _FP16 = ("i8", "u8"), ("bf16",), ("f16", "fp16")
+_UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "amx_int8": ("amx", _INT8),
+    "amx_bf16": ("amx", _BF16),
+    "amx_fp16": ("amx", _FP16),
+    "avx512_vnni": ("avx512", _INT8),
+    "avx512_bf16": ("avx512", _BF16),
+    "avx512_fp16": ("avx512", _FP16),
+    "avx_vnni": ("avx2", _INT8),
+    "avx512f": ("avx512", ()),
+    "avx2": ("avx2", ()),
 }
-"""The kernel's names of units, and what OpenVINO's names of kernels that use them contain."""
+"""The kernel's names of units; the instruction set and the types of operands in OpenVINO's names of
+kernels that use them. Without types: the rest of that set's kernels."""
+_SETS = ("amx", "avx512", "avx2")
+"""The widest first: a name contains those of the sets below its own too."""
 
 
 def matrix_probes(names: dict[str, list[str]]) -> Iterator[NodeProbe]:
@@ -135,21 +139,22 @@ def matrix_units(
             used_by={
                 engine: found
                 for engine, names in kernels.items()
-                if (found := sorted({each for each in names if _uses(each, marks, name)}))
+                if (found := sorted({each for each in names if _unit_of(each, flags) == name}))
             },
         )
-        for name, marks in _UNITS.items()
+        for name in _UNITS
     ]
 
 
-def _uses(kernel: str, marks: Sequence[str], unit: str) -> bool:
-    lower = kernel.lower()
-    if unit == "avx512f" and "amx" in lower:
-        return False  # its names contain those of the vector units below it
-    of_type = {"amx_int8": ("i8", "u8"), "amx_bf16": ("bf16",)}.get(unit)
-    return any(mark in lower for mark in marks) and (
-        of_type is None or any(each in lower for each in of_type)
-    )
+def _unit_of(kernel: str, flags: frozenset[str]) -> str | None:
+    """Return the unit that a kernel uses, by its name; of those for its type, if it is offered."""
+    words = kernel.lower().split("_")
+    instructions = next((each for each in _SETS if each in words), "")
+    for name, (its_set, types) in _UNITS.items():
+        is_its_type = not types or (name in flags and not set(types).isdisjoint(words))
+        if its_set == instructions and is_its_type:
+            return name
+    return None
 
 
 def _flags(cpu_info: Path) -> frozenset[str]:
