@@ -44,6 +44,7 @@ from inferometer_cli.local.child_process import (
 )
 from inferometer_cli.local.files import credentials, inputs_file, manifest_file, trace_files
 from inferometer_cli.local.machine_check import MachineCheck
+from inferometer_cli.local.node_documents import load_generation_warnings
 from inferometer_cli.local.prometheus_targets import PrometheusTargets
 from inferometer_cli.local.replaceable_server import ReplaceableServer, hand_over
 from inferometer_cli.local.request_log import planned_log
@@ -229,7 +230,7 @@ async def _start(
         targets.add("server", server.current.metrics_address)
     for planned in metered.agents:
         targets.add("node agent", planned.url.removeprefix("http://"))
-    warnings = await check.warnings()
+    warnings = [*await check.warnings(), *load_generation_warnings()]
     for warning in warnings:
         work.watch(Warn(warning))
     return server, metered, warnings

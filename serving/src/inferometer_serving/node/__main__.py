@@ -24,6 +24,7 @@ import orjson
 
 from inferometer_api.document import Document
 from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.nodes.fitness import MOST_STILL, MOST_STOLEN
 from inferometer_api.timestamps import format_time
 from inferometer_models.control_groups import cpu_limit
 from inferometer_serving.node.host_memory import memory_probes
@@ -36,9 +37,7 @@ from inferometer_serving.node.storage import storage_probes
 from inferometer_serving.node.stream import stream_probes
 
 _MOST_SECONDS = 180
-_MOST_STOLEN = 0.01
 _MOST_BUSY = 0.1
-_MOST_STILL = 0.05
 _EXIT_REFUSED = 2
 _STEAL = "steal"
 """A figure of every measurement: there is no probe of it."""
@@ -169,14 +168,14 @@ def _cautions(idle: tuple[CpuTimes, CpuTimes], after: CpuTimes, findings: Findin
             "are those of the quota."
         )
     still = next((each for each in findings.figures if each.name == "jitter/share"), None)
-    if still is not None and still.value > _MOST_STILL:
+    if still is not None and still.value > MOST_STILL:
         found.append(
             f"A running process stood still for {still.value:.0%} of the time: others, or a "
             "quota, had its CPU."
         )
     stolen = (after.stolen - idle[0].stolen) / max(1, after.total - idle[0].total)
     findings.figures.append(figure(_STEAL, "share", [max(1e-9, stolen)]))
-    if stolen > _MOST_STOLEN:
+    if stolen > MOST_STOLEN:
         found.append(f"The hypervisor gave {stolen:.1%} of the CPU time to other guests.")
     return found
 
