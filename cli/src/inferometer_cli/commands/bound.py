@@ -57,11 +57,13 @@ def bound(  # noqa: PLR0913 - one argument for each option
 
     The lower bound is the sum of the fastest known timings of all layers, by ONNX Runtime and
     OpenVINO; the critical path is what unlimited parallelism would leave of it. The roofline
-    follows from the machine's peak arithmetic and bandwidth. --fill times the layers that the
+    follows from the machine's peak arithmetic and bandwidth, as measured now or, if that is more,
+    by inferometer node in the last 30 days. --fill times the layers that the
     database lacks, which takes about a minute for 100 different layers.
     """
     from inferometer_cli.commands.serve import fetched_model
     from inferometer_cli.local.layers import LayerSettings, Variant
+    from inferometer_cli.local.node_documents import recent_measurements
     from inferometer_results.layers.bound_report import bound_document, bound_report
 
     uri = model_uri(model)
@@ -72,8 +74,9 @@ def bound(  # noqa: PLR0913 - one argument for each option
         with opened(database) as store:
             request = BoundRequest(settings, precision, tuple(variants), rounds, fill=fill)
             found = measure_bound(store, file, request)
+            node = recent_measurements(store)
     document = bound_document(
-        bound_report(uri, precision, found.graph, found.known, found.measured)
+        bound_report(uri, precision, found.graph, found.known, found.measured, node)
     )
     if json:
         import orjson

@@ -1,6 +1,6 @@
 """The lower bounds of a model, next to its measured latencies, as figures and as sentences."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from inferometer_analysis.layer_work import GraphLayer, graph_layers
 from inferometer_analysis.samples import Interval, median_interval
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerFailure, LayerTimings, MachineState
+from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.nodes.peaks import NodePeak, bandwidth_peak, product_peak
 
 _MOST_NAMED = 10
 
@@ -31,6 +33,10 @@ class BoundReport:
     measured: Mapping[str, Interval]
     """Measured latencies of this precision in ns, by the name of the variant."""
     machine: MachineState
+    arithmetic: NodePeak
+    """Operations per second of the roofline."""
+    bandwidth: NodePeak
+    """Bytes per second of the roofline."""
     failures: tuple[str, ...]
     """Layers that an engine could not run alone, one sentence each."""
 
@@ -54,17 +60,26 @@ def bound_report(
     graph: LayerGraph,
     known: LayerTimings | None,
     measured: LayerTimings,
+    node: Sequence[NodeCharacteristics] = (),
 ) -> BoundReport:
-    """Return the bounds of a graph from the known timings, next to the `measured` variants."""
+    """Return the bounds of a graph from the known timings, next to the `measured` variants.
+
+    `node` are measurements of this machine. Each peak of the roofline is the highest of them and of
+    what the measurement itself found: one on a busy machine would make the roofline no bound.
+    """
     layers = graph_layers(graph)
     timings = (*(() if known is None else known.kernels), *measured.kernels)
     machine = measured.machine
     has_peaks = machine.flops_per_second > 0 and machine.copy_bytes_per_second > 0
+    arithmetic = _higher(
+        machine.flops_per_second, product_peak(node, precision, machine.threads)
+    )
+    bandwidth = _higher(machine.copy_bytes_per_second, bandwidth_peak(node, machine.threads))
     return BoundReport(
         model=model,
         precision=precision,
         bound=lower_bound(layers, best_timings(timings, precision)),
-        roofline_ns=roofline_bound(layers, machine.flops_per_second, machine.copy_bytes_per_second)
+        roofline_ns=roofline_bound(layers, arithmetic.rate, bandwidth.rate)
         if has_peaks
         else None,
         measured={
@@ -73,8 +88,14 @@ def bound_report(
             if each.precision in ("", precision) and each.nanoseconds
         },
         machine=machine,
+        arithmetic=arithmetic,
+        bandwidth=bandwidth,
         failures=tuple(_failures(layers, measured.failed)),
     )
+
+
+def _higher(rate: float, known: NodePeak | None) -> NodePeak:
+    return known if known is not None and known.rate > rate else NodePeak(rate, "")
 
 
 def _failures(layers: list[GraphLayer], failed: list[LayerFailure]) -> Iterator[str]:
@@ -105,8 +126,8 @@ def bound_document(report: BoundReport) -> dict[str, Any]:
         "failures": list(report.failures),
         "measured": {name: _interval(each) for name, each in report.measured.items()},
         "boundIsWrong": report.is_wrong,
-        "flopsPerSecond": report.machine.flops_per_second,
-        "bytesPerSecond": report.machine.copy_bytes_per_second,
+        "flopsPerSecond": report.arithmetic.rate,
+        "bytesPerSecond": report.bandwidth.rate,
         "sentences": list(bound_sentences(report)),
     }
 
@@ -133,14 +154,27 @@ def bound_sentences(report: BoundReport, *, advises_fill: bool = True) -> Iterat
     if report.roofline_ns is not None:
         yield (
             f"Roofline: {_milliseconds(report.roofline_ns)} at "
-            f"{report.machine.flops_per_second / 1e9:.1f} GFLOP/s and "
-            f"{report.machine.copy_bytes_per_second / 1e9:.1f} GB/s, as measured here."
+            f"{report.arithmetic.rate / 1e9:.1f} GFLOP/s and {report.bandwidth.rate / 1e9:.1f} "
+            f"GB/s, as measured {_when(report)}."
         )
     yield from _measured_sentences(report)
     yield from _missing_sentences(bound)
     if advises_fill and any(not each.why_not for each in bound.missing):
         yield "Missing layers count as free. To benchmark them, add --fill."
     yield from report.failures[:_MOST_NAMED]
+
+
+def _when(report: BoundReport) -> str:
+    """Return when the peaks were measured: "here", or "by `inferometer node` on 2026-01-01"."""
+    days = {"arithmetic": report.arithmetic.day, "bandwidth": report.bandwidth.day}
+    known = {name: day for name, day in days.items() if day}
+    if not known:
+        return "here"
+    if len(known) == 1:
+        ((name, day),) = known.items()
+        return f"here, the {name} by `inferometer node` on {day}"
+    first, second = known.values()
+    return f"by `inferometer node` on {first}" + (f" and {second}" if second != first else "")
 
 
 def _measured_sentences(report: BoundReport) -> Iterator[str]:

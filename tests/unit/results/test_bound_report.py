@@ -1,0 +1,86 @@
+"""The roofline of a bound takes the peaks of the node's own benchmark, if they are higher."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from inferometer_api.layers.timings import LayerTimings, VariantTiming
+from inferometer_api.nodes.characteristics import NodeFigure
+from inferometer_results.layers.bound_report import (
+    BoundReport,
+    bound_document,
+    bound_report,
+    bound_sentences,
+)
+from support.layer_graphs import MACHINE, layer_graph
+from support.node_documents import a_figure, a_node_document
+
+_GRAPH = layer_graph(("Relu", [0], [1]), weights={"Relu": 1000})
+_PRODUCT = a_figure("gemm", "flop/s", 2e11, precision="FP32", engine="openvino", threads=1)
+_COPY = a_figure("memcpy", "bytes/s", 50e9, source=0, destination=0, bytes=65536)
+
+
+def _report(*figures: NodeFigure, threads: int = 1) -> BoundReport:
+    machine = MACHINE.model_copy(
+        update={"flops_per_second": 1e11, "copy_bytes_per_second": 40e9, "threads": threads}
+    )
+    variant = VariantTiming(nanoseconds=[9000], precision="FP32", version="1", difference=0.0)
+    measured = LayerTimings(machine=machine, seconds=1.0, variants={"onnxruntime:FP32:1": variant})
+    node = [a_node_document(figures=list(figures))] if figures else []
+    return bound_report("net", "FP32", _GRAPH, None, measured, node)
+
+
+def _peaks(*figures: NodeFigure, threads: int = 1) -> tuple[float, float]:
+    found = bound_document(_report(*figures, threads=threads))
+    return found["flopsPerSecond"], found["bytesPerSecond"]
+
+
+def _roofline(report: BoundReport) -> str:
+    return next(each for each in bound_sentences(report) if each.startswith("Roofline"))
+
+
+def test_without_a_node_benchmark_the_own_probes_count() -> None:
+    """Both peaks are those of the measurement itself."""
+    assert _peaks() == (1e11, 40e9)
+    assert _roofline(_report()).endswith("at 100.0 GFLOP/s and 40.0 GB/s, as measured here.")
+
+
+def test_higher_peaks_of_the_node_count() -> None:
+    """A copy reads and writes each byte. The roofline is lower, and says where they are from."""
+    report = _report(_PRODUCT, _COPY)
+    words = "at 200.0 GFLOP/s and 100.0 GB/s, as measured by `inferometer node` on 2026-01-01."
+    assert _roofline(report).endswith(words)
+    assert _peaks(_PRODUCT, _COPY) == (2e11, 100e9)
+    before = _report().roofline_ns
+    assert before is not None
+    assert report.roofline_ns == pytest.approx(before * 40 / 100)
+
+
+def test_one_peak_of_the_node_is_named() -> None:
+    """The other is that of the measurement itself."""
+    sentence = _roofline(_report(_PRODUCT))
+    assert sentence.endswith("as measured here, the arithmetic by `inferometer node` on 2026-01-01.")
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        [a_figure("gemm", "flop/s", 5e10, precision="FP32", threads=1)],
+        [a_figure("gemm", "flop/s", 9e11, precision="INT8", threads=1)],
+        [a_figure("gemm", "flop/s", 9e11, precision="FP32", threads=2)],
+        [a_figure("memcpy", "bytes/s", 19e9, source=0, destination=0, bytes=65536)],
+        [a_figure("memcpy", "bytes/s", 90e9, source=0, destination=1, bytes=65536)],
+        [a_figure("stream/add", "bytes/s", 90e9, threads=2)],
+        [a_figure("stream/add", "bytes/s", 90e9, threads=1, node=1)],
+    ],
+)
+def test_peaks_of_other_conditions_do_not_count(figures: Sequence[NodeFigure]) -> None:
+    """Nor lower ones, as of a busy machine: the roofline would be above what is possible."""
+    assert _peaks(*figures) == (1e11, 40e9)
+
+
+def test_peaks_are_those_of_as_many_threads() -> None:
+    """A copy is by one thread; a loop of STREAM and a product are by all of theirs."""
+    assert _peaks(_COPY, threads=2) == (1e11, 200e9)
+    loop = a_figure("stream/add", "bytes/s", 90e9, threads=2)
+    assert _peaks(loop, threads=2) == (1e11, 90e9)
