@@ -39,12 +39,18 @@ def test_forms_are_measured_and_the_best_is_written(tmp_path: Path) -> None:
     written = tmp_path / "fast"
     ended = ran(tmp_path, "cache", "m.onnx", "--write", str(written), "--json")
     assert ended.code == 0, ended.stderr
-    forms = {each["name"]: each for each in json.loads(ended.stdout)["forms"]}
+    document = json.loads(ended.stdout)
+    forms = {each["name"]: each for each in document["forms"]}
     assert [*forms] == ["OneFile", "ExternalData", "MemoryMapped", "SavedPrepacked"]
     for each in forms.values():
         assert each["loadMilliseconds"] > 0
         assert each["fileBytes"] > _LAYERS * _WIDTH**2 * 4
     assert forms["MemoryMapped"]["addedBytes"] < forms["OneFile"]["addedBytes"] / 2
+    assert (forms["OneFile"]["files"], forms["MemoryMapped"]["files"]) == (1, 2)
+    sharing = document["sharing"]
+    constants = {"diskBytesPerSecond", "exportMilliseconds", "openMilliseconds"}
+    assert sharing.keys() in (constants, {"unavailable"})
+    assert "unavailable" in sharing or all(each > 0 for each in sharing.values())
     assert read_graph(written / "model.onnx", max_bytes=1 << 30).size_bytes > 16 << 20
     again = ran(tmp_path, "cache", "m.onnx", "--write", str(written))
     assert again.code == 2

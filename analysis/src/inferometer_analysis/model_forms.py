@@ -1,4 +1,4 @@
-"""Chooses the form in which a node keeps a model: load time against steady latency."""
+"""Chooses the form in which a node keeps a model, and whether to share it at all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,3 +51,28 @@ def choose_form(forms: Sequence[FormFigures]) -> FormChoice:
         min(as_good, key=lambda each: each.load_milliseconds),
         min(forms, key=lambda each: each.load_milliseconds),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SharingCosts:
+    """The constants of a node that decide whether sharing pays."""
+
+    disk_bytes_per_second: float
+    """What a read of a model from the disk gives: q of TrIMS."""
+    export_seconds: float
+    """What it costs to offer one object to another process: o."""
+    open_seconds: float
+    """What it costs a process to open one: s."""
+
+
+def sharing_gain_seconds(model_bytes: float, objects: int, costs: SharingCosts) -> float:
+    """Return what a server saves by sharing a model that is in memory; below 0 it loses.
+
+    It is rho = b / q - n (o + s) of TrIMS (Dakkak et al., IEEE CLOUD 2019): the time to read b
+    bytes from the disk, less that to export and open each of n objects. Raises ValueError for a
+    rate that is not positive.
+    """
+    if costs.disk_bytes_per_second <= 0:
+        raise ValueError("The rate of a disk is above 0.")
+    shared = objects * (costs.export_seconds + costs.open_seconds)
+    return model_bytes / costs.disk_bytes_per_second - shared

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_analysis.model_forms import STEADY_TOLERANCE, FormFigures, choose_form
+from inferometer_analysis.model_forms import (
+    STEADY_TOLERANCE,
+    FormFigures,
+    SharingCosts,
+    choose_form,
+    sharing_gain_seconds,
+)
 
 _MILLISECONDS = st.floats(0.1, 1e4)
 _FORMS = st.lists(
@@ -41,3 +47,25 @@ def test_the_trade_is_counted_in_queries() -> None:
     assert found.break_even_queries == 400
     alone = choose_form([FormFigures("plain", 900, 10, 0)])
     assert (alone.steady_cost, alone.break_even_queries) == (0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("model_bytes", "objects", "gain"),
+    [
+        (100e6, 1, 0.05 - 0.003),
+        (100e6, 2, 0.05 - 0.006),
+        # As many layers as TrIMS found too many to share one by one.
+        (100e6, 100, 0.05 - 0.3),
+        (1e6, 1, 0.0005 - 0.003),
+    ],
+)
+def test_sharing_pays_if_the_read_costs_more(model_bytes: float, objects: int, gain: float) -> None:
+    """The gain is the read from the disk, less export and opening of each object."""
+    costs = SharingCosts(disk_bytes_per_second=2e9, export_seconds=0.002, open_seconds=0.001)
+    assert sharing_gain_seconds(model_bytes, objects, costs) == pytest.approx(gain)
+
+
+def test_a_disk_without_a_rate_is_refused() -> None:
+    """It would divide by zero."""
+    with pytest.raises(ValueError, match="above 0"):
+        sharing_gain_seconds(1.0, 1, SharingCosts(0.0, 0.1, 0.1))

@@ -1,27 +1,30 @@
 """What is known of this machine warns before a local run, and is kept with its result."""
 
 import platform
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from inferometer_api.layers.timings import LayerTimings, VariantTiming
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.timestamps import format_time
+from inferometer_cli.commands import bound as bound_command
 from inferometer_cli.local.node_documents import load_generation_warnings, recent_measurements
 from inferometer_cli.result_store import opened
 from inferometer_results.store.node_characteristics import keep_characteristics
 from inferometer_serving.node.machine import machine_identity
+from support.layer_graphs import MACHINE, layer_graph
 from support.node_documents import a_figure, a_node_document
+from support.onnx_models import identity, save
 
 
 @pytest.fixture(autouse=True)
-def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Use a database of the test's own."""
     monkeypatch.delenv("INFEROMETER_DATABASE", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    yield tmp_path / "inferometer" / "results.db"
+    return tmp_path / "inferometer" / "results.db"
 
 
 def _keep(*figures: NodeFigure, days_ago: int = 1, day: int = 1, **changes: object) -> None:
@@ -98,3 +101,21 @@ def test_no_database_is_made_for_a_warning(database: Path) -> None:
     """There is none to read."""
     assert load_generation_warnings() == []
     assert not database.exists()
+
+
+def test_a_bound_takes_the_peaks_of_its_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command reads the node's measurements where it keeps its timings."""
+    variant = VariantTiming(nanoseconds=[9000], precision="FP32", version="1", difference=0.0)
+    peaks = {"flops_per_second": 1e11, "copy_bytes_per_second": 40e9}
+    measured = LayerTimings(
+        machine=MACHINE.model_copy(update=peaks), seconds=1.0, variants={"a:FP32:1": variant}
+    )
+    found = bound_command.BoundMeasurement(layer_graph(("Relu", [0], [1])), None, measured)
+    monkeypatch.setattr(bound_command, "measure_bound", lambda *_: found)
+    _keep(a_figure("gemm", "flop/s", 2e11, precision="FP32", threads=1))
+    model = tmp_path / "model.onnx"
+    save(identity(), model)
+    bound_command.bound(str(model))
+    assert "at 200.0 GFLOP/s and 40.0 GB/s" in capsys.readouterr().out

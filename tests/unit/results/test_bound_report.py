@@ -59,7 +59,9 @@ def test_higher_peaks_of_the_node_count() -> None:
 def test_one_peak_of_the_node_is_named() -> None:
     """The other is that of the measurement itself."""
     sentence = _roofline(_report(_PRODUCT))
-    assert sentence.endswith("as measured here, the arithmetic by `inferometer node` on 2026-01-01.")
+    assert sentence.endswith(
+        "as measured here, the arithmetic by `inferometer node` on 2026-01-01."
+    )
 
 
 @pytest.mark.parametrize(

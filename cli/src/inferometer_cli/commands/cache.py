@@ -53,7 +53,7 @@ def cache(
     servers: _ServersOption = 3,
     as_json: _JsonOption = False,
 ) -> None:
-    """Measure in which form a model loads fastest, and what the servers of a node share of it.
+    """Measure in which form a model loads fastest, and whether servers of a node should share it.
 
     Each form is opened in fresh processes with its pages in memory, as from the model cache of a
     node. "added" is the memory that each further server of the model takes.
@@ -76,7 +76,7 @@ def cache(
         print_output(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
         return
     _print_table(forms)
-    for sentence in _sentences(choice):
+    for sentence in (*_sentences(choice), _sharing_sentence(document, choice)):
         print_output(sentence)
 
 
@@ -124,3 +124,29 @@ def _sentences(choice: "FormChoice") -> list[str]:
             f"latency.{after}"
         )
     return found
+
+
+def _sharing_sentence(document: dict[str, Any], choice: "FormChoice") -> str:
+    """Return whether the servers of a node should share the model, by the formula of TrIMS."""
+    from inferometer_analysis.model_forms import SharingCosts, sharing_gain_seconds
+    from inferometer_results.quantity import byte_unit, duration
+
+    found = document["sharing"]
+    if why := found.get("unavailable"):
+        return f"Whether sharing it pays is not known here: {why}."
+    costs = SharingCosts(
+        found["diskBytesPerSecond"],
+        found["exportMilliseconds"] / 1e3,
+        found["openMilliseconds"] / 1e3,
+    )
+    (best,) = (each for each in document["forms"] if each["name"] == choice.best.name)
+    size, files = best["fileBytes"], best["files"]
+    gain = sharing_gain_seconds(size, files, costs)
+    read = 1e9 * size / costs.disk_bytes_per_second
+    shared = 1e9 * files * (costs.export_seconds + costs.open_seconds)
+    counted = "1 file" if files == 1 else f"{files} files"
+    return (
+        f"{'Share it' if gain > 0 else 'Do not share it'}: a read of "
+        f"{byte_unit([size]).named(size)} from this disk takes {duration(read)}, and to export and "
+        f"open {counted} {duration(shared)}."
+    )

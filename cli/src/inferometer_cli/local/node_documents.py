@@ -38,9 +38,8 @@ def recent_measurements(store: "Store") -> list[NodeCharacteristics]:
 
 def load_generation_warnings() -> list[str]:
     """Return what the user's own database knows against measuring latencies from this machine."""
-    from inferometer_results.store.database import default_address
-
     from inferometer_cli.result_store import opened
+    from inferometer_results.store.database import default_address
 
     address = default_address()
     if "://" not in address and not Path(address).exists():

@@ -71,17 +71,13 @@ def bound_report(
     timings = (*(() if known is None else known.kernels), *measured.kernels)
     machine = measured.machine
     has_peaks = machine.flops_per_second > 0 and machine.copy_bytes_per_second > 0
-    arithmetic = _higher(
-        machine.flops_per_second, product_peak(node, precision, machine.threads)
-    )
+    arithmetic = _higher(machine.flops_per_second, product_peak(node, precision, machine.threads))
     bandwidth = _higher(machine.copy_bytes_per_second, bandwidth_peak(node, machine.threads))
     return BoundReport(
         model=model,
         precision=precision,
         bound=lower_bound(layers, best_timings(timings, precision)),
-        roofline_ns=roofline_bound(layers, arithmetic.rate, bandwidth.rate)
-        if has_peaks
-        else None,
+        roofline_ns=roofline_bound(layers, arithmetic.rate, bandwidth.rate) if has_peaks else None,
         measured={
             name: median_interval(each.nanoseconds)
             for name, each in measured.variants.items()

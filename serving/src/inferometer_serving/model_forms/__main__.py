@@ -1,10 +1,11 @@
 """Measures the forms of a model: `python -m inferometer_serving.model_forms MODEL --folder FOLDER`.
 
 It writes the forms below the folder, and prints one line of JSON: `{"machineKind": ...,
-"servers": N, "forms": [...]}`. Each form has `name`, `model`, `prepacking`, `graphOptimization`,
-`fileBytes`, the medians `loadMilliseconds`, `firstMilliseconds` and `steadyMilliseconds` of fresh
-processes with the page cache warm, `togetherMilliseconds` (the slowest load of N at once), and
-`addedBytes`: what each further server of the model takes (PSS), less what it takes for a tiny one.
+"servers": N, "forms": [...], "sharing": {...}}`. Each form has `name`, `model`, `prepacking`,
+`graphOptimization`, `files`, `fileBytes`, the medians `loadMilliseconds`, `firstMilliseconds` and
+`steadyMilliseconds` of fresh processes with the page cache warm, `togetherMilliseconds` (the
+slowest load of N at once), and `addedBytes`: what each further server of the model takes (PSS),
+less what it takes for a tiny one. `sharing` has the constants of `measure.sharing_constants`.
 """
 
 import argparse
@@ -15,7 +16,13 @@ import tempfile
 from pathlib import Path
 
 from inferometer_serving.model_forms.forms import machine_kind, write_forms
-from inferometer_serving.model_forms.measure import Probing, added_bytes, open_alone, write_tiny
+from inferometer_serving.model_forms.measure import (
+    Probing,
+    added_bytes,
+    open_alone,
+    sharing_constants,
+    write_tiny,
+)
 
 
 def main() -> int:
@@ -45,13 +52,19 @@ def main() -> int:
                 "model": str(form.model),
                 "prepacking": form.prepacking,
                 "graphOptimization": form.graph_optimization,
+                "files": sum(1 for _ in form.model.parent.iterdir()),
                 "fileBytes": sum(each.stat().st_size for each in form.model.parent.iterdir()),
                 **medians,
                 "togetherMilliseconds": together,
                 "addedBytes": max(0.0, added - base_bytes),
             }
         )
-    document = {"machineKind": machine_kind(), "servers": given.servers, "forms": found}
+    document = {
+        "machineKind": machine_kind(),
+        "servers": given.servers,
+        "forms": found,
+        "sharing": sharing_constants(forms[0], given.folder),
+    }
     sys.stdout.write(json.dumps(document) + "\n")
     return 0
 

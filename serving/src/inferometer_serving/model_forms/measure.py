@@ -1,6 +1,9 @@
 """Opens a form of a model in fresh processes, and measures time and memory."""
 
 import json
+import mmap
+import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,8 +16,13 @@ import onnx
 from onnx import TensorProto, helper
 
 from inferometer_serving.model_forms.forms import ModelForm
+from inferometer_serving.node.samples import NotMeasurableError, seconds_of
+from inferometer_serving.node.storage import storage_probes
 
 Figures = dict[str, float]
+_SHARES = 20
+"""How often an object is exported and opened; the medians count."""
+_REFERENCE = bytes(64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +101,39 @@ def write_tiny(folder: Path) -> ModelForm:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save_model(model, folder / "tiny.onnx")
     return ModelForm("Tiny", folder / "tiny.onnx")
+
+
+def sharing_constants(form: ModelForm, folder: Path) -> dict[str, float | str]:
+    """Return what decides whether sharing a model pays on this node, or why that is not known.
+
+    They are the rate of a read from the disk of `folder`; the time to export an object, which is to
+    write its reference to the disk as the node's cache does; and the time to open one, which is to
+    map a file whose pages are in memory.
+    """
+    try:
+        figures = {
+            figure.name: figure for probe in storage_probes(folder) for figure in probe.measure()
+        }
+    except (NotMeasurableError, OSError) as error:
+        return {"unavailable": str(error).rstrip(".")}
+    reference = folder / "reference"
+    exports = [seconds_of(lambda: _export(reference)) for _ in range(_SHARES)]
+    reference.unlink()
+    opens = [seconds_of(lambda: _map(form.model)) for _ in range(_SHARES)]
+    return {
+        "diskBytesPerSecond": figures["disk/read"].value,
+        "exportMilliseconds": statistics.median(exports) * 1e3,
+        "openMilliseconds": statistics.median(opens) * 1e3,
+    }
+
+
+def _export(file: Path) -> None:
+    with file.open("wb") as opened:
+        opened.write(_REFERENCE)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def _map(file: Path) -> None:
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ):
+        pass

@@ -1,0 +1,57 @@
+"""`inferometer cache` says whether sharing a model pays, from constants that it has measured."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferometer_cli.commands.cache import cache
+from inferometer_cli.local import model_forms
+
+_SHARING = {"diskBytesPerSecond": 2e9, "exportMilliseconds": 2.0, "openMilliseconds": 0.5}
+
+
+def _document(sharing: dict[str, Any], size: int) -> dict[str, Any]:
+    names = ("loadMilliseconds", "togetherMilliseconds", "firstMilliseconds", "steadyMilliseconds")
+    slow, fast = (dict.fromkeys(names, each) for each in (9.0, 1.0))
+    other = {"addedBytes": 0, "fileBytes": size}
+    return {
+        "forms": [
+            {"name": "OneFile", "files": 1, **slow, **other},
+            {"name": "MemoryMapped", "files": 2, **fast, **other},
+        ],
+        "sharing": sharing,
+    }
+
+
+@pytest.mark.parametrize(
+    ("sharing", "size", "sentence"),
+    [
+        (
+            _SHARING,
+            200 << 20,
+            "Share it: a read of 200 MiB from this disk takes 105 ms, and to export and open",
+        ),
+        (_SHARING, 1 << 20, "Do not share it: a read of 1.00 MiB from this disk takes 524 µs"),
+        (
+            {"unavailable": "it is no disk"},
+            1 << 20,
+            "Whether sharing it pays is not known here: it is no disk.",
+        ),
+    ],
+)
+def test_the_recommendation_says_whether_to_share(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    sharing: dict[str, Any],
+    size: int,
+    sentence: str,
+) -> None:
+    """Both sides of the formula are there: the read that is saved, and what sharing costs."""
+    document = _document(sharing, size)
+    monkeypatch.setattr(model_forms, "measure_forms", lambda *_, **__: document)
+    cache(tmp_path / "model.onnx")
+    printed = capsys.readouterr().out
+    assert "Keep MemoryMapped" in printed
+    assert sentence in printed
