@@ -25,8 +25,8 @@ ELSEWHERE = (
     *("14-suite", "16-servers", "20-bricks", "22-cold-starts"),
     *("21-kserve", "23-node-probe", "25-model-cache", "26-pipeline"),
 )
-"""tests/cluster/test_suites.py has suites like these; KServe, nodes and
-pipelines have tests of their own."""
+"""tests/cluster/test_suites.py has suites like these; KServe, nodes, the model cache and pipelines
+have tests of their own."""
 FILES = sorted(path for path in FOLDER.glob("*.yaml") if path.stem not in ELSEWHERE)
 PROTOCOLS = ("HTTP", "GRPC")
 ITS_OWN = {

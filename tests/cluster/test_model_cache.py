@@ -1,6 +1,7 @@
 """A real kubelet mounts models from the cache of its node."""
 
 import hashlib
+import json
 import os
 import signal
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
 from inferometer_api.plan.cluster_objects import CACHE_DRIVER, SERVER
 from inferometer_fetch.built_in import write_model
@@ -33,6 +35,7 @@ from support.operator_installed import operator_installed
 from support.waiting import wait_until
 
 CACHE_FOLDER = "/var/lib/inferometer-model-cache"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "25-model-cache.yaml"
 RUN_MODEL = zoo.entry("classification/mobilenet_v2")
 
 
@@ -163,6 +166,34 @@ def test_runs_are_measured_from_the_cache(
         cluster.kubectl("delete", "benchmarkrun", run, "--namespace", served)
     assert len(store.requests(name, "GET")) == 1
     assert len(store.requests(RUN_MODEL.weights_file, "GET")) == 1
+
+
+def test_example_25_fetches_once_for_all_starts_from_the_cache(
+    cluster: Cluster, store: ModelBucket, served: str
+) -> None:
+    """The example ends Complete: its three starts without the cache fetch, those with it do not."""
+    sha256 = store.add("example")
+    suite = yaml.safe_load(EXAMPLE.read_text())
+    model = {"uri": f"s3://{BUCKET}/example", "sha256": sha256, "credentialsSecret": "store"}
+    suite["spec"]["template"]["spec"]["model"] = model
+    cluster.kubectl("create", "--namespace", served, "-f", "-", stdin=json.dumps(suite))
+
+    def status() -> Json:
+        found: Json = cluster.get("bms", "model-cache", "--namespace", served).get("status", {})
+        return found
+
+    wait_until(
+        lambda: status().get("phase") in {"Complete", "Failed"},
+        "the end of the suite",
+        deadline_seconds=2 * SLOW_SECONDS,
+        poll_seconds=1.0,
+    )
+    found = status()
+    assert found["phase"] == "Complete", json.dumps(found)
+    assert len(found["states"]) == 2, json.dumps(found)
+    assert set(found["states"]) <= {"V", "I"}, json.dumps(found)
+    assert len(store.requests("example", "GET")) == 3 + 1
+    cluster.kubectl("delete", "bms", "model-cache", "--namespace", served)
 
 
 def test_pods_share_one_download(cluster: Cluster, store: ModelBucket, pods: str) -> None:

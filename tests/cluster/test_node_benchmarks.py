@@ -1,9 +1,11 @@
-"""A NodeBenchmark on a real node: the chart, the image, the pod, and the document."""
+"""Example 23 on a real node: the chart, the image, the pod, and the document."""
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from support.chart import Json
@@ -12,12 +14,8 @@ from support.node_runs import SLOW_SECONDS
 from support.operator_installed import operator_installed
 from support.waiting import wait_until
 
-_BENCHMARK = {
-    "apiVersion": "inferometer.dev/v1alpha1",
-    "kind": "NodeBenchmark",
-    "metadata": {"name": "workers"},
-    "spec": {"only": ["timer", "pageFault", "gemm (onnxruntime"], "maxSeconds": 120},
-}
+EXAMPLE = Path(__file__).parents[2] / "examples" / "23-node-probe.yaml"
+_SHORTER = {"only": ["timer", "pageFault", "gemm (onnxruntime"], "maxSeconds": 120}
 
 
 @pytest.fixture
@@ -29,10 +27,13 @@ def served(cluster: Cluster) -> Iterator[str]:
 
 def test_the_node_is_measured_by_a_restricted_pod(cluster: Cluster, served: str) -> None:
     """The document has the node's name, and figures of the kernel and of an engine."""
-    cluster.kubectl("create", "--namespace", served, "-f", "-", stdin=json.dumps(_BENCHMARK))
+    benchmark = yaml.safe_load(EXAMPLE.read_text())
+    benchmark["spec"] |= _SHORTER
+    name = benchmark["metadata"]["name"]
+    cluster.kubectl("create", "--namespace", served, "-f", "-", stdin=json.dumps(benchmark))
 
     def status() -> Json:
-        found: Json = cluster.get("nbm", "workers", "--namespace", served).get("status", {})
+        found: Json = cluster.get("nbm", name, "--namespace", served).get("status", {})
         return found
 
     wait_until(
@@ -50,7 +51,7 @@ def test_the_node_is_measured_by_a_restricted_pod(cluster: Cluster, served: str)
     document = NodeCharacteristics.model_validate(json.loads(held["data"]["node.json"]))
     assert document.machine.hostname == row["node"]
     assert {each.name for each in document.figures} >= {"timer/wakeUpLag", "pageFault", "gemm"}
-    cluster.kubectl("delete", "nbm", "workers", "--namespace", served)
+    cluster.kubectl("delete", "nbm", name, "--namespace", served)
     wait_until(
         lambda: (
             not cluster.get(

@@ -51,7 +51,8 @@ class ModelBucket:
         ]
         node = helper.make_node("MatMul", ["x", "w"], ["y"])
         graph = helper.make_graph([node], name, ends[:1], ends[1:], [weights])
-        content = helper.make_model(graph).SerializeToString()
+        opsets = [helper.make_opsetid("", 17)]
+        content = helper.make_model(graph, ir_version=8, opset_imports=opsets).SerializeToString()
         (self.folder / BUCKET / name).write_bytes(content)
         return hashlib.sha256(content).hexdigest()
 
