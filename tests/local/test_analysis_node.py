@@ -32,7 +32,7 @@ _REPEATS = 4
 _HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """NumPy has its arrays in huge pages, where the machine allows them: so do the judges."""
 _APART_BYTES = 8_000_512
-"""Arrays that are a power of two apart share lines of the caches, which slows the judge."""
+"""As in the probe: arrays that are a power of two apart share lines of the caches."""
 _COPIED_BYTES = 256 << 20
 _FILE_BYTES, _CHUNK_BYTES = 128 << 20, 1 << 20
 _CPU = min(os.sched_getaffinity(0))
@@ -64,7 +64,7 @@ static void run(int which, long n) {
 int main(int count, char **words) {
     long n = atol(words[1]), i;
     int repeats = atoi(words[2]);
-    a = malloc(n * sizeof *a), b = malloc(n * sizeof *b), c = malloc(n * sizeof *c);
+    a = malloc((3 * n + 2 * APART) * sizeof *a), b = a + n + APART, c = b + n + APART;
 #pragma omp parallel for
     for (i = 0; i < n; i++) a[i] = 1.0, b[i] = 2.0, c[i] = 0.0;
     double best[4] = {1e9, 1e9, 1e9, 1e9};
@@ -101,7 +101,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the loops."""
     folder = tmp_path_factory.mktemp("stream")
     (folder / "loops.c").write_text(_PROGRAM)
-    return _compile(folder, "loops.c", "-fopenmp")
+    return _compile(folder, "loops.c", "-fopenmp", f"-DAPART={_APART_BYTES // 8}L")
 
 
 def _compile(folder: Path, *words: str | Path) -> Path:

@@ -20,7 +20,7 @@ import numpy as np
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.node.machine import available_bytes, last_level_cache_bytes, numa_cpus
 from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure
-from inferometer_serving.node.stream_loops import Code, fastest_code, loops
+from inferometer_serving.node.stream_loops import Code, Doubles, fastest_code, loops
 
 LOOPS: Mapping[str, int] = {"copy": 16, "scale": 16, "add": 24, "triad": 24}
 """Bytes that a loop moves for each element."""
@@ -29,6 +29,9 @@ _REPEATS = 10
 _LEAD_NS = 2_000_000
 """How long before its begin a loop is ordered."""
 _CACHES = 4
+_APART = 1_000_064
+"""Elements between two arrays: those that are a power of two apart compete for the same lines of
+the caches and the same banks of the memory."""
 _MEMORY_SHARE = 4
 
 
@@ -139,10 +142,19 @@ def _read(worker: "subprocess.Popen[str]") -> tuple[int, int]:
     return start, end
 
 
+def arrays(elements: int) -> tuple[Doubles, Doubles, Doubles]:
+    """Return the three arrays, in one block."""
+    distance = elements + _APART
+    block = np.empty(2 * distance + elements)
+    a, b, c = (block[start : start + elements] for start in (0, distance, 2 * distance))
+    a[:], b[:], c[:] = 1.0, 2.0, 0.0
+    return a, b, c
+
+
 def _work(cpu: int, elements: int, code: Code) -> None:
     """Run the loops that standard input orders, each at its time."""
     os.sched_setaffinity(0, {cpu})
-    a, b, c = np.full(elements, 1.0), np.full(elements, 2.0), np.zeros(elements)
+    a, b, c = arrays(elements)
     operands = {"copy": (c, a, a), "scale": (b, c, c), "add": (c, a, b), "triad": (a, b, c)}
     run = loops(code)
     sys.stdout.write("[0, 0]\n")
