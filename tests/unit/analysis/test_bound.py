@@ -1,6 +1,8 @@
 """Lower bounds take the fastest timing of each layer, in a row and along the critical path."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inferometer_analysis.bound import (
     best_timings,
@@ -88,3 +90,34 @@ def test_a_bound_above_the_measured_latency_is_wrong(
 ) -> None:
     """Within the interval it may be noise; above it the bound is wrong."""
     assert is_wrong(bound, measured) == wrong
+
+
+TIMED = st.lists(
+    st.builds(
+        _timing,
+        st.sampled_from("abcd"),
+        st.sampled_from(["onnxruntime", "openvino"]),
+        st.sampled_from(["FP32", "BF16", ""]),
+        st.floats(0, 1e6),
+    ),
+    max_size=20,
+)
+
+
+@given(TIMED, TIMED)
+def test_more_timings_never_raise_a_bound_that_covers_the_same(
+    first: list[KernelTiming], others: list[KernelTiming]
+) -> None:
+    """No kernel that was timed does better than the bound, and the path is part of the sum."""
+    found = lower_bound(DIAMOND, best_timings(first, "FP32"))
+    assert found.critical_path_ns <= found.sequential_ns * (1 + 1e-9)
+    best = best_timings([*first, *others], "FP32")
+    assert all(
+        best[each.key].nanoseconds <= each.nanoseconds
+        for each in (*first, *others)
+        if each.precision in ("", "FP32")
+    )
+    more = lower_bound(DIAMOND, best)
+    assert more.coverage >= found.coverage
+    if more.covered == found.covered:
+        assert more.sequential_ns <= found.sequential_ns * (1 + 1e-9)

@@ -12,11 +12,13 @@ from inferometer_analysis.bricks.split import compose_suite
 from inferometer_api.layers.graph import LayerGraph, Layout
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
-from inferometer_serving.layers.brick_model import open_brick
+from inferometer_serving.layers.brick_model import brick_model, open_brick
+from inferometer_serving.layers.kernels import OnnxKernels
 from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
 from inferometer_serving.layers.optimised import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.whole_model import NamedVariant
+from inferometer_serving.model.session import EngineSettings
 from inferometer_serving.options import EngineName
 
 Arrays = Mapping[str, "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"]
@@ -162,3 +164,26 @@ def test_a_budget_that_ends_leaves_the_rest_untimed_and_named(net: Path) -> None
     assert not found.bricks
     assert not found.failed
     assert set(graph.layers) <= set(found.untimed)
+
+
+def test_a_layer_that_may_run_in_parts_is_timed_both_ways(tmp_path: Path) -> None:
+    """The kernel of a fused normalisation is the faster of the whole operator and of its parts."""
+    shapes = {"x": [1, 16, 64], "s": [1, 16, 64], "g": [64]}
+    node = helper.make_node(
+        "SkipLayerNormalization", list(shapes), ["y"], domain="com.microsoft", epsilon=1e-5
+    )
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes[name]) for name in "xs"]
+    weight = numpy_helper.from_array(np.ones(64, np.float32), "g")
+    out = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shapes["x"])]
+    graph = helper.make_graph([node], "net", values, out, [weight])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "n.onnx")
+    described = _layers(tmp_path / "n.onnx", layout="Plain")
+    suite = single_layers([described])
+    (brick,) = suite.bricks.values()
+    kernels = OnnxKernels(brick_model(suite, brick), EngineSettings(threads=1))
+    for _ in range(4):
+        kernels.run()
+    files = sorted(file.name for file in Path(kernels.folder).iterdir())
+    assert [name.partition("_")[0] for name in files] == ["parts", "whole"]
+    assert kernels.kernel_ns(3) >= 0
