@@ -6,6 +6,11 @@ from starlette.testclient import TestClient
 
 from inferometer_api.layers.timings import KernelTiming, LayerTimings, VariantTiming
 from inferometer_api.results.result import StepLayers
+from inferometer_results.layers.bound_report import (
+    bound_document,
+    bound_report,
+    bound_sentences,
+)
 from inferometer_results.layers.machine_views import (
     bound_rows,
     layer_machines,
@@ -70,6 +75,34 @@ def test_a_bound_has_the_newest_measurement_and_faster_variants() -> None:
     assert row.report.fastest is not None
     assert round(row.report.fastest.value) == 904
     assert [name for name, _ in row.faster] == ["openvino:FP32:1"]
+
+
+def test_a_busy_machine_is_named_next_to_the_bound() -> None:
+    """Where other processes disturbed most rounds, the latency is called too high."""
+    bound = _bound()
+    words = "The machine was busy: in 6 of 10 rounds"
+    for rounds in (5, 6):
+        busy = {
+            name: each.model_copy(update={"disturbed_rounds": rounds})
+            for name, each in bound.variants.items()
+        }
+        found = bound_report(
+            "net", "FP32", PLAIN, None, bound.model_copy(update={"variants": busy})
+        )
+        assert any(each.startswith(words) for each in bound_sentences(found)) == (rounds == 6)
+        measured = bound_document(found)["measured"]
+        assert {each["disturbedRounds"] for each in measured.values()} == {rounds}
+
+
+def test_a_variant_of_another_precision_is_named() -> None:
+    """It is not compared with the bound, and that is said."""
+    bound = _bound()
+    other = bound.variants["openvino:FP32:1"].model_copy(update={"precision": "BF16"})
+    bound.variants["openvino:FP32:1"] = other
+    sentences = list(bound_sentences(bound_report("net", "FP32", PLAIN, None, bound)))
+    words = "openvino, FP32, 1 thread. It computed in BF16, and the bound is of FP32."
+    assert f"Not compared: {words}" in sentences
+    assert not any(each.startswith("Measured on openvino") for each in sentences)
 
 
 def test_the_timings_of_a_result_enter_the_layer_database_once(tmp_path: Path) -> None:

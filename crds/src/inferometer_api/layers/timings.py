@@ -63,6 +63,8 @@ class VariantTiming(Document):
     """Of the engine."""
     difference: float
     """The largest difference of an output from that of the first variant, in its deviations."""
+    disturbed_rounds: int = 0
+    """Rounds in which other processes took the CPU during every run: their times are too long."""
 
 
 class MachineState(Document):

@@ -1,7 +1,7 @@
 """The lower bounds of a model, next to its measured latencies, as figures and as sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from inferometer_analysis.bound import (
@@ -39,6 +39,12 @@ class BoundReport:
     """Bytes per second of the roofline."""
     failures: tuple[str, ...]
     """Layers that an engine could not run alone, one sentence each."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """The effective precision of each variant that computed in another one than the bound's."""
+    disturbed: Mapping[str, int] = field(default_factory=dict)
+    """How many rounds of a variant other processes disturbed throughout, by its name."""
+    rounds: int = 0
+    """Of each variant."""
 
     @property
     def fastest(self) -> Interval | None:
@@ -87,6 +93,13 @@ def bound_report(
         arithmetic=arithmetic,
         bandwidth=bandwidth,
         failures=tuple(_failures(layers, measured.failed)),
+        others={
+            name: each.precision
+            for name, each in measured.variants.items()
+            if each.precision not in ("", precision)
+        },
+        disturbed={name: each.disturbed_rounds for name, each in measured.variants.items()},
+        rounds=max((len(each.nanoseconds) for each in measured.variants.values()), default=0),
     )
 
 
@@ -120,7 +133,10 @@ def bound_document(report: BoundReport) -> dict[str, Any]:
             for each in bound.missing
         ],
         "failures": list(report.failures),
-        "measured": {name: _interval(each) for name, each in report.measured.items()},
+        "measured": {
+            name: {**_interval(each), "disturbedRounds": report.disturbed.get(name, 0)}
+            for name, each in report.measured.items()
+        },
         "boundIsWrong": report.is_wrong,
         "flopsPerSecond": report.arithmetic.rate,
         "bytesPerSecond": report.bandwidth.rate,
@@ -178,6 +194,18 @@ def _measured_sentences(report: BoundReport) -> Iterator[str]:
         share = 100 * report.bound.sequential_ns / each.value
         words = f"; the bound is {share:.0f} % of it" if report.bound.covered else ""
         yield f"Measured on {_variant_words(name)}: {_milliseconds(each.value)}{words}."
+    for name, effective in report.others.items():
+        yield (
+            f"Not compared: {_variant_words(name)}. It computed in {effective}, and the bound is "
+            f"of {report.precision}."
+        )
+    most = max(report.disturbed.values(), default=0)
+    if most > report.rounds / 2:
+        yield (
+            f"The machine was busy: in {most} of {report.rounds} rounds other processes took the "
+            "CPU during every inference. The latency is too high, and the bound seems too low. "
+            "Measure again on a quiet machine."
+        )
     if report.is_wrong:
         yield (
             "Bound wrong: it lies above the fastest measured latency. Its layers take longer alone "

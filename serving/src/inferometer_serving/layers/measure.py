@@ -269,4 +269,5 @@ def _keep_variant(found: _Found, item: Item, whole: WholeModel) -> None:
         precision=whole.session.precisions.effective,
         version=whole.session.runtime_version,
         difference=largest_difference(found.expected, outputs),
+        disturbed_rounds=item.disturbed_rounds,
     )

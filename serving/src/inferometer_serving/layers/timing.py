@@ -1,5 +1,6 @@
 """Rounds in which bricks, kernels of layers and whole models take turns on this machine."""
 
+import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,11 @@ _RUNS_NS = 3_000_000
 """How long the runs of one round should last, at least..."""
 _FEWEST_RUNS, _MOST_RUNS = 2, 20
 """...within these numbers."""
+_TRIES = 3
+"""A round makes at most so many times the runs that it wants, to find undisturbed ones."""
 _FEWEST_ROUNDS = 3
+_MOST_CHARACTERS = 600
+"""Of the reason of a failure."""
 _NARROW = 0.03
 """A brick needs no more rounds once the middle ones differ by less than this."""
 
@@ -63,6 +68,8 @@ class Item:
     """The shortest run of each round."""
     middle_ns: list[int] = field(default_factory=list)
     """The median run of each round."""
+    disturbed_rounds: int = 0
+    """Rounds in which another process took the CPU during every run."""
 
     @property
     def is_done(self) -> bool:
@@ -141,7 +148,10 @@ def _open(item: Item, until_seconds: float) -> Timed | None:
 
 
 def _time_round(item: Item, timed: Timed) -> None:
-    """Run an item once with warm inputs and cold weights, as in its model, and then a few times."""
+    """Run an item once with warm inputs and cold weights, as in its model, and then a few times.
+
+    Runs during which another process took the CPU are repeated: their time is not the item's own.
+    """
 
     def run_some() -> None:
         for array in timed.inputs:
@@ -154,8 +164,15 @@ def _time_round(item: Item, timed: Timed) -> None:
             timed.run()
             item.runs += 1
         wanted = min(max(_RUNS_NS // max(cold_ns, 1), _FEWEST_RUNS), _MOST_RUNS)
-        times = [_run_ns(timed) for _ in range(wanted)]
-        item.runs += wanted
+        disturbed: list[int] = []
+        undisturbed: list[int] = []
+        while len(undisturbed) < wanted and len(undisturbed) + len(disturbed) < _TRIES * wanted:
+            before = _preemptions()
+            took_ns = _run_ns(timed)
+            (undisturbed if _preemptions() == before else disturbed).append(took_ns)
+            item.runs += 1
+        times = undisturbed or disturbed
+        item.disturbed_rounds += not undisturbed
         item.cold_ns.append(cold_ns)
         item.shortest_ns.append(min(times))
         item.middle_ns.append(round(median(times)))
@@ -168,7 +185,7 @@ def _try(item: Item, action: Callable[[], None]) -> bool:
     try:
         action()
     except Exception as error:  # noqa: BLE001 - whatever the engine raises is the answer
-        item.failure = " ".join(str(error).split())[:300] or type(error).__name__
+        item.failure = " ".join(str(error).split())[:_MOST_CHARACTERS] or type(error).__name__
         return False
     return True
 
@@ -177,6 +194,11 @@ def _run_ns(timed: Timed) -> int:
     began = time.perf_counter_ns()
     timed.run()
     return time.perf_counter_ns() - began
+
+
+def _preemptions() -> int:
+    """Return how often the kernel took the CPU from this process, which wanted to go on."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 def _groups(items: Sequence[Item]) -> Iterator[list[Item]]:

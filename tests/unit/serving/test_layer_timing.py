@@ -1,0 +1,56 @@
+"""Rounds of timing: runs that another process disturbed are repeated."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from inferometer_serving.layers import timing
+from inferometer_serving.layers.timing import Item, time_items
+
+MS = 1_000_000
+
+
+@dataclass
+class Machine:
+    """A clock, and how often this process lost the CPU; every run takes what it is given."""
+
+    durations_ms: Iterator[tuple[int, bool]]
+    """How long each run takes, and whether another process takes the CPU meanwhile."""
+    now_ns: int = 0
+    preemptions: int = 0
+    inputs: tuple[object, ...] = field(default=())
+
+    def run(self) -> None:
+        """Let time pass."""
+        milliseconds, is_disturbed = next(self.durations_ms)
+        self.now_ns += milliseconds * MS
+        self.preemptions += is_disturbed
+
+
+def _timed(monkeypatch: pytest.MonkeyPatch, durations: Iterator[tuple[int, bool]]) -> Item:
+    machine = Machine(durations)
+    monkeypatch.setattr("time.perf_counter_ns", lambda: machine.now_ns)
+    monkeypatch.setattr(timing, "_preemptions", lambda: machine.preemptions)
+    item = Item("model", open=lambda: machine, rounds_wanted=1, needs_all_rounds=True)
+    time_items([item], lambda *_: None)
+    assert not item.failure
+    return item
+
+
+def test_a_disturbed_run_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round wants 2 runs of 4 ms; those of 9 ms were disturbed, and do not count."""
+    runs = iter([(4, False), (4, False), (9, True), (4, False), (9, True), (4, False)])
+    item = _timed(monkeypatch, runs)
+    assert (item.middle_ns, item.shortest_ns) == ([4 * MS], [4 * MS])
+    assert item.disturbed_rounds == 0
+    assert item.runs == 6
+
+
+def test_a_round_of_disturbed_runs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After three times the wanted runs the disturbed ones count, and the round is marked."""
+    runs = iter([(4, False), (4, False), *((9, True) for _ in range(6))])
+    item = _timed(monkeypatch, runs)
+    assert item.middle_ns == [9 * MS]
+    assert item.disturbed_rounds == 1
+    assert item.runs == 8
