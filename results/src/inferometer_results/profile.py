@@ -109,9 +109,13 @@ def sentences_of(each: ProfiledStep) -> Iterator[str]:
     if overhead is not None:
         yield f"The profiler of the layers adds {_milliseconds(overhead)}."
         layers = layers_of(profile)
+        if not layers:
+            yield "The model has no layer that takes time."
+            yield from profile.notes
+            return
         total = sum(layer.latency_ns for layer in outermost(layers))
         yield (
-            f"The {len(layers)} layers sum to {total / 1e6:.3f} ms: "
+            f"{_layers_take(len(layers))} {total / 1e6:.3f} ms: "
             f"{100 * total / median(profile.model_nanoseconds):.1f} % of an inference without the "
             f"profiler, and {100 * layers_share(profile):.1f} % of their own, in which the "
             "profiler writes between them."
@@ -121,6 +125,10 @@ def sentences_of(each: ProfiledStep) -> Iterator[str]:
             shares = ", ".join(f"{100 * part / total:.0f} %" for part in (begin, middle, end))
             yield f"By thirds of the layers: {shares} of their time."
     yield from profile.notes
+
+
+def _layers_take(count: int) -> str:
+    return "The only layer takes" if count == 1 else f"The {count:,} layers sum to"
 
 
 def batch_sentence(steps: Sequence[ProfiledStep]) -> str:

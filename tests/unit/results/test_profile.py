@@ -1,6 +1,7 @@
 """Profiles in a result become tables, sentences and rows, and no baseline."""
 
 import csv
+from dataclasses import replace
 from io import StringIO
 
 from inferometer_api.results.reading import ReadResult
@@ -75,6 +76,19 @@ def test_sentences_have_overhead_coverage_and_reasons() -> None:
     assert any(line.startswith(summed) for line in first)
     assert "Kernel level is unavailable: It has none." in last
     assert layers_share(_steps()[0].profile) > 0.899
+
+
+def test_a_single_layer_takes_its_time_and_none_is_said() -> None:
+    """One layer sums to nothing; a model without a layer has no shares."""
+    first = _steps()[0]
+    for layers, words in (
+        (first.profile.layers[:1], "The only layer takes 0.006 ms: "),
+        ([], "The model has no layer that takes time."),
+    ):
+        profile = first.profile.model_copy(update={"layers": layers})
+        lines = list(sentences_of(replace(first, profile=profile)))
+        assert any(line.startswith(words) for line in lines)
+        assert any("sum to" in line for line in lines) is False
 
 
 def test_kernels_are_summed_by_name() -> None:

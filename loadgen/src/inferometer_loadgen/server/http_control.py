@@ -27,7 +27,8 @@ from inferometer_loadgen.wire.contract import connection_error_text, redact
 from inferometer_loadgen.wire.tls import ClientTls
 
 _LOCATION_CHARACTERS = 200
-_MOST_BODY_BYTES = 16 * 1024 * 1024
+_MOST_BODY_BYTES = 64 * 1024 * 1024
+"""The profile of a graph of 100,000 nodes takes half of it."""
 _NO_SUCH_PATH = frozenset({404, 405, 410, 501})
 _DENIED = frozenset({401, 403, 407})
 _TLS_STATUSES = frozenset({400, 426, 497})

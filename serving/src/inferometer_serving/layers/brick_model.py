@@ -1,17 +1,22 @@
 """Models of bricks, with random weights, and sessions of them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
 from google.protobuf import json_format
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from inferometer_api.layers.bricks import Brick, BrickSuite
 from inferometer_api.layers.graph import Layer, LayerTensor
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.layers.optimised import random_array, session_options
+from inferometer_serving.layers.optimised import (
+    number_of_datatype,
+    random_array,
+    session_options,
+)
 
 _IR_VERSION = 10
 ANY_TENSOR = LayerTensor(kind="Activation")
@@ -65,7 +70,8 @@ class Runnable:
 def brick_model(suite: BrickSuite, brick: Brick) -> BrickModel:
     """Return a brick as a model, with random weights and inputs.
 
-    Raises ValueError if a tensor has a type without a form in numpy.
+    Raises ValueError if a tensor has a type without a form in numpy, or if an inner graph reads
+    tensors of the graph around it.
     """
     layers = [suite.layers[key] for key in brick.layers]
     graph = _Graph(np.random.default_rng(0))
@@ -207,6 +213,11 @@ class _Graph:
         node.attribute.extend(
             json_format.ParseDict(each, AttributeProto()) for each in layer.attributes
         )
+        if outside := next(_read_outside(node), ""):
+            raise ValueError(
+                f"The graph within {layer.operator} (control flow) reads '{outside}' of the graph "
+                "around it, which it lacks alone."
+            )
         self.nodes.append(node)
         self.outputs = {
             name: tensor for name, tensor in zip(outputs, layer.outputs, strict=True) if name
@@ -226,9 +237,28 @@ class _Graph:
         self.initializers.append(weight)
 
 
+def _read_outside(node: NodeProto) -> Iterator[str]:
+    """Yield the tensors that the inner graphs of a node read from the graph around it."""
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            yield from _lacking(graph)
+
+
+def _lacking(graph: GraphProto) -> Iterator[str]:
+    known = {"", *(each.name for each in graph.input), *(each.name for each in graph.initializer)}
+    known |= {name for node in graph.node for name in node.output}
+    for node in graph.node:
+        yield from (name for name in (*node.input, *_read_outside(node)) if name not in known)
+
+
 def _value(array: Array) -> Any:
-    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    try:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    except Exception as error:
+        raise ValueError(
+            f"One of its tensors is of type {array.dtype}, which ONNX Runtime takes from no array."
+        ) from error
 
 
 def _type(tensor: LayerTensor) -> int:
-    return int(TensorProto.DataType.Value(tensor.datatype))
+    return number_of_datatype(tensor.datatype)

@@ -1,6 +1,7 @@
 """The graph that ONNX Runtime runs for a model, with the type of every tensor."""
 
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,6 +18,8 @@ from inferometer_api.layers.graph import LayerTensor, Layout
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
 from inferometer_serving.infer.tensors import Array
+from inferometer_serving.model.onnx_refusals import refusal
+from inferometer_serving.options import Device
 
 _OPTIMISED = "optimised.onnx"
 _WEIGHTS = "weights.bin"
@@ -25,8 +28,10 @@ _SMALL_BYTES = 256
 _FEW_ELEMENTS = 16
 _TENSORS_PER_PASS = 200
 """As many tensors are kept at once; the memory that they take is that of no inference."""
-_MOST_PASSES = 8
-"""A graph of 100,000 nodes takes seconds to open."""
+MOST_SECONDS = 300.0
+"""An inference that takes longer may never end: a loop can have no limit."""
+_MOST_PASSES = 4
+"""A graph of 100,000 nodes takes ten seconds to open."""
 OFF = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 LEVELS = {
     "Blocked": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
@@ -89,7 +94,7 @@ def with_fixed_shapes(graph: GraphFile, settings: GraphSettings) -> ModelProto:
         given = settings.shapes.get(each.name, ())
         _check_tensor(each, graph, given)
         for number, axis in enumerate(each.type.tensor_type.shape.dim):
-            if each.name in weights or axis.dim_value > 0:
+            if each.name in weights or axis.HasField("dim_value"):
                 continue
             if number and number >= len(given):
                 raise ModelRefusedError(
@@ -141,7 +146,7 @@ def random_array(generator: np.random.Generator, tensor: LayerTensor) -> Array:
     Fractions are between 0.5 and 1.5, which no operator turns into an infinite number, and share
     memory with those of other arrays. Raises ValueError if the datatype has no form in numpy.
     """
-    dtype = helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(tensor.datatype))
+    dtype = helper.tensor_dtype_to_np_dtype(number_of_datatype(tensor.datatype))
     if tensor.values is not None:
         return np.array(tensor.values, dtype=dtype).reshape(tensor.shape)
     if np.issubdtype(dtype, np.bool_):
@@ -151,9 +156,16 @@ def random_array(generator: np.random.Generator, tensor: LayerTensor) -> Array:
         highest = 1 if tensor.highest is None else tensor.highest
         return generator.integers(lowest, highest, tensor.shape, endpoint=True).astype(dtype)
     if dtype.hasobject:
-        raise ValueError(f"tensors of {tensor.datatype}")
+        raise ValueError(f"One of its tensors is of type {tensor.datatype}.")
     fractions = _fractions(prod(tensor.shape)).reshape(tensor.shape)
     return fractions if dtype == np.float32 else fractions.astype(dtype)
+
+
+def number_of_datatype(name: str) -> int:
+    """Return ONNX's number of a tensor's datatype. Raises ValueError for sequences and maps."""
+    if name not in TensorProto.DataType.keys():  # noqa: SIM118 - no mapping
+        raise ValueError(f"One of its tensors is of type {name or 'unknown'}.")
+    return int(TensorProto.DataType.Value(name))
 
 
 def _fractions(count: int) -> Array:
@@ -174,10 +186,7 @@ def _open(graph: GraphFile, model: bytes, options: Any) -> Any:
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise ModelRefusedError(
-            f"The layers of the model {graph.path} cannot be found, since ONNX Runtime "
-            f"{onnxruntime.__version__} cannot open it: {' '.join(str(error).split())[:400]}"
-        ) from error
+        raise refusal(graph, Device.CPU, error) from error
 
 
 def _tensors(
@@ -206,16 +215,28 @@ def _run_for(
     feeds = graph_inputs(optimised)
     generator = np.random.default_rng(0)
     arrays = {name: random_array(generator, tensor) for name, tensor in feeds.items()}
+    run_options = onnxruntime.RunOptions()
+    limit = threading.Timer(MOST_SECONDS, setattr, (run_options, "terminate", True))
+    limit.start()
     try:
         values = session.run_with_ort_values(
             list(names),
             {name: onnxruntime.OrtValue.ortvalue_from_numpy(each) for name, each in arrays.items()},
+            run_options,
         )
     except Exception as error:
+        if run_options.terminate:
+            raise ModelRefusedError(
+                f"The layers of the model {graph.path} cannot be found: an inference with random "
+                f"inputs has not ended after {MOST_SECONDS:g} s. If it has a loop, give the loop a "
+                "limit."
+            ) from error
         raise ModelRefusedError(
             f"The layers of the model {graph.path} cannot be found, since it fails with random "
             f"inputs: {' '.join(str(error).split())[:400]}"
         ) from error
+    finally:
+        limit.cancel()
     found = {name: _described(each) for name, each in zip(names, values, strict=True)}
     return found | {name: describe_array(arrays[name], feeds[name].datatype) for name in arrays}
 

@@ -54,6 +54,9 @@ def generate(
     print_output(f"{'MODEL':{width}}  LAYERS  BRICKS  UNIQUE")
     for row in rows:
         print_output(f"{row[0]:{width}}  {row[1]:6}  {row[2]:6}  {row[3]:6}")
+    if not total:
+        print_output("\nThere is no layer: the models hand out what they are given.")
+        return
     print_output(
         f"\n{unique:,} of {total:,} bricks are unique ({100 * unique / total:.0f} %). "
         "`inferometer bricks run` times each of them once."

@@ -1,0 +1,147 @@
+"""Models whose layers cannot be found or timed alone are refused by a clear sentence."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from inferometer_api.layers.timings import LayerTimings
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import GraphFile, read_graph
+from inferometer_serving.layers import optimised
+from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
+from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.reading import describe
+
+FLOAT = TensorProto.FLOAT
+X = helper.make_tensor_value_info("x", FLOAT, [1, 4])
+Y = helper.make_tensor_value_info("y", FLOAT, [1, 4])
+
+
+def _graph(
+    folder: Path,
+    *nodes: NodeProto,
+    given: Sequence[ValueInfoProto] = (X,),
+    opset: int = 19,
+    weights: Sequence[TensorProto] = (),
+) -> GraphFile:
+    made = helper.make_graph(list(nodes), "g", list(given), [Y], list(weights))
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("acme", 1)]
+    path = folder / "model.onnx"
+    onnx.save(helper.make_model(made, opset_imports=opsets, ir_version=9), path)
+    return read_graph(path, max_bytes=1 << 30)
+
+
+def _timed(graph: GraphFile) -> LayerTimings:
+    suite = single_layers([describe(graph, GraphSettings())])
+    return measure(suite, [], [], MeasureOptions(rounds=3), lambda *_: None)
+
+
+def _reasons(found: LayerTimings) -> set[str]:
+    return {each.reason for each in found.failed}
+
+
+def _loop(*, is_limited: bool) -> NodeProto:
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["v", "v"], ["w"]),
+            helper.make_node("Identity", ["on"], ["still"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("at", TensorProto.INT64, []),
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("v", FLOAT, [1, 4]),
+        ],
+        [
+            helper.make_tensor_value_info("still", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("w", FLOAT, [1, 4]),
+        ],
+    )
+    limit = "limit" if is_limited else ""
+    return helper.make_node("Loop", [limit, "true", "x"], ["y"], body=body)
+
+
+TRUE = numpy_helper.from_array(np.array(True), "true")
+
+
+def test_an_inference_without_an_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop without a limit is given up after a while, and the reason names the remedy."""
+    monkeypatch.setattr(optimised, "MOST_SECONDS", 0.5)
+    graph = _graph(tmp_path, _loop(is_limited=False), weights=[TRUE])
+    with pytest.raises(ModelRefusedError, match=r"not ended after 0.5 s.*give the loop a limit"):
+        describe(graph, GraphSettings())
+
+
+def test_a_loop_with_a_limit_is_one_layer(tmp_path: Path) -> None:
+    """It has all that it reads, so that it is timed alone."""
+    limit = numpy_helper.from_array(np.array(3), "limit")
+    found = _timed(_graph(tmp_path, _loop(is_limited=True), weights=[TRUE, limit]))
+    assert len(found.bricks) == 1
+    assert not found.failed
+
+
+def _branch(operator: str) -> GraphProto:
+    return helper.make_graph(
+        [helper.make_node(operator, ["x"], ["z"])],
+        operator,
+        [],
+        [helper.make_tensor_value_info("z", FLOAT, [1, 4])],
+    )
+
+
+def test_a_branch_that_reads_the_graph_around_it_is_named(tmp_path: Path) -> None:
+    """Alone it lacks that tensor; the layer that computes the condition is timed."""
+    choice = helper.make_node(
+        "If", ["c"], ["y"], then_branch=_branch("Sin"), else_branch=_branch("Exp")
+    )
+    condition = helper.make_node("IsNaN", ["s"], ["c"])
+    total = helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0)
+    found = _timed(_graph(tmp_path, total, condition, choice))
+    assert _reasons(found) == {
+        "The graph within If (control flow) reads 'x' of the graph around it, which it lacks alone."
+    }
+    assert len(found.bricks) == 2
+
+
+def test_sequences_and_small_floats_are_named(tmp_path: Path) -> None:
+    """What no array can hold has a type with a name; the other layers are timed."""
+    found = _timed(
+        _graph(
+            tmp_path,
+            helper.make_node("Exp", ["x"], ["e"]),
+            helper.make_node("SequenceConstruct", ["x", "e"], ["q"]),
+            helper.make_node("ConcatFromSequence", ["q"], ["j"], axis=0),
+            helper.make_node("Cast", ["j"], ["small"], to=TensorProto.FLOAT8E4M3FN),
+            helper.make_node("Cast", ["small"], ["y"], to=FLOAT),
+        )
+    )
+    assert _reasons(found) == {
+        "One of its tensors is of type seq(tensor(float)).",
+        "One of its tensors is of type float8_e4m3fn, which ONNX Runtime takes from no array.",
+    }
+    assert len(found.bricks) == 1
+
+
+def test_a_custom_operator_and_a_newer_opset_are_refused_as_the_server_does(tmp_path: Path) -> None:
+    """The sentence says what ONNX Runtime lacks, and what to do."""
+    custom = helper.make_node("Magic", ["x"], ["y"], domain="acme")
+    with pytest.raises(ModelRefusedError, match="custom operator of acme"):
+        describe(_graph(tmp_path, custom), GraphSettings())
+    newer = _graph(tmp_path, helper.make_node("Relu", ["x"], ["y"]), opset=99)
+    with pytest.raises(ModelRefusedError, match="export the model for opset"):
+        describe(newer, GraphSettings())
+
+
+def test_an_axis_without_elements_is_not_open(tmp_path: Path) -> None:
+    """An empty tensor has a shape: its layer is found, and no shape is requested."""
+    empty = helper.make_tensor_value_info("x", FLOAT, [1, 0])
+    graph = _graph(tmp_path, helper.make_node("Relu", ["x"], ["y"]), given=[empty])
+    del graph.model.graph.output[0].type.tensor_type.shape.dim[:]
+    found = describe(graph, GraphSettings())
+    assert [each.operator for each in found.layers.values()] == ["Relu"]
