@@ -3,9 +3,13 @@
 import csv
 import json
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from inferometer_api.results.reading import read_result
 from support.inferometer_process import started
@@ -55,6 +59,31 @@ def test_a_profile_has_every_layer(tmp_path: Path, runtime: str) -> None:
     assert ("Kernels of batch 2" in page) == (runtime == "OpenVino")
 
 
+def test_short_layers_sum_to_their_inference(tmp_path: Path) -> None:
+    """300 layers that compute nothing take no longer in the profile than without a profiler."""
+    names = [f"t{at}" for at in range(301)]
+    nodes = [helper.make_node("Neg", [first], [then]) for first, then in pairwise(names)]
+    ends = [
+        helper.make_tensor_value_info(each, TensorProto.FLOAT, [1])
+        for each in (names[0], names[-1])
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(made, tmp_path / "chain.onnx")
+    arguments = ("profile", "chain.onnx", "--seconds", "1", "--iterations", "30", "--output", "out")
+    disabled = ("--set", "spec.server.onnxRuntime.graphOptimization=Disabled")
+    with started(tmp_path, *arguments, *disabled, *FEW) as process:
+        ended = process.ended(within_seconds=600)
+    assert ended.code in {0, 3}, ended.stderr
+    document = read_result((tmp_path / "out" / "result.json").read_bytes(), source="r").document
+    profile = document.scenarios[0].steps[0].profile
+    assert profile is not None
+    assert len(profile.layers) == 300
+    total = sum(median(layer.durations_nanoseconds) for layer in profile.layers)
+    assert total < 2 * median(profile.model_nanoseconds)
+    assert any("within each layer, which is taken off" in each for each in profile.notes)
+
+
 def test_a_bound_is_filled_once(tmp_path: Path) -> None:
     """--fill times every layer on both engines; the next bound finds them in the database."""
     common = ("bound", MODEL, "--rounds", "3", "--database", "layers.db", "--json")
@@ -75,6 +104,21 @@ def test_a_bound_is_filled_once(tmp_path: Path) -> None:
     assert 0 < after["criticalPathNanoseconds"] <= after["sequentialNanoseconds"]
     assert after["rooflineNanoseconds"] > 0
     assert set(after["measured"]) == {"onnxruntime:FP32:1", "openvino:FP32:1"}
+
+
+def test_scalars_are_timed_on_both_engines(tmp_path: Path) -> None:
+    """A layer that reads a scalar runs alone on OpenVINO as well, which writes to scalars."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, []) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "g", values[:1], values[1:])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(made, tmp_path / "scalar.onnx")
+    arguments = ("bound", "scalar.onnx", "--fill", "--rounds", "3", "--database", "layers.db")
+    with started(tmp_path, *arguments, "--json") as process:
+        ended = process.ended(within_seconds=600)
+    assert ended.code == 0, ended.stderr
+    document = json.loads(ended.stdout)
+    assert document["failures"] == []
+    assert document["coverage"] == 1
 
 
 def test_bricks_are_exported_and_timed_once(tmp_path: Path) -> None:

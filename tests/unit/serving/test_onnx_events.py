@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from inferometer_serving.profile.event_cost import event_cost_ns
 from inferometer_serving.profile.layer_times import EngineProfile, LayerTimes, thinned
 from inferometer_serving.profile.onnx_events import profile_of
 
@@ -72,6 +73,20 @@ def test_the_nodes_of_a_loop_are_within_it() -> None:
     assert (loop.outer, add.outer, relu.outer) == (None, loop.index, None)
     assert add.durations_ns == (11_000,)
     assert profile_of(events, runs=1).notes[0].startswith("1 layers run within loops")
+
+
+def test_the_profilers_own_time_is_taken_off_each_event() -> None:
+    """A layer with two events in a run loses it twice, and none becomes negative."""
+    events = [_node(0, "Add", 12, 5), _node(0, "Add", 20, 6), _node(1, "Relu", 60, 1), _run(8, 60)]
+    add, relu = profile_of(events, runs=1, event_cost_ns=1_800.0).layers
+    assert add.durations_ns == (7_400,)
+    assert relu.durations_ns == (0,)
+
+
+def test_the_profilers_own_time_is_measured_once() -> None:
+    """A layer that computes nothing takes longer by its event than without a profiler."""
+    assert event_cost_ns() > 0
+    assert event_cost_ns() == event_cost_ns()
 
 
 def test_a_profile_that_was_cut_off_is_refused() -> None:

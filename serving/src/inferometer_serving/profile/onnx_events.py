@@ -26,10 +26,14 @@ class _Node:
     start_us: int = 0
     durations_us: dict[int, int] = field(default_factory=dict)
     """By the number of the run: a node within a loop has several events in one."""
+    events: dict[int, int] = field(default_factory=dict)
+    """How many it has in each run."""
 
 
-def profile_of(events: Sequence[Mapping[str, Any]], runs: int) -> EngineProfile:
-    """Return the layers of the last `runs` runs.
+def profile_of(
+    events: Sequence[Mapping[str, Any]], runs: int, event_cost_ns: float = 0.0
+) -> EngineProfile:
+    """Return the layers of the last `runs` runs, each without the profiler's own time in its event.
 
     Raises ValueError if the profile has fewer: it was cut off.
     """
@@ -53,7 +57,7 @@ def profile_of(events: Sequence[Mapping[str, Any]], runs: int) -> EngineProfile:
         while at < len(ordered) and int(ordered[at]["ts"]) <= end:
             at += 1
         _add_run(nodes, ordered[first:at], number, begin)
-    return _composed(nodes, runs)
+    return _composed(nodes, runs, round(event_cost_ns))
 
 
 def _add_run(
@@ -68,15 +72,24 @@ def _add_run(
         outer = open_outers[-1][1] if open_outers else None
         node = nodes.setdefault(key, _Node(arguments, outer))
         node.start_us = start - begin
+        node.events[run] = node.events.get(run, 0) + 1
         node.durations_us[run] = node.durations_us.get(run, 0) + end - start
         if arguments.get("op_name") in CONTROL_FLOW:
             open_outers.append((end, key))
 
 
-def _composed(nodes: Mapping[tuple[str, str], _Node], runs: int) -> EngineProfile:
+def _composed(
+    nodes: Mapping[tuple[str, str], _Node], runs: int, event_cost_ns: int
+) -> EngineProfile:
     index = {key: at for at, key in enumerate(nodes)}
     layers = tuple(
-        _layer(index[key], key[1], node, None if node.outer is None else index[node.outer], runs)
+        _layer(
+            index[key],
+            key[1],
+            node,
+            None if node.outer is None else index[node.outer],
+            tuple(_own_ns(node, run, event_cost_ns) for run in range(runs)),
+        )
         for key, node in nodes.items()
     )
     inner = sum(layer.outer is not None for layer in layers)
@@ -88,7 +101,13 @@ def _composed(nodes: Mapping[tuple[str, str], _Node], runs: int) -> EngineProfil
     return EngineProfile(layers, notes, _KERNELS_MISSING)
 
 
-def _layer(index: int, name: str, node: _Node, outer: int | None, runs: int) -> LayerTimes:
+def _own_ns(node: _Node, run: int, event_cost_ns: int) -> int:
+    return max(0, node.durations_us.get(run, 0) * 1000 - node.events.get(run, 0) * event_cost_ns)
+
+
+def _layer(
+    index: int, name: str, node: _Node, outer: int | None, durations_ns: tuple[int, ...]
+) -> LayerTimes:
     arguments = node.arguments
     datatype, shape = _first_output(arguments.get("output_type_shape") or [])
     size = str(arguments.get("output_size", ""))
@@ -102,7 +121,7 @@ def _layer(index: int, name: str, node: _Node, outer: int | None, runs: int) -> 
         kernel="",
         output_bytes=int(size) if size.isdecimal() else None,
         start_ns=node.start_us * 1000,
-        durations_ns=tuple(node.durations_us.get(run, 0) * 1000 for run in range(runs)),
+        durations_ns=durations_ns,
         outer=outer,
     )
 
