@@ -144,6 +144,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "analysis/*": ("analysis",),
     "results/*": ("local", "packaging"),
     "results/src/inferometer_results/explore/*": ("results",),
+    "results/src/inferometer_results/export/otlp.py": ("analysis",),
     "results/src/inferometer_results/service/*": ("results",),
     "results/src/inferometer_results/store/*": ("results",),
     "results/src/inferometer_results/cluster/*": ("results",),
@@ -185,6 +186,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "tests/support/cluster/modules/*": _OF_IMAGES,
     "tests/support/cluster/modules/kueue/*": ("operator",),
     "tests/support/cluster/modules/kserve/*": ("stacks",),
+    "tests/support/cluster/modules/otel-collector/*": ("analysis",),
     "tests/support/cluster/modules/prometheus/*": ("dashboards",),
     "tests/support/nvml_stub.c": ("local",),
 }

@@ -88,6 +88,7 @@ _ALL = (
     _prometheus("promtool", 15),
     Pin("kind", "kind", "sigs.k8s.io/kind", 30),
     Pin("kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", 220),
+    Pin("otel-collector", "otel-collector", "inferometer.dev/tests/otel-collector", 240),
     Pin("kserve", "kserve", "github.com/kserve/kserve/cmd/manager", 300),
     Pin("decode-kind-config", "kind", "inferometer.dev/tests/kind/decode", 30),
 )
@@ -99,7 +100,7 @@ NODES = (*API, "kube-scheduler", "kubelet", "kube-proxy", "pause", "coredns")
 """What a cluster with nodes is made of."""
 TOOLS = ("helm", "decode-kind-config", "versitygw", "prometheus", "promtool")
 """What the gate's tests run besides a cluster."""
-VERIFY_TOOLS = ("probe", "registry", "kueue", "kserve")
+VERIFY_TOOLS = ("probe", "registry", "kueue", "kserve", "otel-collector")
 """What only `make verify` runs; kind itself is built only if Docker works."""
 
 
