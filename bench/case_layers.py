@@ -95,6 +95,10 @@ def _sums_stage(_: Place, __: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
 def _bounded(model: str) -> dict[str, Any]:
     words = ("bound", f"zoo://{model}", "--fill", "--rounds", str(_ROUNDS))
     found = document(*words)
+    for _ in range(_TRIES - 1):
+        if not _was_disturbed(found):
+            break
+        found = document(*words)  # its layers are known by now
     return {name: found[name] for name in _KEPT}
 
 
@@ -104,7 +108,7 @@ def _was_disturbed(found: Mapping[str, Any]) -> bool:
     return 2 * int(most) > _ROUNDS
 
 
-_ROUNDS = 15
+_ROUNDS, _TRIES = 15, 3
 _KEPT = ("sequentialNanoseconds", "coverage", "boundIsWrong", "measured", "rooflineNanoseconds")
 
 
@@ -167,9 +171,9 @@ BOUNDS = Case(
 20 models of the zoo under `inferometer bound --fill`: batch 1, one thread, FP32. The bound is the
 sum of the fastest timings of all layers by ONNX Runtime and OpenVINO; the latency is that of the
 faster of the two on the whole model, in rounds of the same process. A bound above the upper end of
-the latency's 95 % interval is wrong. Runs during which another process took the CPU are repeated;
-a model counts as on a busy machine if most rounds had no other runs, and its latency as too
-high.""",
+the latency's 95 % interval is wrong. Runs during which another process took the CPU are repeated.
+If most rounds had no other runs, the model is measured again, at most three times; if that does not
+help, it counts as on a busy machine: its latency is too high, and the bound seems too low.""",
     commands=(".venv/bin/python bench/run.py --case bounds",),
     sides=(Side(_OURS),),
     stage=_bounds_stage,

@@ -31,6 +31,7 @@ from bench.case_results_pages import RESULTS_PAGE, RESULTS_SEARCH
 from bench.case_results_store import RESULTS_STORE
 from bench.case_stacks import STACKS
 from bench.case_tiny import TINY_UNDER_WRK
+from bench.case_tracing import TRACING
 from bench.case_tune import TUNE
 from bench.machine import Moment, disturbance, machine, today
 from bench.measure import measure
@@ -48,6 +49,7 @@ CASES: tuple[Case, ...] = (
     BATCHING,
     PEAK,
     AGENT_OVERHEAD,
+    TRACING,
     MLPERF_JUDGE,
     PERF_ANALYZER_JUDGE,
     MODEL_CACHE,
