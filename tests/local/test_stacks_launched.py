@@ -1,5 +1,6 @@
 """A run launches the real Triton and the real MLServer, measures them, and names their faults."""
 
+import mmap
 import os
 import signal
 from pathlib import Path
@@ -151,6 +152,22 @@ def _words(process: psutil.Process) -> list[str]:
     except psutil.NoSuchProcess:
         return []
     return words
+
+
+@BOTH
+def test_a_source_that_stays_in_memory_is_not_cold(tmp_path: Path, path: str, runtime: str) -> None:
+    """The fetcher copies the model: a source that another process has mapped makes it INVALID."""
+    model = save(identity(), tmp_path / "model.onnx")
+    start = {"name": "start", "coldStart": {"repeats": 1, "state": "ImagePresent"}}
+    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapping:
+        assert mapping[:]  # its pages are mapped once they are read
+        left = run(tmp_path, path, runtime, start)
+    assert left.result is not None, left.ended.stderr
+    (scenario,) = left.result.scenarios
+    assert scenario.cold_start is not None
+    assert scenario.cold_start.model_bytes == model.stat().st_size
+    assert scenario.cold_start.resident_share == 1.0
+    assert "ColdStartState" in [each.rule for each in scenario.verdict.reasons]
 
 
 def test_a_program_that_is_missing_is_named(tmp_path: Path) -> None:

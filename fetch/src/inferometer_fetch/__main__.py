@@ -1,10 +1,10 @@
 """Command of the fetcher: `python -m inferometer_fetch`.
 
 It prints one line of JSON: `{"path": ..., "sha256": ..., "name": ..., "sizeBytes": ...,
-"inputs": [{"name": ..., "datatype": ..., "shape": [...]}], "inputsPath": ..., "tracePaths": {},
-"dataPaths": {}}`. `inputs` is null if the file alone does not name them; `tracePaths` has the names
-of scenarios as keys, `dataPaths` those of files; members of files that were not requested are
-absent.
+"inputs": [{"name": ..., "datatype": ..., "shape": [...]}], "sourcePath": ..., "inputsPath": ...,
+"tracePaths": {}, "dataPaths": {}}`. `inputs` is null if the file alone does not name them.
+`sourcePath` is the file on this machine of which `path` is a copy. `tracePaths` has the names of
+scenarios as keys, `dataPaths` those of files. Members of files that were not requested are absent.
 
 Exit codes: 0 done; 1 the network failed or the folder could not be written; 2 a file is refused.
 After 1 and 2 the last line of standard error says why.
@@ -73,6 +73,8 @@ def _fetch(options: argparse.Namespace) -> dict[str, Any]:
             "sizeBytes": model.size_bytes,
             "inputs": None if model.inputs is None else [asdict(each) for each in model.inputs],
         }
+        if model.source is not None:
+            report["sourcePath"] = str(model.source)
         written = model.path.is_relative_to(options.destination)
         room -= model.size_bytes if written else 0
     instance_id = uuid4().hex

@@ -29,3 +29,5 @@ class FetchedModel:
     """Of each file of external data, by its path relative to the model."""
     inputs: tuple[GraphInput, ...] | None
     """The inputs of a request; None if the file alone does not determine them."""
+    source: Path | None = None
+    """The file on this machine that it was copied from; None if it was not copied."""

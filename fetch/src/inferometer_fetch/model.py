@@ -131,7 +131,7 @@ def _copied(model: FetchedModel, target: Path) -> FetchedModel:
         size = source.stat().st_size
         if transfer_to_file(f"copy of {source}", stream, copy, max_bytes=size) != sha256:
             raise FetchFailedError(f"The file {source} changed while it was copied: try again.")
-    return replace(model, path=target)
+    return replace(model, path=target, source=model.path)
 
 
 def _check_sum(uri: str, expected: str | None, found: str) -> None:

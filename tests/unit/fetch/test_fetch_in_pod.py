@@ -345,17 +345,19 @@ def test_a_model_is_copied_with_its_data_into_the_layout(
     assert (tmp_path / "model" / "empty").read_text() == ""
     copied = read_graph(folder / "1" / "model.onnx", max_bytes=1 << 20)
     assert (report["sha256"], report["sizeBytes"]) == (copied.sha256, copied.size_bytes)
+    assert report["sourcePath"] == str(claim / "model.onnx")
 
 
 def test_a_local_model_is_copied_if_the_server_needs_it(tmp_path: Path) -> None:
     """A file: model stays where it is unless the layout of its server requires a copy."""
     source = onnx_models.save(onnx_models.identity(), tmp_path / "net.onnx")
     stays = fetch_model("file:net.onnx", tmp_path / "m", relative_to=tmp_path, file_name="a/b")
-    assert stays.path == source
+    assert (stays.path, stays.source) == (source, None)
     copied = fetch_model(
         "file:net.onnx", tmp_path / "m", relative_to=tmp_path, file_name="a/b", is_copied=True
     )
     assert (copied.path, copied.name) == (tmp_path / "m" / "a" / "b", "net")
+    assert copied.source == source
     assert copied.path.read_bytes() == source.read_bytes()
 
 

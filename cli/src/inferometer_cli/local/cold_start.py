@@ -25,11 +25,15 @@ class ColdStarter:
         self._run = run
         self._model = model
         self._fetch = fetch
-        self._files = _files(model)
-        self._size_bytes = sum(each.stat().st_size for each in self._files)
         self._state = next(
             each.cold_start.state for each in run.spec.scenarios if each.cold_start is not None
         )
+        files = _files(model.path)
+        self._size_bytes = sum(each.stat().st_size for each in files)
+        fetches = self._state == "ImagePresent"
+        self._copies = [each for each in files if each.is_relative_to(model.folder)]
+        self._files = _files(model.source_path) if fetches and model.source_path else files
+        """What a start reads: those that the fetcher copies, else those that the server opens."""
 
     async def start(self, children: AsyncExitStack) -> TargetServer:
         """Start a server that ends with the stack. Raises what `fetch` and `start_server` raise."""
@@ -56,16 +60,14 @@ class ColdStarter:
 
     def _prepare(self) -> StartEvidence:
         """Put the model's files into the state; return what is known before the start."""
+        if self._state == "ImagePresent":
+            for each in self._copies:
+                each.unlink(missing_ok=True)  # the fetcher makes another copy
         files = [each for each in self._files if each.exists()]
         if self._state == "ModelInMemory":
             read_whole(files)
         else:
             evict(files)
-        if self._state == "ImagePresent":
-            for each in files:
-                if each.is_relative_to(self._model.folder):  # the fetcher makes another copy
-                    each.unlink()
-            files = [each for each in files if each.exists()]
         resident, unknown = None, ""
         try:
             resident = sum(map(resident_bytes, files))
@@ -79,9 +81,9 @@ class ColdStarter:
         )
 
 
-def _files(model: LaunchedModel) -> list[Path]:
+def _files(model: str) -> list[Path]:
     # Slow to import, and only needed for cold starts.
     from inferometer_models.graph_file import external_files
 
-    path = Path(model.path)
+    path = Path(model)
     return [path, *external_files(path)]

@@ -74,6 +74,8 @@ class LaunchedModel:
     """Paths of the further models of the server, by name."""
     manifest_file: str | None = None
     """The model's manifest, if the server runs its steps."""
+    source_path: str | None = None
+    """The file of which `path` is a copy; None if it is none."""
 
 
 async def check_listener(run: BenchmarkRun) -> None:
@@ -135,6 +137,7 @@ async def fetch_model(
         request_shapes(run, file, model["inputs"], inputs),
         {name: each["path"] for name, each in others.items()},
         served_manifest(run, base),
+        model.get("sourcePath"),
     )
 
 
