@@ -12,6 +12,8 @@ from support.local_runs import Done, done, together
 from support.requirements import cannot_run
 
 _DELAY_SECONDS = 2
+_Place = tuple[str, str, str]
+"""A program, a module of it, and what the module calls; without a call the import of the module."""
 _OWN_PHASES = [
     "processStarted",
     "imported",
@@ -39,18 +41,24 @@ PLANTED = {
         "RequestRouter.runs_inline",
     ),
 }
-"""Where to delay a start: the program, a module of it, and what the module calls then."""
+"""Where to delay a start, by phase."""
+_ANNOUNCEMENT = ("inferometer_serving", "inferometer_serving.main", "_print_event")
 _GAP = ("inferometer", "inferometer_cli.local.cold_start", "start_server")
+_AFTER_READY = (
+    "inferometer_serving",
+    "inferometer_serving.request_router",
+    "RequestRouter.report_start_up",
+)
 _SITE = """
 import sys
 import time
 from importlib.machinery import PathFinder
 
-PROGRAM, MODULE, CALLED = {planted!r}
+PROGRAM, SLOW = {program!r}, {slow!r}
 
 
-def delayed(call):
-    calls = iter([{seconds}])
+def delayed(call, seconds):
+    calls = iter(seconds)
 
     def slow(*args, **more):
         time.sleep(next(calls, 0))
@@ -62,21 +70,22 @@ def delayed(call):
 class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != MODULE:
+        if name not in SLOW:
             return None
+        called, seconds = SLOW[name]
         spec = PathFinder.find_spec(name, path)
         run = spec.loader.exec_module
 
         def run_and_patch(module):
-            if not CALLED:
-                time.sleep({seconds})
+            if not called:
+                time.sleep(seconds[0])
             run(module)
             holder = module
-            *holders, last = CALLED.split(".")
+            *holders, last = called.split(".")
             for each in holders:
                 holder = getattr(holder, each)
             if last:
-                setattr(holder, last, delayed(getattr(holder, last)))
+                setattr(holder, last, delayed(getattr(holder, last), seconds))
 
         spec.loader.exec_module = run_and_patch
         return spec
@@ -86,21 +95,28 @@ words = sys.orig_argv
 is_module = "-m" in words and words[words.index("-m") + 1] == PROGRAM
 is_command = PROGRAM == "inferometer" and any(each.endswith("/inferometer") for each in words[:2])
 if is_module or is_command:
-    if not MODULE:
-        time.sleep({seconds})
+    if "" in SLOW:
+        time.sleep(SLOW[""][1][0])
     sys.meta_path.insert(0, Finder)
 """
-"""Delays one call, or the import, of one program once."""
+"""Delays calls, or imports, of one program: by module what is called, and each call's seconds."""
 STATES = ("ImagePresent", "ModelCached", "ModelInMemory")
 
 
-def _run(folder: Path, planted: tuple[str, str, str] | None = None, **cold: object) -> Done:
+def _run(folder: Path, *planted: _Place, call: int = 1, **cold: object) -> Done:
+    """Run a cold start, in which the given call of what is planted is slow."""
     env = {}
-    if planted is not None:
+    if planted:
         site = folder / "site"
         site.mkdir(parents=True)
         (site / "sitecustomize.py").write_text(
-            _SITE.format(planted=planted, seconds=_DELAY_SECONDS)
+            _SITE.format(
+                program=planted[0][0],
+                slow={
+                    module: (called, [*[0] * (call - 1), _DELAY_SECONDS])
+                    for _, module, called in planted
+                },
+            )
         )
         env["PYTHONPATH"] = str(site)
     return done(folder, {"coldStart": {"repeats": 1, **cold}}, env=env)
@@ -113,6 +129,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[
     works = {"plain": partial(_run, folder / "plain")}
     works |= {name: partial(_run, folder / name, where) for name, where in PLANTED.items()}
     works["gap"] = partial(_run, folder / "gap", _GAP)
+    works["announcement"] = partial(_run, folder / "announcement", _ANNOUNCEMENT, call=2)
+    # The load generator already waits for the second server while that opens its session.
+    slow = (PLANTED["sessionCreated"], _AFTER_READY)
+    works["after ready"] = partial(_run, folder / "after", *slow, repeats=2)
     works |= {state: partial(_run, folder / state, state=state, repeats=2) for state in STATES}
     with together(works, at_once=2) as futures:
         yield futures
@@ -148,6 +168,26 @@ def test_a_delay_that_no_phase_sees_is_invalid(runs: dict[str, Future[Done]]) ->
     assert start.gap_nanoseconds >= 0.95e9 * _DELAY_SECONDS
     assert run.result is not None
     rules = [each.rule for each in run.result.scenarios[0].verdict.reasons]
+    assert "ColdStartGap" in rules
+
+
+def test_the_announcement_is_part_of_the_phase_ready(runs: dict[str, Future[Done]]) -> None:
+    """The server is ready once it has reported that, not before."""
+    assert _phases(runs["announcement"].result())["ready"] >= 0.95 * _DELAY_SECONDS
+
+
+def test_a_server_that_is_silent_after_its_last_phase_is_not_ready(
+    runs: dict[str, Future[Done]],
+) -> None:
+    """The delay is in the total and in the gap, and not the load generator's."""
+    run = runs["after ready"].result()
+    _, start = _starts(run)
+    assert start.gap_nanoseconds >= 0.95e9 * _DELAY_SECONDS
+    covered = sum(each.duration_nanoseconds for each in start.phases)
+    assert abs(covered + start.gap_nanoseconds - start.total_nanoseconds) <= 20_000_000
+    assert start.client_delay_nanoseconds < 1e9 * _DELAY_SECONDS
+    assert run.result is not None
+    rules = [each.rule for each in run.result.scenarios[1].verdict.reasons]
     assert "ColdStartGap" in rules
 
 

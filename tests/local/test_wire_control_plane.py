@@ -330,7 +330,21 @@ def test_a_server_that_is_about_to_be_ready_gets_no_caution() -> None:
     """Its model may be ready first, by a moment."""
     turning: dict[str, bytes | Sequence[bytes]] = dict(SERVING)
     turning[READY] = [answer("503 Service Unavailable", b"")] * 3 + [answer()]
-    assert described_by(turning, others_may_fail=True).unready_server == ""
+    found = described_by(turning, others_may_fail=True)
+    assert found.unready_server == ""
+    calls = found.readiness
+    assert calls is not None
+    assert calls.refused_microseconds is not None
+    assert calls.first_microseconds <= calls.refused_microseconds <= calls.called_microseconds
+    assert calls.called_microseconds < calls.answered_microseconds
+
+
+def test_a_server_that_is_ready_at_once_refuses_no_call() -> None:
+    """The first call is the one that finds it ready."""
+    calls = described_by(SERVING).readiness
+    assert calls is not None
+    assert calls.refused_microseconds is None
+    assert calls.first_microseconds <= calls.called_microseconds < calls.answered_microseconds
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from inferometer_serving.grpc.server import GrpcServer
 from inferometer_serving.http.server import HttpServer
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
+from inferometer_serving.request_router import Loaded
 from inferometer_serving.server_state import ServerState
 from inferometer_serving.start_up import StartUp
 
@@ -119,14 +120,17 @@ class _Process:
 
     async def _make_ready(self, state: ServerState, stop: asyncio.Event) -> bool:
         """Load and warm up outside the event loop; return False if that was stopped."""
-        loading = asyncio.ensure_future(state.load(self._start_up))
+        loading = asyncio.ensure_future(state.load(self._start_up, self._announce))
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not loading.done():
             loading.cancel()
             return False
         stopping.cancel()
-        loaded = loading.result()
+        loading.result()  # raises why the model is refused
+        return True
+
+    def _announce(self, loaded: Loaded) -> None:
         load_seconds = round(loaded.model.load_seconds, 6)
         warm_up_seconds = round(loaded.warm.seconds, 6)
         _print_event(
@@ -140,7 +144,6 @@ class _Process:
             load_seconds=load_seconds,
             warm_up_seconds=warm_up_seconds,
         )
-        return True
 
     async def _drain(self, http: HttpServer, grpc: GrpcServer, hurry: asyncio.Event) -> None:
         """Let requests in flight end, for as long as they may, or until a second signal."""

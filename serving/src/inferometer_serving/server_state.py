@@ -62,10 +62,12 @@ class ServerState:
         self._leaving: RequestRouter | None = None
         """The model before, while its last requests are answered."""
 
-    async def load(self, start_up: StartUp) -> Loaded:
+    async def load(
+        self, start_up: StartUp, announce: Callable[[Loaded], None] = lambda _: None
+    ) -> None:
         """Load the model and serve it. Raises ModelRefusedError, and then changes nothing.
 
-        `start_up` gets the phases.
+        `start_up` gets the phases; the last one ends once `announce` has reported that it is ready.
         """
         options, interrupt = self.options, self._interrupt
         async with self._changes:
@@ -79,10 +81,10 @@ class ServerState:
             gc.freeze()  # what is loaded stays: later collections need not look at it
             gc.enable()
             keep_freed_memory()
+            announce(loaded)
             start_up.end("ready")
             if options.start_up_report and self._router is not None:
                 self._router.report_start_up(start_up.to_json())
-        return loaded
 
     async def load_again(self, name: str, parameters: dict[str, Any]) -> None:
         """Load the model anew from its file; the one before serves until then.

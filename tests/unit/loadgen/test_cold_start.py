@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
 from inferometer_api.results.cold_start import ColdStartRecord
 from inferometer_loadgen.run.cold_start import FirstQueries, compose_record, read_phases
+from inferometer_loadgen.server.readiness import ReadinessCalls
 from inferometer_loadgen.verdict.judge import judge
 from inferometer_loadgen.verdict.measurement import ScenarioConditions
 
@@ -99,6 +100,57 @@ def test_a_server_without_phases_has_one() -> None:
     assert "phases of the server" in found.unavailable
     unseen = _record()
     assert unseen.phases[-2].duration_nanoseconds == 1_090_000_000  # until the first query
+
+
+def _observed(
+    *, first: int, refused: int | None, called: int, answered: int, **evidence: object
+) -> ColdStartRecord:
+    """Return the record of a start whose phases end at 1,001,000 µs."""
+    times = [None if each is None else T0 + each for each in (first, refused, called, answered)]
+    calls = ReadinessCalls(*times)  # type: ignore[arg-type]
+    found = StartEvidence(created_microseconds=T0, **evidence)  # type: ignore[arg-type]
+    queries = FirstQueries(T0 + 4_000_000, [9_000_000], 2_000_000, calls)
+    own = [_phase("imported", 0, 900_000), _phase("ready", 900_000, 1_001_000)]
+    return compose_record("ModelCached", found, own, queries)
+
+
+@pytest.mark.parametrize(
+    ("calls", "gap"),
+    [
+        # One call waits for its answer from before the server reports its last phase.
+        ({"first": 500_000, "refused": None, "called": 500_000, "answered": 3_001_000}, 2_000),
+        # The server refuses calls for 1 s, then an answer takes 0.5 s; the pause is the caller's.
+        ({"first": 0, "refused": 2_001_000, "called": 2_021_000, "answered": 2_521_000}, 1_500),
+        # The first call comes later: what the server did before is not known.
+        ({"first": 3_000_000, "refused": None, "called": 3_000_000, "answered": 3_500_000}, 500),
+        # A quick answer proves nothing.
+        ({"first": 3_000_000, "refused": None, "called": 3_000_000, "answered": 3_100_000}, 0),
+        ({"first": 0, "refused": 990_000, "called": 1_010_000, "answered": 1_015_000}, 0),
+    ],
+)
+def test_a_server_that_does_not_answer_is_not_ready(calls: dict[str, int], gap: int) -> None:
+    """Time in which the load generator waits for an answer is in total and gap, not its own."""
+    found = _observed(**calls)
+    assert found.gap_nanoseconds == gap * 1_000_000
+    assert found.total_nanoseconds == 1_010_000_000 + gap * 1_000_000
+    assert found.client_delay_nanoseconds == (2_999 - gap) * 1_000_000
+    assert found.phases[-1].start_nanoseconds == 1_001_000_000 + gap * 1_000_000
+
+
+@pytest.mark.parametrize(("ready", "gap"), [(3_001_000, 0), (3_002_000, 2_001_000), (900_000, 0)])
+def test_a_pod_that_becomes_ready_late_is_not_ready(ready: int, gap: int) -> None:
+    """What the cluster sees counts beyond its resolution: a probe a second, and whole seconds."""
+    found = _observed(
+        first=3_500_000,
+        refused=None,
+        called=3_500_000,
+        answered=3_501_000,
+        ready_microseconds=T0 + ready,
+        launched_microseconds=T0,
+        launched_resolution_microseconds=1_000_000,
+    )
+    assert found.gap_nanoseconds == gap * 1000
+    assert found.total_nanoseconds == 1_010_000_000 + gap * 1000
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", json.dumps([{"name": "x"}])])

@@ -8,9 +8,12 @@ from pydantic import TypeAdapter, ValidationError
 from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
 from inferometer_api.results.cold_start import ColdStartRecord, StartPhase
 from inferometer_api.spec.scenario import ColdStartState
+from inferometer_loadgen.server.readiness import ReadinessCalls
 
 _CLIENT = "the load generator"
 _NO_PHASES = "the server does not report the phases of its start"
+_CALLS_RESOLUTION_MICROSECONDS = 100_000
+"""A call that finds the server ready may take this long: it connects, and loads its modules."""
 _PHASES = TypeAdapter(list[ObservedPhase])
 
 
@@ -23,6 +26,8 @@ class FirstQueries:
     latencies_ns: Sequence[int]
     """In their order; that of the first answer counts from the first send."""
     steady_median_ns: int | None
+    readiness: ReadinessCalls | None = None
+    """How it found the server ready."""
 
 
 def read_phases(text: str) -> list[ObservedPhase]:
@@ -49,7 +54,8 @@ def compose_record(
     if evidence.residency_unknown:
         unavailable["residency"] = evidence.residency_unknown
     created = evidence.created_microseconds
-    ready = max((each.end_microseconds for each in phases), default=created)
+    reported_ready = max((each.end_microseconds for each in phases), default=created)
+    ready = reported_ready + _unready_microseconds(reported_ready, evidence, queries)
     first_ns = queries.latencies_ns[0] if queries.latencies_ns else 0
     answer = StartPhase(
         name="firstAnswer",
@@ -69,6 +75,22 @@ def compose_record(
         resident_bytes=evidence.resident_bytes,
         unavailable=unavailable,
     )
+
+
+def _unready_microseconds(since: int, evidence: StartEvidence, queries: FirstQueries) -> int:
+    """Return how much longer the server is proven to be unready than its phases say.
+
+    What others see within their resolution proves nothing.
+    """
+    seen, calls = evidence.ready_microseconds, queries.readiness
+    late = 0 if seen is None else seen - since
+    # A probe comes once in the resolution, and its time is rounded by the resolution.
+    if late <= 2 * (evidence.launched_resolution_microseconds or _CALLS_RESOLUTION_MICROSECONDS):
+        late = 0
+    unanswered = 0 if calls is None else calls.unready_microseconds(since)
+    if unanswered <= _CALLS_RESOLUTION_MICROSECONDS:
+        unanswered = 0
+    return max(late, unanswered)
 
 
 def _of_process(

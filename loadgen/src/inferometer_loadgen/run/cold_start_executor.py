@@ -44,7 +44,7 @@ class ColdStartExecutor:
         self._load = load
         self._run: RunContext | None = None
         self._first = _FirstQueryWatch()
-        self._start_up = ""
+        self._server: ServerDescription | None = None
 
     async def prepare(
         self,
@@ -54,7 +54,7 @@ class ColdStartExecutor:
     ) -> Sequence[str]:
         """Prepare the load."""
         self._run, self._first = run, _FirstQueryWatch()
-        self._start_up = descriptions[0].start_up
+        self._server = descriptions[0]
         first, on_first_query = self._first, run.on_first_query
 
         def note_send() -> None:
@@ -67,11 +67,9 @@ class ColdStartExecutor:
     def start(self, repeat: ScenarioRepeat) -> "ColdStartRepeat":
         """Begin one repeat of a scenario; raises RuntimeError before `prepare`."""
         cold = repeat.scenario.cold_start
-        if self._run is None or cold is None:
+        if self._run is None or self._server is None or cold is None:
             raise RuntimeError("A cold start was started before it was prepared.")
-        return ColdStartRepeat(
-            self._load.start(repeat), self._run, cold, self._first, self._start_up
-        )
+        return ColdStartRepeat(self._load.start(repeat), self._run, cold, self._first, self._server)
 
 
 class ColdStartRepeat:
@@ -83,13 +81,13 @@ class ColdStartRepeat:
         run: RunContext,
         cold: ColdStart,
         first: _FirstQueryWatch,
-        start_up: str,
+        server: ServerDescription,
     ) -> None:
         self._load = load
         self._run = run
         self._cold = cold
         self._first = first
-        self._start_up = start_up
+        self._server = server
 
     def next_step(self) -> StepPlan | None:
         """Return the next planned step."""
@@ -112,5 +110,6 @@ class ColdStartRepeat:
             return None
         steps = self._load.steps_so_far
         median = nanoseconds_at(steps[0].latency, 50.0) if steps else None
-        queries = FirstQueries(sent, self._first.latencies_ns, median)
-        return compose_record(self._cold.state, evidence, read_phases(self._start_up), queries)
+        server = self._server
+        queries = FirstQueries(sent, self._first.latencies_ns, median, server.readiness)
+        return compose_record(self._cold.state, evidence, read_phases(server.start_up), queries)

@@ -28,7 +28,7 @@ from inferometer_loadgen.server.documents import (
     trace_settings_of,
 )
 from inferometer_loadgen.server.endpoint import ServerEndpoint
-from inferometer_loadgen.server.readiness import ReadinessWait
+from inferometer_loadgen.server.readiness import ReadinessCalls, ReadinessWait
 from inferometer_loadgen.server.refusals import (
     ATTEMPT_SECONDS,
     ModelNotServedError,
@@ -62,6 +62,8 @@ class ServerDescription:
     """The inputs that a request may leave out, according to the model's configuration."""
     unready_server: str = ""
     """How the server reports that it is not ready although its model is, as a clause."""
+    readiness: ReadinessCalls | None = None
+    """The calls that found it ready; None if it was not waited for."""
 
     @property
     def max_batch_size(self) -> int | None:
@@ -133,6 +135,7 @@ class ControlPlane:
             start_up=start_up,
             optional_inputs=optional_inputs_of(config),
             unready_server=self._readiness.unready_server,
+            readiness=self._readiness.calls,
         )
 
     async def describe_other(self) -> ServerDescription:

@@ -1,7 +1,9 @@
 """Wait for a server and its model, which ends at once for what cannot heal."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from inferometer_loadgen.server.control_calls import (
     AnswerError,
@@ -47,6 +49,27 @@ _UNREADY = frozenset((AnswerKind.NOT_READY, AnswerKind.BAD_REQUEST, AnswerKind.R
 _UNKNOWN_MODEL = frozenset((AnswerKind.ABSENT, AnswerKind.BAD_REQUEST, AnswerKind.REJECTED))
 
 
+@dataclass(frozen=True, slots=True)
+class ReadinessCalls:
+    """When a server was called until it was ready, in Unix time by the clock of the caller."""
+
+    first_microseconds: int
+    """Start of the first call."""
+    refused_microseconds: int | None
+    """End of the last call that the server did not answer, or answered that it is not ready."""
+    called_microseconds: int
+    """Start of the calls after that, which all succeeded."""
+    answered_microseconds: int
+    """When the last of them was answered."""
+
+    def unready_microseconds(self, since_microseconds: int) -> int:
+        """Return for how long after a time the calls prove that the server was not ready."""
+        refused = self.refused_microseconds or 0
+        return max(0, refused - max(since_microseconds, self.first_microseconds)) + max(
+            0, self.answered_microseconds - max(since_microseconds, self.called_microseconds)
+        )
+
+
 class ReadinessWait:
     """Waits until a server and its model are ready.
 
@@ -76,6 +99,10 @@ class ReadinessWait:
         self._deadline_seconds = 0.0
         self.unready_server = ""
         """How the server reports that it is not ready although its model is, as a clause."""
+        self.calls: ReadinessCalls | None = None
+        """The calls of `wait`, once server and model are ready."""
+        self._called_microseconds: int | None = None
+        self._refused_microseconds: int | None = None
 
     async def wait(self, deadline_seconds: float, on_wait: Callable[[str], None]) -> None:
         """Wait for the server, then for the model; `on_wait` receives the last failure.
@@ -85,12 +112,19 @@ class ReadinessWait:
         AccessDeniedError and ProtocolMismatchError.
         """
         self._deadline_seconds = deadline_seconds
+        first = time.time_ns() // 1000
         deadline = asyncio.get_running_loop().time() + deadline_seconds
         what = f"The server at {self._at.address}"
         await self._until(self._server_ready, deadline, what, on_wait)
         if not self.unready_server:
             what += f" was ready, but its model {self._model_name!r}"
         await self._until(self._model_ready, deadline, what, on_wait)
+        self.calls = ReadinessCalls(
+            first_microseconds=first,
+            refused_microseconds=self._refused_microseconds,
+            called_microseconds=self._called_microseconds or first,
+            answered_microseconds=time.time_ns() // 1000,
+        )
 
     async def _server_ready(self) -> None:
         await self._check_handshake()
@@ -202,10 +236,14 @@ class ReadinessWait:
         while True:
             on_wait(last)
             left = max(0.1, deadline - loop.time())
+            if self._called_microseconds is None:
+                self._called_microseconds = time.time_ns() // 1000
             try:
                 async with asyncio.timeout(min(ATTEMPT_SECONDS, left)):
                     return await ready()
             except (CallError, OSError, TimeoutError) as fault:
+                self._called_microseconds = None
+                self._refused_microseconds = time.time_ns() // 1000
                 # An attempt that the deadline cut short says less than the previous one.
                 is_cut_short = isinstance(fault, TimeoutError) and left < ATTEMPT_SECONDS
                 if not (last and is_cut_short):
