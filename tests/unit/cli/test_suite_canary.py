@@ -61,3 +61,14 @@ def test_a_machine_that_has_changed_is_a_caution(
     if changed:
         assert "gemm" in note
         assert "is 60.0 GFLOP/s; on 2026-01-01 it was 110 GFLOP/s (-45.5 %)." in note
+
+
+@pytest.mark.usefixtures("database")
+def test_a_measurement_of_some_figures_hides_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each figure is compared with the newest measurement that has it."""
+    with opened(None) as store:
+        keep_characteristics(store, a_node_document(platform.node(), day=1))
+        figures = [a_figure("pageFault", "ns", 200)]
+        keep_characteristics(store, a_node_document(platform.node(), day=2, figures=figures))
+    _measuring(monkeypatch, 6e10)
+    assert "is 60.0 GFLOP/s; on 2026-01-01 it was 110 GFLOP/s" in suite_canary.machine_changes()

@@ -12,6 +12,7 @@ from inferometer_api.nodes.headlines import HEADLINES
 from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.nodes.drift_chart import drift_charts
 from inferometer_results.nodes.view import figure_rows, histories, listed_nodes
+from inferometer_results.quantity import DASH
 from inferometer_results.report.chart import Line, ReferenceLine, Whiskers
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
@@ -60,6 +61,39 @@ def test_a_figure_has_changed_if_its_intervals_are_apart() -> None:
         assert not rows["latency/load", "256 MiB"].has_drifted
 
 
+def _only(document: NodeCharacteristics, name: str) -> NodeCharacteristics:
+    figures = [each for each in document.figures if each.name == name]
+    return document.model_copy(update={"figures": figures})
+
+
+def test_a_measurement_of_some_figures_hides_no_others() -> None:
+    """Each figure is the newest of its own, next to the one before, also among equal nodes."""
+    slow = a_node_document(day=3, triad=1e10)
+    documents = [a_node_document(day=1), _only(a_node_document(day=2), "gemm"), slow]
+    (listed,) = listed_nodes(histories(documents))
+    assert listed.drifted == ("memory bandwidth (triad, all CPUs) -50.0 %",)
+    documents.append(_only(a_node_document(day=4), "gemm"))
+    (listed,) = listed_nodes(histories(documents))
+    assert listed.values["memory"] == "10.0 GB/s"
+    assert listed.measured.startswith("2026-01-04")
+    assert listed.drifted == ("memory bandwidth (triad, all CPUs) -50.0 %",)
+    others = [a_node_document(f"other-{at}") for at in range(2)]
+    found = histories([*documents, *others])
+    rows = {row.cells[:2]: row for row in figure_rows("node-1", found)}
+    assert len(rows) == len(slow.figures)
+    assert rows["stream/triad", "2 threads"].against_kind == "-50.0 %"
+    rows = {row.cells[:2]: row for row in figure_rows("other-0", found)}
+    assert rows["stream/triad", "2 threads"].against_kind == "+0.0 %"
+
+
+def test_figures_of_another_machine_of_the_same_name_do_not_stay() -> None:
+    """A node that got another CPU has only the figures that were measured since."""
+    replaced = _only(a_node_document(day=2, cpu_model="Another CPU"), "gemm")
+    (listed,) = listed_nodes(histories([a_node_document(day=1), replaced]))
+    assert listed.values["memory"] == DASH
+    assert listed.drifted == ()
+
+
 def test_a_figure_of_other_code_is_another_figure() -> None:
     """Bandwidth by machine code is shown as such, and has not drifted from that by NumPy."""
     documents = [
@@ -68,9 +102,11 @@ def test_a_figure_of_other_code_is_another_figure() -> None:
         )
         for day, rate, code in ((2, 3e10, "AVX2"), (1, 2.4e10, "NumPy"))
     ]
-    (row,) = figure_rows("node-1", histories(documents))
-    assert row.cells[:2] == ("stream/triad", "1 thread AVX2")
-    assert not row.has_drifted
+    rows = figure_rows("node-1", histories(documents))
+    assert [row.cells[1] for row in rows] == ["1 thread AVX2", "1 thread NumPy"]
+    assert not any(row.has_drifted for row in rows)
+    (listed,) = listed_nodes(histories(documents))
+    assert listed.values["memory"] == "30.0 GB/s", "the headline is the last measurement's"
 
 
 def test_the_explorer_shows_each_node_and_its_kind(store: Store) -> None:

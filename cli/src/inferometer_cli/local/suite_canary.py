@@ -27,7 +27,7 @@ def machine_changes() -> str:
     except (FailedError, RefusedError, OSError) as error:
         print_message(f"note: The canary did not run: {error}")
         return ""
-    sentences = changed_figures(known[-1], now, CANARY_CHANGE)
+    sentences = changed_figures(known, now, CANARY_CHANGE)
     for sentence in sentences:
         print_message(f"caution: This machine has changed: {sentence}")
     return f"Before the suite this machine had changed: {' '.join(sentences)}" if sentences else ""

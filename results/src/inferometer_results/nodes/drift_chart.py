@@ -14,7 +14,7 @@ from inferometer_results.explore.charts import (
     time_axis,
 )
 from inferometer_results.explore.outliers import node_figures
-from inferometer_results.nodes.view import Histories, has_drifted, of_kind
+from inferometer_results.nodes.view import Histories, has_drifted, newest_figures, of_kind
 from inferometer_results.nodes.wording import worded
 from inferometer_results.quantity import time_unit
 from inferometer_results.report.axis import linear_axis
@@ -33,7 +33,7 @@ def drift_charts(node: str, found: Histories) -> Iterator[Chart]:
     """Yield a chart for each headline that a node has from several measurements."""
     own = [(each.started_at, headlines(each)) for each in found[node]]
     equal = of_kind(found, machine_kind(found[node][-1]))
-    newest = {name: headlines(history[-1]) for name, history in equal.items()}
+    newest = {name: headlines(newest_figures(history)) for name, history in equal.items()}
     for name in HEADLINES:
         moments = [(at, figures[name]) for at, figures in own if name in figures]
         if len(moments) >= _FEWEST:

@@ -60,6 +60,15 @@ def of_kind(found: Histories, kind: str) -> Histories:
     return {node: each for node, each in found.items() if machine_kind(each[-1]) == kind}
 
 
+def newest_figures(history: Sequence[NodeCharacteristics]) -> NodeCharacteristics:
+    """Return the last measurement of a node with the newest of each of its figures.
+
+    A measurement may have only some figures: the others are those of earlier ones.
+    """
+    figures = [each[-1] for each in _series(history).values()]
+    return history[-1].model_copy(update={"figures": figures})
+
+
 def listed_nodes(found: Histories) -> list[NodeListing]:
     """Return every node with its newest headlines, judged within its kind."""
     return [
@@ -68,11 +77,11 @@ def listed_nodes(found: Histories) -> list[NodeListing]:
 
 
 def figure_rows(node: str, found: Histories) -> list[NodeFigureRow]:
-    """Return the figures of the newest measurement of a node."""
+    """Return the newest of each figure of a node."""
     own = found[node]
     equal = of_kind(found, machine_kind(own[-1]))
-    before = {_key(each): each for each in own[-2].figures} if len(own) > 1 else {}
-    return [_row(node, figure, before.get(_key(figure)), equal) for figure in own[-1].figures]
+    series = _series(own)
+    return [_row(node, each, equal) for each in series.values()]
 
 
 def drift_rows(history: Sequence[NodeCharacteristics]) -> list[tuple[str, tuple[str, ...]]]:
@@ -91,21 +100,31 @@ def drift_rows(history: Sequence[NodeCharacteristics]) -> list[tuple[str, tuple[
 
 
 def changed_figures(
-    before: NodeCharacteristics, now: NodeCharacteristics, least_change: float
+    history: Sequence[NodeCharacteristics], now: NodeCharacteristics, least_change: float
 ) -> list[str]:
-    """Return a sentence for each figure of both that has changed by more than a share."""
-    return [
-        f"{' '.join(filter(None, _key(each.now)))} is {worded(each.now, each.now.value)}; on "
-        f"{before.started_at[:10]} it was {worded(each.before, each.before.value)} "
-        f"({_percent(each.share)})."
-        for each in figure_changes(before, now, least_change)
-    ]
+    """Return a sentence for each figure that has changed by more than a share.
+
+    Each is compared with the newest measurement in the history that has it.
+    """
+    found: list[str] = []
+    left = now.figures
+    for before in reversed(history):
+        rest = now.model_copy(update={"figures": left})
+        found += [
+            f"{' '.join(filter(None, _key(each.now)))} is {worded(each.now, each.now.value)}; on "
+            f"{before.started_at[:10]} it was {worded(each.before, each.before.value)} "
+            f"({_percent(each.share)})."
+            for each in figure_changes(before, rest, least_change)
+        ]
+        known = set(map(_key, before.figures))
+        left = [each for each in left if _key(each) not in known]
+    return found
 
 
 def _listed(node: str, history: Sequence[NodeCharacteristics], equal: Histories) -> NodeListing:
-    newest = headlines(history[-1])
-    before = headlines(history[-2]) if len(history) > 1 else {}
-    rows = {name: _row(node, figure, before.get(name), equal) for name, figure in newest.items()}
+    newest = headlines(newest_figures(history))
+    series = _series(history)
+    rows = {name: _row(node, series[_key(each)], equal) for name, each in newest.items()}
     return NodeListing(
         node,
         machine_kind(history[-1]),
@@ -119,15 +138,26 @@ def _listed(node: str, history: Sequence[NodeCharacteristics], equal: Histories)
     )
 
 
-def _row(
-    node: str, figure: NodeFigure, before: NodeFigure | None, equal: Histories
-) -> NodeFigureRow:
-    values = {
-        name: [each.value]
-        for name, history in equal.items()
-        for each in history[-1].figures
-        if _key(each) == _key(figure)
-    }
+def _series(history: Sequence[NodeCharacteristics]) -> dict[tuple[str, str], list[NodeFigure]]:
+    """Return each figure's values, the earliest first, as long as the node is of its kind.
+
+    Figures of the last measurement come first, so that ties between figures are theirs.
+    """
+    kind = machine_kind(history[-1])
+    found: dict[tuple[str, str], list[NodeFigure]] = {}
+    for document in reversed(history):
+        if machine_kind(document) == kind:
+            for figure in document.figures:
+                found.setdefault(_key(figure), []).insert(0, figure)
+    return found
+
+
+def _row(node: str, own_series: Sequence[NodeFigure], equal: Histories) -> NodeFigureRow:
+    """Return the last figure of a series, next to the one before and to those of equal nodes."""
+    *earlier, figure = own_series
+    before = earlier[-1] if earlier else None
+    series = {name: _series(history).get(_key(figure)) for name, history in equal.items()}
+    values = {name: [each[-1].value] for name, each in series.items() if each}
     judged = {each.node: each for each in node_figures(values)}
     own = judged.get(node)
     change = None if before is None or not before.value else figure.value / before.value - 1
