@@ -96,11 +96,46 @@ def test_published_results_are_read() -> None:
     assert (found.places, found.bytes, found.is_flushed) == ((0, 1), 65536, True)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"benchmarks": []}'])
+_COPY = '"name": "libc_memcpy_NUMAToNUMA/0/1/log2(N):20"'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"benchmarks": []}',
+        '{"benchmarks": null}',
+        '{"benchmarks": 5}',
+        '{"benchmarks": {"name": 1}}',
+        "[" * 100_000 + "]" * 100_000,
+        *(
+            f'{{"benchmarks": [{{{_COPY}, "bytes_per_second": {rate}}}]}}'
+            for rate in ("0", "-5", "NaN", "Infinity", "1e999", "true", '"5"', "9" * 400)
+        ),
+    ],
+)
 def test_other_files_are_refused(text: str) -> None:
     """The message says what is missing."""
     with pytest.raises(NotCommScopeError, match="The file"):
         read_comm_scope(text)
+
+
+@pytest.mark.parametrize("size", ["NaN", "1e999", "-1", "null", '"a"', "true"])
+def test_a_size_that_is_no_number_is_that_of_the_name(size: str) -> None:
+    """The name of a copy has its size too."""
+    text = f'{{"benchmarks": [{{{_COPY}, "bytes_per_second": 5, "bytes": {size}}}]}}'
+    (found,) = read_comm_scope(text)
+    assert (found.bytes, found.bytes_per_second) == (MIB, 5.0)
+
+
+@pytest.mark.parametrize("place", ["null", '"a"', "NaN", "[]"])
+def test_a_place_that_is_no_number_is_left_out(place: str) -> None:
+    """The others are read."""
+    text = f'{{"benchmarks": [{{"name": "x", "bytes_per_second": 5, "numa_id": {place}, '
+    (found,) = read_comm_scope(text + '"cuda_id": 1}]}')
+    assert found.places == (1,)
 
 
 def test_the_same_copies_are_compared() -> None:

@@ -117,7 +117,7 @@ def _print(document: "NodeCharacteristics", format_: str, others: "list[CommScop
 
 def _print_table(document: "NodeCharacteristics", others: "list[CommScopeFigure]") -> None:
     from inferometer_cli.text_table import Row, print_rows
-    from inferometer_results.nodes.comm_scope import counterparts
+    from inferometer_results.nodes.comm_scope import MEMCPY, counterparts
     from inferometer_results.nodes.wording import (
         HEADINGS,
         figure_cells,
@@ -133,7 +133,13 @@ def _print_table(document: "NodeCharacteristics", others: "list[CommScopeFigure]
     ]
     if rows:
         print_rows(HEADINGS, rows, output_console())
-    for figure, other in counterparts(document, others):
+    pairs = list(counterparts(document, others))
+    if others and not pairs:
+        print_output(
+            "The file has no figure for the same copy: only copies between NUMA nodes "
+            f"({MEMCPY}) of a measured size are compared."
+        )
+    for figure, other in pairs:
         theirs = other.bytes_per_second
         print_output(
             f"{figure.name} {figure.setting['bytes']} bytes: {worded(figure, figure.value)} here, "

@@ -4,6 +4,7 @@ Only copies between NUMA nodes have a counterpart on the host; its other benchma
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,13 @@ from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigur
 
 MEMCPY = "libc_memcpy_NUMAToNUMA"
 _COUNTERS = ("numa_id", "cuda_id", "src_id", "dst_id")
-_SIZE = re.compile(r"(?:log2\(N\):)?([0-9]+)")
+_SIZE = re.compile(r"(?:log2\(N\):)?([0-9]{1,18})")
+
+
+_NO_LIST = (
+    "The file is no result of Comm|Scope: it has no list of benchmarks. Write it with "
+    "--benchmark_out=FILE --benchmark_out_format=json."
+)
 
 
 class NotCommScopeError(ValueError):
@@ -84,15 +91,14 @@ def read_comm_scope(text: str | bytes) -> list[CommScopeFigure]:
     """Return the rates in a result of Comm|Scope. Raises NotCommScopeError."""
     try:
         document = json.loads(text)
-        entries = document["benchmarks"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise NotCommScopeError(
-            "The file is no result of Comm|Scope: it has no list of benchmarks. Write it with "
-            "--benchmark_out=FILE --benchmark_out_format=json."
-        ) from error
+    except (ValueError, RecursionError) as error:
+        raise NotCommScopeError(_NO_LIST) from error
+    entries = document.get("benchmarks") if isinstance(document, dict) else None
+    if not isinstance(entries, list):
+        raise NotCommScopeError(_NO_LIST)
     found = [each for entry in entries if (each := _read(entry)) is not None]
     if not found:
-        raise NotCommScopeError("The file has no benchmark with bytes_per_second.")
+        raise NotCommScopeError("The file has no benchmark with bytes_per_second above 0.")
     return found
 
 
@@ -100,28 +106,36 @@ def _read(entry: Any) -> CommScopeFigure | None:
     """Return one entry; None for means over repetitions, errors, and entries without a rate."""
     if not isinstance(entry, dict) or entry.get("run_type") == "aggregate":
         return None
-    rate, name = entry.get("bytes_per_second"), entry.get("name")
-    if (
-        not isinstance(rate, int | float)
-        or not isinstance(name, str)
-        or entry.get("error_occurred")
-    ):
+    rate, name = _number(entry.get("bytes_per_second")), entry.get("name")
+    if not rate or not isinstance(name, str) or entry.get("error_occurred"):
         return None
     base, *parts = name.removeprefix("Comm_").split("/")
     numbers = [int(match[1]) for part in parts if (match := _SIZE.fullmatch(part))]
-    size = entry.get("bytes")
-    if not isinstance(size, int | float):
+    size = _number(entry.get("bytes"))
+    if size is None:
         size = 1 << numbers[-1] if numbers and numbers[-1] < 64 else 0
     *places, _ = numbers or [0]
     if not places:
-        places = [int(entry[each]) for each in _COUNTERS if each in entry]
+        counters = (_number(entry.get(each)) for each in _COUNTERS)
+        places = [int(each) for each in counters if each is not None]
     return CommScopeFigure(
         name=base.removesuffix("_flush"),
         places=tuple(places),
         bytes=int(size),
-        bytes_per_second=float(rate),
+        bytes_per_second=rate,
         is_flushed=base.endswith("_flush"),
     )
+
+
+def _number(value: Any) -> float | None:
+    """Return a number of at least 0; None for anything else, infinity and NaN."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
 
 
 def counterparts(
