@@ -1,4 +1,4 @@
-"""`inferometer cache` says whether sharing a model pays, from constants that it has measured."""
+"""`inferometer cache`: whether sharing a model pays, and files that are no model."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from inferometer_cli.commands.cache import cache
+from inferometer_cli.exits import RefusedError
 from inferometer_cli.local import model_forms
+from support import onnx_models
 
 _SHARING = {"diskBytesPerSecond": 2e9, "exportMilliseconds": 2.0, "openMilliseconds": 0.5}
 
@@ -51,7 +53,27 @@ def test_the_recommendation_says_whether_to_share(
     """Both sides of the formula are there: the read that is saved, and what sharing costs."""
     document = _document(sharing, size)
     monkeypatch.setattr(model_forms, "measure_forms", lambda *_, **__: document)
-    cache(tmp_path / "model.onnx")
+    cache(onnx_models.write_with_external_data(tmp_path))
     printed = capsys.readouterr().out
     assert "Keep MemoryMapped" in printed
     assert sentence in printed
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"), [(b"", "it is empty"), (b"hello\n", "is not an ONNX model")]
+)
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
+    """The message names the file and the reason, and no process is started for it."""
+    file = tmp_path / "bad.onnx"
+    file.write_bytes(content)
+    with pytest.raises(RefusedError, match=r"bad\.onnx") as refused:
+        cache(file)
+    assert sentence in str(refused.value)
+
+
+def test_a_model_without_its_external_data_is_refused(tmp_path: Path) -> None:
+    """The message names the missing file."""
+    file = onnx_models.write_with_external_data(tmp_path)
+    (tmp_path / "weights.bin").unlink()
+    with pytest.raises(RefusedError, match=r"weights\.bin.* is not there"):
+        cache(file)
