@@ -1,6 +1,7 @@
 """A model cache without a kernel: mounts in memory, content from a script."""
 
 import hashlib
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -49,6 +50,8 @@ class ScriptedStore:
         self.faults: list[Exception] = []
         """One is raised at each opening, after the first half of the content."""
         self.refusal: Exception | None = None
+        self.gates: dict[str, threading.Event] = {}
+        """An address with a gate yields nothing before the gate opens."""
 
     def open_content(self, _: str, request: ModelRequest, location: str | None) -> Content:
         """Return a function that yields the content of a request."""
@@ -56,6 +59,8 @@ class ScriptedStore:
 
         def content(first_byte: int) -> Iterator[bytes]:
             self.opened.append((address, first_byte))
+            if address in self.gates:
+                assert self.gates[address].wait(60)
             whole = self.contents[address]
             half = max(first_byte, len(whole) // 2)
             yield whole[first_byte:half]

@@ -31,7 +31,7 @@ def download(store: ModelStore, key: str, content: bytes) -> None:
     folder = store.begin(key)
     store.reserve(key, len(content))
     (folder / CACHE_MODEL_FILE).write_bytes(content)
-    store.commit(key, {CACHE_MODEL_FILE: hashlib.sha256(content).hexdigest()}, 1.0)
+    store.commit(key, key, {CACHE_MODEL_FILE: hashlib.sha256(content).hexdigest()}, 1.0)
 
 
 class StoreMachine(RuleBasedStateMachine):

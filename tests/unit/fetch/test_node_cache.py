@@ -3,7 +3,6 @@
 import errno
 import json
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from inferometer_api.nodes.cache_statistics import read_cache_statistics
 from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
 from inferometer_fetch.cache import download
-from inferometer_fetch.cache.access import ACCEPTED_SECONDS
 from inferometer_fetch.cache.errors import (
     CacheFullError,
     DamagedEntryError,
@@ -19,7 +17,7 @@ from inferometer_fetch.cache.errors import (
     StillFetchingError,
 )
 from inferometer_fetch.cache.references import MOUNTING, NodeMount, Reference
-from inferometer_fetch.cache.request import ModelRequest, model_request
+from inferometer_fetch.cache.request import model_request
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.transfer import TransientError
 from inferometer_models.errors import ModelRefusedError
@@ -52,14 +50,7 @@ def test_pods_share_one_download(
     tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
 ) -> None:
     """Pods of two namespaces that ask at once for a new public model wait for one download."""
-    gate = threading.Event()
-    opened = content.open_content
-
-    def slowly(_: str, request: ModelRequest, location: str | None) -> download.Content:
-        gate.wait(60)
-        return opened("", request, location)
-
-    content.open_content = slowly  # type: ignore[method-assign]  # a gate before it
+    gate = content.gates[URI] = threading.Event()
     cache, store = node_cache(tmp_path / "c", content, mounter)
     threads = [
         threading.Thread(
@@ -133,9 +124,8 @@ def test_a_download_is_resumed(
     cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
     assert content.opened == [(URI, 0), (URI, 5)]
     cache.unpublish(tmp_path / "t")
-    key = public(CONTENT).key
-    assert store.remove_unused(key)
-    part = folder / "partial" / key / "files"
+    assert store.remove_unused(public(CONTENT).key)
+    part = folder / "partial" / public(CONTENT).source / "files"
     part.mkdir(parents=True)  # what a killed plugin leaves
     (part / CACHE_MODEL_FILE).write_bytes(CONTENT[:7])
     cache, _ = node_cache(folder, content, mounter)
@@ -147,7 +137,7 @@ def test_a_part_of_another_file_is_fetched_anew(
     tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
 ) -> None:
     """A part whose beginning is wrong is never completed into a model."""
-    part = tmp_path / "c" / "partial" / public(CONTENT).key / "files"
+    part = tmp_path / "c" / "partial" / public(CONTENT).source / "files"
     part.mkdir(parents=True)
     (part / CACHE_MODEL_FILE).write_bytes(b"xxx")
     cache, store = node_cache(tmp_path / "c", content, mounter)
@@ -216,58 +206,6 @@ def test_a_model_that_is_too_large_is_refused(
     with pytest.raises(ModelRefusedError, match="larger than the 9 bytes"):
         cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
     assert store.used_bytes == 0
-
-
-def test_a_private_model_stays_in_its_namespace(
-    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
-) -> None:
-    """Who knows address and checksum gets nothing: not without keys, nor from another namespace."""
-    cache, store = node_cache(tmp_path / "c", content, mounter)
-    mine = private(CONTENT)
-    cache.publish(mine, tmp_path / "t", timeout_seconds=60)
-    assert len(content.opened) == 1
-    # Another namespace's own store that accepts any keys, with the checksum of the model.
-    assert mine.store is not None
-    theirs = replace(
-        private(CONTENT, namespace="b"), store=replace(mine.store, endpoint="https://mine")
-    )
-    content.contents[PRIVATE_URI] = b"anything"
-    with pytest.raises(ModelRefusedError, match="has another"):
-        cache.publish(theirs, tmp_path / "u", timeout_seconds=60)
-    in_place = replace(theirs, namespace="a")
-    with pytest.raises(ModelRefusedError, match="has another"):
-        cache.publish(in_place, tmp_path / "u", timeout_seconds=60)
-    content.contents[URI] = b"anything"
-    with pytest.raises(ModelRefusedError, match="has another"):
-        cache.publish(public(CONTENT), tmp_path / "u", timeout_seconds=60)
-    content.refusal = ModelRefusedError("AccessDenied")
-    with pytest.raises(ModelRefusedError, match="AccessDenied"):
-        cache.publish(private(CONTENT, keys="guess"), tmp_path / "u", timeout_seconds=60)
-    assert [*mounter.table] == [str(tmp_path / "t")]
-    assert len(store.entries()) == 1
-
-
-def test_credentials_are_accepted_for_an_hour(
-    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
-) -> None:
-    """Within the hour a private model is mounted without its store; later the store decides."""
-    clock = [0.0]
-    cache, _ = node_cache(tmp_path / "c", content, mounter, clock=clock)
-    cache.publish(private(CONTENT), tmp_path / "t", timeout_seconds=60)
-    content.refusal = TransientError("connection refused")
-    clock[0] = ACCEPTED_SECONDS - 1
-    assert cache.publish(private(CONTENT), tmp_path / "u", timeout_seconds=60).was_cached
-    clock[0] = ACCEPTED_SECONDS
-    with pytest.raises(FetchFailedError, match="within the last hour"):
-        cache.publish(private(CONTENT), tmp_path / "v", timeout_seconds=60)
-    assert len(content.asked) == 2
-    content.refusal = None
-    cache.publish(private(CONTENT), tmp_path / "v", timeout_seconds=60)
-    again, _ = node_cache(tmp_path / "c", content, mounter, clock=clock)
-    again.publish(private(CONTENT), tmp_path / "w", timeout_seconds=60)
-    assert len(content.asked) == 4  # a new plugin remembers no credentials
-    for file in (tmp_path / "c").rglob("*"):
-        assert file.is_dir() or b"https://store" not in file.read_bytes()
 
 
 def test_a_restarted_plugin_knows_its_references(

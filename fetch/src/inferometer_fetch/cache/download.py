@@ -30,7 +30,7 @@ _PARSE_SECONDS = 120
 
 
 class Downloads:
-    """Downloads in progress, one for each model."""
+    """Downloads in progress, one for each model and address."""
 
     def __init__(
         self,
@@ -53,19 +53,18 @@ class Downloads:
     def fetch(self, request: ModelRequest, *, timeout_seconds: float) -> Entry:
         """Return the entry of a model, after downloading it unless it is in the cache.
 
-        Requests for a model that is being downloaded wait for that download. Raises
-        StillFetchingError after `timeout_seconds`, while the download goes on; ModelRefusedError,
-        FetchFailedError or CacheFullError if it fails.
+        Requests for a model that is being downloaded from their address wait for that download.
+        Raises StillFetchingError after `timeout_seconds`, while the download goes on;
+        ModelRefusedError, FetchFailedError or CacheFullError if it fails.
         """
-        key = request.key
         with self._lock:
-            found = self._store.entry(key)
+            found = self._store.entry(request.key)
             if found is not None:
                 return found
-            future = self._futures.get(key)
+            future = self._futures.get(request.source)
             if future is None:
                 future = self._pool.submit(self._download, request)
-                self._futures[key] = future
+                self._futures[request.source] = future
         try:
             return future.result(timeout_seconds)
         except WaitTimeoutError:
@@ -79,32 +78,32 @@ class Downloads:
         self._pool.shutdown(cancel_futures=True)
 
     def _download(self, request: ModelRequest) -> Entry:
-        key, began = request.key, self._timer()
+        source, began = request.source, self._timer()
         try:
-            folder = self._store.begin(key)
+            folder = self._store.begin(source)
             sha256 = self._files(request, folder)
-            return self._store.commit(key, sha256, self._timer() - began)
+            return self._store.commit(source, request.key, sha256, self._timer() - began)
         except FetchFailedError:
-            self._store.end(key, keep=True)
+            self._store.end(source, keep=True)
             raise
         except OSError as error:
-            self._store.end(key, keep=False)
+            self._store.end(source, keep=False)
             raise CacheFullError(
                 f"The model {request.uri} could not be written to the model cache of the node: "
                 f"{error.strerror or error}."
             ) from error
         except BaseException:
-            self._store.end(key, keep=False)
+            self._store.end(source, keep=False)
             raise
         finally:
             with self._lock:
-                self._futures.pop(key, None)
+                self._futures.pop(source, None)
 
     def _files(self, request: ModelRequest, folder: Path) -> dict[str, str]:
         """Download the ONNX file and, from a store, its external data; return the checksums."""
         what, target = f"model {request.uri}", folder / CACHE_MODEL_FILE
         opened = self._open_content(what, request, None)
-        digest = self._transfer(what, request.key, opened, target, sha256=request.sha256)
+        digest = self._transfer(what, request.source, opened, target, sha256=request.sha256)
         if digest != request.sha256:
             # Not which: a pod's author could learn what an address of the cluster serves.
             raise ModelRefusedError(
@@ -126,14 +125,14 @@ class Downloads:
             data = f"external data {location} of the {what}"
             opened = self._open_content(data, request, location)
             found[location] = self._transfer(
-                data, request.key, opened, path_below(folder, location)
+                data, request.source, opened, path_below(folder, location)
             )
         return found
 
     def _transfer(
         self,
         what: str,
-        key: str,
+        source: str,
         opened: "Content",
         target: Path,
         *,
@@ -146,10 +145,10 @@ class Downloads:
         target.parent.mkdir(parents=True, exist_ok=True)
         for pause_seconds in (*_PAUSES_SECONDS, None):
             if sha256 is None and target.exists():
-                self._store.reserve(key, -target.stat().st_size)
+                self._store.reserve(source, -target.stat().st_size)
                 target.unlink()
             try:
-                return self._append(what, key, opened, target, sha256)
+                return self._append(what, source, opened, target, sha256)
             except TransientError as fault:
                 if pause_seconds is None:
                     raise FetchFailedError(
@@ -160,7 +159,7 @@ class Downloads:
         raise AssertionError  # the last try returned or raised
 
     def _append(
-        self, what: str, key: str, opened: "Content", target: Path, sha256: str | None
+        self, what: str, source: str, opened: "Content", target: Path, sha256: str | None
     ) -> str:
         with target.open("a+b") as file:
             file.seek(0)
@@ -174,13 +173,13 @@ class Downloads:
             for chunk in opened(count):
                 count += len(chunk)
                 self._check_size(what, count)
-                self._store.reserve(key, len(chunk))
+                self._store.reserve(source, len(chunk))
                 file.write(chunk)
                 digest.update(chunk)
             file.flush()
             os.fsync(file.fileno())
         if resumed and digest.hexdigest() != sha256:
-            self._store.reserve(key, -target.stat().st_size)
+            self._store.reserve(source, -target.stat().st_size)
             target.unlink()  # the part was of another file: once more from the start
             raise TransientError("the part from an earlier try did not fit")
         return digest.hexdigest()

@@ -39,7 +39,19 @@ class ModelRequest:
         parts = ["public", self.sha256]
         if self.store is not None:
             parts = ["private", self.namespace, str(self.store), self.uri, self.sha256]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return _name(parts)
+
+    @property
+    def source(self) -> str:
+        """The name of the model's download: addresses of one public model do not share one.
+
+        Otherwise an address that fails or stalls would keep the model from pods with another one.
+        """
+        return _name([self.key, self.uri])
+
+
+def _name(parts: list[str]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def model_request(attributes: Mapping[str, str], credentials: Mapping[str, str]) -> ModelRequest:

@@ -2,7 +2,7 @@
 
     entries/KEY/entry.json       what the entry is; entries/KEY/usage.json how it is used
     entries/KEY/files/...        the files that pods see
-    partial/KEY/files/...        a download that is not whole, which the next one resumes
+    partial/SOURCE/files/...     a download that is not whole, which the next one resumes
     mounts/NAME.json             one reference
     trash/...                    what is being deleted
 
@@ -92,16 +92,16 @@ class ModelStore:
 
     # Downloads
 
-    def begin(self, key: str) -> Path:
+    def begin(self, source: str) -> Path:
         """Return the folder for the files of a download, which may hold a part of them."""
         with self._lock:
-            self._downloading.add(key)
-            folder = self.root / "partial" / key / "files"
+            self._downloading.add(source)
+            folder = self.root / "partial" / source / "files"
             folder.mkdir(parents=True, exist_ok=True)
-            self._partial_bytes[key] = _folder_bytes(folder)
+            self._partial_bytes[source] = _folder_bytes(folder)
             return folder
 
-    def reserve(self, key: str, count_bytes: int) -> None:
+    def reserve(self, source: str, count_bytes: int) -> None:
         """Count bytes that a download is about to write; evict for them if the quota is full.
 
         Raises CacheFullError if what pods use leaves no room.
@@ -109,11 +109,13 @@ class ModelStore:
         with self._lock:
             self._make_room(count_bytes)
             self.fetched_bytes += max(0, count_bytes)
-            self._partial_bytes[key] = self._partial_bytes.get(key, 0) + count_bytes
+            self._partial_bytes[source] = self._partial_bytes.get(source, 0) + count_bytes
 
-    def commit(self, key: str, sha256: Mapping[str, str], fetch_seconds: float) -> Entry:
-        """Turn a verified download into an entry."""
-        folder = self.root / "partial" / key
+    def commit(
+        self, source: str, key: str, sha256: Mapping[str, str], fetch_seconds: float
+    ) -> Entry:
+        """Turn a verified download into an entry, unless one from another address was faster."""
+        folder = self.root / "partial" / source
         size_bytes = sum((folder / "files" / path).stat().st_size for path in sha256)
         now = self._clock()
         entry = Entry(CachedModel(key, size_bytes, fetch_seconds, 0.0, now), dict(sha256))
@@ -125,23 +127,26 @@ class ModelStore:
         _write_json(folder / "usage.json", asdict(entry.model))
         _write_json(folder / "entry.json", {"sha256": entry.sha256, "sizeBytes": size_bytes})
         with self._lock:
-            (folder).rename(self.root / "entries" / key)
+            if key in self._entries:
+                self.end(source, keep=False)
+                return self._entries[key]
+            folder.rename(self.root / "entries" / key)
             _sync(self.root / "entries")
             self._entries[key] = entry
-            self._partial_bytes.pop(key, None)
-            self._downloading.discard(key)
+            self._partial_bytes.pop(source, None)
+            self._downloading.discard(source)
         return entry
 
-    def end(self, key: str, *, keep: bool) -> None:
+    def end(self, source: str, *, keep: bool) -> None:
         """End a download that failed; `keep` its files for the next one."""
         with self._lock:
-            self._downloading.discard(key)
-            folder = self.root / "partial" / key
+            self._downloading.discard(source)
+            folder = self.root / "partial" / source
             if not keep:
-                self._partial_bytes.pop(key, None)
+                self._partial_bytes.pop(source, None)
                 self._discard(folder)
             elif folder.exists():
-                self._partial_bytes[key] = _folder_bytes(folder)
+                self._partial_bytes[source] = _folder_bytes(folder)
 
     # References
 

@@ -1,0 +1,135 @@
+"""Tests of what one namespace can do to another through the model cache of their node."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from inferometer_fetch.cache import download
+from inferometer_fetch.cache.access import ACCEPTED_SECONDS
+from inferometer_fetch.errors import FetchFailedError
+from inferometer_fetch.transfer import TransientError
+from inferometer_models.errors import ModelRefusedError
+from support.model_cache import MemoryMounter, ScriptedStore, node_cache, private, public
+from support.waiting import wait_until
+
+CONTENT = b"0123456789"
+URI, PRIVATE_URI = "https://models/m.onnx", "s3://models/m.onnx"
+OTHER_URI = "https://other/token=SECRET/m.onnx"
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next try follow at once."""
+    monkeypatch.setattr(download, "_PAUSES_SECONDS", (0.0, 0.0))
+
+
+@pytest.fixture
+def content() -> ScriptedStore:
+    """Return a store with one model, under public addresses and a private one."""
+    return ScriptedStore({URI: CONTENT, OTHER_URI: CONTENT, PRIVATE_URI: CONTENT})
+
+
+@pytest.fixture
+def mounter() -> MemoryMounter:
+    """Return a node without mounts."""
+    return MemoryMounter()
+
+
+def test_an_address_that_stalls_or_lies_keeps_the_model_from_no_other_pod(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """A pod whose address is right gets its model; the other's event has its own address only."""
+    gate = content.gates[OTHER_URI] = threading.Event()
+    content.contents[OTHER_URI] = b"wrong"
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    with ThreadPoolExecutor(1) as threads:
+        other = threads.submit(
+            cache.publish,
+            public(CONTENT, OTHER_URI, namespace="b"),
+            tmp_path / "b",
+            timeout_seconds=60,
+        )
+        wait_until(lambda: (OTHER_URI, 0) in content.opened, "a download that stalls")
+        try:
+            cache.publish(public(CONTENT), tmp_path / "a", timeout_seconds=60)
+        finally:
+            gate.set()
+        with pytest.raises(ModelRefusedError, match=OTHER_URI):
+            other.result()
+    assert [*mounter.table] == [str(tmp_path / "a")]
+    assert store.used_bytes == len(CONTENT)
+
+
+def test_two_addresses_of_one_model_become_one_entry(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """The slower download is dropped, and its pod gets the copy of the faster one."""
+    gate = content.gates[OTHER_URI] = threading.Event()
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    with ThreadPoolExecutor(1) as threads:
+        slow = threads.submit(
+            cache.publish, public(CONTENT, OTHER_URI), tmp_path / "b", timeout_seconds=60
+        )
+        wait_until(lambda: (OTHER_URI, 0) in content.opened, "a download that stalls")
+        try:
+            fast = cache.publish(public(CONTENT), tmp_path / "a", timeout_seconds=60)
+        finally:
+            gate.set()
+        assert slow.result().key == fast.key
+    assert len(mounter.table) == 2
+    assert store.used_bytes == len(CONTENT)
+
+
+def test_a_private_model_stays_in_its_namespace(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """Who knows address and checksum gets nothing: not without keys, nor from another namespace."""
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    mine = private(CONTENT)
+    cache.publish(mine, tmp_path / "t", timeout_seconds=60)
+    assert len(content.opened) == 1
+    # Another namespace's own store that accepts any keys, with the checksum of the model.
+    assert mine.store is not None
+    theirs = replace(
+        private(CONTENT, namespace="b"), store=replace(mine.store, endpoint="https://mine")
+    )
+    content.contents[PRIVATE_URI] = b"anything"
+    with pytest.raises(ModelRefusedError, match="has another"):
+        cache.publish(theirs, tmp_path / "u", timeout_seconds=60)
+    in_place = replace(theirs, namespace="a")
+    with pytest.raises(ModelRefusedError, match="has another"):
+        cache.publish(in_place, tmp_path / "u", timeout_seconds=60)
+    content.contents[URI] = b"anything"
+    with pytest.raises(ModelRefusedError, match="has another"):
+        cache.publish(public(CONTENT), tmp_path / "u", timeout_seconds=60)
+    content.refusal = ModelRefusedError("AccessDenied")
+    with pytest.raises(ModelRefusedError, match="AccessDenied"):
+        cache.publish(private(CONTENT, keys="guess"), tmp_path / "u", timeout_seconds=60)
+    assert [*mounter.table] == [str(tmp_path / "t")]
+    assert len(store.entries()) == 1
+
+
+def test_credentials_are_accepted_for_an_hour(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """Within the hour a private model is mounted without its store; later the store decides."""
+    clock = [0.0]
+    cache, _ = node_cache(tmp_path / "c", content, mounter, clock=clock)
+    cache.publish(private(CONTENT), tmp_path / "t", timeout_seconds=60)
+    content.refusal = TransientError("connection refused")
+    clock[0] = ACCEPTED_SECONDS - 1
+    assert cache.publish(private(CONTENT), tmp_path / "u", timeout_seconds=60).was_cached
+    clock[0] = ACCEPTED_SECONDS
+    with pytest.raises(FetchFailedError, match="within the last hour"):
+        cache.publish(private(CONTENT), tmp_path / "v", timeout_seconds=60)
+    assert len(content.asked) == 2
+    content.refusal = None
+    cache.publish(private(CONTENT), tmp_path / "v", timeout_seconds=60)
+    again, _ = node_cache(tmp_path / "c", content, mounter, clock=clock)
+    again.publish(private(CONTENT), tmp_path / "w", timeout_seconds=60)
+    assert len(content.asked) == 4  # a new plugin remembers no credentials
+    for file in (tmp_path / "c").rglob("*"):
+        assert file.is_dir() or b"https://store" not in file.read_bytes()
