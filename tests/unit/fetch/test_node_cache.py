@@ -12,7 +12,6 @@ from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
 from inferometer_fetch.cache import download
 from inferometer_fetch.cache.errors import (
     CacheFullError,
-    DamagedEntryError,
     MountedOtherwiseError,
     StillFetchingError,
 )
@@ -266,25 +265,6 @@ def test_publishing_twice_changes_nothing(
         cache.unpublish(tmp_path / "t")
     assert (mounter.table, store.references()) == ({}, {})
     assert not (tmp_path / "t").exists()
-
-
-def test_a_damaged_file_is_never_mounted_again(
-    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
-) -> None:
-    """The check finds it; it is fetched anew as soon as no pod uses it."""
-    cache, store = node_cache(tmp_path / "c", content, mounter)
-    request = public(CONTENT)
-    cache.publish(request, tmp_path / "t", timeout_seconds=60)
-    assert cache.verify_all() == {}
-    file = store.files(request.key) / CACHE_MODEL_FILE
-    file.chmod(0o644)
-    file.write_bytes(b"damaged!!!")
-    assert cache.verify_all() == {request.key: (CACHE_MODEL_FILE,)}
-    with pytest.raises(DamagedEntryError, match="1 volumes still use it"):
-        cache.publish(request, tmp_path / "u", timeout_seconds=60)
-    cache.unpublish(tmp_path / "t")
-    assert not cache.publish(request, tmp_path / "u", timeout_seconds=60).was_cached
-    assert (store.files(request.key) / CACHE_MODEL_FILE).read_bytes() == CONTENT
 
 
 _POD = {"csi.storage.k8s.io/pod.namespace": "a", "csi.storage.k8s.io/ephemeral": "true"}

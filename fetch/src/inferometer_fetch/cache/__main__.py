@@ -34,6 +34,7 @@ from inferometer_fetch.cache.store import ModelStore
 _log = structlog.get_logger()
 _STOP_SECONDS = 10.0
 _STATISTICS_SECONDS = 2.0
+_CHECK_SECONDS = 600.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.statistics is not None:
         words = (cache, options.statistics, ended)
         threading.Thread(target=_write_statistics, args=words, daemon=True).start()
-    _check_repeatedly(cache, options.verify_hours * 3600.0, ended)
+    checks = (cache, options.verify_hours * 3600.0, ended)
+    threading.Thread(target=_check_repeatedly, args=checks, daemon=True).start()
+    ended.wait()
     for stopped in [each.stop(_STOP_SECONDS) for each in servers]:
         stopped.wait()
     return 0
@@ -94,11 +97,19 @@ def _cache(options: argparse.Namespace) -> NodeCache:
 
 
 def _check_repeatedly(cache: NodeCache, period_seconds: float, ended: threading.Event) -> None:
-    """Check references and checksums, each time after `period_seconds`, until the end."""
-    while not ended.wait(period_seconds):
-        cache.restore()
-        for key, files in cache.verify_all().items():
-            _log.error("damaged", key=key, files=files)
+    """Check references, and each entry's checksums after `period_seconds`, until the end.
+
+    The time of an entry's last check outlives the plugin: frequent starts postpone no check.
+    """
+    while True:
+        try:
+            cache.restore()
+            for key, files in cache.verify(period_seconds=period_seconds).items():
+                _log.error("damaged", key=key, files=files)
+        except OSError as error:
+            _log.error("not checked", reason=str(error))
+        if ended.wait(min(period_seconds, _CHECK_SECONDS)):
+            return
 
 
 def _write_statistics(cache: NodeCache, file: Path, ended: threading.Event) -> None:

@@ -23,7 +23,7 @@ from inferometer_fetch.cache.references import (
     reconcile,
 )
 from inferometer_fetch.cache.request import ModelRequest
-from inferometer_fetch.cache.store import Entry, ModelStore
+from inferometer_fetch.cache.store import ModelStore
 from inferometer_models.errors import ModelRefusedError
 
 _TRIES = 3
@@ -50,7 +50,6 @@ class NodeCache:
         self._mounter = mounter
         self._lock = threading.Lock()
         self._busy: set[str] = set()
-        self._damaged: set[str] = set()
         self._hits = 0
         self._misses = 0
 
@@ -129,22 +128,21 @@ class NodeCache:
                 if references.get(reference.target) != reference:
                     self._store.refer(reference)
 
-    def verify(self, entry: Entry) -> tuple[str, ...]:
-        """Check an entry's files again; return those that are damaged.
+    def verify(self, *, period_seconds: float = 0.0) -> dict[str, tuple[str, ...]]:
+        """Check the entries whose last check is `period_seconds` ago; return damaged files by key.
 
-        A damaged entry is removed, or, while pods use it, no longer mounted.
+        A damaged entry is removed, or, while pods use it, no longer mounted, also by a plugin that
+        starts later.
         """
-        key = entry.model.key
-        damaged = self._store.damaged_files(key)
-        if damaged and not self._store.remove_unused(key):
-            with self._lock:
-                self._damaged.add(key)
+        damaged = {}
+        for entry in self._store.entries_to_check(period_seconds):
+            key = entry.model.key
+            files = self._store.damaged_files(key)
+            if not files or not self._store.remove_unused(key):
+                self._store.note_check(key, is_damaged=bool(files))
+            if files:
+                damaged[key] = files
         return damaged
-
-    def verify_all(self) -> dict[str, tuple[str, ...]]:
-        """Check every entry; return the damaged files by key."""
-        found = {each.model.key: self.verify(each) for each in self._store.entries()}
-        return {key: files for key, files in found.items() if files}
 
     def _refer(self, request: ModelRequest, target: str, timeout_seconds: float) -> bool:
         """Write the intent to mount, so that the entry stays; return whether it was there."""
@@ -167,13 +165,8 @@ class NodeCache:
     def _check_sound(self, request: ModelRequest) -> None:
         """Raise DamagedEntryError if the entry is damaged and in use; remove it if it is not."""
         key = request.key
-        with self._lock:
-            is_damaged = key in self._damaged
-        if not is_damaged:
-            return
-        if self._store.remove_unused(key):
-            with self._lock:
-                self._damaged.discard(key)
+        entry = self._store.entry(key)
+        if entry is None or not entry.is_damaged or self._store.remove_unused(key):
             return
         count = count_references(self._store.references())[key]
         raise DamagedEntryError(

@@ -1,6 +1,7 @@
 """The cache's folder: entries, partial downloads and references, each changed atomically.
 
     entries/KEY/entry.json       what the entry is; entries/KEY/usage.json how it is used
+    entries/KEY/check.json       when its checksums were last checked, and whether one was wrong
     entries/KEY/files/...        the files that pods see
     partial/SOURCE/files/...     a download that is not whole, which the next one resumes
     mounts/NAME.json             one reference
@@ -11,21 +12,18 @@ on disk. Only one process may use the folder.
 """
 
 import hashlib
-import json
-import os
 import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE
 from inferometer_fetch.cache.errors import CacheFullError
 from inferometer_fetch.cache.eviction import CachedModel, EvictionPolicy, choose_victims
+from inferometer_fetch.cache.files import checksum, folder_bytes, read_json, sync, write_json
 from inferometer_fetch.cache.references import Reference, count_references
-from inferometer_models.graph_file import sha256_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +33,10 @@ class Entry:
     model: CachedModel
     sha256: Mapping[str, str]
     """The checksum of each file, by its path in the volume."""
+    checked_at: float
+    """When the checksums were last checked, in seconds since the epoch."""
+    is_damaged: bool = False
+    """Whether a check found another checksum: no further pod gets the entry."""
 
 
 class ModelStore:
@@ -61,7 +63,7 @@ class ModelStore:
             shutil.rmtree(abandoned, ignore_errors=True)
         self._entries = dict(_read_entries(root / "entries", self._discard))
         self._partial_bytes = {
-            each.name: _folder_bytes(each) for each in (root / "partial").iterdir()
+            each.name: folder_bytes(each) for each in (root / "partial").iterdir()
         }
         self._references = dict(_read_references(root / "mounts"))
         self.fetched_bytes = 0
@@ -98,7 +100,7 @@ class ModelStore:
             self._downloading.add(source)
             folder = self.root / "partial" / source / "files"
             folder.mkdir(parents=True, exist_ok=True)
-            self._partial_bytes[source] = _folder_bytes(folder)
+            self._partial_bytes[source] = folder_bytes(folder)
             return folder
 
     def reserve(self, source: str, count_bytes: int) -> None:
@@ -118,20 +120,21 @@ class ModelStore:
         folder = self.root / "partial" / source
         size_bytes = sum((folder / "files" / path).stat().st_size for path in sha256)
         now = self._clock()
-        entry = Entry(CachedModel(key, size_bytes, fetch_seconds, 0.0, now), dict(sha256))
-        _write_json(folder / "files" / CACHE_CHECKSUMS_FILE, sha256)
+        entry = Entry(CachedModel(key, size_bytes, fetch_seconds, 0.0, now), dict(sha256), now)
+        write_json(folder / "files" / CACHE_CHECKSUMS_FILE, sha256)
         for file in folder.rglob("*"):
             file.chmod(0o755 if file.is_dir() else 0o444)
-            _sync(file)
+            sync(file)
         (folder / "files").chmod(0o755)
-        _write_json(folder / "usage.json", asdict(entry.model))
-        _write_json(folder / "entry.json", {"sha256": entry.sha256, "sizeBytes": size_bytes})
+        write_json(folder / "usage.json", asdict(entry.model))
+        _write_check(folder, entry)
+        write_json(folder / "entry.json", {"sha256": entry.sha256, "sizeBytes": size_bytes})
         with self._lock:
             if key in self._entries:
                 self.end(source, keep=False)
                 return self._entries[key]
             folder.rename(self.root / "entries" / key)
-            _sync(self.root / "entries")
+            sync(self.root / "entries")
             self._entries[key] = entry
             self._partial_bytes.pop(source, None)
             self._downloading.discard(source)
@@ -146,7 +149,7 @@ class ModelStore:
                 self._partial_bytes.pop(source, None)
                 self._discard(folder)
             elif folder.exists():
-                self._partial_bytes[source] = _folder_bytes(folder)
+                self._partial_bytes[source] = folder_bytes(folder)
 
     # References
 
@@ -160,7 +163,7 @@ class ModelStore:
         with self._lock:
             if reference.key not in self._entries:
                 return False
-            _write_json(self._record(reference.target), asdict(reference))
+            write_json(self._record(reference.target), asdict(reference))
             self._references[reference.target] = reference
             return True
 
@@ -176,9 +179,16 @@ class ModelStore:
             entry = self._entries[key]
             used = replace(entry, model=entry.model.used_at(self._clock()))
             self._entries[key] = used
-            _write_json(self.root / "entries" / key / "usage.json", asdict(used.model))
+            write_json(self.root / "entries" / key / "usage.json", asdict(used.model))
 
     # Checks and eviction
+
+    def entries_to_check(self, period_seconds: float) -> tuple[Entry, ...]:
+        """Return the entries whose last check is at least `period_seconds` ago."""
+        now = self._clock()
+        return tuple(
+            each for each in self.entries() if not 0 <= now - each.checked_at < period_seconds
+        )
 
     def damaged_files(self, key: str) -> tuple[str, ...]:
         """Read an entry again, and return the files that no longer have their checksum."""
@@ -188,8 +198,19 @@ class ModelStore:
         return tuple(
             path
             for path, sha256 in entry.sha256.items()
-            if _checksum(self.files(key) / path) != sha256
+            if checksum(self.files(key) / path) != sha256
         )
+
+    def note_check(self, key: str, *, is_damaged: bool) -> None:
+        """Write that an entry was checked; one that is damaged stays so."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return
+            is_damaged = is_damaged or entry.is_damaged
+            checked = replace(entry, checked_at=self._clock(), is_damaged=is_damaged)
+            self._entries[key] = checked
+            _write_check(self.root / "entries" / key, checked)
 
     def remove_unused(self, key: str) -> bool:
         """Remove an entry unless pods refer to it; return whether it is gone."""
@@ -246,61 +267,37 @@ class ModelStore:
 def _read_entries(folder: Path, discard: Callable[[Path], None]) -> Iterator[tuple[str, Entry]]:
     """Yield the whole entries of a folder, and discard what is none."""
     for each in sorted(folder.iterdir()):
-        described = _read_json(each / "entry.json")
-        usage = _read_json(each / "usage.json")
+        described = read_json(each / "entry.json")
+        usage = read_json(each / "usage.json")
         if described is None or not all(
             (each / "files" / path).is_file() for path in described["sha256"]
         ):
             discard(each)
             continue
         unknown = asdict(CachedModel(each.name, described["sizeBytes"], 0.0, 0.0, 0.0))
-        yield each.name, Entry(CachedModel(**(usage or unknown)), described["sha256"])
+        check = read_json(each / "check.json") or {"checkedAt": 0.0, "isDamaged": False}
+        yield (
+            each.name,
+            Entry(
+                CachedModel(**(usage or unknown)),
+                described["sha256"],
+                check["checkedAt"],
+                check["isDamaged"],
+            ),
+        )
+
+
+def _write_check(folder: Path, entry: Entry) -> None:
+    write_json(
+        folder / "check.json", {"checkedAt": entry.checked_at, "isDamaged": entry.is_damaged}
+    )
 
 
 def _read_references(folder: Path) -> Iterator[tuple[str, Reference]]:
     for each in sorted(folder.glob("*.json")):
-        record = _read_json(each)
+        record = read_json(each)
         if record is None:
             each.unlink()
             continue
         reference = Reference(**record)
         yield reference.target, reference
-
-
-def _read_json(path: Path) -> Any:
-    """Return the content of a file, or None if it is not there or not whole."""
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with partial.open("w") as file:
-            json.dump(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _checksum(path: Path) -> str:
-    try:
-        return sha256_of(path)
-    except OSError:
-        return ""
-
-
-def _folder_bytes(folder: Path) -> int:
-    return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

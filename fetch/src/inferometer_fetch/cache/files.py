@@ -1,0 +1,53 @@
+"""Files of the cache's folder: written whole or not at all, and read without trust."""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from inferometer_models.graph_file import sha256_of
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a file, or None if it is not there or not whole."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file such that it is whole, on disk, or as before."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with partial.open("w") as file:
+            json.dump(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def checksum(path: Path) -> str:
+    """Return the sha256 of a file, or "" if it cannot be read."""
+    try:
+        return sha256_of(path)
+    except OSError:
+        return ""
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the size of all files below a folder."""
+    return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
+
+
+def sync(path: Path) -> None:
+    """Write a file's content, or a folder's names, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
