@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
 from inferometer_fetch.cache.access import Access
 from inferometer_fetch.cache.download import Content, Downloads
 from inferometer_fetch.cache.eviction import EvictionPolicy
@@ -86,10 +87,22 @@ def node_cache(
     max_model_bytes: int = GIGABYTE,
     policy: EvictionPolicy = "LRU",
     clock: list[float] | None = None,
+    disk_bytes: int = GIGABYTE,
 ) -> tuple[NodeCache, ModelStore]:
     """Start the cache of a node as the plugin does, on whatever its folder holds."""
     now = clock if clock is not None else [1000.0]
-    store = ModelStore(folder, quota_bytes=quota_bytes, policy=policy, clock=lambda: now[0])
+
+    def free_bytes(root: Path) -> int:
+        models = (each for each in root.glob("*/*/files/*") if each.name == CACHE_MODEL_FILE)
+        return disk_bytes - sum(each.stat().st_size for each in models)
+
+    store = ModelStore(
+        folder,
+        quota_bytes=quota_bytes,
+        policy=policy,
+        clock=lambda: now[0],
+        free_bytes=free_bytes,
+    )
     downloads = Downloads(
         store,
         max_model_bytes=max_model_bytes,

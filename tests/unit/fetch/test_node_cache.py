@@ -11,7 +11,6 @@ from inferometer_api.nodes.cache_statistics import read_cache_statistics
 from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
 from inferometer_fetch.cache import download
 from inferometer_fetch.cache.errors import (
-    CacheFullError,
     MountedOtherwiseError,
     StillFetchingError,
 )
@@ -169,32 +168,6 @@ def test_a_store_that_is_gone_is_reported_and_its_part_kept(
     assert store.used_bytes == 5
     cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
     assert content.opened[-1] == (URI, 5)
-
-
-def test_a_full_disk_leaves_nothing_behind(
-    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
-) -> None:
-    """ENOSPC ends the download with that reason, and its part goes, so that others have room."""
-    content.faults = [OSError(errno.ENOSPC, "No space left on device")]
-    cache, store = node_cache(tmp_path / "c", content, mounter)
-    with pytest.raises(CacheFullError, match="No space left on device"):
-        cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
-    assert (store.used_bytes, store.references(), mounter.table) == (0, {}, {})
-
-
-def test_only_what_no_pod_uses_is_evicted(tmp_path: Path, mounter: MemoryMounter) -> None:
-    """A full cache refuses a new model while pods use the others, and evicts once they end."""
-    contents = {f"https://models/{name}": name.encode() * 40 for name in "abc"}
-    cache, store = node_cache(tmp_path / "c", ScriptedStore(contents), mounter, quota_bytes=100)
-    requests = {uri: public(content, uri) for uri, content in contents.items()}
-    a, b, c = requests.values()
-    cache.publish(a, tmp_path / "a", timeout_seconds=60)
-    cache.publish(b, tmp_path / "b", timeout_seconds=60)
-    with pytest.raises(CacheFullError, match="full"):
-        cache.publish(c, tmp_path / "c1", timeout_seconds=60)
-    cache.unpublish(tmp_path / "b")
-    cache.publish(c, tmp_path / "c1", timeout_seconds=60)
-    assert {each.model.key for each in store.entries()} == {a.key, c.key}
 
 
 def test_a_model_that_is_too_large_is_refused(

@@ -80,9 +80,12 @@ class Downloads:
     def _download(self, request: ModelRequest) -> Entry:
         source, began = request.source, self._timer()
         try:
-            folder = self._store.begin(source)
-            sha256 = self._files(request, folder)
-            return self._store.commit(source, request.key, sha256, self._timer() - began)
+            sha256 = self._store.with_room(
+                lambda: self._files(request, self._store.begin(source))
+            )
+            return self._store.with_room(
+                lambda: self._store.commit(source, request.key, sha256, self._timer() - began)
+            )
         except FetchFailedError:
             self._store.end(source, keep=True)
             raise
@@ -145,8 +148,8 @@ class Downloads:
         target.parent.mkdir(parents=True, exist_ok=True)
         for pause_seconds in (*_PAUSES_SECONDS, None):
             if sha256 is None and target.exists():
-                self._store.reserve(source, -target.stat().st_size)
                 target.unlink()
+                self._store.release(source)
             try:
                 return self._append(what, source, opened, target, sha256)
             except TransientError as fault:
@@ -179,8 +182,8 @@ class Downloads:
             file.flush()
             os.fsync(file.fileno())
         if resumed and digest.hexdigest() != sha256:
-            self._store.reserve(source, -target.stat().st_size)
             target.unlink()  # the part was of another file: once more from the start
+            self._store.release(source)
             raise TransientError("the part from an earlier try did not fit")
         return digest.hexdigest()
 

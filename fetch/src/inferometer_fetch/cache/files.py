@@ -1,13 +1,17 @@
 """Files of the cache's folder: written whole or not at all, and read without trust."""
 
+import errno
 import json
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from inferometer_models.graph_file import sha256_of
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def read_json(path: Path) -> Any:
@@ -41,7 +45,17 @@ def checksum(path: Path) -> str:
 
 def folder_bytes(folder: Path) -> int:
     """Return the size of all files below a folder."""
-    return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
+    total = 0
+    for each in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # a download just removed it
+            total += each.stat().st_size if each.is_file() else 0
+    return total
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes of a folder's disk, less what is for the system only."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
 
 
 def sync(path: Path) -> None:

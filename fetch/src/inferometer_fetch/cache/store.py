@@ -15,15 +15,26 @@ import hashlib
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE
 from inferometer_fetch.cache.errors import CacheFullError
 from inferometer_fetch.cache.eviction import CachedModel, EvictionPolicy, choose_victims
-from inferometer_fetch.cache.files import checksum, folder_bytes, read_json, sync, write_json
+from inferometer_fetch.cache.files import (
+    DISK_FULL,
+    checksum,
+    folder_bytes,
+    free_bytes,
+    read_json,
+    sync,
+    write_json,
+)
 from inferometer_fetch.cache.references import Reference, count_references
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +60,13 @@ class ModelStore:
         quota_bytes: int,
         policy: EvictionPolicy,
         clock: Callable[[], float],
+        free_bytes: Callable[[Path], int] = free_bytes,
     ) -> None:
         self.root = root
         self.quota_bytes = quota_bytes
         self._policy: EvictionPolicy = policy
         self._clock = clock
+        self._free_bytes = free_bytes
         self._lock = threading.RLock()
         self._downloading: set[str] = set()
         for folder in ("entries", "partial", "mounts", "trash"):
@@ -98,20 +111,40 @@ class ModelStore:
         """Return the folder for the files of a download, which may hold a part of them."""
         with self._lock:
             self._downloading.add(source)
-            folder = self.root / "partial" / source / "files"
+            folder = self._partial_files(source)
             folder.mkdir(parents=True, exist_ok=True)
             self._partial_bytes[source] = folder_bytes(folder)
             return folder
 
     def reserve(self, source: str, count_bytes: int) -> None:
-        """Count bytes that a download is about to write; evict for them if the quota is full.
+        """Count bytes that a download is about to write; evict if quota or disk has no room.
 
-        Raises CacheFullError if what pods use leaves no room.
+        Raises CacheFullError, and evicts nothing, if what pods use leaves no room.
         """
         with self._lock:
             self._make_room(count_bytes)
-            self.fetched_bytes += max(0, count_bytes)
+            self.fetched_bytes += count_bytes
             self._partial_bytes[source] = self._partial_bytes.get(source, 0) + count_bytes
+
+    def release(self, source: str) -> None:
+        """Count only what a download has on disk, after it removed or failed to write a file."""
+        with self._lock:
+            self._partial_bytes[source] = folder_bytes(self._partial_files(source))
+
+    def with_room(self, write: Callable[[], T], *, spared: str = "") -> T:
+        """Call `write` again while the disk is full and an unused entry can be evicted.
+
+        The disk may be smaller than the quota, or others may fill it. The entry `spared` stays.
+        """
+        while True:
+            try:
+                return write()
+            except OSError as error:
+                with self._lock:
+                    victims = self._victims(1, spared)
+                    if error.errno not in DISK_FULL or not victims:
+                        raise
+                    self._evict(victims)
 
     def commit(
         self, source: str, key: str, sha256: Mapping[str, str], fetch_seconds: float
@@ -163,7 +196,10 @@ class ModelStore:
         with self._lock:
             if reference.key not in self._entries:
                 return False
-            write_json(self._record(reference.target), asdict(reference))
+            self.with_room(
+                lambda: write_json(self._record(reference.target), asdict(reference)),
+                spared=reference.key,
+            )
             self._references[reference.target] = reference
             return True
 
@@ -221,30 +257,48 @@ class ModelStore:
             return True
 
     def _make_room(self, count_bytes: int) -> None:
-        missing = self.used_bytes + count_bytes - self.quota_bytes
-        counts = count_references(self._references)
-        idle = {
-            key: CachedModel(key, size, 0.0, 0.0, 0.0)
-            for key, size in self._partial_bytes.items()
-            if key not in self._downloading
-        }
-        unused = [each.model for key, each in self._entries.items() if key not in counts]
-        victims = choose_victims(
-            [*idle.values(), *unused], missing, policy=self._policy, now=self._clock()
-        )
-        if victims is None:
+        on_disk = sum(folder_bytes(self._partial_files(each)) for each in self._downloading)
+        unwritten = sum(self._partial_bytes.get(each, 0) for each in self._downloading) - on_disk
+        over_quota = self.used_bytes + count_bytes - self.quota_bytes
+        over_disk = count_bytes + unwritten - self._free_bytes(self.root)
+        victims = self._victims(max(over_quota, over_disk))
+        if victims is not None:
+            self._evict(victims)
+        elif over_quota >= over_disk:
             raise CacheFullError(
                 f"The model cache of the node is full: of {self.quota_bytes:,} bytes, pods and "
                 f"downloads use too many to store {count_bytes:,} more. End pods that use other "
                 "models, or raise modelCache.quota in the chart of the agents."
             )
+        else:
+            raise CacheFullError(
+                f"The disk of the node's model cache has no space left for {count_bytes:,} bytes "
+                "more, even without the models that no pod uses. End pods that use other models, "
+                "or set modelCache.folder in the chart of the agents to a larger disk."
+            )
+
+    def _victims(self, missing_bytes: int, spared: str = "") -> tuple[str, ...] | None:
+        counts = count_references(self._references)
+        idle = [
+            CachedModel(source, size, 0.0, 0.0, 0.0)
+            for source, size in self._partial_bytes.items()
+            if source not in self._downloading
+        ]
+        unused = [
+            each.model for key, each in self._entries.items() if key not in {*counts, spared}
+        ]
+        return choose_victims(
+            [*idle, *unused], missing_bytes, policy=self._policy, now=self._clock()
+        )
+
+    def _evict(self, victims: Iterable[str]) -> None:
         for key in victims:
-            if key in idle:
-                self._partial_bytes.pop(key)
-                self._discard(self.root / "partial" / key)
-            else:
+            if key in self._entries:
                 self._remove(key)
                 self.evictions += 1
+            else:
+                self._partial_bytes.pop(key)
+                self._discard(self.root / "partial" / key)
 
     def _remove(self, key: str) -> None:
         self._entries.pop(key, None)
@@ -258,6 +312,9 @@ class ModelStore:
         except FileNotFoundError:
             return
         shutil.rmtree(trash, ignore_errors=True)
+
+    def _partial_files(self, source: str) -> Path:
+        return self.root / "partial" / source / "files"
 
     def _record(self, target: str) -> Path:
         name = hashlib.sha256(target.encode()).hexdigest()

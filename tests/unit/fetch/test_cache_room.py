@@ -1,0 +1,117 @@
+"""Tests of how a cache makes room: within its quota, and on a disk that is smaller."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from inferometer_fetch.cache import store as store_module
+from inferometer_fetch.cache.errors import CacheFullError
+from inferometer_fetch.cache.node_cache import NodeCache
+from inferometer_fetch.cache.request import ModelRequest
+from inferometer_fetch.cache.store import ModelStore
+from support.model_cache import MemoryMounter, ScriptedStore, node_cache, public
+
+CONTENTS = {f"https://models/{name}": name.encode() * 40 for name in "abc"}
+A, B, C = (public(content, uri) for uri, content in CONTENTS.items())
+
+
+@pytest.fixture
+def mounter() -> MemoryMounter:
+    """Return a node without mounts."""
+    return MemoryMounter()
+
+
+def use_once(cache: NodeCache, folder: Path, *requests: ModelRequest) -> None:
+    """Mount and unmount models."""
+    for request in requests:
+        cache.publish(request, folder / "once", timeout_seconds=60)
+        cache.unpublish(folder / "once")
+
+
+def keys(store: ModelStore) -> set[str]:
+    """Return the keys of the entries."""
+    return {each.model.key for each in store.entries()}
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, mounter: MemoryMounter) -> None:
+    """ENOSPC ends the download with that reason, and its part goes, so that others have room."""
+    content = ScriptedStore({A.uri: CONTENTS[A.uri]})
+    content.faults = [OSError(errno.ENOSPC, "No space left on device")]
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    with pytest.raises(CacheFullError, match="No space left on device"):
+        cache.publish(A, tmp_path / "t", timeout_seconds=60)
+    assert (store.used_bytes, store.references(), mounter.table) == (0, {}, {})
+
+
+def test_only_what_no_pod_uses_is_evicted(tmp_path: Path, mounter: MemoryMounter) -> None:
+    """A full cache refuses a new model while pods use the others, and evicts once they end."""
+    cache, store = node_cache(tmp_path / "c", ScriptedStore(CONTENTS), mounter, quota_bytes=100)
+    cache.publish(A, tmp_path / "a", timeout_seconds=60)
+    cache.publish(B, tmp_path / "b", timeout_seconds=60)
+    with pytest.raises(CacheFullError, match="full"):
+        cache.publish(C, tmp_path / "c1", timeout_seconds=60)
+    cache.unpublish(tmp_path / "b")
+    cache.publish(C, tmp_path / "c1", timeout_seconds=60)
+    assert {each.model.key for each in store.entries()} == {A.key, C.key}
+
+
+def test_a_disk_smaller_than_the_quota_evicts(tmp_path: Path, mounter: MemoryMounter) -> None:
+    """What the policy values least leaves a full disk before a byte is written, and no more."""
+    clock = [0.0]
+    cache, store = node_cache(
+        tmp_path / "c", ScriptedStore(CONTENTS), mounter, disk_bytes=100, clock=clock
+    )
+    use_once(cache, tmp_path, A)
+    clock[0] = 1.0
+    use_once(cache, tmp_path, B)
+    cache.publish(C, tmp_path / "t", timeout_seconds=60)
+    assert keys(store) == {B.key, C.key}
+    assert store.evictions == 1
+
+
+def test_a_disk_that_pods_use_is_reported(tmp_path: Path, mounter: MemoryMounter) -> None:
+    """If the disk has no room even without the unused models, they stay."""
+    cache, store = node_cache(
+        tmp_path / "c", ScriptedStore(CONTENTS), mounter, disk_bytes=80
+    )
+    cache.publish(A, tmp_path / "t", timeout_seconds=60)
+    cache.publish(B, tmp_path / "u", timeout_seconds=60)
+    with pytest.raises(CacheFullError, match=r"disk .* no space left .* larger disk"):
+        cache.publish(C, tmp_path / "v", timeout_seconds=60)
+    assert keys(store) == {A.key, B.key}
+
+
+def test_a_disk_that_others_fill_evicts_and_resumes(
+    tmp_path: Path, mounter: MemoryMounter
+) -> None:
+    """ENOSPC removes the next unused model, and the download goes on where it was."""
+    content, clock = ScriptedStore(CONTENTS), [0.0]
+    cache, store = node_cache(tmp_path / "c", content, mounter, clock=clock)
+    use_once(cache, tmp_path, A)
+    clock[0] = 1.0
+    use_once(cache, tmp_path, B)
+    content.faults = [OSError(errno.ENOSPC, "No space left on device")]
+    cache.publish(C, tmp_path / "t", timeout_seconds=60)
+    assert keys(store) == {B.key, C.key}
+    assert content.opened[2:] == [(C.uri, 0), (C.uri, 20)]
+
+
+def test_a_record_on_a_full_disk_evicts_another_model(
+    tmp_path: Path, mounter: MemoryMounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hit needs room for its reference: it never removes the model that it mounts."""
+    cache, store = node_cache(tmp_path / "c", ScriptedStore(CONTENTS), mounter)
+    use_once(cache, tmp_path, A, B)
+    write = store_module.write_json
+    faults = [OSError(errno.ENOSPC, "No space left on device")]
+
+    def write_or_fail(path: Path, record: dict[str, object]) -> None:
+        if path.parent.name == "mounts" and faults:
+            raise faults.pop()
+        write(path, record)
+
+    monkeypatch.setattr(store_module, "write_json", write_or_fail)
+    cache.publish(A, tmp_path / "t", timeout_seconds=60)
+    assert keys(store) == {A.key}
+    assert not faults
