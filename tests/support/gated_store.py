@@ -32,6 +32,8 @@ class GatedStore(ThreadingHTTPServer):
         super().__init__(address, _Handler)
         self.folder = folder
         self.log = log
+        self.is_public = False
+        """Whether requests need no access key."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -62,7 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
         }
         self.server.log(line)
         file = self.server.folder / self.path.lstrip("/")
-        if access_key is None or access_key[1] == INTRUDER:
+        is_known = access_key is not None and access_key[1] != INTRUDER
+        if not (is_known or self.server.is_public):
             self._send(403, {"Content-Length": "0"})
         elif not file.is_file():
             self._send(404, {"Content-Length": "0"})

@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
@@ -51,6 +51,7 @@ class ScriptedStore:
         self.faults: list[Exception] = []
         """One is raised at each opening, after the first half of the content."""
         self.refusal: Exception | None = None
+        self.reports_size = True
         self.gates: dict[str, threading.Event] = {}
         """An address with a gate yields nothing before the gate opens."""
 
@@ -58,11 +59,13 @@ class ScriptedStore:
         """Return a function that yields the content of a request."""
         address = request.uri if location is None else f"{request.uri}/{location}"
 
-        def content(first_byte: int) -> Iterator[bytes]:
+        def content(first_byte: int, report_size: Callable[[int], None]) -> Iterator[bytes]:
             self.opened.append((address, first_byte))
             if address in self.gates:
                 assert self.gates[address].wait(60)
             whole = self.contents[address]
+            if self.reports_size:
+                report_size(len(whole))
             half = max(first_byte, len(whole) // 2)
             yield whole[first_byte:half]
             if self.faults:

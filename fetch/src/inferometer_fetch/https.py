@@ -4,7 +4,7 @@ import socket
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.client import HTTPException, HTTPMessage, InvalidURL
 from typing import IO
@@ -19,8 +19,17 @@ _NOT_HTTPS = "it redirects to an address that is not https"
 _PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-def https_stream(what: str, uri: str, *, first_byte: int = 0) -> Iterator[bytes]:
+def https_stream(
+    what: str,
+    uri: str,
+    *,
+    first_byte: int = 0,
+    report_size: Callable[[int], None] | None = None,
+) -> Iterator[bytes]:
     """Yield the content of an https:// address from `first_byte` on.
+
+    `report_size` gets the bytes of the whole content before the first of them, if the host names
+    them.
 
     Raises TransientError if another try may succeed, also if the content ends early, and
     ModelRefusedError if it cannot: no such file or host, an untrusted certificate, a redirect to
@@ -28,6 +37,9 @@ def https_stream(what: str, uri: str, *, first_byte: int = 0) -> Iterator[bytes]
     """
     with _open(what, uri, first_byte) as response:
         is_part = getattr(response, "status", None) == HTTPStatus.PARTIAL_CONTENT
+        length = getattr(response, "length", None)
+        if report_size is not None and length is not None:
+            report_size(length + first_byte if is_part else length)
         unwanted = 0 if is_part else first_byte
         while chunk := _read(what, response):
             wanted = chunk[unwanted:]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, BinaryIO
@@ -91,29 +92,46 @@ def store_from(
 
 
 def object_stream(
-    what: str, store: ObjectStore, bucket: str, key: str, *, first_byte: int = 0
+    what: str,
+    store: ObjectStore,
+    bucket: str,
+    key: str,
+    *,
+    first_byte: int = 0,
+    report_size: Callable[[int], None] | None = None,
 ) -> Callable[[], Iterator[bytes]]:
     """Return a function that yields the content of an object, from `first_byte` on, at each call.
 
-    It raises TransientError if another try may succeed, and ModelRefusedError if it cannot: no such
-    object or bucket, or keys that are wrong or must not read it.
+    `report_size` gets the bytes of the whole object before the first of them. The function raises
+    TransientError if another try may succeed, and ModelRefusedError if it cannot: no such object or
+    bucket, or keys that are wrong or must not read it.
     """
 
     def stream() -> Iterator[bytes]:
-        try:
-            options: GetOptions | None = {"range": {"offset": first_byte}} if first_byte else None
+        options: GetOptions | None = {"range": {"offset": first_byte}} if first_byte else None
+        with _faults(what, store):
             found = obstore.get(_opened(store, bucket), key, options=options)
+        if report_size is not None:
+            report_size(found.meta["size"])
+        with _faults(what, store):
             for chunk in found.stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(chunk)
-        except FileNotFoundError as error:
-            raise ModelRefusedError(
-                f"The {what} does not exist, according to {store}: {_reason(error)}. "
-                "Check bucket, key and accessKeyId."
-            ) from error
-        except (BaseError, ValueError, OSError) as error:
-            raise _fault(what, store, error) from error
 
     return stream
+
+
+@contextmanager
+def _faults(what: str, store: ObjectStore) -> Iterator[None]:
+    """Raise the library's errors as those of `object_stream`."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ModelRefusedError(
+            f"The {what} does not exist, according to {store}: {_reason(error)}. "
+            "Check bucket, key and accessKeyId."
+        ) from error
+    except (BaseError, ValueError, OSError) as error:
+        raise _fault(what, store, error) from error
 
 
 def check_readable(what: str, store: ObjectStore, bucket: str, key: str) -> None:
@@ -122,14 +140,8 @@ def check_readable(what: str, store: ObjectStore, bucket: str, key: str) -> None
     Raises ModelRefusedError if they may not or it does not exist, TransientError if the store does
     not answer.
     """
-    try:
+    with _faults(what, store):
         obstore.head(_opened(store, bucket), key)
-    except FileNotFoundError as error:
-        raise ModelRefusedError(
-            f"The {what} does not exist, according to {store}. Check bucket, key and accessKeyId."
-        ) from error
-    except (BaseError, ValueError, OSError) as error:
-        raise _fault(what, store, error) from error
 
 
 def put_object(store: ObjectStore, bucket: str, key: str, file: BinaryIO) -> None:

@@ -5,15 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_fetch.cache import store as store_module
+from inferometer_fetch.cache import download
 from inferometer_fetch.cache.errors import CacheFullError
+from inferometer_fetch.cache.files import write_json
 from inferometer_fetch.cache.node_cache import NodeCache
 from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.store import ModelStore
+from inferometer_fetch.errors import FetchFailedError
+from inferometer_fetch.transfer import TransientError
 from support.model_cache import MemoryMounter, ScriptedStore, node_cache, public
 
 CONTENTS = {f"https://models/{name}": name.encode() * 40 for name in "abc"}
 A, B, C = (public(content, uri) for uri, content in CONTENTS.items())
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next try follow at once."""
+    monkeypatch.setattr(download, "_PAUSES_SECONDS", (0.0, 0.0))
 
 
 @pytest.fixture
@@ -56,6 +65,51 @@ def test_only_what_no_pod_uses_is_evicted(tmp_path: Path, mounter: MemoryMounter
     assert {each.model.key for each in store.entries()} == {A.key, C.key}
 
 
+@pytest.mark.parametrize("size", [90, 200])
+def test_a_model_that_can_never_fit_evicts_nothing(
+    tmp_path: Path, mounter: MemoryMounter, size: int
+) -> None:
+    """Room is made for the whole model at once, before its first byte, or not at all."""
+    content = ScriptedStore({f"https://models/{name}": name.encode() * 20 for name in "wxyz"})
+    content.contents["https://models/large"] = bytes(size)
+    used, *unused = (public(each, uri) for uri, each in content.contents.items() if len(each) == 20)
+    cache, store = node_cache(tmp_path / "c", content, mounter, quota_bytes=100)
+    cache.publish(used, tmp_path / "t", timeout_seconds=60)
+    use_once(cache, tmp_path, *unused)
+    for _ in range(2):
+        with pytest.raises(CacheFullError, match="full"):
+            cache.publish(
+                public(bytes(size), "https://models/large"), tmp_path / "u", timeout_seconds=60
+            )
+    assert len(store.entries()) == 4
+    assert (store.evictions, store.fetched_bytes, store.used_bytes) == (0, 80, 80)
+
+
+def test_a_download_that_fails_keeps_no_room(tmp_path: Path, mounter: MemoryMounter) -> None:
+    """After a fault, only what is on the disk counts, and the next try makes room for the rest."""
+    content = ScriptedStore(CONTENTS)
+    content.faults = [TransientError("cut")] * 3
+    cache, store = node_cache(tmp_path / "c", content, mounter, quota_bytes=80)
+    with pytest.raises(FetchFailedError):
+        cache.publish(A, tmp_path / "t", timeout_seconds=60)
+    assert store.used_bytes == 20
+    cache.publish(A, tmp_path / "t", timeout_seconds=60)
+    cache.publish(B, tmp_path / "u", timeout_seconds=60)
+    assert store.used_bytes == 80
+
+
+def test_a_host_that_reports_no_size_still_stays_within_the_quota(
+    tmp_path: Path, mounter: MemoryMounter
+) -> None:
+    """Then room is made as the bytes arrive."""
+    content = ScriptedStore(CONTENTS)
+    content.reports_size = False
+    cache, store = node_cache(tmp_path / "c", content, mounter, quota_bytes=100)
+    use_once(cache, tmp_path, A, B, C)
+    assert C.key in keys(store)
+    assert store.used_bytes == 80
+
+
 def test_a_disk_smaller_than_the_quota_evicts(tmp_path: Path, mounter: MemoryMounter) -> None:
     """What the policy values least leaves a full disk before a byte is written, and no more."""
     clock = [0.0]
@@ -72,9 +126,7 @@ def test_a_disk_smaller_than_the_quota_evicts(tmp_path: Path, mounter: MemoryMou
 
 def test_a_disk_that_pods_use_is_reported(tmp_path: Path, mounter: MemoryMounter) -> None:
     """If the disk has no room even without the unused models, they stay."""
-    cache, store = node_cache(
-        tmp_path / "c", ScriptedStore(CONTENTS), mounter, disk_bytes=80
-    )
+    cache, store = node_cache(tmp_path / "c", ScriptedStore(CONTENTS), mounter, disk_bytes=80)
     cache.publish(A, tmp_path / "t", timeout_seconds=60)
     cache.publish(B, tmp_path / "u", timeout_seconds=60)
     with pytest.raises(CacheFullError, match=r"disk .* no space left .* larger disk"):
@@ -82,9 +134,7 @@ def test_a_disk_that_pods_use_is_reported(tmp_path: Path, mounter: MemoryMounter
     assert keys(store) == {A.key, B.key}
 
 
-def test_a_disk_that_others_fill_evicts_and_resumes(
-    tmp_path: Path, mounter: MemoryMounter
-) -> None:
+def test_a_disk_that_others_fill_evicts_and_resumes(tmp_path: Path, mounter: MemoryMounter) -> None:
     """ENOSPC removes the next unused model, and the download goes on where it was."""
     content, clock = ScriptedStore(CONTENTS), [0.0]
     cache, store = node_cache(tmp_path / "c", content, mounter, clock=clock)
@@ -103,15 +153,14 @@ def test_a_record_on_a_full_disk_evicts_another_model(
     """A hit needs room for its reference: it never removes the model that it mounts."""
     cache, store = node_cache(tmp_path / "c", ScriptedStore(CONTENTS), mounter)
     use_once(cache, tmp_path, A, B)
-    write = store_module.write_json
     faults = [OSError(errno.ENOSPC, "No space left on device")]
 
     def write_or_fail(path: Path, record: dict[str, object]) -> None:
         if path.parent.name == "mounts" and faults:
             raise faults.pop()
-        write(path, record)
+        write_json(path, record)
 
-    monkeypatch.setattr(store_module, "write_json", write_or_fail)
+    monkeypatch.setattr("inferometer_fetch.cache.store.write_json", write_or_fail)
     cache.publish(A, tmp_path / "t", timeout_seconds=60)
     assert keys(store) == {A.key}
     assert not faults

@@ -170,10 +170,12 @@ def test_a_store_that_is_gone_is_reported_and_its_part_kept(
     assert content.opened[-1] == (URI, 5)
 
 
+@pytest.mark.parametrize("reports_size", [True, False])
 def test_a_model_that_is_too_large_is_refused(
-    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter, *, reports_size: bool
 ) -> None:
     """The limit holds for what arrives, whatever the host says."""
+    content.reports_size = reports_size
     cache, store = node_cache(tmp_path / "c", content, mounter, max_model_bytes=9)
     with pytest.raises(ModelRefusedError, match="larger than the 9 bytes"):
         cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)

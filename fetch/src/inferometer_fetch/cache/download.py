@@ -16,8 +16,9 @@ from typing import TypeAlias
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_MODEL_FILE
 from inferometer_api.spec.address import address
 from inferometer_fetch.cache.errors import CacheFullError, StillFetchingError
+from inferometer_fetch.cache.records import Entry
 from inferometer_fetch.cache.request import ModelRequest
-from inferometer_fetch.cache.store import Entry, ModelStore
+from inferometer_fetch.cache.store import ModelStore
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.https import https_stream
 from inferometer_fetch.object_store import object_stream
@@ -80,9 +81,7 @@ class Downloads:
     def _download(self, request: ModelRequest) -> Entry:
         source, began = request.source, self._timer()
         try:
-            sha256 = self._store.with_room(
-                lambda: self._files(request, self._store.begin(source))
-            )
+            sha256 = self._store.with_room(lambda: self._files(request, self._store.begin(source)))
             return self._store.with_room(
                 lambda: self._store.commit(source, request.key, sha256, self._timer() - began)
             )
@@ -149,7 +148,7 @@ class Downloads:
         for pause_seconds in (*_PAUSES_SECONDS, None):
             if sha256 is None and target.exists():
                 target.unlink()
-                self._store.release(source)
+            self._store.release(source)
             try:
                 return self._append(what, source, opened, target, sha256)
             except TransientError as fault:
@@ -172,18 +171,25 @@ class Downloads:
                 count += len(chunk)
             if count and digest.hexdigest() == sha256:
                 return digest.hexdigest()
-            resumed = count
-            for chunk in opened(count):
+            resumed = reserved = count
+
+            def reserve_up_to(size_bytes: int) -> None:
+                nonlocal reserved
+                self._check_size(what, size_bytes)
+                if size_bytes > reserved:
+                    self._store.reserve(source, size_bytes - reserved)
+                    reserved = size_bytes
+
+            for chunk in opened(count, reserve_up_to):
                 count += len(chunk)
-                self._check_size(what, count)
-                self._store.reserve(source, len(chunk))
+                reserve_up_to(count)
                 file.write(chunk)
                 digest.update(chunk)
+                self._store.note_fetched(len(chunk))
             file.flush()
             os.fsync(file.fileno())
         if resumed and digest.hexdigest() != sha256:
             target.unlink()  # the part was of another file: once more from the start
-            self._store.release(source)
             raise TransientError("the part from an earlier try did not fit")
         return digest.hexdigest()
 
@@ -195,8 +201,8 @@ class Downloads:
             )
 
 
-Content: TypeAlias = Callable[[int], Iterator[bytes]]
-"""Yields a content from the given byte on."""
+Content: TypeAlias = Callable[[int, Callable[[int], None]], Iterator[bytes]]
+"""Yields a content from the given byte on; reports the size of the whole before, if it is known."""
 OpenContent: TypeAlias = Callable[[str, ModelRequest, str | None], Content]
 """Opens what a message calls by the first argument: a model's file, or its external data."""
 
@@ -204,14 +210,18 @@ OpenContent: TypeAlias = Callable[[str, ModelRequest, str | None], Content]
 def open_content_of(what: str, request: ModelRequest, location: str | None) -> Content:
     """Open the ONNX file of a request, or its external data at `location`."""
     if request.store is None:
-        return lambda first_byte: https_stream(what, request.uri, first_byte=first_byte)
+        return lambda first_byte, report_size: https_stream(
+            what, request.uri, first_byte=first_byte, report_size=report_size
+        )
     found = address(request.uri)
     if found is None:
         raise ModelRefusedError(f"The {what} has no address of a store.")
     folder = found.path.rpartition("/")[0]
     path = found.path if location is None else f"{folder}/{location}".removeprefix("/")
     store, bucket = request.store, found.place
-    return lambda first_byte: object_stream(what, store, bucket, path, first_byte=first_byte)()
+    return lambda first_byte, report_size: object_stream(
+        what, store, bucket, path, first_byte=first_byte, report_size=report_size
+    )()
 
 
 def external_locations(model: Path, *, user: int | None = None) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ import hashlib
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,26 +28,13 @@ from inferometer_fetch.cache.files import (
     checksum,
     folder_bytes,
     free_bytes,
-    read_json,
     sync,
     write_json,
 )
+from inferometer_fetch.cache.records import Entry, read_entries, read_references, write_check
 from inferometer_fetch.cache.references import Reference, count_references
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A whole model in the cache."""
-
-    model: CachedModel
-    sha256: Mapping[str, str]
-    """The checksum of each file, by its path in the volume."""
-    checked_at: float
-    """When the checksums were last checked, in seconds since the epoch."""
-    is_damaged: bool = False
-    """Whether a check found another checksum: no further pod gets the entry."""
 
 
 class ModelStore:
@@ -74,11 +61,11 @@ class ModelStore:
         root.chmod(0o700)
         for abandoned in (root / "trash").iterdir():
             shutil.rmtree(abandoned, ignore_errors=True)
-        self._entries = dict(_read_entries(root / "entries", self._discard))
+        self._entries = dict(read_entries(root / "entries", self._discard))
         self._partial_bytes = {
             each.name: folder_bytes(each) for each in (root / "partial").iterdir()
         }
-        self._references = dict(_read_references(root / "mounts"))
+        self._references = dict(read_references(root / "mounts"))
         self.fetched_bytes = 0
         """Bytes of downloads since the start."""
         self.evictions = 0
@@ -117,14 +104,18 @@ class ModelStore:
             return folder
 
     def reserve(self, source: str, count_bytes: int) -> None:
-        """Count bytes that a download is about to write; evict if quota or disk has no room.
+        """Count bytes that a download is going to write; evict if quota or disk has no room.
 
         Raises CacheFullError, and evicts nothing, if what pods use leaves no room.
         """
         with self._lock:
             self._make_room(count_bytes)
-            self.fetched_bytes += count_bytes
             self._partial_bytes[source] = self._partial_bytes.get(source, 0) + count_bytes
+
+    def note_fetched(self, count_bytes: int) -> None:
+        """Count bytes that a download wrote."""
+        with self._lock:
+            self.fetched_bytes += count_bytes
 
     def release(self, source: str) -> None:
         """Count only what a download has on disk, after it removed or failed to write a file."""
@@ -160,7 +151,7 @@ class ModelStore:
             sync(file)
         (folder / "files").chmod(0o755)
         write_json(folder / "usage.json", asdict(entry.model))
-        _write_check(folder, entry)
+        write_check(folder, entry)
         write_json(folder / "entry.json", {"sha256": entry.sha256, "sizeBytes": size_bytes})
         with self._lock:
             if key in self._entries:
@@ -246,7 +237,7 @@ class ModelStore:
             is_damaged = is_damaged or entry.is_damaged
             checked = replace(entry, checked_at=self._clock(), is_damaged=is_damaged)
             self._entries[key] = checked
-            _write_check(self.root / "entries" / key, checked)
+            write_check(self.root / "entries" / key, checked)
 
     def remove_unused(self, key: str) -> bool:
         """Remove an entry unless pods refer to it; return whether it is gone."""
@@ -284,9 +275,7 @@ class ModelStore:
             for source, size in self._partial_bytes.items()
             if source not in self._downloading
         ]
-        unused = [
-            each.model for key, each in self._entries.items() if key not in {*counts, spared}
-        ]
+        unused = [each.model for key, each in self._entries.items() if key not in {*counts, spared}]
         return choose_victims(
             [*idle, *unused], missing_bytes, policy=self._policy, now=self._clock()
         )
@@ -319,42 +308,3 @@ class ModelStore:
     def _record(self, target: str) -> Path:
         name = hashlib.sha256(target.encode()).hexdigest()
         return self.root / "mounts" / f"{name}.json"
-
-
-def _read_entries(folder: Path, discard: Callable[[Path], None]) -> Iterator[tuple[str, Entry]]:
-    """Yield the whole entries of a folder, and discard what is none."""
-    for each in sorted(folder.iterdir()):
-        described = read_json(each / "entry.json")
-        usage = read_json(each / "usage.json")
-        if described is None or not all(
-            (each / "files" / path).is_file() for path in described["sha256"]
-        ):
-            discard(each)
-            continue
-        unknown = asdict(CachedModel(each.name, described["sizeBytes"], 0.0, 0.0, 0.0))
-        check = read_json(each / "check.json") or {"checkedAt": 0.0, "isDamaged": False}
-        yield (
-            each.name,
-            Entry(
-                CachedModel(**(usage or unknown)),
-                described["sha256"],
-                check["checkedAt"],
-                check["isDamaged"],
-            ),
-        )
-
-
-def _write_check(folder: Path, entry: Entry) -> None:
-    write_json(
-        folder / "check.json", {"checkedAt": entry.checked_at, "isDamaged": entry.is_damaged}
-    )
-
-
-def _read_references(folder: Path) -> Iterator[tuple[str, Reference]]:
-    for each in sorted(folder.glob("*.json")):
-        record = read_json(each)
-        if record is None:
-            each.unlink()
-            continue
-        reference = Reference(**record)
-        yield reference.target, reference

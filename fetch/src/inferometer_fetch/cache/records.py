@@ -1,0 +1,63 @@
+"""Records of entries and references in the cache's folder."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from inferometer_fetch.cache.eviction import CachedModel
+from inferometer_fetch.cache.files import read_json, write_json
+from inferometer_fetch.cache.references import Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A whole model in the cache."""
+
+    model: CachedModel
+    sha256: Mapping[str, str]
+    """The checksum of each file, by its path in the volume."""
+    checked_at: float
+    """When the checksums were last checked, in seconds since the epoch."""
+    is_damaged: bool = False
+    """Whether a check found another checksum: no further pod gets the entry."""
+
+
+def read_entries(folder: Path, discard: Callable[[Path], None]) -> Iterator[tuple[str, Entry]]:
+    """Yield the whole entries of a folder, and discard what is none."""
+    for each in sorted(folder.iterdir()):
+        described = read_json(each / "entry.json")
+        usage = read_json(each / "usage.json")
+        if described is None or not all(
+            (each / "files" / path).is_file() for path in described["sha256"]
+        ):
+            discard(each)
+            continue
+        unknown = asdict(CachedModel(each.name, described["sizeBytes"], 0.0, 0.0, 0.0))
+        check = read_json(each / "check.json") or {"checkedAt": 0.0, "isDamaged": False}
+        yield (
+            each.name,
+            Entry(
+                CachedModel(**(usage or unknown)),
+                described["sha256"],
+                check["checkedAt"],
+                check["isDamaged"],
+            ),
+        )
+
+
+def write_check(folder: Path, entry: Entry) -> None:
+    """Write when an entry was checked, and whether it is damaged."""
+    write_json(
+        folder / "check.json", {"checkedAt": entry.checked_at, "isDamaged": entry.is_damaged}
+    )
+
+
+def read_references(folder: Path) -> Iterator[tuple[str, Reference]]:
+    """Yield the references of a folder, and remove what is none."""
+    for each in sorted(folder.glob("*.json")):
+        record = read_json(each)
+        if record is None:
+            each.unlink()
+            continue
+        reference = Reference(**record)
+        yield reference.target, reference
