@@ -9,6 +9,8 @@ import pytest
 
 from inferometer_fetch.cache import download
 from inferometer_fetch.cache.access import ACCEPTED_SECONDS
+from inferometer_fetch.cache.csi_server import CALLS_AT_ONCE
+from inferometer_fetch.cache.errors import StillFetchingError
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.transfer import TransientError
 from inferometer_models.errors import ModelRefusedError
@@ -133,3 +135,43 @@ def test_credentials_are_accepted_for_an_hour(
     assert len(content.asked) == 4  # a new plugin remembers no credentials
     for file in (tmp_path / "c").rglob("*"):
         assert file.is_dir() or b"https://store" not in file.read_bytes()
+
+
+def test_stalled_downloads_of_a_namespace_leave_room_for_others(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """However many models a namespace requests, a few are fetched; another's starts at once."""
+    gate = threading.Event()
+    cache, _ = node_cache(tmp_path / "c", content, mounter)
+    for index in range(20):
+        uri = f"https://stalled/{index}"
+        content.gates[uri] = gate
+        content.contents[uri] = uri.encode()
+        with pytest.raises(StillFetchingError):
+            cache.publish(public(uri.encode(), uri, "b"), tmp_path / str(index), timeout_seconds=0)
+    try:
+        cache.publish(public(CONTENT), tmp_path / "a", timeout_seconds=60)
+    finally:
+        gate.set()
+
+
+def test_waiting_pods_leave_calls_for_other_models(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """Of many pods of a namespace that wait for one download, a few hold a call of the plugin."""
+    gate = content.gates[OTHER_URI] = threading.Event()
+    cache, _ = node_cache(tmp_path / "c", content, mounter)
+    with ThreadPoolExecutor(CALLS_AT_ONCE) as threads:
+        calls = [
+            threads.submit(
+                cache.publish, public(CONTENT, OTHER_URI), tmp_path / str(each), timeout_seconds=60
+            )
+            for each in range(CALLS_AT_ONCE)
+        ]
+        try:
+            wait_until(lambda: sum(each.done() for each in calls) >= 24, "answers for most pods")
+            with pytest.raises(StillFetchingError, match="being downloaded"):
+                next(each for each in calls if each.done()).result()
+        finally:
+            gate.set()
+    assert sum(each.exception() is None for each in calls) == 8

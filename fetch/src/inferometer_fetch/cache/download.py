@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as WaitTimeoutError
@@ -26,7 +27,12 @@ from inferometer_fetch.transfer import CHUNK_BYTES, TransientError, path_below
 from inferometer_models.errors import ModelRefusedError
 
 _PAUSES_SECONDS = (0.5, 1.5)
-_DOWNLOADS_AT_ONCE = 4
+_DOWNLOADS_AT_ONCE, _DOWNLOADS_OF_A_NAMESPACE = 16, 4
+_WAITING_AT_ONCE, _WAITING_OF_A_NAMESPACE = 16, 8
+"""Calls that wait for a download; further ones get an answer at once, and the kubelet repeats them.
+
+They are fewer than the plugin answers at once, so that mounts of other models go on.
+"""
 _PARSE_SECONDS = 120
 
 
@@ -49,6 +55,8 @@ class Downloads:
         self._timer = timer
         self._lock = threading.Lock()
         self._futures: dict[str, Future[Entry]] = {}
+        self._running: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
         self._pool = ThreadPoolExecutor(_DOWNLOADS_AT_ONCE, thread_name_prefix="download")
 
     def fetch(self, request: ModelRequest, *, timeout_seconds: float) -> Entry:
@@ -64,15 +72,33 @@ class Downloads:
                 return found
             future = self._futures.get(request.source)
             if future is None:
-                future = self._pool.submit(self._download, request)
-                self._futures[request.source] = future
+                future = self._start(request)
+            is_waiting = not _is_full(
+                self._waiting, request.namespace, _WAITING_AT_ONCE, _WAITING_OF_A_NAMESPACE
+            )
+            self._waiting[request.namespace] += is_waiting
         try:
-            return future.result(timeout_seconds)
+            return future.result(timeout_seconds if is_waiting else 0)
         except WaitTimeoutError:
             raise StillFetchingError(
                 f"The model {request.uri} is being downloaded to the node. The pod starts once it "
                 "is there."
             ) from None
+        finally:
+            with self._lock:
+                self._waiting[request.namespace] -= is_waiting
+
+    def _start(self, request: ModelRequest) -> Future[Entry]:
+        namespace = request.namespace
+        if _is_full(self._running, namespace, _DOWNLOADS_AT_ONCE, _DOWNLOADS_OF_A_NAMESPACE):
+            raise StillFetchingError(
+                f"The model {request.uri} is not yet being downloaded to the node: other "
+                "downloads of its namespace or of the node come first. The kubelet tries again."
+            )
+        self._running[namespace] += 1
+        future = self._pool.submit(self._download, request)
+        self._futures[request.source] = future
+        return future
 
     def close(self) -> None:
         """Wait for the downloads to end."""
@@ -100,6 +126,7 @@ class Downloads:
         finally:
             with self._lock:
                 self._futures.pop(source, None)
+                self._running[request.namespace] -= 1
 
     def _files(self, request: ModelRequest, folder: Path) -> dict[str, str]:
         """Download the ONNX file and, from a store, its external data; return the checksums."""
@@ -199,6 +226,10 @@ class Downloads:
                 f"The {what} is larger than the {self._max_model_bytes:,} bytes that the "
                 "model cache takes: raise modelCache.maxModel in the chart of the agents."
             )
+
+
+def _is_full(counts: Counter[str], namespace: str, total: int, of_a_namespace: int) -> bool:
+    return counts.total() >= total or counts[namespace] >= of_a_namespace
 
 
 Content: TypeAlias = Callable[[int, Callable[[int], None]], Iterator[bytes]]
