@@ -65,6 +65,17 @@ def test_only_what_no_pod_uses_is_evicted(tmp_path: Path, mounter: MemoryMounter
     assert {each.model.key for each in store.entries()} == {A.key, C.key}
 
 
+def test_a_mount_is_a_use(tmp_path: Path, mounter: MemoryMounter) -> None:
+    """The model that was mounted again stays, although it was fetched first."""
+    clock = [0.0]
+    cache, store = node_cache(
+        tmp_path / "c", ScriptedStore(CONTENTS), mounter, quota_bytes=100, clock=clock
+    )
+    for clock[0], request in enumerate((A, B, A, C)):
+        use_once(cache, tmp_path, request)
+    assert keys(store) == {A.key, C.key}
+
+
 @pytest.mark.parametrize("size", [90, 200])
 def test_a_model_that_can_never_fit_evicts_nothing(
     tmp_path: Path, mounter: MemoryMounter, size: int

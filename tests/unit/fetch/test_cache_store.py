@@ -1,6 +1,7 @@
 """Tests of the folder of the model cache, over any order of events and restarts."""
 
 import hashlib
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -122,6 +123,27 @@ def test_an_entry_that_is_not_whole_is_discarded(tmp_path: Path) -> None:
     assert again.entries() == ()
     assert again.used_bytes == 0
     assert list((tmp_path / "entries").iterdir()) == []
+
+
+def test_an_entry_is_on_disk_before_it_is_visible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file and folder is synchronized before the rename, so that no crash leaves a part."""
+    synchronized: set[str] = set()
+    fsync, rename = os.fsync, Path.rename
+
+    def note(descriptor: int) -> None:
+        synchronized.add(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    def check(path: Path, target: Path) -> Path:
+        assert {str(path / "files"), str(path / "files" / CACHE_MODEL_FILE)} <= synchronized
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(Path, "rename", check)
+    download(open_store(tmp_path), "a" * 64, b"12345")
+    assert str(tmp_path / "entries") in synchronized
 
 
 def test_a_broken_record_is_no_reference(tmp_path: Path) -> None:

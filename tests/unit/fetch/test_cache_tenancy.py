@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from inferometer_fetch.cache import download
-from inferometer_fetch.cache.access import ACCEPTED_SECONDS
 from inferometer_fetch.cache.csi_server import CALLS_AT_ONCE
 from inferometer_fetch.cache.errors import StillFetchingError
 from inferometer_fetch.errors import FetchFailedError
@@ -122,9 +121,9 @@ def test_credentials_are_accepted_for_an_hour(
     cache, _ = node_cache(tmp_path / "c", content, mounter, clock=clock)
     cache.publish(private(CONTENT), tmp_path / "t", timeout_seconds=60)
     content.refusal = TransientError("connection refused")
-    clock[0] = ACCEPTED_SECONDS - 1
+    clock[0] = 3599.0
     assert cache.publish(private(CONTENT), tmp_path / "u", timeout_seconds=60).was_cached
-    clock[0] = ACCEPTED_SECONDS
+    clock[0] = 3600.0
     with pytest.raises(FetchFailedError, match="within the last hour"):
         cache.publish(private(CONTENT), tmp_path / "v", timeout_seconds=60)
     assert len(content.asked) == 2
@@ -175,3 +174,16 @@ def test_waiting_pods_leave_calls_for_other_models(
         finally:
             gate.set()
     assert sum(each.exception() is None for each in calls) == 8
+
+
+def test_the_same_keys_in_another_namespace_get_their_own_copy(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """Store, address, checksum and keys are equal; still no copy of another namespace is served."""
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    mine = cache.publish(private(CONTENT), tmp_path / "t", timeout_seconds=60)
+    theirs = cache.publish(private(CONTENT, namespace="b"), tmp_path / "u", timeout_seconds=60)
+    assert mine.key != theirs.key
+    assert not theirs.was_cached
+    assert content.opened == [(PRIVATE_URI, 0)] * 2
+    assert len(store.entries()) == 2
