@@ -5,6 +5,7 @@
 
 Each round measures every spec once, with a server of its own. Every run is a row of the CSV file,
 written at once: the command can be interrupted at any time, and continues after what is recorded.
+Called again, it also repeats the rounds of which no run was VALID, as on a machine in use.
 It then writes the tables of docs/explanation/regressions.md. `--judge-only` measures nothing.
 """
 
@@ -66,7 +67,7 @@ _SPECS: Mapping[str, Mapping[str, str]] = {
     "shufflenet-clients": {
         "model": "classification/shufflenet_v2_x0_5",
         "protocol": "GRPC",
-        "scenario": "concurrency: {clients: [4]}",
+        "scenario": "concurrency: {clients: [2]}",
     },
 }
 
@@ -100,7 +101,8 @@ def _parser() -> argparse.ArgumentParser:
 def _record(path: Path, rounds: int, seconds: int) -> None:
     """Append the rounds that the file lacks. Raises BenchError if a run fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    recorded = {(row["spec"], int(row["round"])) for row in read_rows(path)}
+    rows = read_rows(path)
+    recorded = {(row["spec"], int(row["round"])) for row in rows if row["verdict"] == "VALID"}
     missing = [
         (name, number)
         for number in range(1, rounds + 1)
@@ -110,7 +112,7 @@ def _record(path: Path, rounds: int, seconds: int) -> None:
     began = time.monotonic()
     with TemporaryDirectory(prefix="inferometer-history-") as folder, path.open("a") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not recorded:
+        if not rows:
             writer.writeheader()
         for done, (name, number) in enumerate(missing):
             document = _measure(name, seconds, Path(folder))
