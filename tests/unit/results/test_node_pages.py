@@ -143,6 +143,27 @@ def test_a_measurement_that_is_sent_again_is_kept_once(store: Store) -> None:
         keep_measurement(store, content.replace(b"machine", b"engine"), ORIGIN)
 
 
+def test_nodes_of_two_clusters_with_one_name_are_two_nodes(store: Store) -> None:
+    """Each has its own history, and its cluster in its name."""
+    for cluster, rate, day in (("blue", 2e10, 1), ("green", 8e10, 2)):
+        document = a_node_document("worker-1", day=day, triad=rate, cpu_model=cluster)
+        content = document.model_dump_json(exclude_none=True).encode()
+        keep_measurement(store, content, replace(ORIGIN, cluster_uid=cluster))
+    keep_characteristics(store, a_node_document("laptop"))
+    found = visible_characteristics(store)
+    listed = listed_nodes(histories([each for _, each in found], [each for each, _ in found]))
+    assert [(each.node, each.values["memory"], each.drifted) for each in listed] == [
+        ("laptop", "20.0 GB/s", ()),
+        ("worker-1 (blue)", "20.0 GB/s", ()),
+        ("worker-1 (green)", "80.0 GB/s", ()),
+    ]
+    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+    with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+        page = client.get("/measured-node", params={"name": "worker-1 (green)"}).text
+        assert "80.0 GB/s" in page
+        assert "20.0 GB/s" not in page
+
+
 def _history(*rates: float) -> list[NodeCharacteristics]:
     return [a_node_document("node-0", day=day, triad=rate) for day, rate in enumerate(rates, 1)]
 

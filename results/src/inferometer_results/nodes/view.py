@@ -1,5 +1,6 @@
 """What the pages of nodes show: figures next to those of equal nodes, and their drift."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,12 +48,24 @@ class NodeListing:
     """Headlines that have changed since the measurement before."""
 
 
-def histories(documents: Sequence[NodeCharacteristics]) -> Histories:
-    """Return the measurements by node."""
-    found: dict[str, list[NodeCharacteristics]] = {}
-    for document in sorted(documents, key=lambda each: each.started_at):
-        found.setdefault(document.machine.hostname, []).append(document)
-    return dict(sorted(found.items()))
+def histories(
+    documents: Sequence[NodeCharacteristics], cluster_uids: Sequence[str] = ()
+) -> Histories:
+    """Return the measurements by node; `cluster_uids` has the cluster of each document.
+
+    Nodes of several clusters that have the same name get that of their cluster in addition.
+    """
+    clusters = cluster_uids or [""] * len(documents)
+    by_place: dict[tuple[str, str], list[NodeCharacteristics]] = {}
+    for cluster, document in sorted(
+        zip(clusters, documents, strict=True), key=lambda each: each[1].started_at
+    ):
+        by_place.setdefault((document.machine.hostname, cluster), []).append(document)
+    namesakes = Counter(hostname for hostname, _ in by_place)
+    return {
+        hostname if namesakes[hostname] == 1 else f"{hostname} ({cluster or 'no cluster'})": each
+        for (hostname, cluster), each in sorted(by_place.items())
+    }
 
 
 def of_kind(found: Histories, kind: str) -> Histories:

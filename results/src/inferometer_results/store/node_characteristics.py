@@ -44,10 +44,17 @@ def keep_measurement(store: Store, content: bytes, origin: Origin) -> Kept:
     return keep_document(store, content, place, origin, may_change=False)
 
 
-def visible_characteristics(store: Store) -> list[NodeCharacteristics]:
-    """Return all measurements that the caller of a service may read."""
-    rows = store.select(select(DOCUMENT.c.content).where(DOCUMENT.c.kind == KIND))
-    return [NodeCharacteristics.read_json(zlib.decompress(row["content"])) for row in rows]
+def visible_characteristics(store: Store) -> list[tuple[str, NodeCharacteristics]]:
+    """Return all measurements that the caller of a service may read, with their cluster's UID.
+
+    The UID is empty if a measurement comes from no cluster.
+    """
+    columns = (DOCUMENT.c.cluster_uid, DOCUMENT.c.content)
+    rows = store.select(select(*columns).where(DOCUMENT.c.kind == KIND))
+    return [
+        (row["cluster_uid"], NodeCharacteristics.read_json(zlib.decompress(row["content"])))
+        for row in rows
+    ]
 
 
 def known_characteristics(store: Store, hostname: str | None = None) -> list[NodeCharacteristics]:

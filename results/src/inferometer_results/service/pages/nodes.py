@@ -81,4 +81,5 @@ def _node(store: Store) -> Callable[..., Response]:
 
 
 def _histories(store: Store) -> Histories:
-    return histories(visible_characteristics(store))
+    found = visible_characteristics(store)
+    return histories([document for _, document in found], [cluster for cluster, _ in found])
