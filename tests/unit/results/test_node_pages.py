@@ -164,6 +164,23 @@ def test_nodes_of_two_clusters_with_one_name_are_two_nodes(store: Store) -> None
         assert "20.0 GB/s" not in page
 
 
+def test_a_node_without_steal_shows_zero_and_small_shares_are_equal() -> None:
+    """0.0001 % next to nothing is no outlier and no drift; 5 % is both."""
+
+    def stealing(node: str, share: float, day: int = 1) -> NodeCharacteristics:
+        return a_node_document(node, day=day, figures=[a_figure("steal", "share", share)])
+
+    idle = [stealing(f"node-{at}", 1e-9) for at in range(4)]
+    for share, words in ((1e-6, "0.000100 %"), (0.05, "5.00 %")):
+        found = histories([*idle, stealing("node-4", 1e-9), stealing("node-4", share, day=2)])
+        listed = {each.node: each for each in listed_nodes(found)}
+        assert listed["node-0"].values["steal"] == "0 %"
+        assert listed["node-4"].values["steal"] == words
+        is_large = share > 0.001
+        assert bool(listed["node-4"].outliers) == is_large
+        assert bool(listed["node-4"].drifted) == is_large
+
+
 def _history(*rates: float) -> list[NodeCharacteristics]:
     return [a_node_document("node-0", day=day, triad=rate) for day, rate in enumerate(rates, 1)]
 

@@ -14,7 +14,13 @@ from inferometer_results.explore.charts import (
     time_axis,
 )
 from inferometer_results.explore.outliers import node_figures
-from inferometer_results.nodes.view import Histories, has_drifted, newest_figures, of_kind
+from inferometer_results.nodes.view import (
+    Histories,
+    compared_value,
+    has_drifted,
+    newest_figures,
+    of_kind,
+)
 from inferometer_results.nodes.wording import worded
 from inferometer_results.quantity import time_unit
 from inferometer_results.report.axis import linear_axis
@@ -38,7 +44,9 @@ def drift_charts(node: str, found: Histories) -> Iterator[Chart]:
         moments = [(at, figures[name]) for at, figures in own if name in figures]
         if len(moments) >= _FEWEST:
             values = {
-                other: figures[name].value for other, figures in newest.items() if name in figures
+                other: compared_value(figures[name])
+                for other, figures in newest.items()
+                if name in figures
             }
             yield _chart(node, name, moments, values)
 

@@ -13,6 +13,8 @@ from inferometer_results.quantity import DASH
 
 LEAST_DRIFT = 0.03
 """A change below it is none, however narrow the intervals are."""
+_LEAST_SHARE = 0.001
+"""Steal and jitter below it are equal: they disturb nothing that is measured here."""
 _FEWEST_EQUAL = 2
 
 Histories = Mapping[str, Sequence[NodeCharacteristics]]
@@ -170,10 +172,10 @@ def _row(node: str, own_series: Sequence[NodeFigure], equal: Histories) -> NodeF
     *earlier, figure = own_series
     before = earlier[-1] if earlier else None
     series = {name: _series(history).get(_key(figure)) for name, history in equal.items()}
-    values = {name: [each[-1].value] for name, each in series.items() if each}
+    values = {name: [compared_value(each[-1])] for name, each in series.items() if each}
     judged = {each.node: each for each in node_figures(values)}
     own = judged.get(node)
-    change = None if before is None or not before.value else figure.value / before.value - 1
+    change = None if before is None else _change(before, figure)
     return NodeFigureRow(
         figure_cells(figure),
         DASH if own is None or len(values) < _FEWEST_EQUAL else _percent(own.ratio - 1),
@@ -185,9 +187,18 @@ def _row(node: str, own_series: Sequence[NodeFigure], equal: Histories) -> NodeF
 
 def has_drifted(before: NodeFigure, now: NodeFigure) -> bool:
     """Return whether the intervals of a figure do not overlap, and the change is not small."""
-    if not before.value:
-        return False
-    return abs(now.value / before.value - 1) > LEAST_DRIFT and are_apart(now, before)
+    change = _change(before, now)
+    return change is not None and abs(change) > LEAST_DRIFT and are_apart(now, before)
+
+
+def compared_value(figure: NodeFigure) -> float:
+    """Return the value by which a figure is compared; small shares are equal."""
+    return max(figure.value, _LEAST_SHARE) if figure.unit == "share" else figure.value
+
+
+def _change(before: NodeFigure, now: NodeFigure) -> float | None:
+    earlier = compared_value(before)
+    return compared_value(now) / earlier - 1 if earlier else None
 
 
 def _key(figure: NodeFigure) -> tuple[str, str]:

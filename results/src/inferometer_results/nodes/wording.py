@@ -11,6 +11,8 @@ _SHOWN = (
     *("engine", "precision", "percentile"),
 )
 _TERA, _GIGA = 1e12, 1e9
+_NO_SHARE = 1e-9
+"""A share of zero is measured as this, because means are geometric."""
 
 
 def figure_cells(figure: NodeFigure) -> tuple[str, ...]:
@@ -59,6 +61,8 @@ def worded(figure: NodeFigure, value: float) -> str:
             return f"{significant(value / _GIGA)} GFLOP/s"
         case "ns":
             return duration(value)
+        case _ if value <= _NO_SHARE:
+            return "0 %"
         case _:
             return percent(value)
 
