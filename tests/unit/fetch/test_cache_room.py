@@ -76,6 +76,21 @@ def test_a_mount_is_a_use(tmp_path: Path, mounter: MemoryMounter) -> None:
     assert keys(store) == {A.key, C.key}
 
 
+def test_a_model_is_used_until_its_mount_ends(tmp_path: Path, mounter: MemoryMounter) -> None:
+    """What a pod had for hours and released just now stays; what was used shortly goes."""
+    clock = [0.0]
+    cache, store = node_cache(
+        tmp_path / "c", ScriptedStore(CONTENTS), mounter, quota_bytes=100, clock=clock
+    )
+    cache.publish(A, tmp_path / "a", timeout_seconds=60)
+    clock[0] = 100.0
+    use_once(cache, tmp_path, B)
+    clock[0] = 36_000.0
+    cache.unpublish(tmp_path / "a")
+    use_once(cache, tmp_path, C)
+    assert keys(store) == {A.key, C.key}
+
+
 @pytest.mark.parametrize("size", [90, 200])
 def test_a_model_that_can_never_fit_evicts_nothing(
     tmp_path: Path, mounter: MemoryMounter, size: int

@@ -1,7 +1,7 @@
 """Decides which unused entries leave a full cache."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -22,14 +22,15 @@ class CachedModel:
     popularity: float
     """Mounts, each of which counts half as much after HALF_LIFE_SECONDS; as of `last_used`."""
     last_used: float
-    """Seconds since the epoch."""
+    """The last mount, or its end if that is later; in seconds since the epoch."""
 
     def used_at(self, now: float) -> "CachedModel":
         """Return the entry after one more mount."""
-        popularity = decayed(self, now) + 1
-        return CachedModel(
-            self.key, self.size_bytes, self.fetch_seconds, popularity, max(now, self.last_used)
-        )
+        return replace(self.released_at(now), popularity=decayed(self, now) + 1)
+
+    def released_at(self, now: float) -> "CachedModel":
+        """Return the entry after the end of a mount: it was in use until then."""
+        return replace(self, popularity=decayed(self, now), last_used=max(now, self.last_used))
 
 
 def decayed(model: CachedModel, now: float) -> float:

@@ -16,6 +16,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
@@ -32,7 +33,7 @@ from inferometer_fetch.cache.files import (
     write_json,
 )
 from inferometer_fetch.cache.records import Entry, read_entries, read_references, write_check
-from inferometer_fetch.cache.references import Reference, count_references
+from inferometer_fetch.cache.references import MOUNTED, Reference, count_references
 
 T = TypeVar("T")
 
@@ -195,18 +196,26 @@ class ModelStore:
             return True
 
     def forget(self, target: str) -> None:
-        """Remove a reference, if there is one."""
+        """Remove a reference, if there is one; the end of a mount is a use of its entry."""
         with self._lock:
             self._record(target).unlink(missing_ok=True)
-            self._references.pop(target, None)
+            reference = self._references.pop(target, None)
+            if reference is not None and reference.phase == MOUNTED:
+                self._note(reference.key, CachedModel.released_at)
 
     def note_use(self, key: str) -> None:
         """Count one more mount of an entry."""
         with self._lock:
-            entry = self._entries[key]
-            used = replace(entry, model=entry.model.used_at(self._clock()))
-            self._entries[key] = used
-            write_json(self.root / "entries" / key / "usage.json", asdict(used.model))
+            self._note(key, CachedModel.used_at)
+
+    def _note(self, key: str, change: Callable[[CachedModel, float], CachedModel]) -> None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return
+        changed = replace(entry, model=change(entry.model, self._clock()))
+        self._entries[key] = changed
+        with suppress(OSError):  # a full disk ends no mount
+            write_json(self.root / "entries" / key / "usage.json", asdict(changed.model))
 
     # Checks and eviction
 
