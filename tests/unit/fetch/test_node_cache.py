@@ -14,7 +14,7 @@ from inferometer_fetch.cache.errors import (
     MountedOtherwiseError,
     StillFetchingError,
 )
-from inferometer_fetch.cache.references import MOUNTING, NodeMount, Reference
+from inferometer_fetch.cache.references import MOUNTED, MOUNTING, NodeMount, Reference
 from inferometer_fetch.cache.request import model_request
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.transfer import TransientError
@@ -224,6 +224,29 @@ def test_a_mount_that_fails_leaves_no_reference(
     assert store.references() == {}
     mounter.fault = None
     cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+
+
+def test_a_mount_that_cannot_be_recorded_is_undone(
+    tmp_path: Path,
+    content: ScriptedStore,
+    mounter: MemoryMounter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A full disk after the mount leaves neither mount nor reference, and the next call mounts."""
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    refer = store.refer
+    faults = [OSError(errno.ENOSPC, "No space left on device")]
+
+    def refer_or_fail(reference: Reference) -> bool:
+        if reference.phase == MOUNTED and faults:
+            raise faults.pop()
+        return refer(reference)
+
+    monkeypatch.setattr(store, "refer", refer_or_fail)
+    with pytest.raises(OSError, match="No space"):
+        cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert (mounter.table, store.references()) == ({}, {})
+    assert cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60).was_cached
 
 
 def test_publishing_twice_changes_nothing(

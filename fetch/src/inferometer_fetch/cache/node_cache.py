@@ -77,10 +77,12 @@ class NodeCache:
             try:
                 target.mkdir(parents=True, exist_ok=True)
                 self._mounter.bind_read_only(self._store.files(key), target)
+                self._store.refer(Reference(str(target), key, MOUNTED))
             except BaseException:
+                if str(target) in self._mounter.mounts():
+                    self._mounter.unmount(target)
                 self._store.forget(str(target))
                 raise
-            self._store.refer(Reference(str(target), key, MOUNTED))
             self._store.note_use(key)
             self._count(was_cached=was_cached)
             return Publication(key, was_cached)
