@@ -146,6 +146,20 @@ def test_an_entry_is_on_disk_before_it_is_visible(
     assert str(tmp_path / "entries") in synchronized
 
 
+def test_the_cost_of_a_download_is_that_of_all_its_tries(tmp_path: Path) -> None:
+    """A resumed download took as long as its tries together, over a restart of the plugin."""
+    key = "a" * 64
+    for seconds in (90.0, 5.0):
+        store = open_store(tmp_path)
+        (store.begin(key) / CACHE_MODEL_FILE).write_bytes(b"12345")
+        store.end(key, keep=True, fetch_seconds=seconds)
+    store = open_store(tmp_path)
+    download(store, key, b"12345")
+    (entry,) = store.entries()
+    assert entry.model.fetch_seconds == 96.0
+    assert not list(tmp_path.rglob("tries.json"))
+
+
 def test_a_broken_record_is_no_reference(tmp_path: Path) -> None:
     """A reference that was half written is dropped; the mounts decide."""
     store = open_store(tmp_path)

@@ -112,7 +112,7 @@ class Downloads:
                 lambda: self._store.commit(source, request.key, sha256, self._timer() - began)
             )
         except FetchFailedError:
-            self._store.end(source, keep=True)
+            self._store.end(source, keep=True, fetch_seconds=self._timer() - began)
             raise
         except OSError as error:
             self._store.end(source, keep=False)

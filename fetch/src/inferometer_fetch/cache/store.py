@@ -4,6 +4,7 @@
     entries/KEY/check.json       when its checksums were last checked, and whether one was wrong
     entries/KEY/files/...        the files that pods see
     partial/SOURCE/files/...     a download that is not whole, which the next one resumes
+    partial/SOURCE/tries.json    how long its earlier tries took
     mounts/NAME.json             one reference
     trash/...                    what is being deleted
 
@@ -29,6 +30,7 @@ from inferometer_fetch.cache.files import (
     checksum,
     folder_bytes,
     free_bytes,
+    read_json,
     sync,
     write_json,
 )
@@ -64,7 +66,7 @@ class ModelStore:
             shutil.rmtree(abandoned, ignore_errors=True)
         self._entries = dict(read_entries(root / "entries", self._discard))
         self._partial_bytes = {
-            each.name: folder_bytes(each) for each in (root / "partial").iterdir()
+            each.name: folder_bytes(each / "files") for each in (root / "partial").iterdir()
         }
         self._references = dict(read_references(root / "mounts"))
         self.fetched_bytes = 0
@@ -143,6 +145,7 @@ class ModelStore:
     ) -> Entry:
         """Turn a verified download into an entry, unless one from another address was faster."""
         folder = self.root / "partial" / source
+        fetch_seconds += self.seconds_before(source)
         size_bytes = sum((folder / "files" / path).stat().st_size for path in sha256)
         now = self._clock()
         entry = Entry(CachedModel(key, size_bytes, fetch_seconds, 0.0, now), dict(sha256), now)
@@ -158,6 +161,7 @@ class ModelStore:
             if key in self._entries:
                 self.end(source, keep=False)
                 return self._entries[key]
+            (folder / "tries.json").unlink(missing_ok=True)
             folder.rename(self.root / "entries" / key)
             sync(self.root / "entries")
             self._entries[key] = entry
@@ -165,8 +169,13 @@ class ModelStore:
             self._downloading.discard(source)
         return entry
 
-    def end(self, source: str, *, keep: bool) -> None:
-        """End a download that failed; `keep` its files for the next one."""
+    def seconds_before(self, source: str) -> float:
+        """Return how long earlier tries of a download took."""
+        tries = read_json(self.root / "partial" / source / "tries.json")
+        return float(tries["fetchSeconds"]) if tries else 0.0
+
+    def end(self, source: str, *, keep: bool, fetch_seconds: float = 0.0) -> None:
+        """End a download that failed; `keep` its files and its duration for the next one."""
         with self._lock:
             self._downloading.discard(source)
             folder = self.root / "partial" / source
@@ -174,7 +183,10 @@ class ModelStore:
                 self._partial_bytes.pop(source, None)
                 self._discard(folder)
             elif folder.exists():
-                self._partial_bytes[source] = folder_bytes(folder)
+                self._partial_bytes[source] = folder_bytes(folder / "files")
+                seconds = self.seconds_before(source) + fetch_seconds
+                with suppress(OSError):  # a full disk
+                    write_json(folder / "tries.json", {"fetchSeconds": seconds})
 
     # References
 
