@@ -52,6 +52,8 @@ class ScriptedStore:
         """One is raised at each opening, after the first half of the content."""
         self.refusal: Exception | None = None
         self.reports_size = True
+        self.external: tuple[str, ...] = ()
+        """Where the models have their external data."""
         self.gates: dict[str, threading.Event] = {}
         """An address with a gate yields nothing before the gate opens."""
 
@@ -110,7 +112,7 @@ def node_cache(
         store,
         max_model_bytes=max_model_bytes,
         open_content=content.open_content,
-        find_external=lambda _: (),
+        find_external=lambda _: content.external,
     )
     cache = NodeCache(store, downloads, Access(lambda: now[0], content.ask), mounter)
     cache.restore()

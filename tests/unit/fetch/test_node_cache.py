@@ -265,6 +265,22 @@ def test_publishing_twice_changes_nothing(
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize(
+    "names",
+    [("model.onnx/w",), ("checksums.json/w",), ("checksums.json",), ("n" * 300,), ("a", "a/b")],
+)
+def test_external_data_with_a_name_that_cannot_be_kept_is_refused(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter, names: tuple[str, ...]
+) -> None:
+    """It is a fault of the model, not of the disk: another try does not help."""
+    content.external = names
+    content.contents |= {f"{PRIVATE_URI}/{name}": b"weights" for name in names}
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    with pytest.raises(ModelRefusedError, match="name"):
+        cache.publish(private(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert (store.used_bytes, mounter.table) == (0, {})
+
+
 _POD = {"csi.storage.k8s.io/pod.namespace": "a", "csi.storage.k8s.io/ephemeral": "true"}
 
 

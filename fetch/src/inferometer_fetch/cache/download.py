@@ -1,5 +1,6 @@
 """Fetches a model into its partial folder: resumed, checked, and once for all who wait."""
 
+import errno
 import hashlib
 import json
 import os
@@ -34,6 +35,7 @@ _WAITING_AT_ONCE, _WAITING_OF_A_NAMESPACE = 16, 8
 They are fewer than the plugin answers at once, so that mounts of other models go on.
 """
 _PARSE_SECONDS = 120
+_NAME_FAULTS = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 
 class Downloads:
@@ -116,6 +118,12 @@ class Downloads:
             raise
         except OSError as error:
             self._store.end(source, keep=False)
+            if error.errno in _NAME_FAULTS:
+                raise ModelRefusedError(
+                    f"The model {request.uri} has external data whose names the model cache cannot "
+                    f"keep: {error.strerror}. Give the data short names that do not contain one "
+                    "another."
+                ) from error
             raise CacheFullError(
                 f"The model {request.uri} could not be written to the model cache of the node: "
                 f"{error.strerror or error}."
@@ -146,7 +154,8 @@ class Downloads:
                     f"The {what} has external data ({location}), which https:// does not fetch: "
                     "use s3://, or save the model in one file."
                 )
-            if location in {CACHE_MODEL_FILE, CACHE_CHECKSUMS_FILE}:
+            first, _, _ = location.partition("/")
+            if first in {CACHE_MODEL_FILE, CACHE_CHECKSUMS_FILE}:
                 raise ModelRefusedError(
                     f"The {what} has external data called {location}, which is the name of a file "
                     "of the cache: give the data another name."
