@@ -65,6 +65,14 @@ def test_only_what_no_pod_uses_is_evicted(tmp_path: Path, mounter: MemoryMounter
     assert {each.model.key for each in store.entries()} == {A.key, C.key}
 
 
+def test_mounts_make_a_model_popular(tmp_path: Path, mounter: MemoryMounter) -> None:
+    """Each mount counts once, in the popularity that cost-aware eviction weighs."""
+    cache, store = node_cache(tmp_path / "c", ScriptedStore(CONTENTS), mounter)
+    use_once(cache, tmp_path, A, A, A)
+    (entry,) = store.entries()
+    assert entry.model.popularity == 3.0
+
+
 def test_a_mount_is_a_use(tmp_path: Path, mounter: MemoryMounter) -> None:
     """The model that was mounted again stays, although it was fetched first."""
     clock = [0.0]
