@@ -1,8 +1,9 @@
 """YAML is read as kubectl reads it."""
 
 import pytest
+import yaml
 
-from inferometer_api.spec.yaml_text import UnreadableTextError, read_yaml
+from inferometer_api.spec.yaml_text import UnreadableTextError, read_yaml, write_yaml
 
 
 @pytest.mark.parametrize(
@@ -105,3 +106,14 @@ def test_json_may_escape_a_character_in_two_halves() -> None:
 def test_json_has_no_constants() -> None:
     """NaN is a text, which no field for a number accepts."""
     assert read_yaml('{"a": NaN}').data == {"a": "NaN"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["y", "N", "on", "~", "", "08", "1e3", "0b1", "1:30", "2001-01-01", "<<", "=", "two\nlines\n"],
+)
+def test_what_is_written_is_read_as_the_same(value: str) -> None:
+    """A text stays a text as value and key, whichever of the two readers reads it."""
+    text = write_yaml({"key": value, value: 1, "number": 1.5, "list": [True, None]})
+    for found in (read_yaml(text).data, yaml.safe_load(text)):
+        assert found == {"key": value, value: 1, "number": 1.5, "list": [True, None]}

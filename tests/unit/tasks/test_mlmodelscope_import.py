@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-import yaml
 
 from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_api.spec.reading import parse_document
+from inferometer_api.spec.yaml_text import write_yaml
 from inferometer_tasks.errors import TaskRefusedError
-from inferometer_tasks.mlmodelscope import convert
+from inferometer_tasks.mlmodelscope.conversion import Converted, convert, read_source
 
 EVERY_FIELD = """\
 name: Some_Net
@@ -80,13 +80,22 @@ def leaves(value: Any, path: str = "") -> list[str]:
 
 def converted(text: str) -> ModelManifest:
     """Return our manifest for one of MLModelScope, as a file of it is read."""
-    made = convert(yaml.safe_load(text)).manifest
-    return parse_document(yaml.safe_dump(made), ModelManifest, source="converted")
+    return parsed(convert(read_source(text)))
+
+
+def parsed(found: Converted) -> ModelManifest:
+    """Return a converted manifest, as a file of it is read."""
+    return parse_document(write_yaml(found.manifest), ModelManifest, source="converted")
+
+
+def steps(manifest: ModelManifest) -> list[dict[str, Any]]:
+    """Return the steps of the first input, without their defaults."""
+    return [each.model_dump(by_alias=True, exclude_unset=True) for each in manifest.inputs[0].steps]
 
 
 def test_every_field_maps_or_is_named() -> None:
     """No field is lost in silence, and none is both."""
-    source = yaml.safe_load(EVERY_FIELD)
+    source = read_source(EVERY_FIELD)
     found = convert(source)
     assert set(found.mapped) | set(found.not_mapped) == set(leaves(source))
     assert not set(found.mapped) & set(found.not_mapped)
@@ -127,23 +136,256 @@ def test_a_detector_reads_boxes_scores_and_classes() -> None:
     assert (boxes.scores, boxes.classes) == ("softmax", "classes")
 
 
+WITH_PYTHON = """\
+name: TorchVision_Net
+version: 1.0
+framework: {name: Onnxruntime, version: 1.10}
+modality: image_classification
+inputs:
+  - type: image
+    parameters:
+      {element_type: float32, input_layer: 0, layout: CHW, color_mode: RGB,
+       dimensions: [3, 224, 224], mean: [123.675, 116.28, 103.53], scale: 58.395}
+outputs:
+  - type: classification
+    parameters: {element_type: float32}
+model:
+  is_archive: false
+  graph_path: https://example.org/net.onnx
+  features_path: https://example.org/synset.txt
+preprocess: |
+  def preprocess(ctx, data):
+    return (data,)
+postprocess: |
+  def postprocess(ctx, data):
+    return data[0].tolist()
+"""
+"""As most manifests for ONNX Runtime are: parameters of an image, and Python."""
+
+
 def test_python_is_kept_and_steps_are_not_invented() -> None:
-    """A manifest of MLHarness has functions instead of parameters."""
-    text = (
-        "name: net\nversion: 1.0.0\nframework: {name: ONNXRuntime, version: '>=1.8'}\n"
-        "inputs: [{type: raw, parameters: {layer_name: x}}]\n"
-        "outputs: [{type: raw, parameters: {layer_name: y}}]\n"
-        "preprocess: |\n  def preprocess(ctx, data):\n    return (data,)\n"
-    )
-    manifest = converted(text)
-    assert manifest.preprocess is not None
-    assert "def preprocess" in manifest.preprocess
-    assert [each.name for each in manifest.inputs] == ["x"]
+    """The parameters of the image, which the Python stands for, are named as not mapped."""
+    found = convert(read_source(WITH_PYTHON))
+    manifest = parsed(found)
+    assert manifest.preprocess == "def preprocess(ctx, data):\n  return (data,)\n"
+    assert manifest.postprocess is not None
+    assert not any(each.steps for each in manifest.inputs)
+    assert not any(each.steps for each in manifest.outputs)
+    assert manifest.inputs[0].datatype == "FP32"
+    assert manifest.task == "ImageClassification"
+    replaced = {"layout", "color_mode", "dimensions", "mean", "scale"}
+    assert {
+        path.rpartition(".")[2]
+        for path, why in found.not_mapped.items()
+        if "preprocess takes the place" in why
+    } == replaced
+    assert [each.partition(" ")[0] for each in found.checks] == [
+        "preprocess",
+        "postprocess",
+        "outputs[0]",
+        "inputs[0]",
+    ]
+
+
+def test_a_version_keeps_its_zeros() -> None:
+    """1.10 is no 1.1, and the labels of the model are an asset."""
+    manifest = converted(WITH_PYTHON)
+    assert manifest.framework.version == "1.10"
+    assert [each.path for each in manifest.assets] == ["net.onnx", "labels.txt"]
+
+
+def test_the_position_of_a_tensor_is_not_its_name() -> None:
+    """It is named, and the input has a name to be replaced."""
+    found = convert(read_source(WITH_PYTHON))
+    assert "position" in found.not_mapped["inputs[0].parameters.input_layer"]
+    assert parsed(found).inputs[0].name == "input0"
+
+
+LISTED = """\
+name: Inception
+version: 1.0.0
+framework: {name: TensorFlow, version: ">=1.12.0 <2.0"}
+inputs:
+  - type: image
+    layer_name: data
+    element_type: float32
+    steps:
+      - decode: {data_layout: NCHW, color_mode: bgr}
+      - resize: {dimensions: [3, 299, 300], method: bicubic, keep_aspect_ratio: true}
+      - normalize: {mean: [1, 2, 3], rescale: 127.5}
+outputs:
+  - type: probability
+    layer_name: prob
+    element_type: float32
+    steps: [{argsort: {labels_url: https://example.org/synset.txt}}]
+  - {type: raw, layer_name: features}
+model: {graph_path: net.pb, checksum: XXXX}
+attributes: {training_dataset: {name: ImageNet, version: 1.0.0}}
+"""
+"""The form of the paper: layers and steps are fields of an input."""
+
+
+def test_listed_steps_keep_their_order_and_settings() -> None:
+    """The steps of the paper's form become ours, with the names of all tensors."""
+    found = convert(read_source(LISTED))
+    manifest = parsed(found)
+    assert [each.name for each in manifest.inputs] == ["data"]
+    assert [each.name for each in manifest.outputs] == ["prob", "features"]
+    assert steps(manifest) == [
+        {"decode": {"colorMode": "BGR"}},
+        {"resize": {"height": 299, "width": 300, "method": "Bicubic", "fit": "Pad"}},
+        {"normalize": {"mean": [1.0, 2.0, 3.0], "std": [127.5]}},
+        {"layout": {"order": "CHW"}},
+        {"cast": {"datatype": "FP32"}},
+    ]
+    top_k = manifest.outputs[0].steps[0].top_k
+    assert top_k is not None
+    assert top_k.labels == "labels.txt"
+    assert manifest.attributes == {
+        "training_dataset.name": "ImageNet",
+        "training_dataset.version": "1.0.0",
+    }
+    assert set(found.not_mapped) == {"model.checksum", "outputs[0].element_type"}
+
+
+def test_a_step_without_what_it_needs_is_named() -> None:
+    """So are steps that do not exist here, and what is no step."""
+    text = "steps: [decode, resize, normalize, sharpen, {crop: 5}, 7]"
+    source = read_source(LISTED)
+    source["inputs"][0] = {"type": "image", "layer_name": "x", **read_source(text)}
+    found = convert(source)
+    assert steps(parsed(found)) == [{"decode": {"colorMode": "RGB"}}]
+    assert {
+        path.removeprefix("inputs[0].")
+        for path in found.not_mapped
+        if path.startswith("inputs[0].")
+    } == {"steps[1].resize", "steps[2].normalize", "steps[3].sharpen", "steps[4].crop", "steps[5]"}
+
+
+def test_every_output_is_read() -> None:
+    """A detector may have one entry for each tensor, whatever their order."""
+    source = read_source(LISTED)
+    source["outputs"] = [
+        {"type": kind, "parameters": {"output_layer": name}}
+        for kind, name in (("classes", "c"), ("scores", "s"), ("boundingboxes", "b"))
+    ]
+    manifest = parsed(convert(source))
+    assert [each.name for each in manifest.outputs] == ["c", "s", "b"]
+    boxes = manifest.outputs[2].steps[0].boxes
+    assert boxes is not None
+    assert (boxes.scores, boxes.classes) == ("s", "c")
+    assert manifest.task == "ObjectDetection"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "size", "order"),
+    [
+        ("{layout: HWC, dimensions: [224, 200, 3]}", (224, 200), None),
+        ("{layout: HWC, dimensions: [3, 224, 200]}", (224, 200), None),
+        ("{layout: NCHW, dimensions: [1, 3, 224, 200]}", (224, 200), "CHW"),
+        ("{layout: nhwc, dimensions: [224, 200]}", (224, 200), None),
+        ("{layout: HWC, dimensions: [3, 224, 4]}", (3, 224), None),
+    ],
+)
+def test_the_channels_of_dimensions_are_found(
+    parameters: str, size: tuple[int, int], order: str | None
+) -> None:
+    """By their number, and by the layout if that is not clear."""
+    source = read_source(LISTED)
+    source["inputs"][0] = {"type": "image", "parameters": read_source(parameters)}
+    found = steps(parsed(convert(source)))
+    resize = next(each["resize"] for each in found if "resize" in each)
+    assert (resize["height"], resize["width"]) == size
+    layout = next((each["layout"]["order"] for each in found if "layout" in each), None)
+    assert layout == order
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("container", "img:tag"),
+        ("container.amd64", "img:tag"),
+        ("references", {"url": 5}),
+        ("description", ["a", {}]),
+        ("version", "newest"),
+        ("framework.version", "newest"),
+        ("attributes", "none"),
+        ("attributes.top1", [{}]),
+        ("inputs[0].parameters.dimensions", [3, None, None]),
+        ("inputs[0].parameters.dimensions", [3, 0, 224]),
+        ("inputs[0].parameters.dimensions", 224),
+        ("inputs[0].parameters.mean", {"r": 1}),
+        ("inputs[0].parameters.mean", "mean.binaryproto"),
+        ("inputs[0].parameters.mean", [1, 2, 3, 4, 5]),
+        ("inputs[0].parameters.mean", [float("inf")]),
+        ("inputs[0].parameters.scale", 0),
+        ("inputs[0].parameters.layout", "CHWN"),
+        ("inputs[0].parameters.color_mode", "YUV"),
+        ("inputs[0].parameters.keep_aspect_ratio", "perhaps"),
+        ("inputs[0].parameters.element_type", "complex64"),
+        ("inputs[0].parameters", 5),
+        ("inputs[0].type", "audio"),
+        ("output.type", "smell"),
+        ("model.graph_path", {}),
+        ("model", "net.pb"),
+        ("outputs", 5),
+        ("preprocess", ["pass"]),
+    ],
+)
+def test_a_value_without_a_place_is_named(place: str, value: Any) -> None:
+    """The rest of the manifest is converted."""
+    source = read_source(EVERY_FIELD)
+    *path, last = place.replace("[0]", ".0").split(".")
+    part = source
+    for each in path:
+        part = part[int(each) if each.isdigit() else each]
+    part[last] = value
+    found = convert(source)
+    assert found.not_mapped[place]
+    assert place not in found.mapped
+    assert parsed(found).name == "Some_Net"
+
+
+def test_one_reference_is_a_list_of_one() -> None:
+    """It is not a list of characters."""
+    source = read_source(EVERY_FIELD)
+    source["references"] = "https://example.org/net"
+    assert parsed(convert(source)).references == ["https://example.org/net"]
+
+
+def test_files_of_one_name_have_paths_of_their_own() -> None:
+    """The weights lie in a folder if the graph has their name; addresses are joined with one /."""
+    source = read_source(EVERY_FIELD)
+    source["model"] = {
+        "base_url": "https://example.org",
+        "graph_path": "graph/net.bin?download=1",
+        "graph_checksum": "ab" * 32,
+        "weights_path": "https://example.com/net.bin",
+    }
+    assets = parsed(convert(source)).assets[:2]
+    assert [(each.path, each.source, each.sha256) for each in assets] == [
+        ("net.bin", "https://example.org/graph/net.bin?download=1", "ab" * 32),
+        ("weights/net.bin", "https://example.com/net.bin", None),
+    ]
+
+
+@pytest.mark.parametrize("text", ["a: [", "[" * 5000, "a: 2\nb: !!int x"])
+def test_what_is_no_yaml_is_refused(text: str) -> None:
+    """It is no internal error."""
+    with pytest.raises(TaskRefusedError, match=r"not YAML|nested too deeply"):
+        read_source(text)
+
+
+@pytest.mark.parametrize("part", ["name: {}", "name: ''", "framework: {}", "framework: 5"])
+def test_a_manifest_needs_a_name_and_an_engine(part: str) -> None:
+    """As texts."""
+    with pytest.raises(TaskRefusedError, match="must be a text"):
+        convert({**read_source(EVERY_FIELD), **read_source(part)})
 
 
 def test_an_unknown_field_is_named() -> None:
     """What a later version adds is not lost in silence."""
-    found = convert(yaml.safe_load(EVERY_FIELD + "color: green\n"))
+    found = convert(read_source(EVERY_FIELD + "color: green\n"))
     assert found.not_mapped["color"] == "this version does not know the field"
 
 
@@ -151,4 +393,4 @@ def test_an_unknown_field_is_named() -> None:
 def test_what_is_no_manifest_is_refused(text: str) -> None:
     """With what it must have."""
     with pytest.raises(TaskRefusedError, match="name and framework"):
-        convert(yaml.safe_load(text))
+        convert(read_source(text))

@@ -1,4 +1,4 @@
-"""YAML and JSON reader that gives the same values as kubectl, and the line of each value.
+"""YAML and JSON reader that gives the same values as kubectl, and a writer of what it reads.
 
 kubectl converts YAML to JSON with Go's YAML 1.1 reader: `on` is true, `1e3` and `0x10` are numbers,
 dates and `1:30` stay strings. This is PyYAML's SafeLoader with the scalar patterns of go-yaml v2
@@ -39,6 +39,22 @@ class _Loader(yaml.SafeLoader):
 _Loader.yaml_implicit_resolvers = {}
 for _name, _pattern in _PATTERNS.items():
     _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(rf"(?:{_pattern})\Z"), None)
+
+
+class _Dumper(yaml.SafeDumper):
+    """SafeDumper that quotes what either reader takes as another value: `y`, `08`, dates."""
+
+
+_Dumper.yaml_implicit_resolvers = {
+    **yaml.SafeDumper.yaml_implicit_resolvers,
+    **_Loader.yaml_implicit_resolvers,
+}
+_Dumper.add_representer(
+    str,
+    lambda dumper, value: dumper.represent_scalar(
+        f"{_TAG}str", value, style="|" if "\n" in value else None
+    ),
+)
 
 
 class UnreadableTextError(ValueError):
@@ -83,6 +99,12 @@ def read_yaml(text: str) -> YamlText:
     except RecursionError as error:
         raise UnreadableTextError("lists and mappings are nested too deeply") from error
     return read
+
+
+def write_yaml(data: Any) -> str:
+    """Return data as YAML that `read_yaml`, kubectl and PyYAML read as the same values."""
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
+    return text
 
 
 def _without_tabs_of_json(text: str) -> str:

@@ -21,23 +21,26 @@ _Output = Annotated[
 
 def import_manifest(file: _File, output: _Output = None) -> None:
     """Convert a manifest of MLModelScope to ours, and name every field that has no place in it."""
-    import yaml
-
     from inferometer_api.manifest.model_manifest import ModelManifest
     from inferometer_api.spec.reading import InvalidRunError, parse_document
+    from inferometer_api.spec.yaml_text import write_yaml
     from inferometer_tasks.errors import TaskRefusedError
-    from inferometer_tasks.mlmodelscope import convert
+    from inferometer_tasks.mlmodelscope.conversion import convert, read_source
 
     try:
-        converted = convert(yaml.safe_load(read_text(file)))
-        text = yaml.safe_dump(converted.manifest, sort_keys=False, width=100, allow_unicode=True)
-        parse_document(text, ModelManifest, source=f"{file}, converted,")
-    except yaml.YAMLError as error:
-        raise RefusedError(f"{file} is not YAML: {error}.") from error
-    except (TaskRefusedError, InvalidRunError) as error:
+        converted = convert(read_source(read_text(file)))
+        text = write_yaml(converted.manifest)
+        parse_document(text, ModelManifest, source=str(file))
+    except TaskRefusedError as error:
         raise RefusedError(f"{file} cannot be converted. {error}") from error
+    except InvalidRunError as error:
+        # Lines would be those of the converted text, not of the file.
+        found = "".join(f"\n  {each.path}: {each.message}" for each in error.problems)
+        raise RefusedError(f"{file} cannot be converted:{found}") from error
     for path, why in converted.not_mapped.items():
         print_message(f"not mapped: {path}: {why}.")
+    for each in converted.checks:
+        print_message(f"check: {each}.")
     print_message(f"{len(converted.mapped)} fields are mapped, {len(converted.not_mapped)} are not")
     if output is None:
         print_output(text, end="")

@@ -1,0 +1,1 @@
+"""MLModelScope's model manifests, converted to ours."""
