@@ -71,22 +71,37 @@ def _specifiers(part: str, whole: str) -> SpecifierSet:
 
 
 def _specifier(operator: str, term: str) -> str:
+    """Return one term in the notation of `packaging`; a partial version stands for all its own."""
     release = _release(term)
     if release in {"*", "x", "X"}:
-        return ""
-    parts = list(Version(release).release)
+        return "<0.dev0" if operator in {"<", ">", "!="} else ""  # no version is below 0.dev0
+    version = Version(release)
+    parts = list(version.release)
+    if len(parts) < 3 and not version.is_prerelease and operator not in {"^", "~"}:
+        return _partial(operator, release, _next(parts, len(parts) - 1))
     match operator:
         case "^":
             leading = next((place for place, part in enumerate(parts) if part), len(parts) - 1)
             return f">={release},<{_next(parts, leading)}"
         case "~":
             return f">={release},<{_next(parts, min(1, len(parts) - 1))}"
-        case "" | "=" | "==" if len(parts) < 3:
-            return f"=={release}.*"
-        case "" | "=":
-            return f"=={release}"
         case _:
+            return f"{'==' if operator in {'', '='} else operator}{release}"
+
+
+def _partial(operator: str, release: str, following: str) -> str:
+    """Return a term with a version such as 1.20, which stands for all that begin with it."""
+    match operator:
+        case "!=":
+            return f"!={release}.*"
+        case ">":
+            return f">={following}"
+        case "<=":
+            return f"<{following}"
+        case ">=" | "<":
             return f"{operator}{release}"
+        case _:
+            return f"=={release}.*"
 
 
 def _next(parts: list[int], place: int) -> str:
