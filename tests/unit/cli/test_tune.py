@@ -206,3 +206,43 @@ def test_too_many_candidates_are_refused(
     assert ended.code == ExitCode.REFUSED
     assert "name fewer engines or batch sizes" in ended.stderr
     assert machine.runs == []
+
+
+def test_a_setting_of_the_command_line_leaves_one_candidate_of_equal_ones(
+    inferometer: Command, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers that are the same have one name, which is that of the server that runs."""
+    monkeypatch.chdir(tmp_path)
+    ended = _tune(inferometer, tmp_path, "--set", "spec.server.threads=1")
+    assert ended.code == 0, ended.stderr
+    found = [
+        (each["precision"], each["threads"], each["instances"]) for each in _summary()["candidates"]
+    ]
+    assert sorted(found) == [
+        (precision, 1, instances) for precision in ("Default", "FP32") for instances in (1, 2, 4)
+    ]
+    assert {run.spec.server.threads for run in machine.runs} == {1}
+    assert "of 2 threads" not in ended.stdout
+
+
+def test_a_batch_size_is_tried_once(
+    inferometer: Command, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """0 stands for none, which is a candidate in any case."""
+    monkeypatch.chdir(tmp_path)
+    ended = _tune(inferometer, tmp_path, "--batches", "0,4,4")
+    assert ended.code == 0, ended.stderr
+    found = [json.dumps(each) for each in _summary()["candidates"]]
+    assert len(found) == len(set(found))
+    assert any("batching" in each for each in found)
+
+
+@pytest.mark.parametrize("size", ["-3", "100000"])
+def test_a_batch_size_that_no_server_has_is_refused(
+    size: str, inferometer: Command, machine: Machine, tmp_path: Path
+) -> None:
+    """Before any trial, with the sizes that are possible."""
+    ended = _tune(inferometer, tmp_path, f"--batches={size}")
+    assert ended.code == ExitCode.REFUSED
+    assert f"--batches expects sizes of 1 to 4096, but got {size}" in ended.stderr
+    assert machine.runs == []

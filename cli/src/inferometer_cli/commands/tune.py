@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
 
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import MAXIMUM_BATCH_SIZE
 from inferometer_cli.exits import (
     ExitCode,
     FailedError,
@@ -22,6 +24,9 @@ from inferometer_cli.exits import (
 from inferometer_cli.quick_run import QuickOptions, compose_run, run_yaml
 from inferometer_cli.run_file import SetOption, check_run, parse_run_text
 from inferometer_cli.terminal import flushed_output, output_console, print_message
+
+if TYPE_CHECKING:
+    from inferometer_analysis.tune.candidates import Candidate
 
 _ENGINES = (("OnnxRuntime", "Default"), ("OpenVino", "FP32"), ("OpenVino", "BF16"))
 _Model = Annotated[
@@ -105,15 +110,17 @@ def tune(  # noqa: PLR0913 - one argument for each option
 
     maker = _Maker(model, p99, list(set_ or []))
     try:
-        found = candidates(
+        grid = candidates(
             len(os.sched_getaffinity(0)),
             _engines(engines),
-            _numbers(batches),
+            _batch_sizes(batches),
             delay_us=min(2000, maker.bound_microseconds // 10),
             most=most,
         )
     except ValueError as error:
         raise RefusedError(str(error)) from error
+    # A setting of the command line makes candidates equal: each is tried once, as it runs.
+    found = list(dict.fromkeys(maker.effective(each) for each in grid))
     for engine in dict.fromkeys((each.runtime, each.precision) for each in found):
         maker.check(engine)
     directory = output or Path("results") / f"tune-{maker.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
@@ -190,6 +197,22 @@ class _Maker:
         text = yaml.safe_dump({**self._fields, "spec": spec}, sort_keys=False)
         return fill_defaults(parse_run_text(text, source=self._source, settings=self._settings))
 
+    def effective(self, candidate: "Candidate") -> "Candidate":
+        """Return a candidate with what the command line sets in its place."""
+        server = self.run({"server": candidate.server()}).spec.server
+        if server.threads is None:
+            raise RefusedError("spec.server.threads must be a number to be compared with others.")
+        batching = server.batching
+        return replace(
+            candidate,
+            runtime=server.runtime,
+            precision=server.precision,
+            threads=server.threads,
+            instances=server.instances,
+            max_batch_size=batching.max_batch_size if batching else 0,
+            max_delay_microseconds=batching.max_delay_microseconds if batching else 0,
+        )
+
     def check(self, engine: tuple[str, str]) -> None:
         """Raise RefusedError if this machine cannot run an engine in a precision."""
         runtime, precision = engine
@@ -209,8 +232,14 @@ def _engines(text: str | None) -> list[tuple[str, str]]:
     return found
 
 
-def _numbers(text: str) -> list[int]:
+def _batch_sizes(text: str) -> list[int]:
     try:
-        return [int(each) for each in text.split(",") if each.strip()]
+        found = [int(each) for each in text.split(",") if each.strip()]
     except ValueError as error:
         raise RefusedError(f'--batches expects numbers such as 4,8, but got "{text}".') from error
+    for size in found:
+        if not 0 <= size <= MAXIMUM_BATCH_SIZE:
+            raise RefusedError(
+                f"--batches expects sizes of 1 to {MAXIMUM_BATCH_SIZE}, but got {size}."
+            )
+    return [size for size in dict.fromkeys(found) if size]

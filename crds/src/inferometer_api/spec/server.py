@@ -25,6 +25,7 @@ GraphOptimization = Literal["Disabled", "Basic", "Extended", "All"]
 ExecutionMode = Literal["Sequential", "Parallel"]
 GPU_PROVIDERS = ("CUDA", "TensorRT")
 
+MAXIMUM_BATCH_SIZE = 4096
 MAXIMUM_THREADS = 1024
 
 QualifiedName = Annotated[
@@ -55,7 +56,7 @@ nvidia.com/mig-1g.10gb."""
 class Batching(Document):
     """Dynamic batching: how the server joins requests into batches."""
 
-    max_batch_size: Annotated[int, Field(ge=1, le=4096), Integral]
+    max_batch_size: Annotated[int, Field(ge=1, le=MAXIMUM_BATCH_SIZE), Integral]
     """Maximum samples of a joined batch and of a single request."""
 
     max_delay_microseconds: Annotated[int, Field(ge=0, le=60_000_000), Integral] = 0
