@@ -13,11 +13,15 @@ Floats = npt.NDArray[np.float64]
 def detections(
     step: Boxes, found: Array, scores: Array | None, classes: Array | None, scale: "Scale"
 ) -> Detections:
-    """Return the best boxes in pixels of the sample's image.
+    """Return the best boxes in pixels of the sample's image; none if the model finds none.
 
-    `found` is [boxes, 4], or with the scores [boxes, 4 + classes].
+    `found` is [boxes, 4], or with the scores [boxes, 4 + classes]. `scores` is [boxes] or
+    [boxes, classes], and `classes` is [boxes]. Raises TaskRefusedError if they do not fit.
     """
-    rows = found.reshape(-1, found.shape[-1]).astype(np.float64)
+    if not found.size:
+        empty = np.zeros(0, np.int64)
+        return Detections(np.zeros((0, 4)), np.zeros(0), empty)
+    rows = found.reshape(-1, found.shape[-1] if found.ndim else 1).astype(np.float64)
     if scores is None:
         if rows.shape[1] < 5:
             raise TaskRefusedError(
@@ -27,8 +31,13 @@ def detections(
         rows, scores = rows[:, :4], rows[:, 4:]
     if rows.shape[1] != 4:
         raise TaskRefusedError(f"A box has 4 numbers, but the rows have {rows.shape[1]}.")
-    table = scores.astype(np.float64).reshape(len(rows), -1)
+    table = _score_table(scores, len(rows))
     best = table.max(axis=1)
+    if classes is not None and classes.size != len(rows):
+        raise TaskRefusedError(
+            f"The model gives {len(rows)} boxes and {classes.size} classes: name the output with "
+            "one class per box in boxes.classes."
+        )
     kinds = table.argmax(axis=1) if classes is None else classes.ravel().astype(np.int64)
     chosen = np.flatnonzero(best >= step.score_threshold)
     corners = _corners(step, rows[chosen])
@@ -38,6 +47,19 @@ def detections(
         best[chosen][kept],
         kinds[chosen][kept].astype(np.int64),
     )
+
+
+def _score_table(scores: Array, count: int) -> Floats:
+    """Return scores as [boxes, classes]; raises TaskRefusedError if their shape is another."""
+    if scores.size == count:
+        return scores.astype(np.float64).reshape(count, 1)
+    columns = scores.shape[-1] if scores.ndim else 1
+    if not columns or scores.size != count * columns:
+        raise TaskRefusedError(
+            f"The model gives {count} boxes and scores of the shape {list(scores.shape)}: "
+            "boxes.scores needs an output [boxes, classes] or [boxes]."
+        )
+    return scores.astype(np.float64).reshape(count, columns)
 
 
 class Scale:

@@ -1,0 +1,62 @@
+"""Boxes of any number, and outputs whose numbers of boxes differ."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferometer_api.manifest.output_steps import Boxes
+from inferometer_tasks.errors import TaskRefusedError
+from inferometer_tasks.metrics.table import METRICS
+from inferometer_tasks.steps.boxes import Scale, detections
+
+SCALE = Scale(image=(20, 20), scaled=(20, 20), shape=(20, 20))
+ROWS = np.array([[0, 0, 4, 4], [5, 5, 9, 9]], float)
+
+
+@pytest.mark.parametrize(
+    ("found", "scores", "classes"),
+    [
+        (np.zeros((0, 4)), np.zeros(0), None),
+        (np.zeros((0, 4)), np.zeros((0, 80)), np.zeros(0)),
+        (np.zeros((1, 0, 4)), np.zeros((1, 0)), np.zeros((1, 0))),
+        (np.zeros((0, 6)), None, None),
+        (np.zeros(0), np.zeros(0), None),
+    ],
+)
+def test_an_image_without_a_box_has_no_detections(found: Any, scores: Any, classes: Any) -> None:
+    """Its objects count as missed."""
+    none = detections(Boxes(scores="s"), found, scores, classes, SCALE)
+    assert (none.boxes.shape, none.scores.shape, none.classes.shape) == ((0, 4), (0,), (0,))
+    metric = METRICS["MAP"]()
+    metric.add(none, [{"box": [0, 0, 4, 4], "class": 1}])
+    value = metric.result()
+    assert value is not None
+    assert value.value == 0
+
+
+@pytest.mark.parametrize(
+    ("scores", "classes", "words"),
+    [
+        (np.ones((2, 0)), None, r"2 boxes and scores of the shape \[2, 0\]"),
+        (np.ones(1), None, r"2 boxes and scores of the shape \[1\]"),
+        (np.ones((3, 2)), None, r"2 boxes and scores of the shape \[3, 2\]"),
+        (np.ones(2), np.ones(1), "2 boxes and 1 classes"),
+        (np.ones(2), np.ones(3), "2 boxes and 3 classes"),
+    ],
+)
+def test_outputs_of_other_numbers_of_boxes_are_refused(
+    scores: Any, classes: Any, words: str
+) -> None:
+    """Scores as [classes, boxes] are not read as those of other boxes."""
+    with pytest.raises(TaskRefusedError, match=words):
+        detections(Boxes(scores="s"), ROWS, scores, classes, SCALE)
+
+
+@pytest.mark.parametrize("axes", [(), (1,)])
+def test_a_leading_axis_does_not_change_the_boxes(axes: tuple[int, ...]) -> None:
+    """Models may keep an axis of one image."""
+    scores = np.array([[0.9, 0.1, 0.2], [0.1, 0.3, 0.8]]).reshape(*axes, 2, 3)
+    found = detections(Boxes(scores="s"), ROWS.reshape(*axes, 2, 4), scores, None, SCALE)
+    assert found.boxes.tolist() == ROWS.tolist()
+    assert (found.scores.tolist(), found.classes.tolist()) == ([0.9, 0.8], [0, 2])
