@@ -10,6 +10,8 @@ from inferometer_tasks.errors import SampleError
 from inferometer_tasks.sample import Array, Sample
 
 _PARTS = {"Ids": "ids", "AttentionMask": "attention_mask", "TypeIds": "type_ids"}
+_PAD_TOKENS = ("[PAD]", "<pad>", "<|pad|>")
+"""Usual names of the token for padding: many a tokenizer.json has the token, but no padding."""
 
 
 def tokenize(step: Tokenize, sample: Sample, tokenizer: Any) -> Array:
@@ -22,18 +24,41 @@ def tokenize(step: Tokenize, sample: Sample, tokenizer: Any) -> Array:
 def _encode(sample: Sample, tokenizer: Any, most: int, length: int | None) -> Any:
     if not isinstance(sample.content, str):
         raise SampleError("tokenize needs a text, but the sample has none.")
-    # A tokenizer keeps these settings; each call sets what it needs.
-    tokenizer.enable_truncation(most, strategy="only_second" if sample.context else "longest_first")
+    own, cut = tokenizer.padding, tokenizer.truncation or {}
+    # A tokenizer keeps these settings; each call sets what it needs, and gives its padding back.
+    tokenizer.enable_truncation(
+        most,
+        strategy="only_second" if sample.context else "longest_first",
+        direction=cut.get("direction", "right"),
+    )
     if length is None:
         tokenizer.no_padding()
     else:
-        tokenizer.enable_padding(length=length)
+        padding = _padding(tokenizer)
+        tokenizer.enable_padding(**padding | {"length": length, "pad_to_multiple_of": None})
     try:
         if sample.context is None:
             return tokenizer.encode(sample.content)
         return tokenizer.encode(sample.content, sample.context)
     except Exception as error:  # the library raises nothing narrower
         raise SampleError(f"The text cannot be split into tokens: {error}.") from error
+    finally:
+        if own is None:
+            tokenizer.no_padding()
+        else:
+            tokenizer.enable_padding(**own)
+
+
+def _padding(tokenizer: Any) -> dict[str, Any]:
+    """Return a tokenizer's own padding; with none, that of its token for padding."""
+    if tokenizer.padding is not None:
+        own: dict[str, Any] = tokenizer.padding
+        return own
+    for token in _PAD_TOKENS:
+        number = tokenizer.token_to_id(token)
+        if number is not None:
+            return {"pad_id": number, "pad_token": token}
+    return {}
 
 
 def span(step: AnswerSpan, starts: Array, ends: Array, sample: Sample, tokenizer: Any) -> str:
@@ -41,6 +66,9 @@ def span(step: AnswerSpan, starts: Array, ends: Array, sample: Sample, tokenizer
     if sample.context is None:
         raise SampleError("span needs a context, but the sample has none.")
     encoded = _encode(sample, tokenizer, step.max_length, None)
+    if (tokenizer.padding or {}).get("direction") == "left":
+        # The model's scores begin with those of the padding.
+        starts, ends = starts[-len(encoded.ids) :], ends[-len(encoded.ids) :]
     count = min(len(encoded.ids), len(starts), len(ends))
     inside = np.array([each == 1 for each in encoded.sequence_ids[:count]])
     firsts = np.where(inside, starts[:count].astype(np.float64), -np.inf)
