@@ -63,6 +63,8 @@ class Assets:
                 text = self._content(path).decode("utf-8-sig")
             except UnicodeDecodeError as error:
                 raise TaskRefusedError(f"The asset {path!r} is not UTF-8 text.") from error
+            # Only these two ends: a vocabulary may have other separators as characters.
+            text = text.replace("\r\n", "\n")
             self._lines[path] = tuple(text.removesuffix("\n").split("\n"))
         return self._lines[path]
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_api.manifest.version_constraint import (
     ConstraintError,
     check_constraint,
@@ -214,3 +215,11 @@ def test_an_asset_with_another_checksum_is_refused(tmp_path: Path) -> None:
     manifest = read_manifest(written(tmp_path, text))
     with pytest.raises(TaskRefusedError, match="another file"):
         Assets(manifest, tmp_path).check()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_of_an_asset_may_end_as_on_windows(end: str, tmp_path: Path) -> None:
+    """Labels have no carriage return, and other separators stay characters."""
+    (tmp_path / "labels.txt").write_bytes(end.join(["cat", "", "\u2028", "dog", ""]).encode())
+    assets = Assets(ModelManifest.model_construct(assets=[]), tmp_path)  # type: ignore[call-arg]  # the rest is unread
+    assert assets.lines("labels.txt") == ("cat", "", "\u2028", "dog")
