@@ -1,5 +1,7 @@
 """Samples and predictions."""
 
+import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +10,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Content = bytes | str | Array
+_CLASS_NUMBER = re.compile(r"(-?)0*([0-9]+)(?:\.0*)?")
+_MOST_DIGITS = 18
+"""Of a number of a class: no model distinguishes more, and Python converts no long texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +79,16 @@ def best_answer(prediction: Prediction) -> str:
             return best[0].name
         case _:
             return ""
+
+
+def class_number(label: Any) -> int | None:
+    """Return the number of a class that a label states, as 3, 3.0, "3" or " 3.0"; else None."""
+    if isinstance(label, float) and label.is_integer():
+        return int(label)
+    if isinstance(label, int) and not isinstance(label, bool):
+        return label
+    found = _CLASS_NUMBER.fullmatch(label.strip()) if isinstance(label, str) else None
+    if found is None:
+        return None
+    number = int(found[2]) if len(found[2]) <= _MOST_DIGITS else sys.maxsize
+    return -number if found[1] else number

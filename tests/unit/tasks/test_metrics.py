@@ -60,6 +60,37 @@ def test_a_label_beyond_the_classes_makes_its_sample_fail() -> None:
         METRICS["Top1"]().add("text", 1)
 
 
+@pytest.mark.parametrize("label", [3, 3.0, "3", "3.0", " 3", "03", "d", " d "])
+def test_a_class_may_be_stated_as_any_writer_of_tables_does(label: Any) -> None:
+    """Pandas writes 3.0 for 3 in a column with gaps."""
+    assert METRICS["Top1"]().add(classes(3), label) is True
+    assert METRICS["Top1"]().add(classes(4), label) is False
+
+
+@pytest.mark.parametrize("label", [True, [3], {"class": 3}, 3.5, float("nan"), "", " "])
+def test_a_label_that_states_no_class_makes_its_sample_fail(label: Any) -> None:
+    """It is not counted as wrong."""
+    metric = METRICS["Top1"]()
+    with pytest.raises(SampleError, match="neither the number nor the name of a class"):
+        metric.add(classes(3), label)
+    assert metric.result() is None
+
+
+@pytest.mark.parametrize("label", ["-1", -1, 10.0, "10.0", "9" * 5000, "-" + "9" * 5000])
+def test_a_number_outside_the_classes_makes_its_sample_fail(label: Any) -> None:
+    """However it is written."""
+    with pytest.raises(SampleError, match="but the model distinguishes 10 classes"):
+        METRICS["Top1"]().add(classes(3), label)
+
+
+def test_a_name_cannot_be_compared_with_classes_without_names() -> None:
+    """The mistake of the manifest is named, instead of an accuracy of 0."""
+    unnamed = Classes((ScoredClass(3, 1.0),), 10)
+    with pytest.raises(SampleError, match=r"set topK\.labels"):
+        METRICS["Top1"]().add(unnamed, "d")
+    assert METRICS["Top1"]().add(unnamed, "3") is True
+
+
 @pytest.mark.parametrize(
     ("found", "label", "exact", "f1"),
     [

@@ -16,7 +16,7 @@ from inferometer_tasks.assets import path_within
 from inferometer_tasks.datasets.archive import is_archive, unpack
 from inferometer_tasks.datasets.rows import read_rows, sample_of
 from inferometer_tasks.errors import SampleError, TaskRefusedError
-from inferometer_tasks.sample import Sample
+from inferometer_tasks.sample import Sample, class_number
 
 BUILT_IN = "builtin://"
 DIGITS = f"{BUILT_IN}digits"
@@ -114,10 +114,10 @@ def _of_list(path: Path, folder: Path, manifest: DatasetManifest | None = None) 
 
 
 def _check_class(path: Path, number: int, label: object, classes: int | None) -> None:
-    text = str(label)
-    if classes is not None and text.lstrip("-").isdecimal() and not 0 <= int(text) < classes:
+    found = class_number(label)
+    if classes is not None and found is not None and not 0 <= found < classes:
         raise TaskRefusedError(
-            f"Line {number} of {path} has the label {text}, but the data set has {classes} "
+            f"Line {number} of {path} has the label {label}, but the data set has {classes} "
             f"classes, from 0 to {classes - 1}."
         )
 

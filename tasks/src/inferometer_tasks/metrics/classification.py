@@ -4,7 +4,7 @@ from typing import Any
 
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.metrics.metric import MetricValue, share
-from inferometer_tasks.sample import Classes, Prediction
+from inferometer_tasks.sample import Classes, Prediction, class_number
 
 
 class TopAccuracy:
@@ -15,7 +15,10 @@ class TopAccuracy:
         self._correct = self._samples = 0
 
     def add(self, prediction: Prediction, label: Any) -> bool:
-        """Count a prediction; its label is the number or the name of a class."""
+        """Count a prediction; its label is the number or the name of a class.
+
+        Raises SampleError if the label can be neither, or is a name and the classes have none.
+        """
         if not isinstance(prediction, Classes):
             raise TaskRefusedError(
                 f"Top{self._k} needs the best classes: end the output's steps with topK."
@@ -25,8 +28,8 @@ class TopAccuracy:
             raise TaskRefusedError(
                 f"Top{self._k} needs {self._k} classes, but topK keeps {len(best)}: raise k."
             )
-        correct = any(_is(each.index, each.label, label) for each in best[: self._k])
-        self._check(prediction, label)
+        wanted = _class_of(label, prediction)
+        correct = any(wanted in {each.index, each.label.strip()} for each in best[: self._k])
         self._samples += 1
         self._correct += correct
         return correct
@@ -35,26 +38,24 @@ class TopAccuracy:
         """Return the share with its bounds."""
         return share(self._correct, self._samples) if self._samples else None
 
-    @staticmethod
-    def _check(prediction: Classes, label: Any) -> None:
-        if label is None:
-            raise SampleError("It has no label.")
-        number = _number(label)
-        if number is not None and not 0 <= number < prediction.count:
+
+def _class_of(label: Any, prediction: Classes) -> int | str:
+    """Return the number of a label's class, or its name; raises SampleError if it is neither."""
+    if label is None:
+        raise SampleError("It has no label.")
+    number = class_number(label)
+    if number is not None:
+        if not 0 <= number < prediction.count:
             raise SampleError(
-                f"Its label is {number}, but the model distinguishes {prediction.count} classes."
+                f"Its label is {str(label).strip()}, but the model distinguishes "
+                f"{prediction.count} classes."
             )
-
-
-def _is(index: int, name: str, label: Any) -> bool:
-    number = _number(label)
-    return index == number if number is not None else bool(name) and name == str(label)
-
-
-def _number(label: Any) -> int | None:
-    if isinstance(label, bool):
-        return None
-    if isinstance(label, int):
-        return label
-    text = str(label)
-    return int(text) if text.isascii() and text.isdecimal() else None
+        return number
+    if not isinstance(label, str) or not label.strip():
+        raise SampleError(f"Its label {label!r} is neither the number nor the name of a class.")
+    if not any(each.label for each in prediction.best):
+        raise SampleError(
+            f"Its label {label!r} is the name of a class, but the manifest names no classes: set "
+            "topK.labels, or label the samples by number."
+        )
+    return label.strip()
