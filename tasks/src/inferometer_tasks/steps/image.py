@@ -60,7 +60,7 @@ def _check_size(height: int, width: int) -> None:
 
 
 def resize(step: Resize, image: Image) -> Image:
-    """Return an image of another size."""
+    """Return an image of another size; raises SampleError if it would be too large."""
     height, width = target_size(step, *image.shape[:2])
     resized = _scaled(step.method, image, height, width)
     if step.fit != "Pad" or step.height is None or step.width is None:
@@ -71,7 +71,24 @@ def resize(step: Resize, image: Image) -> Image:
 
 
 def target_size(step: Resize, height: int, width: int) -> tuple[int, int]:
-    """Return the rows and columns that an image of this size is scaled to."""
+    """Return the rows and columns that an image of this size is scaled to.
+
+    Raises SampleError if they, or those of the padded image, are too many.
+    """
+    rows, columns = _fitted(step, height, width)
+    if step.fit == "Pad":
+        rows_in_all, columns_in_all = step.height or rows, step.width or columns
+    else:
+        rows_in_all, columns_in_all = rows, columns
+    if rows_in_all * columns_in_all > _MOST_PIXELS:
+        raise SampleError(
+            f"The image has {height} x {width} pixels, and resize would make "
+            f"{rows_in_all} x {columns_in_all} of them: at most {_MOST_PIXELS:,} are made."
+        )
+    return rows, columns
+
+
+def _fitted(step: Resize, height: int, width: int) -> tuple[int, int]:
     tall, wide = step.height, step.width
     if tall is None or wide is None:
         scale = (wide or 0) / width if tall is None else tall / height
