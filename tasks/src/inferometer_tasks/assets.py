@@ -17,7 +17,11 @@ def path_within(folder: Path, name: str, what: str) -> Path:
     """Return a path below a folder; raises TaskRefusedError if it leaves it, or is no file."""
     path = folder / name
     root = folder.resolve()
-    if Path(name).is_absolute() or not path.resolve().is_relative_to(root):
+    try:
+        within = not Path(name).is_absolute() and path.resolve().is_relative_to(root)
+    except (ValueError, RuntimeError) as error:  # a name that no file can have, a loop of links
+        raise TaskRefusedError(f"{what} is {name!r}, which names no file: {error}.") from error
+    if not within:
         raise TaskRefusedError(
             f"{what} is {name!r}, which leaves the folder {folder}: use a path below it."
         )

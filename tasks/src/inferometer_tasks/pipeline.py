@@ -201,7 +201,10 @@ class TaskPipeline:
             value = _STEPS[type(step.setting)](step.setting, value, sample, self._assets)
             since = self.times.add(name, since)
         if isinstance(value, bytes | str):
-            content = value.encode() if isinstance(value, str) else value
+            try:
+                content = value.encode() if isinstance(value, str) else value
+            except UnicodeEncodeError as error:
+                raise SampleError(f"Its text cannot be written as UTF-8: {error}.") from error
             return np.array([content], object)
         found: Array = value
         return found
@@ -212,6 +215,11 @@ class TaskPipeline:
         Raises TaskRefusedError if labels do not fit the model, and SampleError.
         """
         value: Any = _output(outputs, self._predicting.name)
+        if self._predicting.steps and value.dtype.kind not in "biuf":
+            raise TaskRefusedError(
+                f"The step {name_of(self._predicting.steps[0])} takes numbers, but the output "
+                f"{self._predicting.name!r} has texts: leave out the output's steps."
+            )
         since = self.times.clock()
         for step in self._predicting.steps:
             self.times.current = name = name_of(step)

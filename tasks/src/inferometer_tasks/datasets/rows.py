@@ -43,7 +43,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
                 continue
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise TaskRefusedError(
                     f"Line {number} of {path} is not JSON: {error}. A JSONL file has one object a "
                     "line."
@@ -108,7 +108,7 @@ def _content(row: Row, folder: Path) -> Content:
     try:
         parsed = json.loads(values) if isinstance(values, str) else values
         found = np.asarray(parsed)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SampleError(f"Its values are not a list of numbers: {error}.") from error
     if found.dtype.kind not in "biuf":
         raise SampleError("Its values are not a list of numbers, all of the same length.")
@@ -139,5 +139,5 @@ def _mask(label: str, folder: Path) -> Any:
     try:
         with Image.open(io.BytesIO(read_file(folder, label.removeprefix("mask:")))) as opened:
             return np.asarray(opened).astype(np.int64)
-    except OSError as error:
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise SampleError(f"Its mask cannot be decoded: {error}.") from error

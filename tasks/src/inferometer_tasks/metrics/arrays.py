@@ -72,6 +72,8 @@ class MeanSquaredError:
         """Count an array of numbers."""
         if not isinstance(prediction, np.ndarray):
             raise TaskRefusedError("MSE needs numbers: leave out topK, boxes, ctc and span.")
+        if prediction.dtype.kind not in "biuf":
+            raise TaskRefusedError("MSE needs numbers, but the model's output has texts.")
         wanted = _numbers(label).astype(np.float64)
         if wanted.size != prediction.size:
             raise SampleError(
@@ -90,7 +92,7 @@ def _numbers(label: Any) -> npt.NDArray[Any]:
         raise SampleError("It has no label.")
     try:
         found = np.asarray(json.loads(label) if isinstance(label, str) else label)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SampleError(f"Its label is not a list of numbers: {error}.") from error
     if found.dtype.kind not in "biuf":
         raise SampleError("Its label is not a list of numbers.")

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 from typing import Any
 
 from inferometer_tasks.errors import SampleError, TaskRefusedError
@@ -50,10 +51,12 @@ class MeanAveragePrecision:
         try:
             left, top, width, height = map(float, given["box"])
             kind, crowd = int(given["class"]), int(bool(given.get("crowd", False)))
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
+        except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
             raise SampleError(
                 "Its label is not a list of objects with box (left, top, width, height) and class."
             ) from error
+        if not all(map(math.isfinite, (left, top, width, height))):
+            raise SampleError(f"A box of its label is not finite: {given['box']}.")
         return {
             "id": len(self._wanted) + 1,
             "image_id": image,
@@ -94,7 +97,7 @@ class MeanAveragePrecision:
 def _objects(label: Any) -> list[Any]:
     try:
         found = json.loads(label) if isinstance(label, str) else label
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SampleError(f"Its label is not JSON: {error}.") from error
     if not isinstance(found, list):
         raise SampleError("Its label is not a list of objects with box and class.")
