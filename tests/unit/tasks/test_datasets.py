@@ -1,11 +1,13 @@
 """Data sets are read row by row, and nothing in them leaves their folder."""
 
+import gzip
 import io
 import tarfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -207,6 +209,107 @@ def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-60])
     with pytest.raises(TaskRefusedError, match=r"damaged|no dataset\.yaml"):
         opened(path, tmp_path)
+
+
+TAR_MODES: dict[str, Literal["w", "w:gz", "w:bz2", "w:xz"]] = {
+    "tar": "w",
+    "tar.gz": "w:gz",
+    "tar.bz2": "w:bz2",
+    "tar.xz": "w:xz",
+}
+
+
+def packed_noise(path: Path, kind: str) -> bytes:
+    """Pack two files of noise and return the archive."""
+    noise = np.random.default_rng(3).bytes(20_000)
+    if kind.startswith("zip"):
+        method = {"deflate": 8, "bz2": 12, "lzma": 14}[kind.removeprefix("zip-")]
+        with zipfile.ZipFile(path, "w", method) as archive:
+            archive.writestr("a", noise)
+            archive.writestr("b", noise)
+    else:
+        with tarfile.open(path, TAR_MODES[kind]) as packed:
+            for name in "ab":
+                member = tarfile.TarInfo(name)
+                member.size = len(noise)
+                packed.addfile(member, io.BytesIO(noise))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "kind", ["zip-deflate", "zip-bz2", "zip-lzma", "tar.gz", "tar.bz2", "tar.xz"]
+)
+def test_an_archive_with_zeros_inside_is_called_damaged(kind: str, tmp_path: Path) -> None:
+    """Wherever 16 bytes are lost among its files, whatever the compression raises."""
+    path = tmp_path / "packed"
+    whole = packed_noise(path, kind)
+    for number, place in enumerate(range(40, len(whole) - 400, len(whole) // 23)):
+        path.write_bytes(whole[:place] + bytes(16) + whole[place + 16 :])
+        with pytest.raises(TaskRefusedError, match="is damaged"):
+            unpack(path, tmp_path / f"unpacked{number}")
+
+
+@pytest.mark.parametrize("kept", [20_000, 20_992, 21_100, 30_000, 41_984])
+def test_a_plain_tar_that_is_cut_short_is_called_damaged(kept: int, tmp_path: Path) -> None:
+    """Within a file, within a header, or between two files: its end is missing."""
+    path = tmp_path / "packed"
+    path.write_bytes(packed_noise(path, "tar")[:kept])
+    with pytest.raises(TaskRefusedError, match="is damaged"):
+        unpack(path, tmp_path / "unpacked")
+
+
+def test_a_damaged_header_is_not_the_end_of_a_tar(tmp_path: Path) -> None:
+    """The second file is not left out without a word."""
+    path = tmp_path / "packed"
+    whole = packed_noise(path, "tar")
+    second = whole.index(b"b\0\0\0")
+    path.write_bytes(whole[:second] + b"c" + whole[second + 1 :])
+    with pytest.raises(TaskRefusedError, match="is damaged: header at byte 20,992: bad checksum"):
+        unpack(path, tmp_path / "unpacked")
+
+
+def test_the_checksum_at_the_end_of_a_compressed_tar_counts(tmp_path: Path) -> None:
+    """All files are read by then."""
+    path = tmp_path / "packed"
+    whole = packed_noise(path, "tar.gz")
+    path.write_bytes(whole[:-8] + bytes(4) + whole[-4:])
+    with pytest.raises(TaskRefusedError, match="is damaged: CRC check failed"):
+        unpack(path, tmp_path / "unpacked")
+
+
+def test_zeros_without_end_after_a_tar_are_refused(tmp_path: Path) -> None:
+    """They are not read to their end, as a bomb would want."""
+    path = tmp_path / "packed"
+    with gzip.open(path, "wb", 1) as file:
+        for _ in range(70):
+            file.write(bytes(1 << 20))
+    with pytest.raises(
+        TaskRefusedError, match=r"^The archive \S+ has more than 64 MiB after its end"
+    ):
+        unpack(path, tmp_path / "unpacked")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["x" * 256], "cannot be unpacked: File name too long"),
+        (["f", "f/g/h"], "cannot be unpacked: Not a directory"),
+        (["f", "f/g"], r"^The archive \S+ has the file \S+ twice"),
+        (["f\0g"], "is damaged"),
+    ],
+)
+def test_names_that_no_folder_can_hold_are_refused(
+    names: list[str], words: str, tmp_path: Path
+) -> None:
+    """The message says which and why."""
+    path = tmp_path / "packed"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+        for name in names:
+            member = tarfile.TarInfo("short")
+            member.pax_headers = {"path": name}
+            archive.addfile(member)
+    with pytest.raises(TaskRefusedError, match=words):
+        unpack(path, tmp_path / "unpacked")
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
