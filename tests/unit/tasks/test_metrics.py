@@ -1,6 +1,7 @@
 """Measures of accuracy agree with counting, and their memory does not grow."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferometer_tasks.datasets.dataset import open_dataset
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.metrics.metric import share
 from inferometer_tasks.metrics.table import METRICS
-from inferometer_tasks.sample import Classes, Detections, Mask, ScoredClass
+from inferometer_tasks.sample import Classes, Detections, Mask, Sample, ScoredClass
 
 
 def classes(*best: int, labels: str = "abcdefghij") -> Classes:
@@ -111,6 +113,24 @@ def test_answers_are_compared_as_squad_does(
         value = metric.result()
         assert value is not None
         assert value.value == pytest.approx(wanted)
+
+
+def test_a_list_of_texts_in_csv_is_a_list(tmp_path: Path) -> None:
+    """A cell with a JSON list means what the list means in JSONL; other brackets are text."""
+    (tmp_path / "list.csv").write_text(
+        'text,label\nwho?,"[""Paris"", ""paris city""]"\nwho?,[laughter] yes\nwho?,[1]\n'
+    )
+    samples = list(open_dataset("file:x", tmp_path / "list.csv", tmp_path).read())
+    labels = [each.label for each in samples if isinstance(each, Sample)]
+    for name, right in (("ExactMatch", 1.0), ("F1", 1.0), ("WER", 0.0), ("CER", 0.0)):
+        metric = METRICS[name]()
+        for found, label in zip(("Paris", "[laughter] yes", "[1]"), labels, strict=True):
+            metric.add(found, label)
+        value = metric.result()
+        assert value is not None
+        assert (value.value, value.samples) == (right, 3)
+    with pytest.raises(SampleError, match="no label"):
+        METRICS["ExactMatch"]().add("Paris", "[]")
 
 
 def edits(one: str, other: str) -> int:

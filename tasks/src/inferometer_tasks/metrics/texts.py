@@ -1,5 +1,6 @@
 """Accuracy of texts: exact match and F1 as SQuAD defines them, word and character error rates."""
 
+import json
 import re
 import string
 from collections import Counter
@@ -100,6 +101,18 @@ def _text(prediction: Prediction, metric: str) -> str:
 
 
 def _answers(label: Any) -> list[str]:
-    if label is None or label == []:
+    found = _listed(label) if isinstance(label, str) else label
+    if found is None or found == []:
         raise SampleError("It has no label.")
-    return [str(each) for each in label] if isinstance(label, list) else [str(label)]
+    return [str(each) for each in found] if isinstance(found, list) else [str(found)]
+
+
+def _listed(label: str) -> str | list[str]:
+    """Return the texts of a JSON list, as CSV has them; any other label is one text."""
+    if not label.startswith("["):
+        return label
+    try:
+        found = json.loads(label)
+    except (ValueError, RecursionError):
+        return label
+    return found if all(isinstance(each, str) for each in found) else label
