@@ -231,6 +231,8 @@ class TaskPipeline:
     def _finish(
         self, step: OutputStep, value: Any, outputs: Mapping[str, Array], sample: Sample
     ) -> Any:
+        if isinstance(step.setting, Softmax | TopK | Ctc | ArgmaxMask | AnswerSpan):
+            _check_comparable(self._predicting.name, value)
         match step.setting:
             case Softmax():
                 return classes.softmax(value)
@@ -252,7 +254,9 @@ class TaskPipeline:
                 )
             case AnswerSpan() as setting:
                 tokenizer = self._assets.tokenizer(setting.tokenizer)
-                return text.span(setting, value, _output(outputs, setting.end), sample, tokenizer)
+                ends = _output(outputs, setting.end)
+                _check_comparable(setting.end, ends)
+                return text.span(setting, value, ends, sample, tokenizer)
             case setting:
                 raise TaskRefusedError(f"The step {type(setting).__name__} is not known here.")
 
@@ -283,6 +287,16 @@ def _numbers(value: Any) -> Array:
     if not isinstance(value, np.ndarray):
         raise SampleError("The sample has no values, but the first step takes numbers.")
     return value
+
+
+def _check_comparable(name: str, scores: Array) -> None:
+    """Raise SampleError if a score is NaN: none is the highest then."""
+    is_float = scores.dtype.kind == "f" or scores.dtype == tensor.DTYPES["BF16"]
+    if is_float and np.isnan(scores).any():
+        raise SampleError(
+            f"The model's output {name!r} has {int(np.isnan(scores).sum()):,} NaN among "
+            f"{scores.size:,} scores: they cannot be compared."
+        )
 
 
 def _output(outputs: Mapping[str, Array], name: str) -> Array:

@@ -6,14 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
 
+from inferometer_api.manifest.model_manifest import ModelManifest
+from inferometer_tasks.assets import Assets
 from inferometer_tasks.datasets.dataset import open_dataset
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.metrics.metric import share
 from inferometer_tasks.metrics.table import METRICS
+from inferometer_tasks.pipeline import TaskPipeline
 from inferometer_tasks.sample import Classes, Detections, Mask, Sample, ScoredClass
+from inferometer_tasks.steps.tensor import DTYPES
+from support.digits import MANIFEST
 
 
 def classes(*best: int, labels: str = "abcdefghij") -> Classes:
@@ -196,6 +203,77 @@ def test_the_mean_squared_error_has_bounds() -> None:
     assert value.value == pytest.approx(14 / 3)
     assert value.low is not None
     assert value.low < value.value
+
+
+@pytest.mark.parametrize(
+    ("found", "label", "words"),
+    [
+        ([np.nan, 1], [1, 2], "error is nan"),
+        ([1, 1], "[NaN, 2]", "error is nan"),
+        ([1, 1], "[Infinity, 2]", "error is inf"),
+        ([1e300, 1], [1, 2], "error is inf"),
+        ([], [], "have no numbers"),
+    ],
+)
+def test_numbers_without_a_finite_error_make_their_sample_fail(
+    found: list[float], label: Any, words: str
+) -> None:
+    """The mean of the others stays a number."""
+    metric = METRICS["MSE"]()
+    metric.add(np.array([3.0]), [1])
+    with pytest.raises(SampleError, match=words):
+        metric.add(np.array(found), label)
+    value = metric.result()
+    assert value is not None
+    assert (value.value, value.samples) == (4, 1)
+
+
+def test_a_mean_of_very_large_numbers_has_no_bounds() -> None:
+    """Their squares are beyond a float."""
+    metric = METRICS["MSE"]()
+    metric.add(np.array([1e100]), [0])
+    metric.add(np.array([1e50]), [0])
+    value = metric.result()
+    assert value is not None
+    assert value.value == pytest.approx(5e199)
+    assert (value.low, value.high) == (None, None)
+
+
+STEPS = {
+    "topK": [{"softmax": {}}, {"topK": {"k": 2}}],
+    "argmaxMask": [{"argmaxMask": {}}],
+    "ctc": [{"ctc": {"vocabulary": "letters.txt"}}],
+    "span": [{"span": {"end": "ends", "tokenizer": "t.json", "maxLength": 8}}],
+}
+
+
+@pytest.mark.parametrize("datatype", ["FP32", "BF16"])
+@pytest.mark.parametrize("last", STEPS)
+def test_scores_that_are_not_numbers_make_their_sample_fail(last: str, datatype: str) -> None:
+    """No class, character or token is the best then: not the first one either."""
+    manifest = ModelManifest.model_validate(
+        yaml.safe_load(MANIFEST) | {"outputs": [{"name": "logits", "steps": STEPS[last]}]}
+    )
+    pipeline = TaskPipeline(manifest, Assets(manifest, Path()))
+    scores = np.array([[0.1, np.nan, 0.3]]).astype(DTYPES[datatype])
+    outputs = {"logits": scores, "ends": scores}
+    with pytest.raises(SampleError, match="'logits' has 1 NaN among 3 scores"):
+        pipeline.prediction(outputs, Sample("1", "who?", context="ada"))
+
+
+def test_the_scores_of_the_last_token_are_numbers_too() -> None:
+    """An answer has a begin and an end."""
+    manifest = ModelManifest.model_validate(
+        yaml.safe_load(MANIFEST)
+        | {
+            "outputs": [{"name": "logits", "steps": STEPS["span"]}],
+            "assets": [{"path": "t.json", "text": Tokenizer(models.WordLevel()).to_str()}],
+        }
+    )
+    pipeline = TaskPipeline(manifest, Assets(manifest, Path()))
+    outputs = {"logits": np.zeros(3), "ends": np.array([0, np.nan, np.nan])}
+    with pytest.raises(SampleError, match="'ends' has 2 NaN among 3 scores"):
+        pipeline.prediction(outputs, Sample("1", "who?", context="ada"))
 
 
 def a_label(*objects: tuple[list[float], int]) -> str:

@@ -1,6 +1,7 @@
 """Accuracy of arrays: mean intersection over union of masks, mean squared error of numbers."""
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,17 @@ class MeanSquaredError:
             raise SampleError(
                 f"Its label has {wanted.size} numbers, but the model has {prediction.size}."
             )
-        difference = prediction.astype(np.float64).ravel() - wanted.ravel()
-        self._mean.add(float(np.mean(difference**2)))
+        if not wanted.size:
+            raise SampleError("Its label and the model's output have no numbers.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            difference = prediction.astype(np.float64).ravel() - wanted.ravel()
+            value = float(np.mean(difference**2))
+        if not math.isfinite(value):
+            raise SampleError(
+                f"Its mean squared error is {value}: its label or the model's output has NaN, "
+                "infinite or very large numbers."
+            )
+        self._mean.add(value)
 
     def result(self) -> MetricValue | None:
         """Return the mean with its bounds."""

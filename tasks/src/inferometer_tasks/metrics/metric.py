@@ -68,4 +68,6 @@ class RunningMean:
             return MetricValue(self.mean, self.count)
         error = math.sqrt(self._squares / (self.count - 1) / self.count)
         half = _Z95 * error
+        if not math.isfinite(half):  # the squares are beyond the numbers of a float
+            return MetricValue(self.mean, self.count)
         return MetricValue(self.mean, self.count, None, self.mean - half, self.mean + half)
