@@ -76,6 +76,7 @@ RUN --mount=type=cache,target=/build-cache \
     && rm /opt/inferometer/.lock
 
 FROM sources AS loadgen-own
+COPY models/src models/src
 COPY tasks/src tasks/src
 COPY loadgen/src loadgen/src
 RUN --mount=type=cache,target=/build-cache \
