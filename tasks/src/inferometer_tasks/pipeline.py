@@ -215,7 +215,7 @@ class TaskPipeline:
         Raises TaskRefusedError if labels do not fit the model, and SampleError.
         """
         value: Any = _output(outputs, self._predicting.name)
-        if self._predicting.steps and value.dtype.kind not in "biuf":
+        if self._predicting.steps and value.dtype.kind in "OSU":
             raise TaskRefusedError(
                 f"The step {name_of(self._predicting.steps[0])} takes numbers, but the output "
                 f"{self._predicting.name!r} has texts: leave out the output's steps."

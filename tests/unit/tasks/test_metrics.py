@@ -239,6 +239,15 @@ def test_a_mean_of_very_large_numbers_has_no_bounds() -> None:
     assert (value.low, value.high) == (None, None)
 
 
+def test_the_error_of_numbers_in_bfloat16_counts() -> None:
+    """Their type is none of NumPy's own, and they are no texts."""
+    metric = METRICS["MSE"]()
+    metric.add(np.array([1, 2, 3]).astype(DTYPES["BF16"]), [1, 2, 6])
+    value = metric.result()
+    assert value is not None
+    assert value.value == pytest.approx(3)
+
+
 STEPS = {
     "topK": [{"softmax": {}}, {"topK": {"k": 2}}],
     "argmaxMask": [{"argmaxMask": {}}],

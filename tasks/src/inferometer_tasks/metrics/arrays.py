@@ -73,7 +73,7 @@ class MeanSquaredError:
         """Count an array of numbers."""
         if not isinstance(prediction, np.ndarray):
             raise TaskRefusedError("MSE needs numbers: leave out topK, boxes, ctc and span.")
-        if prediction.dtype.kind not in "biuf":
+        if prediction.dtype.kind in "OSU":
             raise TaskRefusedError("MSE needs numbers, but the model's output has texts.")
         wanted = _numbers(label).astype(np.float64)
         if wanted.size != prediction.size:
