@@ -3,19 +3,16 @@
 import json
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-
-from typing_extensions import override
 
 from inferometer_loadgen.tracing.spans import read_json
 from inferometer_results.export.otlp import otlp_message
 from support.cluster.binaries import binary
 from support.fake_load import free_port
 from support.inferometer_process import ran
+from support.otlp_receiver import otlp_receiver
 from support.requirements import cannot_run
 from support.traced_results import a_traced_result
 from support.waiting import wait_until
@@ -32,35 +29,6 @@ service:
   pipelines: {{traces: {{receivers: [otlp], exporters: [otlp_http]}}}}
   telemetry: {{metrics: {{level: none}}}}
 """
-
-
-@contextmanager
-def a_sink() -> Iterator[tuple[int, list[bytes]]]:
-    """Take what the collector sends on; yield the port and the bodies of its requests."""
-    received: list[bytes] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            received.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        @override
-        def log_message(self, *_: object) -> None:
-            """Write nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_port, received
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def _is_listening(port: int) -> bool:
@@ -97,11 +65,11 @@ def test_a_real_collector_takes_every_exported_span(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(
         document.model_dump_json(by_alias=True, exclude_none=True)
     )
-    with a_sink() as (sink, received), a_collector(tmp_path, sink) as port:
+    with otlp_receiver() as sink, a_collector(tmp_path, sink.port) as port:
         sent = ran(tmp_path, "spans", "result.json", "--otlp", f"http://127.0.0.1:{port}")
         assert sent.code == 0, sent.stderr
-        assert len(received) == 1
-        spans = read_json(received[0])
+        (message,) = sink.messages
+        spans = read_json(message.body)
         assert spans == read_json(otlp_message(document))
         assert len(spans) == sum(
             len(query.spans)
@@ -109,7 +77,7 @@ def test_a_real_collector_takes_every_exported_span(tmp_path: Path) -> None:
             for step in scenario.steps
             for query in (step.tracing.queries if step.tracing else ())
         )
-        resources = json.loads(received[0])["resourceSpans"]
+        resources = json.loads(message.body)["resourceSpans"]
         names = [
             {each["key"]: each["value"] for each in one["resource"]["attributes"]}
             for one in resources
@@ -124,9 +92,9 @@ def test_a_collector_that_cannot_read_a_message_says_so(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(
         a_traced_result().model_dump_json(by_alias=True, exclude_none=True)
     )
-    with a_sink() as (sink, received), a_collector(tmp_path, sink) as port:
+    with otlp_receiver() as sink, a_collector(tmp_path, sink.port) as port:
         url = f"http://127.0.0.1:{port}/v1/metrics"
         failed = ran(tmp_path, "spans", "result.json", "--otlp", url)
     assert failed.code == 1
     assert f"The collector at {url} answered" in failed.stderr
-    assert received == []
+    assert sink.messages == []

@@ -1,16 +1,12 @@
 """Traced queries of real servers: every part is found, little is unattributed, it costs nothing."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
-from typing_extensions import override
 
 from inferometer_api.results.tracing import StepTracing, TracedPart
 from inferometer_loadgen.tracing.spans import read_json
@@ -18,6 +14,7 @@ from support.fake_load import free_port
 from support.inferometer_process import ran, result_in
 from support.load_runs import a_plan, measure
 from support.onnx_models import busy, identity, save
+from support.otlp_receiver import otlp_receiver
 from support.planted_server import planted_server
 from support.quiet import INCONCLUSIVE
 from support.serving_process import serving
@@ -160,35 +157,6 @@ def test_tracing_every_hundredth_query_costs_less_than_one_percent(
     assert abs(middle - 1) <= 0.01, ratios
 
 
-@contextmanager
-def a_collector() -> Iterator[tuple[int, list[tuple[str, str, bytes]]]]:
-    """Run a collector of OTLP/HTTP; yield its port and what it received."""
-    received: list[tuple[str, str, bytes]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            received.append((self.path, self.headers["Content-Type"], body))
-            self.send_response(200)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        @override
-        def log_message(self, *_: object) -> None:
-            """Write nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_port, received
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 def test_the_command_shows_and_exports_a_traced_run(tmp_path: Path) -> None:
     """run, report, spans --perfetto and --otlp: one trace from the header to the collector."""
     save(busy(100), tmp_path / "model.onnx")
@@ -214,17 +182,17 @@ spec:
     assert tracing.joined == tracing.sampled > 5
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Where one slow request went" in page
-    with a_collector() as (port, received):
+    with otlp_receiver() as collector:
         shown = ran(
             tmp_path,
             *("spans", "out/result.json", "--perfetto", "trace.json"),
-            *("--otlp", f"http://127.0.0.1:{port}"),
+            *("--otlp", f"http://127.0.0.1:{collector.port}"),
         )
     assert shown.code == 0, shown.stderr
     assert "server compute" in shown.stdout
-    ((path, kind, body),) = received
-    assert (path, kind) == ("/v1/traces", "application/json")
-    spans = read_json(body)
+    (message,) = collector.messages
+    assert (message.path, message.content_type) == ("/v1/traces", "application/json")
+    spans = read_json(message.body)
     ids = {query.trace_id: query.span_id for query in tracing.queries}
     roots = {span.trace_id: span.span_id for span in spans if not span.parent_id}
     assert roots == ids
