@@ -101,6 +101,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/local/test_demo_dashboards.py",
         "tests/local/test_prometheus_local.py",
     ),
+    "gpu": ("tests/gpu/*.py",),
 }
 """The groups of `make verify`, in order; each takes at most 60 minutes."""
 
