@@ -63,7 +63,7 @@ class OptimisedGraph:
 def optimise(graph: GraphFile, settings: GraphSettings) -> OptimisedGraph:
     """Return the graph that ONNX Runtime runs for queries of `batch_size` samples.
 
-    The model runs a few times with seeded random inputs, so that every shape is known. Raises
+    The model runs once or a few times with seeded random inputs: every shape is known. Raises
     ModelRefusedError if an axis stays open, or it cannot run.
     """
     fixed = with_fixed_shapes(graph, settings)
@@ -192,14 +192,37 @@ def _open(graph: GraphFile, model: bytes, options: Any) -> Any:
 def _tensors(
     graph: GraphFile, optimised: ModelProto, folder: Path, threads: int
 ) -> dict[str, LayerTensor]:
-    """Return every tensor that the nodes compute, found by running the graph."""
-    names = [name for node in optimised.graph.node for name in node.output if name]
-    tensors: dict[str, LayerTensor] = {}
+    """Return every tensor that the nodes compute, found by running the graph.
+
+    The graph need not be run for fractions whose whole shape ONNX infers.
+    """
+    tensors = inferred_fractions(optimised)
+    names = [
+        name
+        for node in optimised.graph.node
+        for name in node.output
+        if name and name not in tensors
+    ]
     size = max(_TENSORS_PER_PASS, -(-len(names) // _MOST_PASSES))
     for start in range(0, len(names), size):
         some = names[start : start + size]
         tensors |= _run_for(graph, optimised, some, folder, threads)
     return tensors
+
+
+def inferred_fractions(model: ModelProto) -> dict[str, LayerTensor]:
+    """Return the inner tensors of fractions whose whole shape ONNX infers without running them."""
+    found = {}
+    for each in onnx.shape_inference.infer_shapes(model).graph.value_info:
+        tensor = each.type.tensor_type
+        datatype = TensorProto.DataType.Name(tensor.elem_type)
+        is_whole = tensor.HasField("shape") and all(
+            axis.HasField("dim_value") for axis in tensor.shape.dim
+        )
+        if is_whole and "FLOAT" in datatype:
+            shape = [axis.dim_value for axis in tensor.shape.dim]
+            found[each.name] = LayerTensor(kind="Activation", datatype=datatype, shape=shape)
+    return found
 
 
 def _run_for(
