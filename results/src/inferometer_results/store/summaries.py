@@ -4,7 +4,18 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, exists, func, literal, not_, select, union_all
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    cast,
+    exists,
+    func,
+    literal,
+    not_,
+    select,
+    union_all,
+)
 
 from inferometer_results.store.find_ids import MOST_COUNTED
 from inferometer_results.store.query import Search
@@ -84,30 +95,41 @@ def suites(store: Store, search: Search) -> list[dict[str, Any]]:
 
 def nodes(store: Store, search: Search) -> list[dict[str, Any]]:
     """Return the nodes with their hardware and models, the most frequent first."""
-    found = store.select(_counted(store, search, RESULT.c.node))
-    names = [row["node"] for row in found]
-    pairs = (
-        select(RESULT.c.node, RESULT.c.model, func.count().label("count"))
-        .where(store.condition(search), RESULT.c.node.in_(names))
-        .group_by(RESULT.c.node, RESULT.c.model)
-    )
+    found: dict[str, dict[str, Any]] = {}
+    for row in store.select(_models_of_nodes(store, search)):
+        node = {"node": row["node"], "count": row["count"], "newest": row["newest"], "models": []}
+        found.setdefault(row["node"], node)["models"].append(row["model"])
     hardware = select(RESULT.c.node, RESULT.c.cpu, RESULT.c.gpu).where(
         store.condition(search),
-        RESULT.c.node.in_(names),
-        RESULT.c.started_at.in_([row["newest"] for row in found]),
+        RESULT.c.node.in_(found),
+        RESULT.c.started_at.in_([row["newest"] for row in found.values()]),
     )
-    of_node: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
-    for row in store.select(pairs):
-        of_node[row["node"]].append((row["model"], row["count"]))
     last = {row["node"]: row for row in store.select(hardware)}
-    for row in found:
-        ranked = sorted(of_node[row["node"]], key=lambda each: (-each[1], each[0]))
-        row |= {
-            "cpu": last.get(row["node"], {}).get("cpu", ""),
-            "gpu": last.get(row["node"], {}).get("gpu", ""),
-            "models": [name for name, _ in ranked],
-        }
-    return found
+    for name, row in found.items():
+        row |= {each: last.get(name, {}).get(each, "") for each in ("cpu", "gpu")}
+    return list(found.values())
+
+
+def _models_of_nodes(store: Store, search: Search) -> Select[Any]:
+    """Return the query for the nodes with each of their models, in the order of their numbers."""
+    pairs = _grouped(store, search, RESULT.c.node, RESULT.c.model).cte("pairs")
+    # The sum of counts would be a decimal number in PostgreSQL.
+    count = cast(func.sum(pairs.c.count), BigInteger).label("count")
+    counted = (
+        select(pairs.c.node, count, func.max(pairs.c.newest).label("newest"))
+        .group_by(pairs.c.node)
+        .order_by(count.desc(), pairs.c.node)
+        .limit(_MOST_LISTED)
+        .cte("counted")
+    )
+    return (
+        select(counted, pairs.c.model)
+        .join(pairs, pairs.c.node == counted.c.node)
+        .order_by(
+            *(counted.c.count.desc(), counted.c.node),
+            *(pairs.c.count.desc(), pairs.c.model),
+        )
+    )
 
 
 def series(store: Store, search: Search) -> list[dict[str, Any]]:
@@ -179,14 +201,18 @@ def differing_fields(
 
 
 def _counted(store: Store, search: Search, *columns: ColumnElement[Any]) -> Select[Any]:
+    """Return the query for the most frequent values of columns, as _grouped counts them."""
+    query = _grouped(store, search, *columns)
+    return query.order_by(func.count().desc(), *columns).limit(_MOST_LISTED)
+
+
+def _grouped(store: Store, search: Search, *columns: ColumnElement[Any]) -> Select[Any]:
     """Return the query for the values of columns, with their number and the newest start."""
-    count = func.count()
+    newest = func.max(RESULT.c.started_at).label("newest")
     return (
-        select(*columns, count.label("count"), func.max(RESULT.c.started_at).label("newest"))
+        select(*columns, func.count().label("count"), newest)
         .where(store.condition(search), columns[0] != "")
         .group_by(*columns)
-        .order_by(count.desc(), *columns)
-        .limit(_MOST_LISTED)
     )
 
 

@@ -209,7 +209,10 @@ for _name in (
         RESULT.c.number,
         RESULT.c.retracted,
     )
-Index("result_by_place", RESULT.c.node, RESULT.c.model, RESULT.c.retracted)
+Index(
+    "result_by_place",
+    *(RESULT.c[each] for each in ("node", "model", "started_at", "retracted")),
+)
 Index(
     "result_by_spec",
     *(RESULT.c[each] for each in ("spec_digest", "node", "started_at", "retracted")),
