@@ -110,6 +110,14 @@ def _summary() -> dict[str, Any]:
     return found
 
 
+def _peaks(machine: Machine) -> list[BenchmarkRun]:
+    return [run for run in machine.runs if run.spec.scenarios[0].find_peak is not None]
+
+
+def _trials(machine: Machine) -> list[BenchmarkRun]:
+    return [run for run in machine.runs if run.spec.scenarios[0].find_peak is None]
+
+
 def _tune(inferometer: Command, tmp_path: Path, *words: str) -> Any:
     return inferometer(*_WORDS[:-1], str(tmp_path / "out"), "--engines", _ENGINES, *words)
 
@@ -127,8 +135,7 @@ def test_the_best_three_are_confirmed_on_fresh_seeds(
     assert "1. 360.0 queries/s (320.0 to 400.0), VALID: OnnxRuntime FP32, 1 instance of 4" in (
         ended.stdout
     )
-    peaks = [run for run in machine.runs if run.spec.scenarios[0].find_peak is not None]
-    trials = [run for run in machine.runs if run.spec.scenarios[0].find_peak is None]
+    peaks, trials = _peaks(machine), _trials(machine)
     assert len(peaks) == 3
     assert not {run.spec.load.seed for run in peaks} & {run.spec.load.seed for run in trials}
     tuned = yaml.safe_load(Path("out/best.yaml").read_text())
@@ -223,6 +230,44 @@ def test_a_setting_of_the_command_line_leaves_one_candidate_of_equal_ones(
     ]
     assert {run.spec.server.threads for run in machine.runs} == {1}
     assert "of 2 threads" not in ended.stdout
+
+
+def test_settings_of_the_command_line_leave_trials_as_they_are(
+    inferometer: Command, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Length and scenario of a trial belong to the search: settings hold for confirmations."""
+    monkeypatch.chdir(tmp_path)
+    ended = _tune(
+        inferometer,
+        tmp_path,
+        *("--set", "spec.validity.minDurationSeconds=7"),
+        *("--set", "spec.validity.maxDurationSeconds=25"),
+        *("--set", "spec.scenarios[0].findPeak.probe.minQueries=600"),
+        *("--set", "spec.load.protocol=GRPC"),
+    )
+    assert ended.code == 0, ended.stderr
+    peaks, trials = _peaks(machine), _trials(machine)
+    assert {run.spec.validity.min_duration_seconds for run in trials} == {1}
+    assert {run.spec.validity.max_duration_seconds for run in trials} == {70}
+    assert {run.spec.validity.min_duration_seconds for run in peaks} == {7}
+    assert {run.spec.validity.max_duration_seconds for run in peaks} == {25}
+    searches = [run.spec.scenarios[0].find_peak for run in peaks]
+    assert {each.probe.min_queries for each in searches if each is not None} == {600}
+    assert {run.spec.load.protocol for run in machine.runs} == {"GRPC"}
+
+
+def test_a_seed_of_the_command_line_leaves_confirmations_fresh(
+    inferometer: Command, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seed is that of the search; no confirmation has a trial's, or another one's."""
+    monkeypatch.chdir(tmp_path)
+    ended = _tune(inferometer, tmp_path, "--set", "spec.load.seed=7")
+    assert ended.code == 0, ended.stderr
+    peaks = [run.spec.load.seed for run in _peaks(machine)]
+    trials = [run.spec.load.seed for run in _trials(machine)]
+    assert trials[0] == 7
+    assert len(set(peaks)) == len(peaks) == 3
+    assert not set(peaks) & set(trials)
 
 
 def test_a_batch_size_is_tried_once(

@@ -183,19 +183,32 @@ class _Maker:
         self._source = model
         self._fields: dict[str, Any] = yaml.safe_load(compose_run(model, QuickOptions(p99=p99)))
         self.p99 = p99
-        peak = self._fields["spec"]["scenarios"][0]["findPeak"]
-        self.bound_microseconds: int = peak["latencyBoundMicroseconds"]
         base = self.run({})
+        peak = base.spec.scenarios[0].find_peak
+        if peak is None:
+            raise RefusedError("tune searches for a peak: leave spec.scenarios as they are.")
+        self.bound_microseconds = peak.latency_bound_microseconds
         self.name, self.seed = base.name, base.spec.load.seed
 
     def run(self, members: Mapping[str, Any]) -> BenchmarkRun:
-        """Return the run with these members of its spec, and `seed` of its load."""
-        spec = {**self._fields["spec"], **members}
-        seed = spec.pop("seed", None)
+        """Return the run with these members of its spec, and `seed` of its load.
+
+        A setting of the command line overrides a candidate's server. It overrides neither the load
+        and length of a trial nor a seed: these belong to the search.
+        """
+        owned = dict(members)
+        server = owned.pop("server", None)
+        spec = self._fields["spec"] | ({} if server is None else {"server": server})
+        fields = yaml.safe_load(run_yaml(self._parse({**self._fields, "spec": spec}, fixed=True)))
+        seed = owned.pop("seed", None)
         if seed is not None:
-            spec["load"] = {**spec.get("load", {}), "seed": seed}
-        text = yaml.safe_dump({**self._fields, "spec": spec}, sort_keys=False)
-        return fill_defaults(parse_run_text(text, source=self._source, settings=self._settings))
+            owned["load"] = {**fields["spec"].get("load", {}), "seed": seed}
+        return fill_defaults(self._parse({**fields, "spec": fields["spec"] | owned}))
+
+    def _parse(self, fields: Mapping[str, Any], *, fixed: bool = False) -> BenchmarkRun:
+        """Return the run of these fields; `fixed`: with the settings of the command line."""
+        text = yaml.safe_dump(fields, sort_keys=False)
+        return parse_run_text(text, source=self._source, settings=self._settings if fixed else ())
 
     def effective(self, candidate: "Candidate") -> "Candidate":
         """Return a candidate with what the command line sets in its place."""

@@ -15,7 +15,8 @@ from inferometer_results.compare.outputs import agreement_sentence, output_agree
 
 Measure = Callable[[BenchmarkRun], ResultDocument]
 Make = Callable[[Mapping[str, Any]], BenchmarkRun]
-"""Makes a resolved run of the members of a spec that differ from candidate to candidate."""
+"""Makes a resolved run of the members of a spec that differ from candidate to candidate; without
+`scenarios`, it searches the peak."""
 
 _TRIAL = "trial"
 _SEEDS_APART = 1000
@@ -105,13 +106,8 @@ class Tuning:
         for place, index in enumerate(finalists):
             candidate = self.candidates[index]
             self.say(f"confirming {place + 1}/{len(finalists)}: {candidate.label}")
-            peak = {"latencyBoundMicroseconds": self.bound_microseconds}
             run = self.make(
-                {
-                    "server": candidate.server(),
-                    "scenarios": [{"name": "peak", "findPeak": peak}],
-                    "seed": self.seed + _SEEDS_APART + place,
-                }
+                {"server": candidate.server(), "seed": self.seed + _SEEDS_APART + place}
             )
             document = self._measured(run, index)
             if document.outcome.state == "Complete" and document.scenarios:
