@@ -91,6 +91,73 @@ def test_rungs_get_smaller_and_longer(count: int) -> None:
         assert seconds_of(rungs, START_SECONDS) + finals <= 0.2 * whole + 1e-6
 
 
+RECORDED = (
+    ("OnnxRuntime, 1 x 1", 503, (295, 282, 337, 274, 302, 352, 455, 324, 408, 350)),
+    ("OnnxRuntime, 2 x 1", 813, (364, 447, 0, 323, 337, 477, 332, 353)),
+    ("OnnxRuntime, 1 x 2", 511, (241, 148, 276, 213, 284, 180, 300, 263, 184)),
+    ("OpenVino FP32, 1 x 1", 527, (271, 251, 375, 320, 268, 378, 351, 258, 299)),
+    ("OpenVino FP32, 2 x 1", 706, (350, 384, 341, 353, 249, 261, 349, 350, 318)),
+    ("OpenVino FP32, 1 x 2", 418, (327, 305, 418, 324, 262, 320, 298, 256, 297, 337, 358)),
+    ("OpenVino BF16, 1 x 1", 729, (400, 315, 424, 352, 539, 449, 438, 472)),
+    ("OpenVino BF16, 2 x 1", 777, (459, 444, 397, 407, 455, 490, 447, 391)),
+    ("OpenVino BF16, 1 x 2", 523, (311, 469, 511, 440, 419, 465, 472, 462, 309, 435, 523)),
+)
+"""Trials of ShuffleNet on two CPUs, instances x threads: the rate on the idle machine, and rates
+while other processes used about one of the CPUs. Three candidates
+(OnnxRuntime 1 x 1, FP32 and BF16 1 x 2) never had the idle machine: theirs is the highest rate."""
+_CHANGES = 0.25
+"""Probability that the other processes begin, or end, from one trial to the next."""
+
+
+def share_on_busy_machine(seed: int, *, is_reported: bool) -> float:
+    """Search the recorded grid while others come and go; return the finalists' share of the best.
+
+    `is_reported`: whether the search learns which trials were disturbed.
+    """
+    chance = np.random.default_rng(seed)
+    rungs = plan_rungs(len(RECORDED), full_seconds=FULL_SECONDS, start_seconds=START_SECONDS)
+    search = Halving(len(RECORDED), rungs, seed)
+    is_busy = bool(chance.random() < 0.5)
+    while (round_ := search.next_round())[0]:
+        for index in round_[0]:
+            is_busy ^= bool(chance.random() < _CHANGES)
+            _, idle, busy = RECORDED[index]
+            rate = float(chance.choice(busy) if is_busy else idle * chance.normal(1, 0.03))
+            search.observe(index, rate, round_[1], is_disturbed=is_busy and is_reported)
+    rates = [idle for _, idle, _ in RECORDED]
+    return max(rates[each] for each in search.finalists()) / max(rates)
+
+
+def test_other_processes_do_not_hide_the_optimum() -> None:
+    """On a recorded grid, at least 18 of 20 searches next to other work keep 95 % of the best.
+
+    A search that takes disturbed rates for true ones does not: next to other work, two instances
+    are no faster than one.
+    """
+    found = [share_on_busy_machine(seed, is_reported=True) for seed in range(20)]
+    assert sum(share >= 0.95 for share in found) >= 18, found
+    naive = [share_on_busy_machine(seed, is_reported=False) for seed in range(20)]
+    assert sum(share >= 0.95 for share in naive) < 18, naive
+
+
+def test_a_disturbed_candidate_is_measured_again_after_the_others() -> None:
+    """It is at most twice; an undisturbed measurement then counts alone."""
+    search = Halving(5, plan_rungs(5, full_seconds=10, start_seconds=0), 1)
+    first, seconds = search.next_round()
+    for index in first:
+        search.observe(index, 10.0 + index, seconds, is_disturbed=index in {1, 4})
+    repeating = [search.is_repeating]
+    assert sorted(search.next_round()[0]) == [1, 4]
+    assert [*repeating, search.is_repeating] == [False, True]
+    search.observe(1, 50.0, seconds)
+    search.observe(4, 7.0, seconds, is_disturbed=True)
+    assert search.next_round()[0] == [4]
+    search.observe(4, 12.0, seconds, is_disturbed=True)
+    assert search.next_round()[0] == []
+    assert search.rates() == {0: 10.0, 1: 50.0, 2: 12.0, 3: 13.0, 4: 14.0}
+    assert search.finalists() == [1, 4, 3]
+
+
 def search_of(count: int, rate: Callable[[int], float]) -> Halving:
     """Return the search of exact rates at its end."""
     search = Halving(count, plan_rungs(count, full_seconds=10, start_seconds=0), 1)

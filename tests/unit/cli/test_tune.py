@@ -5,7 +5,7 @@ import os
 from base64 import b64encode
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -47,6 +47,8 @@ class Machine:
         self.outputs: dict[str, list[float]] = {}
         """What an engine computes, by precision; [1, 2] unless it is here."""
         self.verdict = Verdict(state="VALID")
+        self.disturbed: dict[int, Verdict] = {}
+        """The verdict of the run with this number, from 0, in place of the usual one."""
         self.slow = 1.0
         self.stops_at: int | None = None
 
@@ -72,7 +74,7 @@ class Machine:
             kind=scenario.kind,
             seed=run.spec.load.seed,
             steps=[_step(round(milliseconds, 3))],
-            verdict=self.verdict,
+            verdict=self.disturbed.get(len(self.runs) - 1, self.verdict),
             peak=peak if scenario.kind == "findPeak" else None,
         )
         environment = an_environment(output_samples=self._samples(server.precision))
@@ -193,6 +195,52 @@ def test_an_invalid_confirmation_ends_with_its_code(
     assert "INVALID: OnnxRuntime FP32" in ended.stdout
 
 
+def _disturbed(state: Literal["VALID", "INVALID"]) -> Verdict:
+    finding = Finding(rule="OtherProcesses", message="They ran.", figure="1", limit="0")
+    return Verdict(state=state, cautions=[finding])
+
+
+def test_a_disturbed_trial_is_repeated_and_noted(
+    inferometer: Command, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After all others of its rung; a note says that the search may have missed the best."""
+    monkeypatch.chdir(tmp_path)
+    machine.disturbed = {2: _disturbed("VALID")}
+    ended = _tune(inferometer, tmp_path)
+    assert ended.code == 0, ended.stderr
+    found = _summary()
+    count = len(found["candidates"])
+    again = found["trials"][count]
+    assert again["candidate"] == found["trials"][1]["candidate"]
+    assert [each["disturbed"] for each in found["trials"][:3]] == [False, True, False]
+    assert not again["disturbed"]
+    assert "1 candidate once more, since other processes took CPUs" in ended.stderr
+    assert f"took CPUs from 1 of the {len(found['trials'])} trials" in ended.stderr
+
+
+def test_a_disturbed_confirmation_is_repeated(
+    inferometer: Command, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a fresh seed, after all others: a slower candidate must not win by quiet alone."""
+    monkeypatch.chdir(tmp_path)
+    assert _tune(inferometer, tmp_path).code == 0
+    peaks = _peaks(machine)
+    place = machine.runs.index(peaks[0])
+    machine.runs.clear()
+    machine.disturbed = {place: _disturbed("INVALID")}
+    ended = _tune(inferometer, tmp_path)
+    assert ended.code == 0, ended.stderr
+    again = _peaks(machine)
+    assert [run.spec.server for run in again] == [
+        *(run.spec.server for run in peaks),
+        again[0].spec.server,
+    ]
+    assert len({run.spec.load.seed for run in again}) == 4
+    best = _summary()["confirmed"][0]
+    assert best["verdict"] == "VALID"
+    assert best["seed"] == again[3].spec.load.seed
+
+
 def test_ctrl_c_ends_the_search(
     inferometer: Command, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,8 +295,8 @@ def test_settings_of_the_command_line_leave_trials_as_they_are(
     )
     assert ended.code == 0, ended.stderr
     peaks, trials = _peaks(machine), _trials(machine)
-    assert {run.spec.validity.min_duration_seconds for run in trials} == {1}
-    assert {run.spec.validity.max_duration_seconds for run in trials} == {70}
+    assert {run.spec.validity.min_duration_seconds for run in trials} == {1, 3}
+    assert {run.spec.validity.max_duration_seconds for run in trials} == {70, 90}
     assert {run.spec.validity.min_duration_seconds for run in peaks} == {7}
     assert {run.spec.validity.max_duration_seconds for run in peaks} == {25}
     searches = [run.spec.scenarios[0].find_peak for run in peaks]

@@ -2,6 +2,10 @@
 
 After K. Jamieson and A. Talwalkar, Non-stochastic best arm identification, AISTATS 2016: every rung
 spends about the same time, so that fewer candidates are measured longer.
+
+Other work on the machine makes candidates equal: with one of two CPUs taken, two instances are no
+faster than one. The rate of a disturbed measurement is therefore only a lower bound, and candidates
+without an undisturbed one are measured again after the others of their rung.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +18,12 @@ FINALISTS = 3
 _DIVISOR = 3
 """Of the candidates of a rung, one in so many reaches the next."""
 _LEAST_SECONDS = 1.0
+_UNBOUND_SECONDS = 3.0
+"""The same if the finalists alone take more than the share of the time."""
 _INTERLEAVED_SECONDS = 6.0
 """From this length on a measurement is divided into two, with all others between them."""
+_MOST_REPEATS = 2
+"""How often a rung returns to candidates whose measurements were all disturbed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,8 @@ def plan_rungs(
 
     All of them and the full measurement of the finalists take at most the `share` of the time in
     which every candidate could be measured in full: `full_seconds`, and `start_seconds` for each
-    start of a server. Few candidates may take more: each is measured for a second at least.
+    start of a server. Few candidates may take more: each is measured for a second at least, and for
+    three if the finalists alone take more than that.
     """
     counts = []
     left = count
@@ -62,8 +71,9 @@ def _of_equal_time(
     visits = zip(counts, rounds, strict=True)
     starts = start_seconds * sum(count * each for count, each in visits)
     seconds = (budget - starts) / len(counts)
+    least = _LEAST_SECONDS if budget > 0 else _UNBOUND_SECONDS
     return tuple(
-        Rung(count, min(full_seconds, max(_LEAST_SECONDS, seconds / count)), each)
+        Rung(count, min(full_seconds, max(least, seconds / count)), each)
         for count, each in zip(counts, rounds, strict=True)
     )
 
@@ -73,6 +83,15 @@ def seconds_of(rungs: Sequence[Rung], start_seconds: float) -> float:
     return sum(each.count * (each.rounds * start_seconds + each.seconds) for each in rungs)
 
 
+@dataclass(frozen=True, slots=True)
+class _Observation:
+    """One measurement of a candidate."""
+
+    rate: float
+    seconds: float
+    is_disturbed: bool
+
+
 @dataclass(slots=True)
 class Halving:
     """The state of one search; it chooses what to measure next."""
@@ -80,12 +99,13 @@ class Halving:
     count: int
     rungs: Sequence[Rung]
     seed: int = 0
-    _sums: dict[int, float] = field(default_factory=dict)
-    _seconds: dict[int, float] = field(default_factory=dict)
+    _observations: dict[int, list[_Observation]] = field(default_factory=dict)
     _excluded: set[int] = field(default_factory=set)
     _rung: int = 0
     _round: int = 0
     _chosen: list[int] = field(default_factory=list)
+    _undisturbed: set[int] = field(default_factory=set)
+    """Those of the rung that have an undisturbed measurement in it."""
 
     def next_round(self) -> tuple[list[int], float]:
         """Return which candidates to measure in this order, and how long each; none at the end."""
@@ -93,20 +113,35 @@ class Halving:
             rung = self.rungs[self._rung]
             if not self._round:
                 self._chosen = self.ranking()[: rung.count] if self._rung else self._allowed()
-            if self._round < rung.rounds:
+                self._undisturbed = set()
+            chosen = [each for each in self._chosen if each not in self._excluded]
+            if self._round >= rung.rounds:
+                chosen = [each for each in chosen if each not in self._undisturbed]
+            if chosen and self._round < rung.rounds + _MOST_REPEATS:
                 self._round += 1
                 # Another order in each round: what changes slowly affects all alike.
                 order = np.random.default_rng([self.seed, self._rung, self._round])
-                chosen = [each for each in self._chosen if each not in self._excluded]
                 shuffled = [int(each) for each in order.permutation(chosen)]
                 return shuffled, rung.seconds / rung.rounds
             self._rung, self._round = self._rung + 1, 0
         return [], 0.0
 
-    def observe(self, candidate: int, rate: float, seconds: float) -> None:
-        """Take the rate of a candidate within the bound; 0 if it does not keep the bound."""
-        self._sums[candidate] = self._sums.get(candidate, 0.0) + rate * seconds
-        self._seconds[candidate] = self._seconds.get(candidate, 0.0) + seconds
+    @property
+    def is_repeating(self) -> bool:
+        """Whether the round returns to candidates whose measurements were all disturbed."""
+        return self._rung < len(self.rungs) and self._round > self.rungs[self._rung].rounds
+
+    def observe(
+        self, candidate: int, rate: float, seconds: float, *, is_disturbed: bool = False
+    ) -> None:
+        """Take the rate of a candidate within the bound; 0 if it does not keep the bound.
+
+        `is_disturbed`: other work took CPUs meanwhile, so that the candidate may be faster.
+        """
+        found = self._observations.setdefault(candidate, [])
+        found.append(_Observation(rate, seconds, is_disturbed))
+        if not is_disturbed:
+            self._undisturbed.add(candidate)
 
     def exclude(self, candidate: int) -> None:
         """Take a candidate out: it cannot be measured, or computes something else."""
@@ -118,11 +153,16 @@ class Halving:
         return sorted(rates, key=lambda each: (-rates[each], each))
 
     def rates(self) -> Mapping[int, float]:
-        """Return the mean rate of each candidate, weighted by the time of its measurements."""
+        """Return the rate of each candidate.
+
+        It is the mean of the undisturbed measurements, weighted by their time. Without any, it is
+        the highest of the disturbed ones.
+        """
         return {
-            each: self._sums[each] / seconds
-            for each, seconds in self._seconds.items()
-            if each not in self._excluded and seconds > 0
+            each: _rate_of(measured)
+            for each, observations in self._observations.items()
+            if each not in self._excluded
+            and (measured := [one for one in observations if one.seconds > 0])
         }
 
     def finalists(self) -> list[int]:
@@ -134,3 +174,11 @@ class Halving:
 
     def _allowed(self) -> list[int]:
         return [each for each in range(self.count) if each not in self._excluded]
+
+
+def _rate_of(observations: Sequence[_Observation]) -> float:
+    undisturbed = [each for each in observations if not each.is_disturbed]
+    if not undisturbed:
+        return max(each.rate for each in observations)
+    seconds = sum(each.seconds for each in undisturbed)
+    return sum(each.rate * each.seconds for each in undisturbed) / seconds

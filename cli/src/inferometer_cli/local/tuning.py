@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from inferometer_analysis.tune.candidates import Candidate
-from inferometer_analysis.tune.halving import Halving, Rung, plan_rungs
+from inferometer_analysis.tune.halving import Halving, plan_rungs
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError
@@ -20,6 +20,8 @@ Make = Callable[[Mapping[str, Any]], BenchmarkRun]
 
 _TRIAL = "trial"
 _SEEDS_APART = 1000
+_DISTURBANCES = frozenset({"BusyMachine", "OtherProcesses", "ClientSteal", "CpuSteal"})
+"""Rules of the verdict for other work, on this machine or on its host, that took CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Trial:
     seconds: float
     why: str = ""
     """Why the candidate is out; empty if it is not."""
+    is_disturbed: bool = False
+    """Whether other work took CPUs meanwhile: the rate is then a lower bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,11 @@ class Confirmed:
     def is_valid(self) -> bool:
         """Whether the search for the peak is VALID."""
         return self.scenario.verdict.state == "VALID"
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether other work took CPUs from the search for the peak."""
+        return is_disturbed(self.scenario)
 
 
 class InterruptedTuningError(Exception):
@@ -97,39 +106,65 @@ class Tuning:
         )
         search = Halving(len(self.candidates), rungs, self.seed)
         while (round_ := search.next_round())[0]:
-            self._measure_round(search, *round_, rungs)
+            self._measure_round(search, *round_)
+        if disturbed := sum(each["disturbed"] for each in self.trials):
+            self.say(
+                f"note: other processes took CPUs from {disturbed} of the {len(self.trials)} "
+                "trials. Their rates are too low: on a busy machine the best candidate may be "
+                "missed. Stop the other processes, or tune on an idle machine."
+            )
         return search.finalists()
 
     def confirm(self, finalists: Sequence[int]) -> list[Confirmed]:
-        """Measure the finalists in full, each with a seed that no trial had; the best first."""
-        found = []
-        for place, index in enumerate(finalists):
-            candidate = self.candidates[index]
-            self.say(f"confirming {place + 1}/{len(finalists)}: {candidate.label}")
-            run = self.make(
-                {"server": candidate.server(), "seed": self.seed + _SEEDS_APART + place}
-            )
-            document = self._measured(run, index)
-            if document.outcome.state == "Complete" and document.scenarios:
-                found.append(Confirmed(candidate, document))
-        return sorted(found, key=lambda each: (not each.is_valid, -each.rate))
+        """Measure the finalists in full, each with a seed that no trial had; the best first.
 
-    def _measure_round(
-        self, search: Halving, order: Sequence[int], seconds: float, rungs: Sequence[Rung]
-    ) -> None:
-        self.say(f"{len(order)} candidates, {seconds:.1f} s each (of {len(rungs)} rungs)")
+        Those that other work disturbed are measured once more, after all others.
+        """
+        found: dict[int, Confirmed] = {}
+        for place, index in enumerate(finalists):
+            self.say(f"confirming {place + 1}/{len(finalists)}: {self.candidates[index].label}")
+            if (first := self._confirmed(index, place)) is not None:
+                found[index] = first
+        disturbed = [index for index, each in found.items() if each.is_disturbed]
+        for place, index in enumerate(disturbed, len(finalists)):
+            label = self.candidates[index].label
+            self.say(f"confirming once more, since other processes took CPUs: {label}")
+            if (again := self._confirmed(index, place)) is not None:
+                found[index] = min(found[index], again, key=_preference)
+        return sorted(found.values(), key=lambda each: (not each.is_valid, -each.rate))
+
+    def _confirmed(self, index: int, place: int) -> Confirmed | None:
+        """Return the full measurement of a candidate; None if it failed."""
+        candidate = self.candidates[index]
+        seed = self.seed + _SEEDS_APART + place
+        document = self._measured(self.make({"server": candidate.server(), "seed": seed}), index)
+        if document.outcome.state != "Complete" or not document.scenarios:
+            return None
+        return Confirmed(candidate, document)
+
+    def _measure_round(self, search: Halving, order: Sequence[int], seconds: float) -> None:
+        again = " once more, since other processes took CPUs" if search.is_repeating else ""
+        count = "1 candidate" if len(order) == 1 else f"{len(order)} candidates"
+        self.say(f"{count}{again}, {seconds:.1f} s each (of {len(search.rungs)} rungs)")
         for index in order:
             trial = self._trial(index, seconds)
             self.trials.append(
-                {"candidate": index, "seconds": trial.seconds, "qps": round(trial.rate, 3)}
+                {
+                    "candidate": index,
+                    "seconds": trial.seconds,
+                    "qps": round(trial.rate, 3),
+                    "disturbed": trial.is_disturbed,
+                }
             )
+            label = self.candidates[index].label
             if trial.why:
                 self.excluded[index] = trial.why
                 search.exclude(index)
-                self.say(f"  {self.candidates[index].label}: out, {trial.why}")
+                self.say(f"  {label}: out, {trial.why}")
             else:
-                search.observe(index, trial.rate, trial.seconds)
-                self.say(f"  {self.candidates[index].label}: {trial.rate:.1f}/s")
+                search.observe(index, trial.rate, trial.seconds, is_disturbed=trial.is_disturbed)
+                disturbed = ", while other processes took CPUs" if trial.is_disturbed else ""
+                self.say(f"  {label}: {trial.rate:.1f}/s{disturbed}")
 
     def _trial(self, index: int, seconds: float) -> Trial:
         document = self._measured(self._trial_run(index, seconds), index)
@@ -139,7 +174,7 @@ class Tuning:
         measured = sum(step.duration_nanoseconds for step in steps) / 1e9
         why = self._other_outputs(index, document)
         rate = max((rate_within(step, self.bound_microseconds) for step in steps), default=0.0)
-        return Trial(rate, measured, why)
+        return Trial(rate, measured, why, any(map(is_disturbed, document.scenarios)))
 
     def _trial_run(self, index: int, seconds: float) -> BenchmarkRun:
         candidate = self.candidates[index]
@@ -180,6 +215,17 @@ class Tuning:
         if document.outcome.state != "Complete":
             self.excluded[index] = document.outcome.message
         return document
+
+
+def is_disturbed(scenario: ScenarioResult) -> bool:
+    """Return whether other work took CPUs from a scenario, as its verdict says."""
+    findings = (*scenario.verdict.reasons, *scenario.verdict.cautions)
+    return any(each.rule in _DISTURBANCES for each in findings)
+
+
+def _preference(each: Confirmed) -> tuple[bool, bool, float]:
+    """Return what makes one of two measurements of a candidate count: the lower one does."""
+    return not each.is_valid, each.is_disturbed, -each.rate
 
 
 def rate_within(step: Step, bound_microseconds: int) -> float:
