@@ -330,6 +330,35 @@ def test_a_batch_size_is_tried_once(
     assert any("batching" in each for each in found)
 
 
+@pytest.mark.parametrize("protocol", ["HTTP", "GRPC"])
+def test_the_load_has_room_for_every_client(
+    protocol: str,
+    inferometer: Command,
+    machine: Machine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With fewer connections, instances and batches wait for queries; all runs have the same."""
+    monkeypatch.chdir(tmp_path)
+    words = ("--batches", "32", "--set", f"spec.load.protocol={protocol}")
+    assert _tune(inferometer, tmp_path, *words).code == 0
+    loads = [run.spec.load for run in machine.runs]
+    streams = loads[0].streams_per_connection if protocol == "GRPC" else 1
+    trials = [run.spec.scenarios[0].concurrency for run in _trials(machine)]
+    most = max(max(each.clients) for each in trials if each is not None)
+    assert most == 4 * 4 * 32
+    assert {each.connections for each in loads} == {most // streams}
+
+
+def test_connections_of_the_command_line_hold(
+    inferometer: Command, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who serves few clients finds the settings for them."""
+    monkeypatch.chdir(tmp_path)
+    assert _tune(inferometer, tmp_path, "--set", "spec.load.connections=3").code == 0
+    assert {run.spec.load.connections for run in machine.runs} == {3}
+
+
 @pytest.mark.parametrize("size", ["-3", "100000"])
 def test_a_batch_size_that_no_server_has_is_refused(
     size: str, inferometer: Command, machine: Machine, tmp_path: Path

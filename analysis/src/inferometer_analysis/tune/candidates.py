@@ -34,6 +34,11 @@ class Candidate:
         """How many requests the server can compute at the same time."""
         return self.instances * max(1, self.max_batch_size)
 
+    @property
+    def trial_clients(self) -> tuple[int, ...]:
+        """Numbers of closed-loop clients among which the highest rate within a bound is."""
+        return tuple(times * self.most_useful_clients for times in (1, 2, 4))
+
     def server(self) -> dict[str, Any]:
         """Return the fields of spec.server, in wire names."""
         found: dict[str, Any] = {

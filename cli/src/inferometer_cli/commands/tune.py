@@ -28,6 +28,8 @@ from inferometer_cli.terminal import flushed_output, output_console, print_messa
 if TYPE_CHECKING:
     from inferometer_analysis.tune.candidates import Candidate
 
+_MOST_CONNECTIONS = 512
+"""A server needs a file for each, and most systems allow a process 1024."""
 _ENGINES = (("OnnxRuntime", "Default"), ("OpenVino", "FP32"), ("OpenVino", "BF16"))
 _Model = Annotated[
     str,
@@ -119,6 +121,7 @@ def tune(  # noqa: PLR0913 - one argument for each option
         )
     except ValueError as error:
         raise RefusedError(str(error)) from error
+    maker.make_room(max(max(each.trial_clients) for each in grid))
     # A setting of the command line makes candidates equal: each is tried once, as it runs.
     found = list(dict.fromkeys(maker.effective(each) for each in grid))
     for engine in dict.fromkeys((each.runtime, each.precision) for each in found):
@@ -204,6 +207,18 @@ class _Maker:
         if seed is not None:
             owned["load"] = {**fields["spec"].get("load", {}), "seed": seed}
         return fill_defaults(self._parse({**fields, "spec": fields["spec"] | owned}))
+
+    def make_room(self, clients: int) -> None:
+        """Give the load so many connections that these closed-loop clients never wait for one.
+
+        Over HTTP a connection carries one query at a time. With too few, a server of many instances
+        or large batches waits for queries, and seems slower than it is.
+        """
+        load = self.run({}).spec.load
+        streams = load.streams_per_connection if load.protocol == "GRPC" else 1
+        wanted = min(-(-clients // streams), _MOST_CONNECTIONS)
+        if wanted > load.connections:
+            self._fields["spec"]["load"] = {"connections": wanted}
 
     def _parse(self, fields: Mapping[str, Any], *, fixed: bool = False) -> BenchmarkRun:
         """Return the run of these fields; `fixed`: with the settings of the command line."""

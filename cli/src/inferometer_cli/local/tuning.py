@@ -178,13 +178,12 @@ class Tuning:
 
     def _trial_run(self, index: int, seconds: float) -> BenchmarkRun:
         candidate = self.candidates[index]
-        useful = candidate.most_useful_clients
         whole = max(1, round(seconds))
         return self.make(
             {
                 "server": candidate.server(),
                 "scenarios": [
-                    {"name": _TRIAL, "concurrency": {"clients": [useful, 2 * useful, 4 * useful]}}
+                    {"name": _TRIAL, "concurrency": {"clients": list(candidate.trial_clients)}}
                 ],
                 "validity": {
                     "warmUpSeconds": 0,
