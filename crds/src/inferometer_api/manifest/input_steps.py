@@ -11,6 +11,15 @@ from inferometer_api.spec.model import Datatype
 
 ResizeMethod = Literal["Nearest", "Box", "Bilinear", "BilinearNoAntialias", "Bicubic", "Lanczos"]
 _Pixels = Annotated[int, Field(ge=1, le=16_384), Integral]
+MOST_PIXELS = 100_000_000
+"""Of an image, as it is decoded and as a step makes it."""
+_FITS_PIXELS = Rule(
+    cel=f"!has(self.height) || !has(self.width) || self.height * self.width <= {MOST_PIXELS}",
+    message=f"height times width must be at most {MOST_PIXELS:,} pixels",
+    holds=lambda size: (size.height or 1) * (size.width or 1) <= MOST_PIXELS,
+    field="height",
+    found=lambda size: f"{size.height} x {size.width}",
+)
 _Channels = Annotated[list[float], Field(min_length=1, max_length=4)]
 AssetPath = Annotated[str, Field(min_length=1, max_length=1024)]
 
@@ -58,6 +67,7 @@ longer one exceeds. Pad: keep the aspect ratio, and fill right and bottom with p
             holds=lambda resize: resize.fit != "Pad" or None not in {resize.height, resize.width},
             field="fit",
         ),
+        _FITS_PIXELS,
     )
 
 
@@ -69,6 +79,8 @@ class Crop(Document):
 
     width: _Pixels
     """Columns."""
+
+    constraints: ClassVar[tuple[Rule, ...]] = (_FITS_PIXELS,)
 
 
 class Normalize(Document):

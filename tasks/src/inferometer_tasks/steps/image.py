@@ -5,11 +5,10 @@ import io
 import numpy as np
 import numpy.typing as npt
 
-from inferometer_api.manifest.input_steps import Crop, Decode, Resize
+from inferometer_api.manifest.input_steps import MOST_PIXELS, Crop, Decode, Resize
 from inferometer_tasks.errors import SampleError
 
 Image = npt.NDArray[np.uint8]
-_MOST_PIXELS = 100_000_000
 _SIMPLE_COLORS = {"RGB": "RGB", "BGR": "BGR", "Gray": "GRAY"}
 
 
@@ -53,9 +52,9 @@ def _pillow(step: Decode, content: bytes) -> Image:
 
 
 def _check_size(height: int, width: int) -> None:
-    if height * width > _MOST_PIXELS:
+    if height * width > MOST_PIXELS:
         raise SampleError(
-            f"The image has {height} x {width} pixels, and at most {_MOST_PIXELS:,} are decoded."
+            f"The image has {height} x {width} pixels, and at most {MOST_PIXELS:,} are decoded."
         )
 
 
@@ -80,10 +79,10 @@ def target_size(step: Resize, height: int, width: int) -> tuple[int, int]:
         rows_in_all, columns_in_all = step.height or rows, step.width or columns
     else:
         rows_in_all, columns_in_all = rows, columns
-    if rows_in_all * columns_in_all > _MOST_PIXELS:
+    if rows_in_all * columns_in_all > MOST_PIXELS:
         raise SampleError(
             f"The image has {height} x {width} pixels, and resize would make "
-            f"{rows_in_all} x {columns_in_all} of them: at most {_MOST_PIXELS:,} are made."
+            f"{rows_in_all} x {columns_in_all} of them: at most {MOST_PIXELS:,} are made."
         )
     return rows, columns
 
