@@ -17,8 +17,6 @@ from support.suite_stage import (
     suite_condition,
 )
 
-_BENCHMARK = "workers"
-
 
 def _measures(**changes: Any) -> Callable[[Pod], None]:
     def measure(pod: Pod) -> None:
@@ -31,19 +29,22 @@ def _measures(**changes: Any) -> Callable[[Pod], None]:
     return measure
 
 
-def _measure_nodes(stage: Stage) -> None:
+def _measure_nodes(stage: Stage, name: str = "workers", **changes: Any) -> None:
     """Measure both nodes of the pool by a NodeBenchmark."""
-    stage.play(NODE_BENCHMARK, _measures())
+    stage.play(NODE_BENCHMARK, _measures(**changes))
+    spec: Object = {"nodeSelector": {"pool": stage.namespace}}
+    if changes:
+        spec["only"] = sorted({each.name for each in changes["figures"]})
     benchmark = {
         "apiVersion": "inferometer.dev/v1alpha1",
         "kind": "NodeBenchmark",
-        "metadata": {"name": _BENCHMARK},
-        "spec": {"nodeSelector": {"pool": stage.namespace}},
+        "metadata": {"name": name},
+        "spec": spec,
     }
     stage.api.create("NodeBenchmark", stage.namespace, benchmark)
 
     def status() -> Object:
-        found = stage.api.found("NodeBenchmark", stage.namespace, _BENCHMARK) or {}
+        found = stage.api.found("NodeBenchmark", stage.namespace, name) or {}
         return dict(found.get("status") or {})
 
     stage.wait_for(
@@ -79,6 +80,25 @@ def test_a_node_that_has_changed_is_named_before_the_first_run(pool: Stage) -> N
         for each in pool.api.all("Job", pool.namespace)
     ]
     assert NODE_BENCHMARK not in kinds
+
+
+def test_a_measurement_of_some_figures_hides_no_change(pool: Stage) -> None:
+    """Each figure is compared with the newest measurement that has it."""
+    pool.start_operator(readNodes=True)
+    _measure_nodes(pool)
+    _measure_nodes(pool, "workers-again", day=2, figures=[a_figure("pageFault", "ns", 200)])
+    slower = [
+        a_figure("pageFault", "ns", 300),
+        a_figure("gemm", "flop/s", 5.5e10, engine="onnxruntime", precision="FP32"),
+    ]
+    pool.play(NODE_BENCHMARK, _measures(figures=slower))
+    apply_suite(pool, _suite(pool))
+    assert finished_suite(pool)["states"] == "VV"
+    words = (
+        f"{pool.namespace}-a had changed since 2026-01-02: pageFault +50.0 %; "
+        "since 2026-01-01: gemm onnxruntime FP32 -50.0 %."
+    )
+    assert words in suite_condition(pool, "Accepted")["message"]
 
 
 def test_runs_wait_for_the_canary_and_not_for_one_that_fails(pool: Stage) -> None:

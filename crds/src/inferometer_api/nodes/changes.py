@@ -1,6 +1,6 @@
 """Comparison of two measurements of one node."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
@@ -36,6 +36,22 @@ def figure_changes(
         change = FigureChange(known, figure)
         if abs(change.share) > least_change:
             yield change
+
+
+def changes_since(
+    history: Sequence[NodeCharacteristics], now: NodeCharacteristics, least_change: float
+) -> Iterator[tuple[NodeCharacteristics, FigureChange]]:
+    """Yield each figure that has changed by more than a share, after the measurement before.
+
+    `history` has the earliest measurement first. One may have only some figures: each is compared
+    with the newest that has it.
+    """
+    left = now.figures
+    for before in reversed(history):
+        rest = now.model_copy(update={"figures": left})
+        yield from ((before, each) for each in figure_changes(before, rest, least_change))
+        known = {_key(each) for each in before.figures}
+        left = [each for each in left if _key(each) not in known]
 
 
 def are_apart(one: NodeFigure, other: NodeFigure) -> bool:

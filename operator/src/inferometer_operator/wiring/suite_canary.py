@@ -3,13 +3,18 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import groupby
 
 import structlog
 from pydantic import ValidationError
 
-from inferometer_api.nodes.benchmark import NodeBenchmarkSpec
-from inferometer_api.nodes.changes import CANARY_CHANGE, CANARY_PRIMITIVES, figure_changes
+from inferometer_api.nodes.benchmark import BenchmarkedNode, NodeBenchmarkSpec
+from inferometer_api.nodes.changes import (
+    CANARY_CHANGE,
+    CANARY_PRIMITIVES,
+    FigureChange,
+    changes_since,
+)
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import matching_nodes
 from inferometer_api.spec.resolve import is_launched
@@ -27,6 +32,8 @@ from inferometer_operator.wiring.node_jobs import node_jobs
 from inferometer_operator.wiring.node_log import NoDocumentError, read_document
 
 _MOST_NODES = 16
+_MOST_DOCUMENTS = 8
+"""Of a node: earlier measurements are not read."""
 _SHOWN_CHANGES = 5
 _MEASURE_SECONDS, _DEADLINE_SECONDS = 10, 300
 """A node that is not free by then has no canary."""
@@ -40,8 +47,8 @@ class NodeCanary:
 
     note: str = ""
     """What has changed, as sentences; empty: nothing, or it is not known yet."""
-    _known: dict[str, NodeCharacteristics] | None = None
-    """The newest measurement of each node that is to be measured again."""
+    _known: dict[str, tuple[NodeCharacteristics, ...]] | None = None
+    """The newest measurements of each node that is to be measured again, the earliest first."""
     _over: set[str] = field(default_factory=set)
     """Nodes that are measured, or cannot be."""
     _unread_since: dict[str, float] = field(default_factory=dict)
@@ -96,17 +103,25 @@ class NodeCanary:
         target = DeletionTarget("Job", job["metadata"]["name"], job["metadata"]["uid"])
         await dependencies.writer.delete(owner.namespace, target)
 
-    def _note(self, node: str, before: NodeCharacteristics, now: NodeCharacteristics) -> None:
-        found = [
-            f"{' '.join((each.now.name, *each.now.setting.values()))} {100 * each.share:+.1f} %"
-            for each in figure_changes(before, now, CANARY_CHANGE)
-        ]
+    def _note(
+        self, node: str, history: Sequence[NodeCharacteristics], now: NodeCharacteristics
+    ) -> None:
+        found = list(changes_since(history, now, CANARY_CHANGE))
+        words = [(before.started_at[:10], _worded(each)) for before, each in found[:_SHOWN_CHANGES]]
         if found:
+            changes = "; ".join(
+                f"since {day}: {', '.join(text for _, text in of_day)}"
+                for day, of_day in groupby(words, key=lambda each: each[0])
+            )
             more = ", ..." if len(found) > _SHOWN_CHANGES else ""
             self.note = (
-                f"{self.note} Before the suite {node} had changed since {before.started_at[:10]}: "
-                f"{', '.join(found[:_SHOWN_CHANGES])}{more}."
+                f"{self.note} Before the suite {node} had changed {changes}{more}."
             ).strip()
+
+
+def _worded(change: FigureChange) -> str:
+    name = " ".join((change.now.name, *change.now.setting.values()))
+    return f"{name} {100 * change.share:+.1f} %"
 
 
 async def _read_pod(
@@ -119,8 +134,8 @@ async def _read_pod(
 
 async def _measured_nodes(
     dependencies: Dependencies, owner: Owner, plan: SuitePlan
-) -> dict[str, NodeCharacteristics]:
-    """Return the newest measurement of each node on which the suite may run, of a few nodes."""
+) -> dict[str, tuple[NodeCharacteristics, ...]]:
+    """Return the newest measurements of each node on which the suite may run, of a few nodes."""
     if not dependencies.settings.read_nodes:
         return {}
     maps = _newest_maps(await dependencies.reader.list_node_benchmarks(owner.namespace))
@@ -143,20 +158,40 @@ async def _measured_nodes(
     }
     chosen = sorted(names & maps.keys())[:_MOST_NODES]
     found = await asyncio.gather(
-        *(_document(dependencies, owner.namespace, maps[node]) for node in chosen)
+        *(_documents(dependencies, owner.namespace, maps[node]) for node in chosen)
     )
-    return {node: each for node, each in zip(chosen, found, strict=True) if each is not None}
+    return {node: each for node, each in zip(chosen, found, strict=True) if each}
 
 
-def _newest_maps(benchmarks: Iterable[Json]) -> dict[str, str]:
-    """Return the ConfigMap of the newest measurement of each node."""
-    rows: Sequence[Any] = [
-        row
+def _newest_maps(benchmarks: Iterable[Json]) -> dict[str, list[str]]:
+    """Return the ConfigMaps of the newest measurements of each node, the earliest first.
+
+    Before one that has every figure of the canary, no measurement counts.
+    """
+    rows = [
+        (row, _has_canary(each, row))
         for each in benchmarks
         for row in read_node_status(each).nodes
         if row.state == "Measured" and row.config_map
     ]
-    return {row.node: row.config_map for row in sorted(rows, key=lambda row: row.finish_time or "")}
+    found: dict[str, list[str]] = {}
+    for row, is_complete in sorted(rows, key=lambda each: each[0].finish_time or ""):
+        kept = [] if is_complete else found.get(row.node, [])[1 - _MOST_DOCUMENTS :]
+        found[row.node] = [*kept, row.config_map or ""]
+    return found
+
+
+def _has_canary(benchmark: Json, row: BenchmarkedNode) -> bool:
+    """Return whether the measurement of a node has every figure of the canary."""
+    is_partial = bool((benchmark.get("spec") or {}).get("only"))
+    return not is_partial and not any(each in CANARY_PRIMITIVES for each in row.unavailable)
+
+
+async def _documents(
+    dependencies: Dependencies, namespace: str, names: Iterable[str]
+) -> tuple[NodeCharacteristics, ...]:
+    found = [await _document(dependencies, namespace, each) for each in names]
+    return tuple(each for each in found if each is not None)
 
 
 async def _document(

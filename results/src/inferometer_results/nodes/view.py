@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from inferometer_api.nodes.changes import are_apart, figure_changes
+from inferometer_api.nodes.changes import are_apart, changes_since
 from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
 from inferometer_api.nodes.headlines import HEADLINES, headlines, machine_kind
 from inferometer_results.explore.outliers import node_figures
@@ -121,19 +121,12 @@ def changed_figures(
 
     Each is compared with the newest measurement in the history that has it.
     """
-    found: list[str] = []
-    left = now.figures
-    for before in reversed(history):
-        rest = now.model_copy(update={"figures": left})
-        found += [
-            f"{' '.join(filter(None, _key(each.now)))} is {worded(each.now, each.now.value)}; on "
-            f"{before.started_at[:10]} it was {worded(each.before, each.before.value)} "
-            f"({_percent(each.share)})."
-            for each in figure_changes(before, rest, least_change)
-        ]
-        known = set(map(_key, before.figures))
-        left = [each for each in left if _key(each) not in known]
-    return found
+    return [
+        f"{' '.join(filter(None, _key(each.now)))} is {worded(each.now, each.now.value)}; on "
+        f"{before.started_at[:10]} it was {worded(each.before, each.before.value)} "
+        f"({_percent(each.share)})."
+        for before, each in changes_since(history, now, least_change)
+    ]
 
 
 def _listed(node: str, history: Sequence[NodeCharacteristics], equal: Histories) -> NodeListing:
