@@ -81,7 +81,7 @@ def pods(cluster: Cluster, namespace: str, store: ModelBucket, cache: str) -> It
 
 
 def wait_for_content(cluster: Cluster, namespace: str, pod: str, sha256: str) -> None:
-    """Wait until a pod has read the whole model, and was refused to write it."""
+    """Wait until a pod has read the whole model, and was refused to change it."""
     wait_slowly(lambda: len(printed(cluster, namespace, pod)) > 2, f"the lines of {pod}")
     assert printed(cluster, namespace, pod)[:2] == [sha256, "Read-only file system"]
 
