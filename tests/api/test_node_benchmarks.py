@@ -9,7 +9,7 @@ from inferometer_api.plan.cluster_objects import NODE_BENCHMARK, QUEUE_NAME_LABE
 from support.api_client import AnswerError, Api, Object
 from support.cluster.audit import requests
 from support.fake_pod import Pod
-from support.node_documents import a_node_document
+from support.node_documents import a_figure, a_node_document
 from support.stage import Stage
 
 NAME = "workers"
@@ -30,11 +30,11 @@ def _node_of(pod: Pod) -> str:
     return str(term["matchFields"][0]["values"][0])
 
 
-def _measure(pod: Pod) -> None:
+def _measure(pod: Pod, **changes: Any) -> None:
     """Measure the node and print the document."""
     pod.bind(_node_of(pod))
     pod.start()
-    document = a_node_document(_node_of(pod))
+    document = a_node_document(_node_of(pod), **changes)
     pod.log('{"event": "progress"}', document.model_dump_json(exclude_none=True))
     pod.end(0)
 
@@ -107,6 +107,36 @@ def test_each_matching_node_is_measured_once_and_its_document_kept(pool: Stage) 
     assert [each for each in audited if each.code >= 400 and each.writes] == []
     created = [each for each in audited if (each.verb, each.resource) == ("create", "jobs")]
     assert len(created) == 2
+
+
+def test_the_plan_of_a_run_has_what_is_known_against_nodes(pool: Stage) -> None:
+    """A load generator on such a node reports it; steal and standstills count as late timers do."""
+    unfit = [
+        a_figure("timer/wakeUpLag", "ns", 2_860_000, percentile=99),
+        a_figure("steal", "share", 0.021),
+        a_figure("jitter/share", "share", 0.12),
+    ]
+    pool.play(NODE_BENCHMARK, lambda pod: _measure(pod, figures=unfit))
+    pool.start_operator(readNodes=True)
+    _create(pool)
+    day = str(_finished(pool)["completionTime"])[:10]
+    pool.play("loadgen", pool.loads.follow)
+    pool.apply()
+    pool.load()
+    (plan,) = (
+        json.loads(each["data"]["plan.json"])
+        for each in pool.api.all("ConfigMap", pool.namespace)
+        if "plan.json" in (each.get("data") or {})
+    )
+    assert [each["sentence"] for each in plan["loadNodeFaults"]] == [
+        f"When the NodeBenchmark {NAME} measured {pool.namespace}-{letter} on {day}, {what}."
+        for letter in "ab"
+        for what in (
+            "a running process stood still for 12.0% of the time",
+            "the hypervisor gave 2.1% of the CPU time to others",
+            "a timer of 1 ms was late by 2.86 ms (p99)",
+        )
+    ]
 
 
 def test_a_run_and_a_node_take_turns_in_one_queue(pool: Stage) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan.exporting import ExportManifest
-from inferometer_api.plan.load_plan import PlannedServer
+from inferometer_api.plan.load_plan import LoadNodeFault, PlannedServer
 from inferometer_api.plan.result_folder import DOCUMENT_FILE, LOCK_FILE, MANIFEST_FILE
 from inferometer_api.results.result import ResultDocument
 from support.load_pods import RUN_ID, TOKEN, a_load_pod, measures
@@ -241,13 +241,19 @@ def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
 
 
 def test_cautions_of_a_cluster(tmp_path: Path) -> None:
-    """A server on the load's own node, and one that is not Guaranteed, are cautions."""
+    """Cautions name the load's own node: as the server's, and as unfit; others do not count."""
     with oracle_process(delayed(0.002)) as oracle:
         url = oracle.url("HTTP")
         server = PlannedServer(
             url=url, pod="server-0", node="node-7", quality_of_service="Burstable"
         )
-        plan = a_plan(url, CLOSED).model_copy(update={"servers": [server]})
+        faults = [
+            LoadNodeFault(node=node, sentence=f"{node} was slow.", figure="2", limit="1")
+            for node in ("node-6", "node-7")
+        ]
+        plan = a_plan(url, CLOSED).model_copy(
+            update={"servers": [server], "load_node_faults": faults}
+        )
         with a_load_pod(plan, tmp_path, {**os.environ, "NODE_NAME": "node-7"}) as pod:
             document = pod.ended().document
     assert document is not None
@@ -258,5 +264,7 @@ def test_cautions_of_a_cluster(tmp_path: Path) -> None:
         "node-7",
         "Burstable",
     )
-    rules = [finding.rule for finding in document.scenarios[0].verdict.cautions]
-    assert {"ServerColocated", "ServerNotGuaranteed"} <= set(rules)
+    cautions = document.scenarios[0].verdict.cautions
+    assert {"ServerColocated", "ServerNotGuaranteed"} <= {each.rule for each in cautions}
+    (unfit,) = (each.message for each in cautions if each.rule == "LoadNodeUnfit")
+    assert unfit.startswith("node-7 was slow.")

@@ -22,7 +22,7 @@ from inferometer_cli.preflight.api_server import (
 from inferometer_cli.preflight.check import Check, Unread, lines, summary
 from inferometer_cli.preflight.images import class_checks, image_checks
 from inferometer_cli.preflight.limits import limit_checks
-from inferometer_cli.preflight.nodes import node_checks
+from inferometer_cli.preflight.nodes import known_faults, node_checks
 from inferometer_cli.preflight.operators import (
     ASSUMED,
     OperatorEvidence,
@@ -404,6 +404,51 @@ def test_one_node_means_a_caution() -> None:
     summaries = _summaries(node_checks([_node("a")], [], _pods()))
     assert [state for state, _ in summaries] == ["ok", "warning"]
     assert "will share a" in summaries[1][1]
+
+
+def _benchmark(name: str, day: int, expiry: str = "2026-12-01T00:00:00Z", **lags: int) -> Any:
+    nodes = [
+        {
+            "node": node,
+            "state": "Measured",
+            "finishTime": f"2026-03-{day:02}T00:00:00Z",
+            "summary": {"wakeUpLagNanoseconds": lag},
+        }
+        for node, lag in lags.items()
+    ]
+    return {"metadata": {"name": name}, "status": {"nodes": nodes, "expiryTime": expiry}}
+
+
+_LATE, _FIT = 2_860_000, 90_000
+
+
+@pytest.mark.parametrize(
+    ("benchmarks", "words"),
+    [
+        ([_benchmark("old", 1, a=_LATE, b=_LATE)], "NodeBenchmark old measured b on 2026-03-01"),
+        ([_benchmark("old", 1, a=_LATE, b=_FIT)], ""),
+        ([_benchmark("new", 2, b=_FIT), _benchmark("old", 1, b=_LATE)], ""),
+        ([_benchmark("new", 2, b=_LATE), _benchmark("old", 1, b=_FIT)], "NodeBenchmark new"),
+        ([_benchmark("old", 1, expiry="2026-03-10T00:00:00Z", b=_LATE)], ""),
+        (ABSENT, ""),
+    ],
+)
+def test_a_node_that_is_unfit_to_generate_load_is_a_warning(benchmarks: Any, words: str) -> None:
+    """The newest figure of the load generator's node counts, until its NodeBenchmark expires."""
+    nodes = [_node("a"), _node("b", cpu="3")]
+    found = _summaries(node_checks(nodes, [], _pods(), known_faults(benchmarks, NOW)))
+    assert [state for state, _ in found] == ["ok", *(["warning"] if words else [])]
+    if words:
+        assert "the load generator may run on b. When the NodeBenchmark" in found[1][1]
+        assert words in found[1][1]
+        assert "a timer of 1 ms was late by 2.86 ms (p99)." in found[1][1]
+
+
+def test_node_benchmarks_that_may_not_be_listed_are_unknown() -> None:
+    """Then it is unknown whether a node is fit to generate load."""
+    nodes = [_node("a"), _node("b")]
+    found = _summaries(node_checks(nodes, [], _pods(), known_faults(FORBIDDEN, NOW)))
+    assert [state for state, _ in found] == ["ok", "unknown"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from inferometer_api.plan.load_plan import LoadNodeFault
 from inferometer_api.results.cold_start import IMAGE_PULLED, ColdStartRecord, StartPhase
 from inferometer_api.results.result import ClientHealth, Counts, Energy, Step
 from inferometer_loadgen.schedule.steps import End
@@ -47,6 +48,11 @@ def test_a_step_without_fault_is_valid() -> None:
 
 _PULLED = StartPhase(
     name=IMAGE_PULLED, start_nanoseconds=0, duration_nanoseconds=9, evidence="an event"
+)
+
+
+_LATE = LoadNodeFault(
+    node="node-7", sentence="A timer of 1 ms was late by 2 ms.", figure="2 ms", limit="1 ms"
 )
 
 
@@ -328,6 +334,7 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"peak": a_peak("OutOfTime"), "kind": "findPeak"},
     ),
     ("ServerColocated", {}, {"colocated": True, "cpu_count": 2}),
+    ("LoadNodeUnfit", {}, {"load_node_faults": (_LATE,)}),
     ("ServerNotGuaranteed", {}, {"not_guaranteed": ("Burstable",)}),
     ("ComputeFellBack", {}, {"compute_nodes_fell_back": 1}),
     ("EngineSetting", {}, {"not_obtained": (NotObtained("precision", "FP32", "BF16"),)}),

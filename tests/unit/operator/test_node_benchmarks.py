@@ -32,7 +32,7 @@ from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.node_queue import NodeQueue
 from inferometer_operator.wiring.node_reconciler import NodeReconciler
 from inferometer_operator.wiring.run_queue import RunQueue
-from support.node_documents import a_node_document
+from support.node_documents import a_figure, a_node_document
 from support.operator_process import SETTINGS
 from support.runs import a_run
 
@@ -96,6 +96,7 @@ def test_the_document_of_a_pod_that_has_ended_well_is_read_and_summed_up() -> No
     ended = _decided(status, jobs=jobs, pods={"node-1": _pod("Succeeded")})
     assert (ended.read, ended.create, _states(ended)) == (("node-1",), (), ["Running"])
     document = a_node_document(cautions=["It was busy."], unavailable={"storage": "no disk"})
+    document.figures.append(a_figure("jitter/share", "share", 0.12))
     found = _decided(ended.status, jobs=jobs, kept={"node-1": ("a-map", document)})
     (row,) = found.status.nodes
     assert (row.state, row.config_map) == ("Measured", "a-map")
@@ -108,6 +109,7 @@ def test_the_document_of_a_pod_that_has_ended_well_is_read_and_summed_up() -> No
         "fp32Flops": 120_000_000_000,
         "wakeUpLagNanoseconds": 90_000,
         "stolenPartsPerMillion": 500,
+        "standstillPartsPerMillion": 120_000,
     }
     assert [each.name for each in found.delete] == ["a-job"]
     assert found.status.phase == "Complete"

@@ -18,7 +18,7 @@ from inferometer_cli.preflight.api_server import (
 from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, unknown
 from inferometer_cli.preflight.images import class_checks, image_checks
 from inferometer_cli.preflight.limits import limit_checks
-from inferometer_cli.preflight.nodes import node_checks
+from inferometer_cli.preflight.nodes import known_faults, node_checks
 from inferometer_cli.preflight.operators import (
     ASSUMED,
     operator_checks,
@@ -136,7 +136,8 @@ def run_checks(found: Survey, requested: RequestedRun, pods: Sequence[Pods]) -> 
         yield unknown("settings", "the operator's settings; assuming the chart's defaults")
     yield from quota_checks(found.quotas, pods)
     yield from limit_checks(found.limit_ranges, pods)
-    yield from node_checks(found.nodes, found.pods, pods)
+    faults = known_faults(found.node_benchmarks, datetime.now(tz=UTC))
+    yield from node_checks(found.nodes, found.pods, pods, faults)
     if requested.named.settings is not None:
         yield from image_checks(pods, found.nodes)
     yield from class_checks(pods, requested.classes)

@@ -2,23 +2,30 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from decimal import Decimal
 
+from inferometer_api.nodes.fitness import load_node_faults
 from inferometer_api.plan.cluster_objects import RUN_UID_LABEL
+from inferometer_api.plan.load_plan import LoadNodeFault
 from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, unknown, warning
-from inferometer_cli.preflight.pods import Pods
+from inferometer_cli.preflight.pods import LOAD, Pods
 from inferometer_cli.preflight.resource_amounts import Amounts, amounts, written
+from inferometer_operator.reconcile.nodes.draft import read_node_status
 
 _ABOUT = "nodes"
 _ENDED = {"Succeeded", "Failed"}
 
 
 def node_checks(
-    nodes: Sequence[Json] | Unread, running: Sequence[Json] | Unread, pods: Sequence[Pods]
+    nodes: Sequence[Json] | Unread,
+    running: Sequence[Json] | Unread,
+    pods: Sequence[Pods],
+    faults: Sequence[LoadNodeFault] | Unread = (),
 ) -> Iterator[Check]:
     """Yield whether nodes can run the pods, first as if they were empty, then as they are.
 
-    `running` are all pods of the cluster.
+    `running` are all pods of the cluster; `faults` are what NodeBenchmarks found.
     """
     if isinstance(nodes, Unread):
         yield unknown(_ABOUT, f"whether a node has room for the run: {nodes.why}")
@@ -54,6 +61,39 @@ def node_checks(
             _ABOUT,
             f"server and load generator will share {placed[0]}; the result will carry a caution",
         )
+    yield from _load_checks(_load_nodes(placed, pods), faults)
+
+
+def known_faults(
+    benchmarks: Sequence[Json] | Unread, now: datetime
+) -> Sequence[LoadNodeFault] | Unread:
+    """Return what the NodeBenchmarks of a namespace found against load from their nodes."""
+    if isinstance(benchmarks, Unread):
+        return () if benchmarks.absent else benchmarks
+    statuses = {each["metadata"]["name"]: read_node_status(each) for each in benchmarks}
+    return load_node_faults(statuses, now)
+
+
+def _load_nodes(placed: Sequence[str], pods: Sequence[Pods]) -> frozenset[str]:
+    """Return on which of the nodes that were chosen for the pods the load would be generated."""
+    names = [each.name for each in pods for _ in range(each.count)]
+    return frozenset(node for node, name in zip(placed, names, strict=True) if name == LOAD)
+
+
+def _load_checks(
+    load_nodes: frozenset[str], faults: Sequence[LoadNodeFault] | Unread
+) -> Iterator[Check]:
+    """Yield why latencies that are measured from the nodes may be wrong."""
+    if isinstance(faults, Unread):
+        yield unknown(_ABOUT, f"whether they are fit to generate load: {faults.why}")
+        return
+    for fault in faults:
+        if fault.node in load_nodes:
+            yield warning(
+                _ABOUT,
+                f"the load generator may run on {fault.node}. {fault.sentence} Latencies that are "
+                "measured from there contain that; the result will carry a caution",
+            )
 
 
 def _unschedulable(nodes: Sequence[Json], pods: Pods) -> str | None:

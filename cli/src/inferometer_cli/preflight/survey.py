@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote
 
-from inferometer_api.crd import PLURAL, SUITE_PLURAL
+from inferometer_api.crd import NODE_BENCHMARK_PLURAL, PLURAL, SUITE_PLURAL
 from inferometer_api.nodes.benchmark import NodeBenchmark
 from inferometer_api.plan.cluster_objects import GROUP, LEASE
 from inferometer_api.spec.run import BenchmarkRun
@@ -51,6 +51,7 @@ class Survey:
     quotas: Many
     limit_ranges: Many
     nodes: Many
+    node_benchmarks: Many
     pods: Many
 
 
@@ -60,7 +61,7 @@ def survey(cluster: Cluster) -> Survey:
     Raises ClusterUnreachableError if the API server does not answer.
     """
     name = cluster.namespace
-
+    node_benchmarks = cluster.run_path().removesuffix(PLURAL) + NODE_BENCHMARK_PLURAL
     return Survey(
         host=cluster.host,
         version=cluster.read("/version"),
@@ -72,6 +73,7 @@ def survey(cluster: Cluster) -> Survey:
         quotas=_many(cluster, cluster.core_path("resourcequotas")),
         limit_ranges=_many(cluster, cluster.core_path("limitranges")),
         nodes=_many(cluster, "/api/v1/nodes"),
+        node_benchmarks=_many(cluster, node_benchmarks),
         pods=_many(cluster, "/api/v1/pods"),
     )
 

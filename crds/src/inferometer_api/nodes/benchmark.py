@@ -150,6 +150,9 @@ class NodeSummary(Document):
     stolen_parts_per_million: Count | None = None
     """CPU time that the hypervisor gave to other guests."""
 
+    standstill_parts_per_million: Count | None = None
+    """Time in which a running process stood still: others, or a quota, had its CPU."""
+
 
 class BenchmarkedNode(Document):
     """One node: its state, and what was found."""

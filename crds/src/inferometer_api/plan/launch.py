@@ -10,7 +10,13 @@ from typing import Literal
 
 from inferometer_api.plan.credentials import NO_CREDENTIALS, Credentials
 from inferometer_api.plan.fetch_commands import option
-from inferometer_api.plan.load_plan import LoadPlan, PlannedAgent, PlannedFleet, PlannedServer
+from inferometer_api.plan.load_plan import (
+    LoadNodeFault,
+    LoadPlan,
+    PlannedAgent,
+    PlannedFleet,
+    PlannedServer,
+)
 from inferometer_api.plan.spec_warnings import spec_warnings
 from inferometer_api.runtimes.descriptor import ServerContainer, ServerLaunch, ServerStart
 from inferometer_api.spec.resolve import is_launched
@@ -125,6 +131,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
     agents: Sequence[PlannedAgent] = (),
     unmetered: str = "",
     notes: Sequence[str] = (),
+    load_node_faults: Sequence[LoadNodeFault] = (),
     run_id: str = "",
     started_at: str | None = None,
     stop_token: str = "",
@@ -157,6 +164,7 @@ def load_plan(  # noqa: PLR0913 - each is one fact of the plan, and named
         agents=list(agents),
         energy_unavailable_reason=unmetered,
         notes=[*spec_warnings(run.spec), *notes],
+        load_node_faults=list(load_node_faults),
         run_id=run_id,
         started_at=started_at,
         stop_token=stop_token,

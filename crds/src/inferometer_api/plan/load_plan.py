@@ -72,6 +72,16 @@ class PlannedAgent(Document):
     """The servers' processes, if they run on this machine without pods."""
 
 
+class LoadNodeFault(Document):
+    """Why latencies that are measured from a node may be wrong."""
+
+    node: str
+    sentence: str
+    """Which NodeBenchmark found what, and when."""
+    figure: str
+    limit: str
+
+
 class PlannedFleet(Document):
     """Address of the master of a fleet. `load.workers` is the number of workers."""
 
@@ -144,6 +154,8 @@ scenario, by scenario name."""
     energy_unavailable_reason: str = ""
     """Why some server has no agent, so that energy is unavailable: a sentence without its \
 period."""
+    load_node_faults: list[LoadNodeFault] = Field(default_factory=list)
+    """Of nodes that a load pod may run on; one that runs on another node ignores them."""
     run_id: str = ""
     """Unique ID of the execution: in a cluster the UID of the BenchmarkRun."""
     started_at: Timestamp | None = None

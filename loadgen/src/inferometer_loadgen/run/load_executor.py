@@ -176,6 +176,9 @@ class LoadExecutor:
             single_window=spec.validity.repeats == 1,
             spins=spec.load.pacing == "Spin",
             colocated=self._is_colocated(),
+            load_node_faults=tuple(
+                each for each in self._run.plan.load_node_faults if each.node in self._load_nodes()
+            ),
             not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),
             compute_nodes_fell_back=max(fell_back(each) or 0 for each in self._descriptions),

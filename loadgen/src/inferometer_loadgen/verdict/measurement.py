@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from inferometer_api.plan.load_plan import LoadNodeFault
 from inferometer_api.results.cold_start import ColdStartRecord
 from inferometer_api.results.result import Step
 from inferometer_api.results.search import Peak
@@ -34,6 +35,8 @@ class ScenarioConditions:
     kind: str
     rules: Literal["Default", "MLPerf"] = "Default"
     colocated: bool = False
+    load_node_faults: tuple[LoadNodeFault, ...] = ()
+    """Of the nodes that load comes from."""
     not_guaranteed: tuple[str, ...] = ()
     """Quality-of-service classes of server pods other than Guaranteed."""
     cpu_count: int = 0

@@ -487,6 +487,19 @@ RULES: tuple[VerdictRule, ...] = (
         once=environment.server_colocated,
     ),
     VerdictRule(
+        name="LoadNodeUnfit",
+        effect="caution",
+        limit="on the load generator's node, a NodeBenchmark of the run's namespace found "
+        "standstills of at most 5 % of the time, steal of at most 1 %, and a timer of 1 ms at most "
+        "1 ms late (p99)",
+        source="chosen: 5 % and 1 %, by which the node's own measurement cautions; 1 ms, as in "
+        "DispatchLag",
+        why="Latencies that are measured from there contain that.",
+        remedy="Keep other load off the node, or generate load on another one. If it has changed, "
+        "measure the node again.",
+        once=environment.load_node_unfit,
+    ),
+    VerdictRule(
         name="ServerNotGuaranteed",
         effect="caution",
         limit="every server pod has the quality-of-service class Guaranteed",

@@ -159,6 +159,7 @@ def _plan(
         fleet=planned_fleet(context.run, context.owner, context.token),
         agents=found.agents,
         unmetered=found.unmetered,
+        load_node_faults=context.observed.load_node_faults,
         run_id=context.uid,
         stop_token=context.token,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from inferometer_api.plan.load_plan import LoadNodeFault
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_operator.reconcile.result_packer import ReceivedResult, ResultPacker
 
@@ -169,6 +170,8 @@ class Observed:
     """The Service in spec.server.external, with its spec."""
     agents: EndpointList | None = None
     """The node agents, if the settings name some; read until the plan exists."""
+    load_node_faults: tuple[LoadNodeFault, ...] = ()
+    """What NodeBenchmarks of the run's namespace found; read until the plan exists."""
     behind_service: EndpointList | None = None
     """The endpoints of `service`; read until the plan exists."""
     refused: Mapping[str, CreateRefusal] = field(default_factory=dict)

@@ -63,6 +63,12 @@ def address(pod: Json) -> str:
     return str(status(pod).get("podIP") or "")
 
 
+def running_address(pod: Json) -> str | None:
+    """Return the pod's address while its container runs."""
+    runs = (main_container(pod).get("state") or {}).get("running") is not None
+    return address(pod) or None if runs else None
+
+
 def status(pod: Json) -> Json:
     """Return a pod's status."""
     found: Json = pod.get("status") or {}

@@ -39,7 +39,6 @@ from inferometer_operator.reconcile.observed import (
     Sightings,
 )
 from inferometer_operator.reconcile.pods import (
-    address,
     component,
     condition,
     has_started,
@@ -47,6 +46,7 @@ from inferometer_operator.reconcile.pods import (
     main_container,
     master_pod,
     node,
+    running_address,
 )
 from inferometer_operator.reconcile.progress import progress_under_load
 from inferometer_operator.reconcile.references import raw_references
@@ -61,6 +61,7 @@ from inferometer_operator.wiring.kserve_reads import (
     read_inference,
 )
 from inferometer_operator.wiring.kueue_reads import KueueMemory, read_kueue
+from inferometer_operator.wiring.load_node_reads import LoadNodeMemory, read_load_node_faults
 
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
 LOOK_SECONDS = 5.0
@@ -83,6 +84,7 @@ class RunMemory:
     warnings: WarningMemory = field(default_factory=WarningMemory)
     kueue: KueueMemory = field(default_factory=KueueMemory)
     inference: InferenceMemory = field(default_factory=InferenceMemory)
+    load_nodes: LoadNodeMemory = field(default_factory=LoadNodeMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,9 @@ class Observer:
             agents=await list_agents(self.reader, self.settings, run, pods)
             if to_plan or hands_over
             else None,
+            load_node_faults=await read_load_node_faults(
+                self.reader, self.settings, run, memory.load_nodes, self.now(), reads=to_plan
+            ),
             behind_service=backends,
             report=report,
             kueue=await self._kueue(
@@ -176,6 +181,9 @@ class Observer:
             service=service,
             references=found,
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
+            load_node_faults=await read_load_node_faults(
+                self.reader, self.settings, run, memory.load_nodes, self.now(), reads=begins
+            ),
             behind_service=backends,
             kueue=await self._kueue(run, children, memory.kueue, reads=True),
             inference=await read_inference(self.reader, run, None, (), memory.inference),
@@ -326,12 +334,6 @@ def ending(pod: Json) -> Json | None:
     """Return how the pod's container ended, None while it has not."""
     ended: Json | None = (main_container(pod).get("state") or {}).get("terminated")
     return ended
-
-
-def running_address(pod: Json) -> str | None:
-    """Return the pod's address while its container runs."""
-    runs = (main_container(pod).get("state") or {}).get("running") is not None
-    return address(pod) or None if runs else None
 
 
 def parse_last_report(ended: Json) -> LoadReport | None:

@@ -22,7 +22,7 @@ from inferometer_operator.manifests.config_maps import PLAN_FILE
 from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import NOT_REMOVED, CreateRefusal, Json, Observed
 from inferometer_operator.reconcile.plan import Handover, Plan
-from inferometer_operator.wiring.observer import running_address
+from inferometer_operator.reconcile.pods import running_address
 
 _log = structlog.get_logger()
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 2.0, 30.0

@@ -13,7 +13,7 @@ from inferometer_operator.reconcile.children import deletion_targets
 from inferometer_operator.reconcile.conditions import is_decided, is_true, read_status
 from inferometer_operator.reconcile.observed import ChildRole, Json, Observed
 from inferometer_operator.reconcile.plan import Plan
-from inferometer_operator.reconcile.pods import is_placed, master_pod
+from inferometer_operator.reconcile.pods import is_placed, master_pod, running_address
 from inferometer_operator.reconcile.progress import may_wait_seconds
 from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.wiring.abort import aborted_status, delete_children, find_children
@@ -24,7 +24,6 @@ from inferometer_operator.wiring.observer import (
     RunMemory,
     awaits_servers,
     load_pods,
-    running_address,
 )
 from inferometer_operator.wiring.ownership import LOOK_SECONDS as OWNER_SECONDS
 from inferometer_operator.wiring.ownership import left_event

@@ -46,6 +46,12 @@ def server_colocated(conditions: ScenarioConditions) -> Violations:
         )
 
 
+def load_node_unfit(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation for each fault of a node that load comes from."""
+    for fault in conditions.load_node_faults:
+        yield Violation(fault.sentence, fault.figure, fault.limit, subject=fault.node)
+
+
 def server_not_guaranteed(conditions: ScenarioConditions) -> Violations:
     """Yield a violation if a server's pod may get less CPU or memory than it requested."""
     if conditions.not_guaranteed:

@@ -10,6 +10,9 @@ from inferometer_api.nodes.headlines import headlines, machine_kind
 def node_summary(document: NodeCharacteristics) -> NodeSummary:
     """Return the figures of a document that the status shows; absent ones were not measured."""
     found = headlines(document)
+    jitter = document.figure("jitter/share")
+    if jitter is not None:
+        found["jitter"] = jitter
 
     def value(name: str, scale: int = 1) -> int | None:
         figure = found.get(name)
@@ -23,6 +26,7 @@ def node_summary(document: NodeCharacteristics) -> NodeSummary:
         disk_read_bytes_per_second=value("disk"),
         wake_up_lag_nanoseconds=value("wakeUpLag"),
         stolen_parts_per_million=value("steal", 1_000_000),
+        standstill_parts_per_million=value("jitter", 1_000_000),
     )
 
 
