@@ -56,6 +56,8 @@ class ScriptedStore:
         """Where the models have their external data."""
         self.gates: dict[str, threading.Event] = {}
         """An address with a gate yields nothing before the gate opens."""
+        self.check_gates: dict[str, threading.Event] = {}
+        """The same for checks of credentials."""
 
     def open_content(self, _: str, request: ModelRequest, location: str | None) -> Content:
         """Return a function that yields the content of a request."""
@@ -79,6 +81,8 @@ class ScriptedStore:
     def ask(self, request: ModelRequest) -> None:
         """Note a check of credentials, and refuse them if that is planned."""
         self.asked.append(request)
+        if request.uri in self.check_gates:
+            assert self.check_gates[request.uri].wait(60)
         if self.refusal is not None:
             raise self.refusal
 
@@ -126,7 +130,9 @@ def public(
     return ModelRequest(uri, hashlib.sha256(content).hexdigest(), namespace)
 
 
-def private(content: bytes, namespace: str = "a", keys: str = "s") -> ModelRequest:
+def private(
+    content: bytes, namespace: str = "a", keys: str = "s", uri: str = "s3://models/m.onnx"
+) -> ModelRequest:
     """Return a request for a private model."""
     store = ObjectStore("id", keys, endpoint="https://store")
-    return ModelRequest("s3://models/m.onnx", hashlib.sha256(content).hexdigest(), namespace, store)
+    return ModelRequest(uri, hashlib.sha256(content).hexdigest(), namespace, store)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from inferometer_api.spec.address import address
+from inferometer_fetch.cache.errors import StillFetchingError
+from inferometer_fetch.cache.limits import NamespaceLimit
 from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.object_store import check_readable
@@ -16,6 +18,8 @@ from inferometer_fetch.transfer import TransientError
 from inferometer_models.errors import ModelRefusedError
 
 ACCEPTED_SECONDS = 3600.0
+_CHECKS_AT_ONCE, _CHECKS_OF_A_NAMESPACE = 32, 8
+"""A store that does not answer holds a check, and its call of the plugin, for half a minute."""
 
 
 def _ask_store(request: ModelRequest) -> None:
@@ -40,13 +44,14 @@ class Access:
         self._ask_store = ask_store
         self._hash_key = secrets.token_bytes(32)
         self._lock = threading.Lock()
+        self._checks = NamespaceLimit(_CHECKS_AT_ONCE, _CHECKS_OF_A_NAMESPACE)
         self._accepted_at: dict[bytes, float] = {}
 
     def check(self, request: ModelRequest) -> None:
         """Return if the model is public, or its store accepted these credentials within the hour.
 
         Otherwise this queries the store. Raises ModelRefusedError if it refuses, FetchFailedError
-        if it does not answer.
+        if it does not answer, and StillFetchingError if too many checks wait for stores.
         """
         if request.store is None:
             return
@@ -55,6 +60,11 @@ class Access:
             accepted_at = self._accepted_at.get(digest)
         if accepted_at is not None and 0 <= now - accepted_at < ACCEPTED_SECONDS:
             return
+        if not self._checks.take(request.namespace):
+            raise StillFetchingError(
+                f"The credentials for the model {request.uri} are not yet checked: other checks of "
+                "its namespace or of the node wait for their stores. The kubelet tries again."
+            )
         try:
             self._ask_store(request)
         except TransientError as error:
@@ -62,6 +72,8 @@ class Access:
                 f"The model {request.uri} is private, and its store does not answer: {error}. It "
                 "is mounted only if the store accepted the pod's credentials within the last hour."
             ) from error
+        finally:
+            self._checks.release(request.namespace)
         with self._lock:
             self._accepted_at = {
                 each: at

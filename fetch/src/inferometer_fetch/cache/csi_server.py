@@ -23,8 +23,8 @@ from inferometer_models.errors import ModelRefusedError
 
 _log = structlog.get_logger()
 
-CALLS_AT_ONCE = 32
-"""Calls that wait for a download hold one of these."""
+CALLS_AT_ONCE = 64
+"""Calls that wait for a download or for a check of credentials hold one; they are fewer."""
 _ANSWER_SECONDS = 100.0
 """The kubelet gives a call two minutes, and then tries again."""
 

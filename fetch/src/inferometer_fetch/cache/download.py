@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as WaitTimeoutError
@@ -18,6 +17,7 @@ from typing import TypeAlias
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_MODEL_FILE
 from inferometer_api.spec.address import address
 from inferometer_fetch.cache.errors import CacheFullError, StillFetchingError
+from inferometer_fetch.cache.limits import NamespaceLimit
 from inferometer_fetch.cache.records import Entry
 from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.store import ModelStore
@@ -57,8 +57,8 @@ class Downloads:
         self._timer = timer
         self._lock = threading.Lock()
         self._futures: dict[str, Future[Entry]] = {}
-        self._running: Counter[str] = Counter()
-        self._waiting: Counter[str] = Counter()
+        self._running = NamespaceLimit(_DOWNLOADS_AT_ONCE, _DOWNLOADS_OF_A_NAMESPACE)
+        self._waiting = NamespaceLimit(_WAITING_AT_ONCE, _WAITING_OF_A_NAMESPACE)
         self._pool = ThreadPoolExecutor(_DOWNLOADS_AT_ONCE, thread_name_prefix="download")
 
     def fetch(self, request: ModelRequest, *, timeout_seconds: float) -> Entry:
@@ -75,10 +75,7 @@ class Downloads:
             future = self._futures.get(request.source)
             if future is None:
                 future = self._start(request)
-            is_waiting = not _is_full(
-                self._waiting, request.namespace, _WAITING_AT_ONCE, _WAITING_OF_A_NAMESPACE
-            )
-            self._waiting[request.namespace] += is_waiting
+            is_waiting = self._waiting.take(request.namespace)
         try:
             return future.result(timeout_seconds if is_waiting else 0)
         except WaitTimeoutError:
@@ -87,17 +84,15 @@ class Downloads:
                 "is there."
             ) from None
         finally:
-            with self._lock:
-                self._waiting[request.namespace] -= is_waiting
+            if is_waiting:
+                self._waiting.release(request.namespace)
 
     def _start(self, request: ModelRequest) -> Future[Entry]:
-        namespace = request.namespace
-        if _is_full(self._running, namespace, _DOWNLOADS_AT_ONCE, _DOWNLOADS_OF_A_NAMESPACE):
+        if not self._running.take(request.namespace):
             raise StillFetchingError(
                 f"The model {request.uri} is not yet being downloaded to the node: other "
                 "downloads of its namespace or of the node come first. The kubelet tries again."
             )
-        self._running[namespace] += 1
         future = self._pool.submit(self._download, request)
         self._futures[request.source] = future
         return future
@@ -134,7 +129,7 @@ class Downloads:
         finally:
             with self._lock:
                 self._futures.pop(source, None)
-                self._running[request.namespace] -= 1
+            self._running.release(request.namespace)
 
     def _files(self, request: ModelRequest, folder: Path) -> dict[str, str]:
         """Download the ONNX file and, from a store, its external data; return the checksums."""
@@ -235,10 +230,6 @@ class Downloads:
                 f"The {what} is larger than the {self._max_model_bytes:,} bytes that the "
                 "model cache takes: raise modelCache.maxModel in the chart of the agents."
             )
-
-
-def _is_full(counts: Counter[str], namespace: str, total: int, of_a_namespace: int) -> bool:
-    return counts.total() >= total or counts[namespace] >= of_a_namespace
 
 
 Content: TypeAlias = Callable[[int, Callable[[int], None]], Iterator[bytes]]

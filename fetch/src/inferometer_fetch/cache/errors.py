@@ -6,7 +6,7 @@ class CacheFullError(Exception):
 
 
 class StillFetchingError(Exception):
-    """A download goes on; the kubelet tries again."""
+    """A download or check goes on, or has to wait for others; the kubelet tries again."""
 
 
 class DamagedEntryError(Exception):
