@@ -5,6 +5,7 @@ import mmap
 import shutil
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,25 @@ def test_the_source_does_not_count_if_the_start_reads_the_copy(
     with _mapped(Path(copied.path)):
         found = _start("ModelCached", copied, monkeypatch)
     assert found.resident_bytes == source.stat().st_size
+
+
+@pytest.mark.parametrize("state", ["ImagePresent", "ModelCached"])
+@pytest.mark.parametrize("name", ["model.onnx", "weights.bin"])
+def test_further_models_of_the_server_count(
+    copied: LaunchedModel, state: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start reads them too: their pages leave memory, and what stays is counted."""
+    source = Path(copied.source_path or "").parent
+    sizes = {each: (source / each).stat().st_size for each in ("model.onnx", "weights.bin")}
+    other = str(source / "model.onnx")
+    mixed = replace(copied, source_path=None, others={"one": other, "same": other})
+    (source / name).read_bytes()
+    first = _start("ModelCached", mixed, monkeypatch)
+    assert (first.model_bytes, first.resident_bytes) == (2 * sum(sizes.values()), 0)
+    with _mapped(source / name):
+        found = _start(state, mixed, monkeypatch)
+    copies = 0 if state == "ImagePresent" else sum(sizes.values())
+    assert (found.model_bytes, found.resident_bytes) == (
+        copies + sum(sizes.values()),
+        sizes[name],
+    )

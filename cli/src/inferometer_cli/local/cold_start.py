@@ -28,12 +28,14 @@ class ColdStarter:
         self._state = next(
             each.cold_start.state for each in run.spec.scenarios if each.cold_start is not None
         )
-        files = _files(model.path)
+        files = _files(model.path, *model.others.values())
         self._size_bytes = sum(each.stat().st_size for each in files)
         fetches = self._state == "ImagePresent"
         self._copies = [each for each in files if each.is_relative_to(model.folder)]
-        self._files = _files(model.source_path) if fetches and model.source_path else files
+        self._files = files
         """What a start reads: those that the fetcher copies, else those that the server opens."""
+        if fetches and model.source_path:
+            self._files = _files(model.source_path, *model.others.values())
 
     async def start(self, children: AsyncExitStack) -> TargetServer:
         """Start a server that ends with the stack. Raises what `fetch` and `start_server` raise."""
@@ -81,9 +83,10 @@ class ColdStarter:
         )
 
 
-def _files(model: str) -> list[Path]:
+def _files(*models: str) -> list[Path]:
+    """Return the files of models, each once."""
     # Slow to import, and only needed for cold starts.
     from inferometer_models.graph_file import external_files
 
-    path = Path(model)
-    return [path, *external_files(path)]
+    paths = map(Path, models)
+    return list(dict.fromkeys(each for path in paths for each in (path, *external_files(path))))

@@ -71,7 +71,7 @@ class LaunchedModel:
     shapes: Mapping[str, Sequence[int]] | None
     """The shapes that requests will have, by input; None: those of random inputs."""
     others: Mapping[str, str] = field(default_factory=dict)
-    """Paths of the further models of the server, by name."""
+    """Paths of the further models of the server, by name; files of this machine are not copied."""
     manifest_file: str | None = None
     """The model's manifest, if the server runs its steps."""
     source_path: str | None = None
