@@ -3,9 +3,7 @@
 import json
 import mmap
 import os
-import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -16,24 +14,20 @@ import pytest
 
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.statistics import geometric_mean
-from inferometer_serving.node.host_memory import memory_probes
-from inferometer_serving.node.machine import numa_cpus
 from inferometer_serving.node.samples import NotMeasurableError
 from inferometer_serving.node.storage import cached_rate, cold_rate
 from inferometer_serving.node.stream import LOOPS, array_bytes, measure_stream
 from support.cluster.binaries import cache_folder
 from support.inferometer_process import started
+from support.judge_programs import HUGE_PAGES, compile_program, require_program
 from support.judged_rates import MeasureRates, compare_in_turn
 from support.requirements import cannot_run
 
 _ROUNDS = 12
 _REPEATS = 4
 """Few in a round: the bandwidth of a virtual machine wanders within seconds."""
-_HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""NumPy has its arrays in huge pages, where the machine allows them: so do the judges."""
 _APART_BYTES = 8_000_512
 """As in the probe: arrays that are a power of two apart share lines of the caches."""
-_COPIED_BYTES = 256 << 20
 _FILE_BYTES, _CHUNK_BYTES = 128 << 20, 1 << 20
 _CPU = min(os.sched_getaffinity(0))
 _PROGRAM = r"""
@@ -101,20 +95,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Compile the loops."""
     folder = tmp_path_factory.mktemp("stream")
     (folder / "loops.c").write_text(_PROGRAM)
-    return _compile(folder, "loops.c", "-fopenmp", f"-DAPART={_APART_BYTES // 8}L")
-
-
-def _compile(folder: Path, *words: str | Path) -> Path:
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        cannot_run("gcc is not installed.")
-    # Or the compiler has the C library copy, with stores that go round the caches.
-    options = ["-O3", "-march=native", "-funroll-loops", "-fno-tree-loop-distribute-patterns"]
-    if platform.machine() == "x86_64":
-        # Ours, too, has vectors of 256 bits: on Zen 4 they are 3 % faster than those of 512.
-        options.append("-mprefer-vector-width=256")
-    subprocess.run([compiler, *options, *words, "-o", "program"], cwd=folder, check=True)
-    return folder / "program"
+    return compile_program(folder, "loops.c", "-fopenmp", f"-DAPART={_APART_BYTES // 8}L")
 
 
 def _stream(cpus: Sequence[int], size_bytes: int) -> dict[str, float]:
@@ -128,7 +109,7 @@ def _compiled_loops(judge: Path, cpus: Sequence[int], size_bytes: int) -> dict[s
     places = ",".join(f"{{{cpu}}}" for cpu in cpus)
     done = subprocess.run(
         [judge, str(size_bytes // 8), str(_REPEATS)],
-        env={**os.environ, **_HUGE_PAGES, "OMP_NUM_THREADS": str(len(cpus)), "OMP_PLACES": places},
+        env={**os.environ, **HUGE_PAGES, "OMP_NUM_THREADS": str(len(cpus)), "OMP_PLACES": places},
         capture_output=True,
         text=True,
         check=True,
@@ -165,13 +146,13 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cannot_run(f"{source} is missing: tests/install-tools verify fetches it.")
     folder = tmp_path_factory.mktemp("original")
     (folder / "main.c").write_text(_MAIN)
-    return _compile(folder, "main.c", source, f"-I{source.parent}", "-lm")
+    return compile_program(folder, "main.c", source, f"-I{source.parent}", "-lm")
 
 
 def _original(program: Path, size_bytes: int) -> dict[str, float]:
     done = subprocess.run(
         ["taskset", "--cpu-list", str(_CPU), program, str(3 * (size_bytes + _APART_BYTES))],
-        env={**os.environ, **_HUGE_PAGES},
+        env={**os.environ, **HUGE_PAGES},
         capture_output=True,
         text=True,
         check=True,
@@ -185,42 +166,6 @@ def test_one_thread_has_the_bandwidth_of_stream(original: Path) -> None:
     size_bytes = array_bytes()
     ours, theirs = partial(_stream, [_CPU], size_bytes), partial(_original, original, size_bytes)
     _require_loops(ours, theirs)
-
-
-def _require_program(name: str) -> None:
-    if shutil.which(name) is None:
-        cannot_run(f"{name} is not installed: tests/install-tools verify does it.")
-
-
-def _copy() -> dict[str, float]:
-    probe = next(iter(memory_probes()))  # within the first NUMA node
-    figures = {each.setting["bytes"]: each for each in probe.measure()}
-    return {"memcpy": figures[str(_COPIED_BYTES)].best}
-
-
-def _copy_of_mbw() -> dict[str, float]:
-    """Return the best copy by the C library.
-
-    It is one block of mbw's third method. Its first is not always memcpy: in Debian's mbw 1.2.2 the
-    names MEMCPY and DUMB are interchanged, so that MEMCPY is a loop over words.
-    """
-    words = ("mbw", "-q", "-t2", f"-b{_COPIED_BYTES}", "-n5", str(_COPIED_BYTES >> 20))
-    cpu = min(next(iter(numa_cpus().values())))
-    done = subprocess.run(
-        ["taskset", "--cpu-list", str(cpu), *words],
-        env={**os.environ, **_HUGE_PAGES},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rates = re.findall(r"^\d+\tMethod: MCBLOCK\t.*Copy: ([0-9.]+) MiB/s", done.stdout, re.MULTILINE)
-    return {"memcpy": max(float(each) for each in rates) * 2**20}
-
-
-def test_a_copy_is_as_fast_as_that_of_mbw() -> None:
-    """The best copy of 256 MiB within a NUMA node is within 5 % of mbw's, which is in C."""
-    _require_program("mbw")
-    compare_in_turn(_copy, _copy_of_mbw, _ROUNDS).require()
 
 
 @pytest.fixture
@@ -291,7 +236,7 @@ def _read_by_fio(file: Path, *words: str) -> dict[str, Any]:
 @pytest.mark.usefixtures("one_cpu")
 def test_reads_are_as_fast_as_those_of_fio(file_of_random_bytes: Path) -> None:
     """Reads in chunks of 1 MiB, from the disk and from memory, are within 5 % of fio's."""
-    _require_program("fio")
+    require_program("fio")
     file = file_of_random_bytes
     compare_in_turn(partial(_reads, file), partial(_reads_of_fio, file), _ROUNDS).require()
 
@@ -313,7 +258,7 @@ def _reads_of_sysbench(folder: Path) -> dict[str, float]:
 @pytest.mark.usefixtures("one_cpu")
 def test_reads_from_memory_are_as_fast_as_those_of_sysbench(file_of_random_bytes: Path) -> None:
     """Reads from the page cache in chunks of 1 MiB are within 5 % of sysbench's."""
-    _require_program("sysbench")
+    require_program("sysbench")
     file = file_of_random_bytes
     judge = partial(_reads_of_sysbench, file.parent)
     compare_in_turn(partial(_cached, file), judge, _ROUNDS).require()

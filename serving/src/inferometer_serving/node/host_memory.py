@@ -3,11 +3,12 @@
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.node.machine import available_bytes, numa_cpus
@@ -16,7 +17,7 @@ from inferometer_serving.node.samples import (
     NotMeasurableError,
     figure,
     seconds_of,
-    seconds_per_call,
+    seconds_per_repeat,
 )
 
 _LOG2_SIZES = (12, 16, 20, 24, 28)
@@ -56,21 +57,46 @@ def _copies(
         size = 1 << log2_bytes
         if 4 * size > available_bytes():
             break
-        # As in a C program, the destination is below the origin: above it, the C library copies
-        # large arrays up to 5 % faster or slower.
-        with _on(frozenset({min(own)})):
-            origin: Bytes = np.full(size, 2, np.uint8)
-        with _on(frozenset({min(others)})):
-            destination: Bytes = np.full(size, 1, np.uint8)
-        with _on(frozenset({min(own)})):
-            samples = [_copy_rate(origin, destination) for _ in range(_REPEATS)]
         setting = {"source": source, "destination": target, "bytes": size}
-        found.append(figure("memcpy", "bytes/s", samples, setting))
+        found.append(figure("memcpy", "bytes/s", copy_rates(size, own, others), setting))
     return found
 
 
-def _copy_rate(origin: Bytes, destination: Bytes) -> float:
-    return origin.nbytes / seconds_per_call(partial(np.copyto, destination, origin))
+def copy_rates(size_bytes: int, own: frozenset[int], others: frozenset[int]) -> list[float]:
+    """Return bytes per second of copies, on a CPU of the first set, to memory of the second."""
+    with _on(frozenset({min(own)})):
+        origin = _memory(size_bytes, 2)
+    # As in a C program, the destination is below the origin: above it, the C library copies large
+    # arrays up to 5 % faster or slower.
+    with _on(frozenset({min(others)})):
+        destination = _memory(size_bytes, 1)
+    copy = partial(copy_repeatedly, destination, origin)
+    with _on(frozenset({min(own)})):
+        return [size_bytes / seconds_per_repeat(copy) for _ in range(_REPEATS)]
+
+
+def _memory(size_bytes: int, value: int) -> Bytes:
+    """Return fresh pages, which this CPU touches first, in huge pages where they may be."""
+    memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    array = np.frombuffer(memory, np.uint8)
+    array[:] = value
+    return array
+
+
+def copy_repeatedly(destination: Bytes, origin: Bytes, times: int) -> None:
+    """Copy so many times, with a call of the C library each, from a loop of NumPy's.
+
+    An interpreted loop takes longer than a copy of 4 KiB. For NumPy these are copies of one array
+    of as many elements, each as large as the memory and at the same place.
+    """
+    np.copyto(_same_place(destination, times), _same_place(origin, times))
+
+
+def _same_place(memory: Bytes, times: int) -> "npt.NDArray[np.void]":
+    return as_strided(memory.view(f"V{memory.nbytes}"), shape=(times,), strides=(0,))
 
 
 def _faults() -> list[NodeFigure]:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from inferometer_api.nodes.characteristics import NodeFigure, Unit
 from inferometer_api.statistics import geometric_mean
@@ -78,3 +79,14 @@ def seconds_per_call(work: Callable[[], object]) -> float:
     work()
     times = max(1, round(_LEAST_SECONDS / seconds_of(work)))
     return seconds_of(lambda: [work() for _ in range(times)]) / times
+
+
+def seconds_per_repeat(work: Callable[[int], object]) -> float:
+    """Return how long one of many repeats takes, where one call does as many as it is given.
+
+    The number is doubled until a call takes 20 ms; the calls before that one are not counted.
+    """
+    times = 1
+    while (seconds := seconds_of(partial(work, times))) < _LEAST_SECONDS:
+        times *= 2
+    return seconds / times
