@@ -117,6 +117,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "loadgen/src/inferometer_loadgen/requests/*": ("stacks",),
     "loadgen/src/inferometer_loadgen/server/*": ("stacks",),
     "loadgen/src/inferometer_loadgen/wire/*": ("stacks",),
+    "loadgen/src/inferometer_loadgen/wire_probe.py": ("analysis", "nodes"),
     "loadgen/src/inferometer_loadgen/tracing/*": ("analysis",),
     "loadgen/src/inferometer_loadgen/run/*tracing.py": ("analysis",),
     "serving/src/inferometer_serving/tracing.py": ("analysis",),

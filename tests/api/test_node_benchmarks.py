@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from inferometer_api.plan.cluster_objects import NODE_BENCHMARK, QUEUE_NAME_LABEL
+from inferometer_api.nodes.wire_rates import WireRates
+from inferometer_api.plan.cluster_objects import (
+    NODE_BENCHMARK,
+    QUEUE_NAME_LABEL,
+    WIRE_CLIENT,
+    WIRE_SERVER,
+)
 from support.api_client import AnswerError, Api, Object
 from support.cluster.audit import requests
 from support.fake_pod import Pod
@@ -30,13 +36,42 @@ def _node_of(pod: Pod) -> str:
     return str(term["matchFields"][0]["values"][0])
 
 
+def _containers(pod: Pod) -> list[str]:
+    return [each["name"] for each in pod.object["spec"]["containers"]]
+
+
 def _measure(pod: Pod, **changes: Any) -> None:
-    """Measure the node and print the document."""
+    """Measure the node, or its wire, and print the document; a server only starts."""
     pod.bind(_node_of(pod))
     pod.start()
-    document = a_node_document(_node_of(pod), **changes)
-    pod.log('{"event": "progress"}', document.model_dump_json(exclude_none=True))
-    pod.end(0)
+    if _containers(pod)[0] == NODE_BENCHMARK:
+        document = a_node_document(_node_of(pod), **changes)
+        pod.log('{"event": "progress"}', document.model_dump_json(exclude_none=True))
+        pod.end(0)
+    elif _containers(pod)[0] == WIRE_CLIENT:
+        pod.log("A library prints.", _wire_rates(pod).model_dump_json(exclude_none=True))
+        pod.end_container(WIRE_CLIENT, 0)
+
+
+def _wire_rates(pod: Pod) -> WireRates:
+    """Return what the client of a wire finds for the targets of its command."""
+    words = pod.object["spec"]["containers"][0]["command"]
+    targets = [words[at + 1] for at, word in enumerate(words) if word == "--target"]
+    missing = [words[at + 1 : at + 3] for at, word in enumerate(words) if word == "--unavailable"]
+    return WireRates(
+        figures=[a_figure(f"{name}/roundTrip", "ns", 9e4, protocol="HTTP") for name in targets],
+        unavailable=dict(missing),
+    )
+
+
+def _fail_the_wire(pod: Pod) -> None:
+    """Measure the node; the client of its wire ends with an error."""
+    if _containers(pod)[0] != WIRE_CLIENT:
+        _measure(pod)
+        return
+    pod.bind(_node_of(pod))
+    pod.start()
+    pod.end_container(WIRE_CLIENT, 1, "It broke.")
 
 
 def _start_only(pod: Pod) -> None:
@@ -82,7 +117,10 @@ def _jobs(stage: Stage) -> list[str]:
 
 
 def test_each_matching_node_is_measured_once_and_its_document_kept(pool: Stage) -> None:
-    """One Job per node in turn; columns, summaries and documents; nothing is refused or left."""
+    """One node in turn: its own figures, a server on the other node, then the wire to both.
+
+    Columns, summaries and documents; nothing is refused or left.
+    """
     pool.play(NODE_BENCHMARK, _measure)
     pool.start_operator(readNodes=True)
     _create(pool)
@@ -93,20 +131,70 @@ def test_each_matching_node_is_measured_once_and_its_document_kept(pool: Stage) 
     ], status
     assert status["phase"] == "Complete"
     assert status["nodes"][0]["summary"]["memoryBytesPerSecond"] == 20_000_000_000
+    assert [row["peer"] for row in status["nodes"]] == names[::-1]
     for row in status["nodes"]:
         held = pool.api.found("ConfigMap", pool.namespace, row["configMap"]) or {}
         document = json.loads(held["data"]["node.json"])
         assert document["machine"]["hostname"] == row["node"]
+        assert {"stream/triad", "loopback/roundTrip", "podToPod/roundTrip"} <= {
+            each["name"] for each in document["figures"]
+        }
         assert held["metadata"]["ownerReferences"][0]["kind"] == "NodeBenchmark"
     pods = pool.kubelet.all(pool.namespace, NODE_BENCHMARK)
-    assert sorted(map(_node_of, pods)) == names
+    places = [(_node_of(pod), _containers(pod)) for pod in pods]
+    assert places == [
+        place
+        for node, peer in (names, names[::-1])
+        for place in (
+            (node, [NODE_BENCHMARK]),
+            (peer, [WIRE_SERVER]),
+            (node, [WIRE_CLIENT, WIRE_SERVER]),
+        )
+    ]
+    peers = [pod.address for pod in pods if _containers(pod) == [WIRE_SERVER]]
+    clients = [pod for pod in pods if WIRE_CLIENT in _containers(pod)]
+    for pod, address in zip(clients, peers, strict=True):
+        words = pod.object["spec"]["containers"][0]["command"]
+        assert ["podToPod", address] in [words[at : at + 2] for at in range(len(words))]
     pool.wait_for(lambda: not _jobs(pool), lambda: f"the deletion of {_jobs(pool)}")
     table = pool.control_plane.kubectl("-n", pool.namespace, "get", "nbm")
     assert {"Complete", "2/2", "20.0", "GB/s"} <= set(table.split())
     audited = list(requests(pool.control_plane.audit_log, pool.user))
     assert [each for each in audited if each.code >= 400 and each.writes] == []
     created = [each for each in audited if (each.verb, each.resource) == ("create", "jobs")]
-    assert len(created) == 2
+    assert len(created) == 6
+
+
+def test_a_wire_that_fails_is_unavailable_and_the_node_is_measured(pool: Stage) -> None:
+    """What the node has measured itself is kept, with the reason."""
+    pool.play(NODE_BENCHMARK, _fail_the_wire)
+    pool.start_operator(readNodes=True)
+    _create(pool)
+    status = _finished(pool)
+    assert status["phase"] == "Complete"
+    for row in status["nodes"]:
+        assert row["unavailable"] == ["loopback", "podToPod"]
+        assert "peer" not in row
+        held = pool.api.found("ConfigMap", pool.namespace, row["configMap"]) or {}
+        document = json.loads(held["data"]["node.json"])
+        assert "exit code 1 (Error): It broke" in document["unavailable"]["podToPod"]
+    pool.wait_for(lambda: not _jobs(pool), lambda: f"the deletion of {_jobs(pool)}")
+
+
+def test_a_node_without_another_has_no_peer(pool: Stage) -> None:
+    """Its loopback is measured; the document says why pod-to-pod is not."""
+    pool.play(NODE_BENCHMARK, _measure)
+    pool.start_operator(readNodes=True)
+    name = f"{pool.namespace}-a"
+    pool.api.merge("Node", None, name, {"metadata": {"labels": {"alone": "true"}}})
+    selector = {"nodeSelector": {"pool": pool.namespace, "alone": "true"}}
+    pool.api.create("NodeBenchmark", pool.namespace, _benchmark(**selector))
+    (row,) = _finished(pool)["nodes"]
+    assert (row["state"], row["unavailable"]) == ("Measured", ["podToPod"])
+    held = pool.api.found("ConfigMap", pool.namespace, row["configMap"]) or {}
+    document = json.loads(held["data"]["node.json"])
+    assert document["unavailable"]["podToPod"].startswith("only one node matches")
+    assert "loopback/roundTrip" in {each["name"] for each in document["figures"]}
 
 
 def test_the_plan_of_a_run_has_what_is_known_against_nodes(pool: Stage) -> None:
@@ -188,7 +276,7 @@ def test_an_operator_that_is_killed_goes_on_and_a_deleted_benchmark_leaves_nothi
     """The next operator reads the log of the pod that ended meanwhile; the TTL deletes all."""
     pool.play(NODE_BENCHMARK, _start_only)
     operator = pool.start_operator(readNodes=True, maxConcurrentRuns=2)
-    _create(pool, ttlSecondsAfterFinished=3)
+    _create(pool, ttlSecondsAfterFinished=3, only=["stream"])
     second = pool.pod(NODE_BENCHMARK, 2)
     operator.kill()
     for pod in pool.kubelet.all(pool.namespace, NODE_BENCHMARK):

@@ -11,6 +11,7 @@ import pytest
 from inferometer_api.plan.cluster_objects import (
     LOADGEN,
     LOADGEN_PORT,
+    NODE_BENCHMARK,
     SERVER,
     labels,
 )
@@ -122,6 +123,19 @@ def test_what_a_run_needs_is_let_through(scene: tuple[list[Json], Pod, str]) -> 
     ):
         assert allowed(policies, pod, outside, port), (pod, port)
     assert allowed(policies, Pod("monitoring", {}), operator, 8080)
+
+
+def test_pods_of_a_node_benchmark_reach_each_other_alone(
+    scene: tuple[list[Json], Pod, str],
+) -> None:
+    """They measure the way between nodes; no other pod is let in, and no other port."""
+    policies, operator, runs = scene
+    pod, other = a_pod(runs, NODE_BENCHMARK), a_pod(runs, NODE_BENCHMARK)
+    for port in (HTTP_PORT, GRPC_PORT):
+        assert allowed(policies, pod, other, port)
+        for source in (a_pod(runs, LOADGEN), a_pod("far", NODE_BENCHMARK), operator):
+            assert not allowed(policies, source, other, port), source
+    assert not allowed(policies, pod, other, 22)
 
 
 def test_nothing_else_is_let_through(scene: tuple[list[Json], Pod, str]) -> None:

@@ -144,6 +144,16 @@ class Pod:
             ],
         )
 
+    def end_container(self, name: str, code: int, message: str = "") -> None:
+        """Let one container end for good; the others go on."""
+        state = ended(code, "Completed" if code == 0 else "Error", message)
+        self.write(
+            containerStatuses=[
+                _container(each, state if each == name else {"running": {}})
+                for each in sorted(self._containers())
+            ]
+        )
+
     def end_exporter(self, code: int, message: str) -> None:
         """Let its exporter end, after its load generator."""
         state = ended(code, "Completed" if code == 0 else "Error", message)

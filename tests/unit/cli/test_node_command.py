@@ -8,12 +8,13 @@ import pytest
 
 from inferometer_cli.commands.node import node
 from inferometer_cli.exits import FailedError
+from inferometer_cli.local import node_benchmark
 from inferometer_cli.local.node_benchmark import EndedEarlyError, measure_node
 from inferometer_cli.result_store import opened
 from inferometer_results.store.node_characteristics import known_characteristics
 from support.node_documents import a_figure, a_node_document
 
-_NAMES = ["pageFault", "stream (1 threads)", "loopback"]
+_NAMES = ["pageFault", "stream (1 threads)", "latency/load"]
 
 
 @pytest.fixture
@@ -55,6 +56,7 @@ def test_figures_of_a_killed_benchmark_are_kept_and_printed(
     assert [each.name for each in kept.figures] == ["pageFault"]
     assert kept.unavailable == {
         "stream (1 threads)": "the benchmark ended while this was measured",
+        "latency/load": "the benchmark ended before it",
         "loopback": "the benchmark ended before it",
     }
     printed = capsys.readouterr().out
@@ -68,8 +70,20 @@ def test_a_caller_gets_what_a_killed_benchmark_measured() -> None:
     reports: list[tuple[int, int, str]] = []
     with pytest.raises(EndedEarlyError) as caught:
         measure_node(None, (), lambda *report: reports.append(report))
-    assert reports == [(1, 3, _NAMES[1])]
+    assert reports == [(1, 4, _NAMES[1])]
     assert [each.name for each in caught.value.document.figures] == ["pageFault"]
+
+
+def test_a_server_that_does_not_start_costs_the_loopback_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its reason stands where the figures would, and the command does not fail."""
+    monkeypatch.setattr(node_benchmark, "wire_server_command", lambda *_, **__: ["false"])
+    found = measure_node(None, ("loopback",), lambda *_: None)
+    assert [each.name for each in found.figures] == ["steal"]
+    assert found.unavailable == {
+        "loopback": "The server exited at once (exit code 1). It printed nothing"
+    }
 
 
 def test_a_benchmark_that_is_killed_at_once_has_no_document(

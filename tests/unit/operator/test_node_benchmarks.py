@@ -19,13 +19,9 @@ from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.manifests.node_job import node_job
 from inferometer_operator.manifests.owner import Owner
-from inferometer_operator.reconcile.nodes.decide import (
-    NodeRefusal,
-    NodesDecision,
-    NodesObserved,
-    decide,
-)
+from inferometer_operator.reconcile.nodes.decide import NodesDecision, decide
 from inferometer_operator.reconcile.nodes.draft import NodeBenchmarkDraft, read_node_status
+from inferometer_operator.reconcile.nodes.observed import NodeRefusal, NodesObserved
 from inferometer_operator.reconcile.queue_position import QueuedRun
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.dependencies import Dependencies

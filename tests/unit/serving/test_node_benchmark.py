@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from inferometer_api.nodes.characteristics import NodeFigure
+from inferometer_api.nodes.figures import figure
 from inferometer_serving.node import __main__ as node_main
 from inferometer_serving.node import (
     host_memory,
@@ -22,7 +23,7 @@ from inferometer_serving.node import (
     stream_loops,
 )
 from inferometer_serving.node.__main__ import UnknownPrimitiveError, main, measure
-from inferometer_serving.node.samples import Findings, NodeProbe, NotMeasurableError, figure
+from inferometer_serving.node.samples import Findings, NodeProbe, NotMeasurableError
 from inferometer_serving.node.stream_loops import Code, Doubles
 
 _CODES = [

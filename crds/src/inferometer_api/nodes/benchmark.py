@@ -70,10 +70,12 @@ that is not tolerated, as cordoned ones have, are left out."""
     """Taints that the pods tolerate."""
 
     only: list[_Begin] = Field(default_factory=list, max_length=16)
-    """Begins of the names of what to measure: stream, latency, memcpy, gemm. Absent: all."""
+    """Begins of the names of what to measure: stream, latency, memcpy, gemm, loopback, podToPod. \
+Absent: all."""
 
     max_seconds: Annotated[int, Field(ge=10, le=180), Integral] = 180
-    """Seconds that the measurement of a node takes at most. What is left then is not measured."""
+    """Seconds that the measurement of a node takes at most, without loopback and podToPod. What \
+is left then is not measured."""
 
     active_deadline_seconds: Annotated[int, Field(ge=60, le=86_400), Integral] = 1800
     """Seconds from the creation of a node's pod after which the node has failed. The pod waits \
@@ -175,6 +177,9 @@ class BenchmarkedNode(Document):
     summary: NodeSummary | None = None
     """Some figures of the document."""
 
+    peer: DnsSubdomain | None = None
+    """Name of the node to whose pod podToPod was measured."""
+
     unavailable: Annotated[list[Annotated[str, Field(max_length=128)]], Field(max_length=32)] = (
         Field(default_factory=list)
     )
@@ -239,7 +244,7 @@ class NodeBenchmarkStatus(Document):
 
 
 class NodeBenchmark(Document):
-    """What nodes of the cluster give at best: memory, storage, clock and matrix products."""
+    """What nodes of the cluster give at best: memory, storage, clock, matrix products, network."""
 
     api_version: Literal["inferometer.dev/v1alpha1"]
     """Always inferometer.dev/v1alpha1."""

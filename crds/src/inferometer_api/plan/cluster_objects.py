@@ -19,6 +19,8 @@ SERVER, LOADGEN, RESULT = "server", "loadgen", "result"
 """Values of the component label of a run's pods and ConfigMaps."""
 NODE_BENCHMARK = "nodebenchmark"
 """Value of the component label of the Jobs and pods of a NodeBenchmark."""
+WIRE_CLIENT, WIRE_SERVER = "wire", "wire-server"
+"""Containers that measure the wire of a node: the load generator, and the server."""
 PREFETCH = "prefetch"
 """Value of the component label of the Jobs and pods that bring a suite's models to the nodes."""
 EXPORTER = "exporter"
@@ -130,6 +132,16 @@ def node_benchmark_child(name: str, uid: str, node: str) -> str:
     """Return the name of the Job of a NodeBenchmark on a node, and of its ConfigMap."""
     digest = hashlib.sha256(f"{uid}/{node}".encode()).hexdigest()[:10]
     return f"{_stem(name)[: _LONGEST - 11].rstrip('-')}-{digest}"
+
+
+def wire_key(node: str) -> str:
+    """Return what stands for a node in the name of the Job that measures its wire."""
+    return f"{node}/wire"
+
+
+def peer_key(node: str) -> str:
+    """Return the same for the Job of the server, on another node, that it is measured to."""
+    return f"{node}/peer"
 
 
 def prefetch_name(suite_name: str, suite_uid: str, what: str) -> str:

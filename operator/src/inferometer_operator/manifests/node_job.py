@@ -21,7 +21,6 @@ _REQUESTS = {"cpu": "1", "memory": "1Gi"}
 
 def node_job(spec: NodeBenchmarkSpec, owner: Owner, node: str, settings: Settings) -> Manifest:
     """Return the Job that measures a node, once, while no run uses it."""
-    pod = pod_spec(settings, owner, grace_seconds=_GRACE_SECONDS)
     command = [
         *(PYTHON, "-m", "inferometer_serving.node"),
         *("--folder", "/tmp", "--most-seconds", str(spec.max_seconds)),  # noqa: S108 - an emptyDir
@@ -31,20 +30,38 @@ def node_job(spec: NodeBenchmarkSpec, owner: Owner, node: str, settings: Setting
     probe = container(NODE_BENCHMARK, images.serving, images, command, {"requests": _REQUESTS})
     source = {"fieldRef": {"fieldPath": "spec.nodeName"}}
     probe["env"].append({"name": "NODE_NAME", "valueFrom": source})
-    pod["containers"] = [probe]
+    # The operator ends it earlier; this is for a Job whose operator is gone.
+    seconds = spec.active_deadline_seconds + JOB_MARGIN_SECONDS
+    return job_on(node, node, [probe], spec, owner, settings, deadline_seconds=seconds)
+
+
+def job_on(  # noqa: PLR0913 - each is one fact of the Job, and named
+    node: str,
+    key: str,
+    containers: list[Manifest],
+    spec: NodeBenchmarkSpec,
+    owner: Owner,
+    settings: Settings,
+    *,
+    deadline_seconds: int,
+) -> Manifest:
+    """Return a Job whose one pod runs on a node, while no run uses it.
+
+    `key` distinguishes the Job from others of the NodeBenchmark.
+    """
+    pod = pod_spec(settings, owner, grace_seconds=_GRACE_SECONDS)
+    pod["containers"] = containers
     pod["affinity"]["nodeAffinity"] = _only_on(node)
     pod["tolerations"] += [
         each.model_dump(mode="json", exclude_none=True) for each in spec.tolerations
     ]
+    name = node_benchmark_child(owner.name, owner.uid, key)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": child_metadata(
-            owner, node_benchmark_child(owner.name, owner.uid, node), NODE_BENCHMARK
-        ),
+        "metadata": child_metadata(owner, name, NODE_BENCHMARK),
         "spec": {
-            # The operator ends it earlier; this is for a Job whose operator is gone.
-            "activeDeadlineSeconds": spec.active_deadline_seconds + JOB_MARGIN_SECONDS,
+            "activeDeadlineSeconds": deadline_seconds,
             "backoffLimit": 0,
             "podReplacementPolicy": "Failed",
             "template": {

@@ -1,10 +1,13 @@
-"""The document of a measured node, in the log of its pod."""
+"""The documents of a measured node, in the logs of its pods."""
 
 from contextlib import aclosing
+from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
+from inferometer_api.document import Document
 from inferometer_api.nodes.characteristics import KIND, NodeCharacteristics
+from inferometer_api.nodes.wire_rates import WIRE_KIND, WireRates
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import Json
 
@@ -12,7 +15,7 @@ MOST_BYTES = 900 * 1024
 """A ConfigMap takes 1 MiB."""
 _MOST_VALUES = 50_000
 """Many small values take far more memory than their text; a node has some hundred."""
-_KIND = KIND.encode()
+_Found = TypeVar("_Found", bound=Document)
 _SEPARATORS = (b",", b":", b"{", b"[")
 
 
@@ -26,21 +29,34 @@ async def read_document(reader: Reader, pod: Json) -> tuple[str, NodeCharacteris
     The log holds lines about the progress and what libraries print; the document is one line. Other
     lines are dropped as they arrive.
     """
+    lines = _DocumentLines(KIND, NodeCharacteristics)
+    await _read_log(reader, pod, lines)
+    return lines.document()
+
+
+async def read_wire_rates(reader: Reader, pod: Json) -> WireRates:
+    """Return the figures of the wire in a pod's log; raise NoDocumentError if there are none."""
+    lines = _DocumentLines(WIRE_KIND, WireRates)
+    await _read_log(reader, pod, lines)
+    return lines.document()[1]
+
+
+async def _read_log(reader: Reader, pod: Json, lines: "_DocumentLines[_Found]") -> None:
+    """Read the log of a pod's first container."""
     metadata = pod["metadata"]
     container = pod["spec"]["containers"][0]["name"]
-    lines = _DocumentLines()
     async with aclosing(
         reader.stream_log(metadata["namespace"], metadata["name"], container)
     ) as log:
         async for piece in log:
             lines.feed(piece)
-    return lines.document()
 
 
-class _DocumentLines:
+class _DocumentLines(Generic[_Found]):
     """The last line of a log that may be a document; no other line is held."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str, model: type[_Found]) -> None:
+        self._kind, self._model = kind.encode(), model
         self._line = bytearray()
         """The line that has not ended: what can be kept of it, and one byte more."""
         self._bytes = 0
@@ -58,12 +74,12 @@ class _DocumentLines:
             return
         self._end_line()
         whole, _, unfinished = rest.rpartition(b"\n")
-        if _KIND in whole:
+        if self._kind in whole:
             for line in whole.split(b"\n"):
                 self._note(line)
         self._take(unfinished)
 
-    def document(self) -> tuple[str, NodeCharacteristics]:
+    def document(self) -> tuple[str, _Found]:
         """Return the document; raise NoDocumentError if there is none."""
         self._end_line()
         line = self._found
@@ -72,7 +88,7 @@ class _DocumentLines:
         if max(map(line.count, _SEPARATORS)) > _MOST_VALUES:
             raise NoDocumentError(f"The document has more than {_MOST_VALUES} values.")
         try:
-            return line.decode(), NodeCharacteristics.read_json(line)
+            return line.decode(), self._model.read_json(line)
         except (ValidationError, UnicodeDecodeError):
             raise NoDocumentError("The log of the pod holds no whole document.") from None
 
@@ -84,5 +100,5 @@ class _DocumentLines:
         self._line.clear()
 
     def _note(self, line: bytes) -> None:
-        if line.startswith(b"{") and _KIND in line:
+        if line.startswith(b"{") and self._kind in line:
             self._found = line

@@ -17,6 +17,7 @@ from inferometer_api.nodes.benchmark import (
 )
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import matching_nodes
+from inferometer_api.nodes.wire_rates import WireRates, with_wire_rates
 from inferometer_api.plan.cluster_objects import QUEUE_NAME_LABEL
 from inferometer_api.rules import format_path
 from inferometer_api.spec.problems import Problem, describe_errors
@@ -30,8 +31,10 @@ from inferometer_operator.cluster.reader import LOG_SETTLED_SECONDS
 from inferometer_operator.cluster.results_client import DeliveryError
 from inferometer_operator.manifests.node_job import DOCUMENT_FILE, document_map, node_job
 from inferometer_operator.manifests.owner import Manifest, Owner
-from inferometer_operator.reconcile.nodes.decide import OVER, NodeRefusal, NodesObserved, decide
+from inferometer_operator.reconcile.nodes.decide import OVER, decide
 from inferometer_operator.reconcile.nodes.draft import NodeBenchmarkDraft, is_true, read_node_status
+from inferometer_operator.reconcile.nodes.observed import NodeRefusal, NodesObserved
+from inferometer_operator.reconcile.nodes.wire import job_keys, measures_wire, startable
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Event
 from inferometer_operator.reconcile.queue_position import QueuedRun, QueueState
@@ -40,6 +43,7 @@ from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.node_jobs import node_jobs
 from inferometer_operator.wiring.node_log import NoDocumentError, read_document
 from inferometer_operator.wiring.node_queue import NodeQueue
+from inferometer_operator.wiring.node_wire import NodeWire
 
 KIND: Final = "NodeBenchmark"
 _KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
@@ -70,6 +74,10 @@ class NodeReconciler:
     _refused: dict[str, NodeRefusal] = field(default_factory=dict)
     _unread_since: dict[str, float] = field(default_factory=dict)
     _store_pause_seconds: float = _RETRY_SECONDS
+    _wire: NodeWire = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._wire = NodeWire(self.dependencies)
 
     async def reconcile(self, raw: Json) -> tuple[Json, float | None]:
         """Do what is due; return the object as it is then, and when to look again."""
@@ -131,7 +139,7 @@ class NodeReconciler:
     async def _carry_out(
         self, raw: Json, spec: NodeBenchmarkSpec, draft: NodeBenchmarkDraft
     ) -> tuple[Json, float | None]:
-        observed = self._observe(raw, draft.status)
+        observed = self._observe(raw, spec, draft.status)
         decision = decide(spec, draft, observed)
         try:
             raw = await self._write(raw, decision.status)
@@ -143,7 +151,12 @@ class NodeReconciler:
         for node in decision.create:
             await self._create(node, node_job(spec, owner, node, self.dependencies.settings))
         for node in decision.read:
-            await self._read(owner, node, observed.pods[node])
+            await self._read(owner, spec, node, observed.pods[node])
+        names = [row.node for row in decision.status.nodes]
+        pauses = []
+        for node in decision.wire:
+            rates, again = await self._wire.advance(owner, spec, node, names, observed)
+            pauses.append(again if rates is None else await self._keep_with(owner, node, rates))
         for target in decision.delete:
             await self.dependencies.writer.delete(owner.namespace, target)
         raw, pause = await self._deliver(raw)
@@ -152,26 +165,39 @@ class NodeReconciler:
             version = raw["metadata"]["resourceVersion"]
             await self.dependencies.writer.delete(owner.namespace, target, version=version)
             return raw, None
-        return raw, _soonest(decision.look_again_seconds, pause, self._pause(decision.read))
+        return raw, _soonest(
+            decision.look_again_seconds, pause, self._pause(decision.read), *pauses
+        )
 
     def _pause(self, read: Sequence[str]) -> float | None:
         """Return when to look again after these nodes were read, and others refused."""
-        if any(node in self._kept or node in self._faults for node in read):
+        known = {**self._kept, **self._faults, **self._wire.documents}
+        if any(node in known for node in read):
             return 0.0
         if read:
             return _LOG_SECONDS
         return _RETRY_SECONDS if self._refused else None
 
-    def _observe(self, raw: Json, status: NodeBenchmarkStatus) -> NodesObserved:
-        nodes = (row.node for row in status.nodes)
-        jobs, pods = node_jobs(self.dependencies.reader, _owner(raw), nodes)
-        waiting = [row.node for row in status.nodes if row.state == "Waiting"]
-        admitted = self.queue.admitted(raw, waiting, _entries(raw, status))
-        return NodesObserved(admitted, jobs, pods, self._kept, self._faults, self._refused)
+    def _observe(
+        self, raw: Json, spec: NodeBenchmarkSpec, status: NodeBenchmarkStatus
+    ) -> NodesObserved:
+        keys = (key for row in status.nodes for key in job_keys(row.node))
+        jobs, pods = node_jobs(self.dependencies.reader, _owner(raw), keys)
+        waiting = startable(status.nodes, spec)
+        return NodesObserved(
+            admitted=self.queue.admitted(raw, waiting, _entries(raw, status)),
+            jobs=jobs,
+            pods=pods,
+            measured=frozenset(self._wire.documents),
+            kept=self._kept,
+            faults=self._faults,
+            refused={**self._refused, **self._wire.refused},
+        )
 
     def _forget_nodes(self, nodes: Iterable[str]) -> None:
         """Forget what was read of nodes that are over: a document takes memory."""
         for node in nodes:
+            self._wire.forget(node)
             for memory in (self._kept, self._faults, self._refused):
                 memory.pop(node, None)
 
@@ -185,8 +211,11 @@ class NodeReconciler:
         else:
             self._refused[node] = NodeRefusal("another object has the Job's name", is_final=False)
 
-    async def _read(self, owner: Owner, node: str, pod: Json) -> None:
-        """Read a document and keep it; a fault counts once the log had time to be whole."""
+    async def _read(self, owner: Owner, spec: NodeBenchmarkSpec, node: str, pod: Json) -> None:
+        """Read a document, and keep it if the wire is not measured.
+
+        A fault counts once the log had time to be whole.
+        """
         clock = self.dependencies.clock
         try:
             text, document = await read_document(self.dependencies.reader, pod)
@@ -195,6 +224,21 @@ class NodeReconciler:
             if clock() - since >= LOG_SETTLED_SECONDS:
                 self._faults[node] = str(error)
             return
+        if measures_wire(spec):
+            self._wire.documents[node] = document
+        else:
+            await self._keep(owner, node, text, document)
+
+    async def _keep_with(self, owner: Owner, node: str, rates: WireRates) -> float:
+        """Keep what a node has measured, with the figures of its wire; return when to go on."""
+        document = with_wire_rates(self._wire.documents[node], rates)
+        text = document.model_dump_json(by_alias=True, exclude_none=True)
+        await self._keep(owner, node, text, document)
+        return 0.0 if node in self._kept else _RETRY_SECONDS
+
+    async def _keep(
+        self, owner: Owner, node: str, text: str, document: NodeCharacteristics
+    ) -> None:
         config_map = document_map(text, owner, node)
         refusal = await self.dependencies.writer.create(config_map)
         if refusal is not None and refusal.code != _TAKEN:

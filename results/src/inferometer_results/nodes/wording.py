@@ -7,7 +7,7 @@ from inferometer_results.quantity import DASH, byte_unit, duration, percent, sig
 
 HEADINGS = ("figure", "at", "value", "95 % low", "95 % high", "best")
 _SHOWN = (
-    *("threads", "node", "loops", "bytes", "source", "destination"),
+    *("protocol", "threads", "node", "loops", "bytes", "source", "destination"),
     *("engine", "precision", "percentile"),
 )
 _TERA, _GIGA = 1e12, 1e9

@@ -1,1 +1,1 @@
-"""What this node gives at best: memory, storage, loopback, clock and matrix products."""
+"""What this node gives at best: memory, storage, clock and matrix products."""

@@ -24,15 +24,16 @@ import orjson
 
 from inferometer_api.document import Document
 from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.nodes.figures import figure
 from inferometer_api.nodes.fitness import MOST_STILL, MOST_STOLEN
+from inferometer_api.nodes.wire_rates import LOOPBACK, WIRE_FIGURES, is_selected
 from inferometer_api.timestamps import format_time
 from inferometer_models.control_groups import cpu_limit
 from inferometer_serving.node.host_memory import memory_probes
-from inferometer_serving.node.loopback import loopback_probes
 from inferometer_serving.node.machine import CpuTimes, cpu_times, machine_identity
 from inferometer_serving.node.pointer_chase import latency_probes
 from inferometer_serving.node.punctuality import punctuality_probes
-from inferometer_serving.node.samples import Findings, NodeProbe, figure
+from inferometer_serving.node.samples import Findings, NodeProbe
 from inferometer_serving.node.storage import storage_probes
 from inferometer_serving.node.stream import stream_probes
 
@@ -72,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeCharacteristics:
     """Measure all primitives, or those whose names or figures begin so, for at most so long.
+
+    Those of the wire are the load generator's to measure: their names are known and left out.
 
     Raises UnknownPrimitiveError if none begins as one of `only`.
     """
@@ -127,7 +130,6 @@ def _probes(folder: Path, kernels: dict[str, list[str]]) -> Iterator[NodeProbe]:
     yield from latency_probes()
     yield from memory_probes()
     yield from storage_probes(folder)
-    yield from loopback_probes()
     # Last, because the engines keep threads.
     from inferometer_serving.node.matrix import matrix_probes  # noqa: PLC0415 - slow to import
 
@@ -136,9 +138,11 @@ def _probes(folder: Path, kernels: dict[str, list[str]]) -> Iterator[NodeProbe]:
 
 def _selected(probes: Sequence[NodeProbe], only: Sequence[str]) -> list[NodeProbe]:
     for begin in only:
-        if not _STEAL.startswith(begin) and not any(each.has(begin) for each in probes):
+        of_wire = any(is_selected(each, (begin,)) for each in WIRE_FIGURES)
+        if not (of_wire or _STEAL.startswith(begin) or any(each.has(begin) for each in probes)):
             names = {each.name.partition(" ")[0] for each in probes}
             names.update(name for each in probes for name in each.figures)
+            names.update(WIRE_FIGURES[LOOPBACK])
             raise UnknownPrimitiveError(
                 f"There is no primitive or figure whose name begins with {begin!r}. There are "
                 f"{', '.join(sorted({*names, _STEAL}))}."

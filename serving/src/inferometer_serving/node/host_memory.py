@@ -11,11 +11,11 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from inferometer_api.nodes.characteristics import NodeFigure
+from inferometer_api.nodes.figures import figure
 from inferometer_serving.node.machine import available_bytes, numa_cpus
 from inferometer_serving.node.samples import (
     NodeProbe,
     NotMeasurableError,
-    figure,
     seconds_of,
     seconds_per_repeat,
 )

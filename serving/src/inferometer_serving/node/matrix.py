@@ -10,10 +10,11 @@ import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from inferometer_api.nodes.characteristics import MatrixUnit, NodeFigure
+from inferometer_api.nodes.figures import figure
 from inferometer_serving.layers.brick_model import model_as_brick
 from inferometer_serving.layers.kernels import Kernels, OnnxKernels, OpenVinoKernels
 from inferometer_serving.model.session import EngineSettings
-from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure, seconds_per_call
+from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, seconds_per_call
 from inferometer_serving.options import Precision
 
 _WIDTH = 1024

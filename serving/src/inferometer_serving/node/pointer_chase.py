@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from inferometer_api.nodes.characteristics import NodeFigure
+from inferometer_api.nodes.figures import figure
 from inferometer_serving.node.machine import available_bytes, last_level_cache_bytes
 from inferometer_serving.node.machine_code import executable
-from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure, seconds_of
+from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, seconds_of
 
 _CODE = {
     # mov rdi, [rdi]; dec rsi; jnz; mov rax, rdi; ret

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.node.samples import NodeProbe, figure
+from inferometer_api.nodes.figures import figure
+from inferometer_serving.node.samples import NodeProbe
 
 _SLEEP_SECONDS = 0.001
 _WAKE_UPS = 400

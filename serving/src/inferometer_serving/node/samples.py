@@ -1,14 +1,12 @@
-"""Samples of one figure, and how they are summed up."""
+"""What a primitive is, and how long calls take."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from inferometer_api.nodes.characteristics import NodeFigure, Unit
-from inferometer_api.statistics import geometric_mean
+from inferometer_api.nodes.characteristics import NodeFigure
 
-_RATES = ("bytes/s", "flop/s")
 _LEAST_SECONDS = 0.02
 
 
@@ -44,24 +42,6 @@ class Findings:
             self.figures += probe.measure()
         except (NotMeasurableError, OSError, MemoryError) as error:
             self.unavailable[probe.name] = str(error).rstrip(".") or type(error).__name__
-
-
-def figure(
-    name: str, unit: Unit, samples: Sequence[float], setting: Mapping[str, object] | None = None
-) -> NodeFigure:
-    """Return samples as a figure."""
-    value, low, high = geometric_mean(samples)
-    best = max(samples) if unit in _RATES else min(samples)
-    return NodeFigure(
-        name=name,
-        setting={key: str(each) for key, each in (setting or {}).items()},
-        unit=unit,
-        value=value,
-        low=low,
-        high=high,
-        best=best,
-        samples=list(samples),
-    )
 
 
 def seconds_of(work: Callable[[], object]) -> float:

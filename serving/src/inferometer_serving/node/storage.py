@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from inferometer_api.nodes.characteristics import NodeFigure
+from inferometer_api.nodes.figures import figure
 from inferometer_models.page_cache import evict, resident_bytes
-from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure, seconds_of
+from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, seconds_of
 
 _FILE_BYTES = 128 << 20
 _CHUNK_BYTES = 1 << 20

@@ -18,8 +18,9 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 from inferometer_api.nodes.characteristics import NodeFigure
+from inferometer_api.nodes.figures import figure
 from inferometer_serving.node.machine import available_bytes, last_level_cache_bytes, numa_cpus
-from inferometer_serving.node.samples import NodeProbe, NotMeasurableError, figure
+from inferometer_serving.node.samples import NodeProbe, NotMeasurableError
 from inferometer_serving.node.stream_loops import Code, Doubles, fastest_code, loops
 
 LOOPS: Mapping[str, int] = {"copy": 16, "scale": 16, "add": 24, "triad": 24}

@@ -1,9 +1,8 @@
 """The decision for a NodeBenchmark: what to create, read and delete now, and the status."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from inferometer_api.nodes.benchmark import (
     BenchmarkedNode,
@@ -13,42 +12,21 @@ from inferometer_api.nodes.benchmark import (
     NodeState,
 )
 from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.nodes.wire_rates import POD_TO_POD, WIRE_FIGURES
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_operator.reconcile.conditions import clip
 from inferometer_operator.reconcile.context import is_deleting
 from inferometer_operator.reconcile.nodes.draft import NodeBenchmarkDraft, is_true
+from inferometer_operator.reconcile.nodes.observed import NodesObserved, end_words, wait_words
 from inferometer_operator.reconcile.nodes.summary import memory_span, node_summary
+from inferometer_operator.reconcile.nodes.wire import job_keys, peer_of
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget
-from inferometer_operator.reconcile.pods import condition, last_end, main_container, phase
+from inferometer_operator.reconcile.pods import phase
 from inferometer_operator.reconcile.times import add_seconds, seconds_until
 
 OVER: frozenset[NodeState] = frozenset({"Measured", "Failed", "Cancelled"})
 _SHOWN_NAMES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRefusal:
-    """Why the API server does not take a node's Job or its document."""
-
-    message: str
-    is_final: bool
-    """Whether the same request can never succeed."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodesObserved:
-    """What is known of each node, by its name."""
-
-    admitted: frozenset[str] = frozenset()
-    """Nodes whose turn it is in the queue."""
-    jobs: Mapping[str, Json] = field(default_factory=dict)
-    pods: Mapping[str, Json] = field(default_factory=dict)
-    kept: Mapping[str, tuple[str, NodeCharacteristics]] = field(default_factory=dict)
-    """The ConfigMap and the document, once it is kept."""
-    faults: Mapping[str, str] = field(default_factory=dict)
-    """Why the document of a pod that has ended well cannot be had."""
-    refused: Mapping[str, NodeRefusal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +38,8 @@ class NodesDecision:
     """Nodes whose Job is absent and must exist."""
     read: tuple[str, ...] = ()
     """Nodes whose pod has ended well: its log holds the document."""
+    wire: tuple[str, ...] = ()
+    """Nodes whose own figures are there, and whose wire is measured now."""
     delete: tuple[DeletionTarget, ...] = ()
     is_expired: bool = False
     """Whether the NodeBenchmark itself is to be deleted."""
@@ -71,8 +51,12 @@ def decide(
 ) -> NodesDecision:
     """Return what to do for a NodeBenchmark whose nodes stand in its status."""
     rows = draft.status.nodes
+    names = [row.node for row in rows]
     if not is_true(draft.status, "Finished"):
-        rows = [_next_row(row, spec, observed, draft.now) for row in rows]
+        rows = [
+            row if row.state in OVER else _next_row(row, names, spec, observed, draft.now)
+            for row in rows
+        ]
         draft.update(nodes=rows, display=_display(rows))
         draft.set("Accepted", "True", "Accepted", f"{len(rows)} nodes match.")
         if all(row.state in OVER for row in rows):
@@ -82,17 +66,25 @@ def decide(
     else:
         _retire(spec, draft)
     running = [row.node for row in rows if row.state == "Running"]
-    ended = [node for node in running if _has_ended_well(observed.pods.get(node))]
+    wire = [node for node in running if node in observed.measured]
+    ended = [
+        node
+        for node in running
+        if node not in observed.measured and _has_ended_well(observed.pods.get(node))
+    ]
     return NodesDecision(
         draft.status,
-        create=tuple(node for node in running if node not in observed.jobs and node not in ended),
+        create=tuple(
+            node for node in running if node not in observed.jobs and node not in (*ended, *wire)
+        ),
         read=tuple(ended),
+        wire=tuple(wire),
         delete=tuple(
-            _target(observed.jobs[row.node])
+            _target(observed.jobs[key])
             for row in rows
             if row.state in OVER
-            and row.node in observed.jobs
-            and not is_deleting(observed.jobs[row.node])
+            for key in job_keys(row.node)
+            if key in observed.jobs and not is_deleting(observed.jobs[key])
         ),
         is_expired=_is_expired(spec, draft),
         look_again_seconds=_look_again(spec, draft, rows),
@@ -114,23 +106,37 @@ def _retire(spec: NodeBenchmarkSpec, draft: NodeBenchmarkDraft) -> None:
 
 
 def _next_row(
-    row: BenchmarkedNode, spec: NodeBenchmarkSpec, observed: NodesObserved, now: datetime
+    row: BenchmarkedNode,
+    names: Sequence[str],
+    spec: NodeBenchmarkSpec,
+    observed: NodesObserved,
+    now: datetime,
 ) -> BenchmarkedNode:
-    """Return the next state of a node."""
-    if row.state in OVER:
-        return row
+    """Return the next state of a node that is not over."""
     if row.node in observed.kept:
-        return _measured(row, *observed.kept[row.node], now)
+        return _measured(row, names, *observed.kept[row.node], now)
+    if row.node in observed.measured:
+        return _with_wire(row, observed, now)
     if spec.cancel:
         return _over(row, "Cancelled", "spec.cancel is true.", now)
     if row.state == "Running":
         fault = _fault(row, spec, observed, now)
-        words = clip(_wait_words(row.node, observed))
+        words = clip(wait_words(row.node, observed))
         running = row.model_copy(update={"message": words})
         return _over(row, "Failed", fault, now) if fault else running
     if row.node in observed.admitted:
         return row.model_copy(update={"state": "Running", "start_time": format_time(now)})
     return row
+
+
+def _with_wire(row: BenchmarkedNode, observed: NodesObserved, now: datetime) -> BenchmarkedNode:
+    """Return the state of a node whose wire is measured: only its document can be refused."""
+    refusal = observed.refused.get(row.node)
+    if refusal is not None and refusal.is_final:
+        return _over(row, "Failed", refusal.message, now)
+    return row.model_copy(
+        update={"message": "Its own figures are there. Its wire is measured now."}
+    )
 
 
 def _fault(
@@ -143,45 +149,23 @@ def _fault(
     if row.node in observed.faults:
         return observed.faults[row.node]
     if pod is not None and phase(pod) == "Failed":
-        return _end_words(pod)
+        return end_words(pod)
     started = parse_time(row.start_time)
     is_late = started is not None and now >= add_seconds(started, spec.active_deadline_seconds)
     if is_late and not _has_ended_well(pod):
-        why = _wait_words(row.node, observed) or row.message
+        why = wait_words(row.node, observed) or row.message
         return f"Not measured within {spec.active_deadline_seconds} s. {why}".strip()
     return ""
 
 
-def _wait_words(node: str, observed: NodesObserved) -> str:
-    """Return why a node's pod does not run, empty if it does."""
-    refusal, pod = observed.refused.get(node), observed.pods.get(node)
-    if refusal is not None:
-        return f"The API server does not take the Job: {refusal.message.rstrip('.')}."
-    if pod is None:
-        return ""
-    scheduled = condition(pod, "PodScheduled")
-    if scheduled.get("status") == "False":
-        return f"The pod waits for the node: {str(scheduled.get('message', '')).rstrip('.')}."
-    waiting: Json = (main_container(pod).get("state") or {}).get("waiting") or {}
-    words = ": ".join(str(waiting[name]) for name in ("reason", "message") if waiting.get(name))
-    return f"The container waits: {words.rstrip('.')}." if words else ""
-
-
-def _end_words(pod: Json) -> str:
-    """Return how a pod has failed."""
-    end = last_end(main_container(pod))
-    if end is None:
-        status: Mapping[str, Any] = pod.get("status") or {}
-        words = ": ".join(str(status[name]) for name in ("reason", "message") if status.get(name))
-        return f"The pod failed: {(words or 'its node gave no reason').rstrip('.')}."
-    last = end.message.splitlines()[-1] if end.message else ""
-    said = f": {last.rstrip('.')}" if last else ""
-    return f"The pod ended with exit code {end.code} ({end.reason}){said}."
-
-
 def _measured(
-    row: BenchmarkedNode, config_map: str, document: NodeCharacteristics, now: datetime
+    row: BenchmarkedNode,
+    names: Sequence[str],
+    config_map: str,
+    document: NodeCharacteristics,
+    now: datetime,
 ) -> BenchmarkedNode:
+    has_peer = document.figure(WIRE_FIGURES[POD_TO_POD][0]) is not None
     return row.model_copy(
         update={
             "state": "Measured",
@@ -191,6 +175,7 @@ def _measured(
             "unavailable": [name[:128] for name in document.unavailable][:32],
             "cautions": [clip(each) for each in document.cautions][:8],
             "config_map": config_map,
+            "peer": peer_of(row.node, names) if has_peer else None,
         }
     )
 
