@@ -7,6 +7,7 @@ from typing import get_args
 from docgen.field_tables import HEADER
 from inferometer_api.metrics import definitions as metrics
 from inferometer_api.metrics.definitions import METRICS, Component, Metric
+from inferometer_api.nodes.benchmark import MOST_NODES
 from inferometer_api.plan.cluster_objects import LOADGEN_PORT
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.agent_sample import AGENT_PORT
@@ -207,6 +208,7 @@ def _cardinality() -> list[str]:
     one, three, most = (
         _FINISHED_RUNS * (run + count * scenario) for count in (1, 3, _MOST_SCENARIOS)
     )
+    node = sum(metric.labels == ("node",) for metric in METRICS["operator"])
     going = len((metrics.RUN_PHASE_SINCE, metrics.RUN_DEADLINE))
     load = (
         f"A load generator has {step_series()} series per step of an open-loop scenario, "
@@ -223,7 +225,8 @@ def _cardinality() -> list[str]:
         f"each has three, {most:,} at most, with {_MOST_SCENARIOS} each; a run with a cold start "
         "has one more, with pipeline Server each scenario one more per step. Each of up to "
         f"{_FINISHED_RUNS} unfinished runs has {going}. If there are more, runs that have started "
-        "come first, and among them the longest in their phase."
+        "come first, and among them the longest in their phase. Each of up to "
+        f"{MOST_NODES} nodes that a NodeBenchmark has measured has {node}."
     )
     return [
         "Every label has few values: no value comes from a client's request.",

@@ -1,14 +1,14 @@
-"""The dashboard Nodes: load, power and agents."""
+"""The dashboard Nodes: load, power, what NodeBenchmarks have measured, and agents."""
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from grafana.dashboards import node_energy, node_load
+from grafana.dashboards import node_benchmarks, node_energy, node_load
 from grafana.dashboards.frame import filled, framed, query_variable, several
 from inferometer_api.metrics import definitions as m
 
 _SAYS = (
     "The nodes with an agent: utilisation, power by domain, throttling, and energy per inference. "
-    "Unavailable sources are at the bottom."
+    "Below that what NodeBenchmarks have measured. Unavailable sources are at the bottom."
 )
 
 
@@ -27,6 +27,7 @@ def dashboard() -> Dashboard:
             ("Utilisation", node_load.panels()),
             ("Energy", node_energy.panels()),
             ("GPUs", node_load.gpu_panels()),
+            ("Measured by NodeBenchmarks", node_benchmarks.panels()),
             ("Agents and their sources", node_energy.agents()),
         ],
     )

@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from inferometer_api.metrics.definitions import NODE_BANDWIDTH
 from inferometer_api.nodes.wire_rates import WireRates
 from inferometer_api.plan.cluster_objects import (
     NODE_BENCHMARK,
@@ -16,6 +18,7 @@ from support.api_client import AnswerError, Api, Object
 from support.cluster.audit import requests
 from support.fake_pod import Pod
 from support.node_documents import a_figure, a_node_document
+from support.operator_process import OperatorProcess
 from support.stage import Stage
 
 NAME = "workers"
@@ -116,13 +119,24 @@ def _jobs(stage: Stage) -> list[str]:
     return [each["metadata"]["name"] for each in stage.api.all("Job", stage.namespace)]
 
 
+def _bandwidths(operator: OperatorProcess) -> dict[str, float]:
+    """Return what the operator exports, by node."""
+    _, text = operator.health("/metrics")
+    return {
+        sample.labels["node"]: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == NODE_BANDWIDTH.name
+    }
+
+
 def test_each_matching_node_is_measured_once_and_its_document_kept(pool: Stage) -> None:
     """One node in turn: its own figures, a server on the other node, then the wire to both.
 
-    Columns, summaries and documents; nothing is refused or left.
+    Columns, summaries, documents and metrics; nothing is refused or left.
     """
     pool.play(NODE_BENCHMARK, _measure)
-    pool.start_operator(readNodes=True)
+    operator = pool.start_operator(readNodes=True)
     _create(pool)
     status = _finished(pool)
     names = [f"{pool.namespace}-a", f"{pool.namespace}-b"]
@@ -163,6 +177,11 @@ def test_each_matching_node_is_measured_once_and_its_document_kept(pool: Stage) 
     assert [each for each in audited if each.code >= 400 and each.writes] == []
     created = [each for each in audited if (each.verb, each.resource) == ("create", "jobs")]
     assert len(created) == 6
+    assert _bandwidths(operator) == dict.fromkeys(names, 2e10)
+    pool.api.delete("NodeBenchmark", pool.namespace, NAME)
+    pool.wait_for(
+        lambda: _bandwidths(operator) == {}, lambda: f"no metrics: {_bandwidths(operator)}"
+    )
 
 
 def test_a_wire_that_fails_is_unavailable_and_the_node_is_measured(pool: Stage) -> None:

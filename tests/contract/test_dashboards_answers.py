@@ -141,6 +141,37 @@ def test_silent_sources_are_counted_while_an_agent_answers(tmp_path: Path) -> No
     _gives(tmp_path, where, {gives: "1x60", silent: "0x60"}, {"{}": 1})
 
 
+_MEASURED = {
+    "B": "memory_bytes_per_second",
+    "C": "load_latency_seconds",
+    "D": "fp32_operations_per_second",
+    "E": "disk_read_bytes_per_second",
+    "F": "wake_up_lag_seconds",
+}
+"""The figures of the table of measured nodes."""
+
+
+@pytest.mark.parametrize("column", _MEASURED)
+def test_the_table_of_measured_nodes_has_a_row_for_each_node(column: str, tmp_path: Path) -> None:
+    """One figure of each, although two operators know it; one that has expired is gone."""
+    name = f"inferometer_node_benchmark_{_MEASURED[column]}"
+    series = {
+        f'{name}{{node="a", instance="one"}}': "4x60",
+        f'{name}{{node="a", instance="two"}}': "4x60",
+        f'{name}{{node="b", instance="one"}}': "6x60",
+        f'{name}{{node="expired", instance="one"}}': "8x20 stale",
+    }
+    where = f"nodes: Measured nodes: {column}"
+    _gives(tmp_path, where, series, {'{node="a"}': 4, '{node="b"}': 6})
+
+
+def test_the_age_of_a_measurement_is_shown(tmp_path: Path) -> None:
+    """In milliseconds, as Grafana takes times."""
+    name = "inferometer_node_benchmark_finished_timestamp_seconds"
+    series = {f'{name}{{node="a", instance="one"}}': "1000x60"}
+    _gives(tmp_path, "nodes: Measured nodes: A", series, {'{node="a"}': 1_000_000})
+
+
 def _finished(namespace: str, run: str, verdict: str, **joules: str) -> dict[str, str]:
     """Return the series of a finished run: its rate is 4, its joules are by their attribution."""
     name = f'run_namespace="{namespace}", run="{run}"'

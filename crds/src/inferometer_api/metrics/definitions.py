@@ -460,6 +460,44 @@ RUN_NET_JOULES = Metric(
     "Energy per inference without the share of the idle power; absent if unavailable.",
     (*_STEP, "attribution"),
 )
+_OF_NODE = "the newest that a NodeBenchmark has found and that has not expired."
+NODE_BANDWIDTH = Metric(
+    "inferometer_node_benchmark_memory_bytes_per_second",
+    "gauge",
+    f"Memory bandwidth of a node with all CPUs (STREAM's triad): {_OF_NODE}",
+    _NODE,
+)
+NODE_LOAD_LATENCY = Metric(
+    "inferometer_node_benchmark_load_latency_seconds",
+    "gauge",
+    f"Time of a load from memory of a node: {_OF_NODE}",
+    _NODE,
+)
+NODE_PRODUCT_RATE = Metric(
+    "inferometer_node_benchmark_fp32_operations_per_second",
+    "gauge",
+    f"Floating-point operations of a matrix product in FP32 on a node: {_OF_NODE}",
+    _NODE,
+)
+NODE_DISK_RATE = Metric(
+    "inferometer_node_benchmark_disk_read_bytes_per_second",
+    "gauge",
+    f"Rate of reading a file that is not in memory on a node: {_OF_NODE}",
+    _NODE,
+)
+NODE_WAKE_UP_LAG = Metric(
+    "inferometer_node_benchmark_wake_up_lag_seconds",
+    "gauge",
+    f"How late a timer is on a node, 99th percentile: {_OF_NODE}",
+    _NODE,
+)
+NODE_MEASURED = Metric(
+    "inferometer_node_benchmark_finished_timestamp_seconds",
+    "gauge",
+    "When a node was last measured by a NodeBenchmark that has not expired. At most 500 nodes: "
+    "those measured last. For the same nodes as the other metrics of NodeBenchmarks.",
+    _NODE,
+)
 
 METRICS: dict[Component, tuple[Metric, ...]] = {
     "load generator": (
@@ -522,6 +560,12 @@ METRICS: dict[Component, tuple[Metric, ...]] = {
     "operator": (
         RUNS,
         SUITE_GATE,
+        NODE_MEASURED,
+        NODE_BANDWIDTH,
+        NODE_LOAD_LATENCY,
+        NODE_PRODUCT_RATE,
+        NODE_DISK_RATE,
+        NODE_WAKE_UP_LAG,
         RUN_PHASE_SINCE,
         RUN_DEADLINE,
         RECONCILE,

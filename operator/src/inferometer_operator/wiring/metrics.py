@@ -69,6 +69,8 @@ class _Collector(Collector):
             if stats.runs_listed:
                 yield from _phases(stats)
                 yield _gauge(SUITE_GATE, _suite_gates(stats))
+                for metric, values in stats.measured_nodes.values().items():
+                    yield _gauge(metric, [((node,), each) for node, each in values.items()])
 
 
 def _suite_gates(stats: OperatorStats) -> Iterator[Sample]:

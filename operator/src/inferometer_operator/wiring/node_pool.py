@@ -69,10 +69,12 @@ class NodePool:
             **benchmark,
             "metadata": {k: each for k, each in metadata.items() if k != "managedFields"},
         }
+        self._dependencies.stats.measured_nodes.update(benchmark)
         return True
 
     def _forget(self, uid: str) -> None:
         self._benchmarks.pop(uid, None)
+        self._dependencies.stats.measured_nodes.remove(uid)
         self._reconcilers.pop(uid, None)
         self._work.discard(uid)
         self._queue.remove(uid)

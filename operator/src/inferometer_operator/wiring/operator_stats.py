@@ -11,6 +11,7 @@ from inferometer_api.status.run_status import Phase
 from inferometer_operator.reconcile.expiry import is_finished
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.run_facts import RunFacts, run_facts
+from inferometer_operator.wiring.measured_nodes import MeasuredNodes
 
 MAX_FINISHED_RUNS = 200
 """Only so many have series of their own."""
@@ -68,6 +69,7 @@ class OperatorStats:
         self.api_errors: Counter[str] = Counter()
         self.suite_gates: dict[tuple[str, str], SuiteGateOutcome] = {}
         """By namespace and name of the suite, for a schedule of the scheduled one."""
+        self.measured_nodes = MeasuredNodes()
         self._facts: dict[str, RunFacts] = {}
         self._unread: dict[str, Json] = {}
         """Finished runs whose facts no scrape has read yet: most of those that a new leader lists
