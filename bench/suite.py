@@ -30,6 +30,7 @@ from bench.case_peak import PEAK
 from bench.case_results_pages import RESULTS_PAGE, RESULTS_SEARCH
 from bench.case_results_store import RESULTS_STORE
 from bench.case_stacks import STACKS
+from bench.case_start_up import START_UP
 from bench.case_tiny import TINY_UNDER_WRK
 from bench.case_tracing import TRACING
 from bench.case_tune import TUNE
@@ -52,6 +53,7 @@ CASES: tuple[Case, ...] = (
     TRACING,
     MLPERF_JUDGE,
     PERF_ANALYZER_JUDGE,
+    START_UP,
     MODEL_CACHE,
     MODEL_CACHE_MIX,
     RESULTS_STORE,
