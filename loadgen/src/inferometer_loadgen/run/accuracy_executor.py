@@ -44,7 +44,7 @@ from inferometer_loadgen.verdict.rule_table import OF_ACCURACY
 from inferometer_loadgen.wire import RequestTarget
 from inferometer_loadgen.wire.connection import open_connection, prepare
 from inferometer_tasks.datasets.dataset import Dataset, UnreadableSample, open_dataset
-from inferometer_tasks.errors import SampleError
+from inferometer_tasks.errors import SampleError, confine_to_sample
 from inferometer_tasks.model_inputs import fit_inputs, is_batched
 from inferometer_tasks.sample import Sample
 
@@ -244,16 +244,17 @@ class AccuracyRepeat:
         index: int,
         sample: Sample | UnreadableSample,
     ) -> None:
-        """Send one sample, and count its prediction or its failure."""
+        """Send one sample, and count its prediction or its failure; raises ServerLostError."""
         evaluation = self._evaluation
         if isinstance(sample, UnreadableSample):
             evaluation.fail(index, sample.id, "Input", sample.message)
             return
         pipeline, tensors = self._prepared.task.pipeline, self._prepared.description.inputs
         try:
-            arrays = await asyncio.to_thread(pipeline.inputs, sample)
-            request = prepare(target, self._encoder.encode(fit_inputs(tensors, arrays)))
-        except (SampleError, InputRefusedError) as error:
+            with confine_to_sample("the steps before the model", InputRefusedError):
+                arrays = await asyncio.to_thread(pipeline.inputs, sample)
+                request = prepare(target, self._encoder.encode(fit_inputs(tensors, arrays)))
+        except SampleError as error:
             evaluation.fail(index, sample.id, "Input", str(error))
             return
         failure, reply = await connection.ask(request)
@@ -263,9 +264,10 @@ class AccuracyRepeat:
             return
         try:
             protocol = self._encoder.protocol
-            outputs = reply_arrays(protocol, reply, batched=is_batched(tensors, arrays))
-            prediction = await asyncio.to_thread(pipeline.prediction, outputs, sample)
-        except (SampleError, UnreadableReplyError) as error:
+            with confine_to_sample("the steps after the model", UnreadableReplyError):
+                outputs = reply_arrays(protocol, reply, batched=is_batched(tensors, arrays))
+                prediction = await asyncio.to_thread(pipeline.prediction, outputs, sample)
+        except SampleError as error:
             evaluation.fail(index, sample.id, "Output", str(error))
             return
         evaluation.add(index, sample, prediction)

@@ -21,7 +21,7 @@ from inferometer_loadgen.task.evaluation import Evaluation
 from inferometer_loadgen.task.model_task import ModelTask, load_task
 from inferometer_loadgen.task.reply_arrays import reply_arrays
 from inferometer_tasks.datasets.dataset import Dataset, UnreadableSample, open_dataset
-from inferometer_tasks.errors import SampleError
+from inferometer_tasks.errors import SampleError, confine_to_sample
 from inferometer_tasks.model_inputs import fit_inputs, is_batched
 from inferometer_tasks.sample import Sample
 
@@ -107,8 +107,9 @@ class AccuracySampling:
                 self._unsent.append((index, sample.id, sample.message))
                 continue
             try:
-                arrays = self._task.pipeline.inputs(sample)
-                tensors = fit_inputs(found.inputs, arrays)
+                with confine_to_sample("the steps before the model"):
+                    arrays = self._task.pipeline.inputs(sample)
+                    tensors = fit_inputs(found.inputs, arrays)
             except SampleError as error:
                 self._unsent.append((index, sample.id, str(error)))
                 continue
@@ -133,9 +134,10 @@ class AccuracySampling:
         for place in sorted(replies):
             sent = self._sent[place]
             try:
-                outputs = reply_arrays(protocol, replies[place], batched=sent.is_batched)
-                prediction = self._task.pipeline.prediction(outputs, sent.sample)
-            except (SampleError, UnreadableReplyError) as error:
+                with confine_to_sample("the steps after the model", UnreadableReplyError):
+                    outputs = reply_arrays(protocol, replies[place], batched=sent.is_batched)
+                    prediction = self._task.pipeline.prediction(outputs, sent.sample)
+            except SampleError as error:
                 evaluation.fail(sent.index, sent.sample.id, "Output", str(error))
                 continue
             evaluation.add(sent.index, sent.sample, prediction)

@@ -17,7 +17,7 @@ from inferometer_api.results.accuracy import (
 from inferometer_api.spec.scenario import AccuracyDataset
 from inferometer_loadgen.wire.contract import printable_line
 from inferometer_tasks.datasets.dataset import Dataset
-from inferometer_tasks.errors import SampleError
+from inferometer_tasks.errors import SampleError, confine_to_sample
 from inferometer_tasks.metrics.metric import AccuracyMeasure
 from inferometer_tasks.metrics.table import METRICS
 from inferometer_tasks.sample import Prediction, Sample, best_answer
@@ -62,7 +62,8 @@ class Evaluation:
         does not fit the steps of the manifest.
         """
         try:
-            right = [each.add(prediction, sample.label) for each in self._metrics.values()]
+            with confine_to_sample("a measure"):
+                right = [each.add(prediction, sample.label) for each in self._metrics.values()]
         except SampleError as error:
             self.fail(index, sample.id, "Output", str(error))
             return

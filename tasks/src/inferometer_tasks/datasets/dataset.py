@@ -15,7 +15,7 @@ from inferometer_api.spec.reading import InvalidRunError, parse_document
 from inferometer_tasks.assets import path_within
 from inferometer_tasks.datasets.archive import is_archive, unpack
 from inferometer_tasks.datasets.rows import read_rows, sample_of
-from inferometer_tasks.errors import SampleError, TaskRefusedError
+from inferometer_tasks.errors import SampleError, TaskRefusedError, confine_to_sample
 from inferometer_tasks.sample import Sample, class_number
 
 BUILT_IN = "builtin://"
@@ -99,9 +99,12 @@ def _of_list(path: Path, folder: Path, manifest: DatasetManifest | None = None) 
     def read() -> Iterator[Sample | UnreadableSample]:
         for number, (_, row) in enumerate(read_rows(path), 1):
             try:
-                yield sample_of(number, row, folder)
+                with confine_to_sample("the reader of samples"):
+                    sample = sample_of(number, row, folder)
             except SampleError as error:
                 yield UnreadableSample(str(row.get("id", number)), str(error))
+            else:
+                yield sample
 
     return Dataset(
         name=path.name if manifest is None else manifest.name,
