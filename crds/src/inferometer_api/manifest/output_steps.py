@@ -14,7 +14,7 @@ _Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Softmax(Document):
-    """Turn scores into probabilities along the last axis."""
+    """Turn scores into probabilities along the last axis that has more than one."""
 
 
 class TopK(Document):

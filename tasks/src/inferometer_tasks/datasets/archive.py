@@ -1,6 +1,7 @@
 """Archives of data sets: unpacked within limits, never outside their folder."""
 
 import lzma
+import re
 import struct
 import tarfile
 import zipfile
@@ -29,6 +30,8 @@ class ArchiveLimits:
 
 LIMITS = ArchiveLimits()
 _FREE_BYTES = 64 << 20
+_DRIVE = re.compile("[A-Za-z]:")
+"""How absolute paths of Windows begin."""
 _ZIP_BEGINS = b"PK\x03\x04"
 _BEGINNINGS = (_ZIP_BEGINS, b"\x1f\x8b", b"\xfd7zXZ")
 """First bytes of zip files and of tar files in gzip and xz: no text begins so."""
@@ -125,7 +128,8 @@ def _write(
 
 def _safe(name: str, path: Path) -> Path:
     parts = PurePosixPath(name.replace("\\", "/"))
-    if parts.is_absolute() or ".." in parts.parts or not parts.parts or ":" in name:
+    has_drive = _DRIVE.match(name) is not None
+    if parts.is_absolute() or ".." in parts.parts or not parts.parts or has_drive:
         raise TaskRefusedError(
             f"The archive {path} has a member {name!r}, which leaves its folder: it is refused."
         )

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -14,13 +15,15 @@ from inferometer_api.manifest.dataset_manifest import DATASET_MANIFEST, DatasetM
 from inferometer_api.spec.reading import InvalidRunError, parse_document
 from inferometer_tasks.assets import path_within
 from inferometer_tasks.datasets.archive import is_archive, unpack
-from inferometer_tasks.datasets.rows import read_rows, sample_of
+from inferometer_tasks.datasets.rows import read_rows, sample_id, sample_of
 from inferometer_tasks.errors import SampleError, TaskRefusedError, confine_to_sample
 from inferometer_tasks.sample import Sample, class_number
 
 BUILT_IN = "builtin://"
 DIGITS = f"{BUILT_IN}digits"
 _UNKNOWN = "not stated"
+_MOST_HASHES = 4_000_000
+"""Ids that are compared, of the first samples: their hashes take 8 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,13 @@ def open_dataset(uri: str, path: Path | None, unpacked: Path) -> Dataset:
 
 
 def _root(unpacked: Path) -> Path:
-    """Return the folder with the manifest: an archive may have one folder around all."""
+    """Return the folder with the manifest: an archive may have one folder around all.
+
+    macOS adds another one for attributes of files.
+    """
     if (unpacked / DATASET_MANIFEST).exists():
         return unpacked
-    inner = [each for each in unpacked.iterdir() if each.is_dir()]
+    inner = [each for each in unpacked.iterdir() if each.is_dir() and each.name != "__MACOSX"]
     return inner[0] if len(inner) == 1 else unpacked
 
 
@@ -89,12 +95,15 @@ def _of_folder(folder: Path) -> Dataset:
 
 def _of_list(path: Path, folder: Path, manifest: DatasetManifest | None = None) -> Dataset:
     classes = None if manifest is None else manifest.classes
-    count = 0
+    count, hashes = 0, array("q")
     for number, row in read_rows(path):
         count += 1
         _check_class(path, number, row.get("label"), classes)
+        if "id" in row and len(hashes) < _MOST_HASHES:
+            hashes.append(hash(sample_id(count, row)))
     if not count:
         raise TaskRefusedError(f"The data set {path} has no samples.")
+    _check_ids(path, hashes)
 
     def read() -> Iterator[Sample | UnreadableSample]:
         for number, (_, row) in enumerate(read_rows(path), 1):
@@ -102,7 +111,7 @@ def _of_list(path: Path, folder: Path, manifest: DatasetManifest | None = None) 
                 with confine_to_sample("the reader of samples"):
                     sample = sample_of(number, row, folder)
             except SampleError as error:
-                yield UnreadableSample(str(row.get("id", number)), str(error))
+                yield UnreadableSample(sample_id(number, row), str(error))
             else:
                 yield sample
 
@@ -114,6 +123,25 @@ def _of_list(path: Path, folder: Path, manifest: DatasetManifest | None = None) 
         read=read,
         classes=classes,
     )
+
+
+def _check_ids(path: Path, hashes: "array[int]") -> None:
+    """Raise TaskRefusedError if two rows have one id, given hashes of the ids."""
+    ordered = np.sort(np.frombuffer(hashes, np.int64))
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(repeated):
+        return
+    suspect, lines = int(repeated[0]), dict[str, int]()
+    for count, (number, row) in enumerate(read_rows(path), 1):
+        name = sample_id(count, row)
+        if hash(name) != suspect:
+            continue
+        if name in lines:
+            raise TaskRefusedError(
+                f"Lines {lines[name]} and {number} of {path} have the same id {name!r}: give each "
+                "sample its own, or leave out the column, and its number is its id."
+            )
+        lines[name] = number
 
 
 def _check_class(path: Path, number: int, label: object, classes: int | None) -> None:

@@ -50,8 +50,10 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
                 ) from error
             if not isinstance(row, dict):
                 raise TaskRefusedError(f"Line {number} of {path} is not a JSON object.")
-            _check_row(path, number, row)
-            yield number, row
+            # Writers of tables, such as pandas, give every row every column.
+            found = {key: value for key, value in row.items() if value is not None}
+            _check_row(path, number, found)
+            yield number, found
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -83,16 +85,21 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
 def _check_row(path: Path, number: int, row: Row) -> None:
     if sum(each in row for each in _CONTENT) != 1:
         raise TaskRefusedError(
-            f"Line {number} of {path} must have exactly one of {list(_CONTENT)}; it has "
-            f"{sorted(row)}."
+            f"Line {number} of {path} must have exactly one of {list(_CONTENT)}, and null counts "
+            f"as absent; it has {sorted(row)}."
         )
+
+
+def sample_id(number: int, row: Row) -> str:
+    """Return the identity of the sample of a row, the `number`-th from 1."""
+    return str(row.get("id", number))
 
 
 def sample_of(number: int, row: Row, folder: Path) -> Sample:
     """Return the sample of a row, the `number`-th from 1; raises SampleError if it cannot be."""
     label = row.get("label")
     return Sample(
-        id=str(row.get("id", number)),
+        id=sample_id(number, row),
         content=_content(row, folder),
         label=_mask(label, folder) if isinstance(label, str) else label,
         context=row.get("context"),

@@ -10,10 +10,11 @@ from inferometer_tasks.sample import Array, Classes, Mask, ScoredClass
 
 
 def softmax(scores: Array) -> Array:
-    """Return probabilities along the last axis."""
+    """Return probabilities along the last axis with more than one score."""
     values = scores.astype(np.float64)
-    powers = np.exp(values - values.max(axis=-1, keepdims=True))
-    probabilities: Array = powers / powers.sum(axis=-1, keepdims=True)
+    axis = max((place for place, size in enumerate(values.shape) if size > 1), default=-1)
+    powers = np.exp(values - values.max(axis=axis, keepdims=True))
+    probabilities: Array = powers / powers.sum(axis=axis, keepdims=True)
     return probabilities
 
 

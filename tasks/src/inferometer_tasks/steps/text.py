@@ -6,7 +6,7 @@ import numpy as np
 
 from inferometer_api.manifest.input_steps import Tokenize
 from inferometer_api.manifest.output_steps import AnswerSpan
-from inferometer_tasks.errors import SampleError
+from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.sample import Array, Sample
 
 _PARTS = {"Ids": "ids", "AttentionMask": "attention_mask", "TypeIds": "type_ids"}
@@ -15,7 +15,10 @@ _PAD_TOKENS = ("[PAD]", "<pad>", "<|pad|>")
 
 
 def tokenize(step: Tokenize, sample: Sample, tokenizer: Any) -> Array:
-    """Return one kind of numbers of a text's tokens, as int64."""
+    """Return one kind of numbers of a text's tokens, as int64.
+
+    Raises SampleError, and TaskRefusedError if `step` leaves no room for a text.
+    """
     length = step.max_length if step.padding == "MaxLength" else None
     encoded = _encode(sample, tokenizer, step.max_length, length)
     return np.asarray(getattr(encoded, _PARTS[step.part]), np.int64)
@@ -24,6 +27,12 @@ def tokenize(step: Tokenize, sample: Sample, tokenizer: Any) -> Array:
 def _encode(sample: Sample, tokenizer: Any, most: int, length: int | None) -> Any:
     if not isinstance(sample.content, str):
         raise SampleError("tokenize needs a text, but the sample has none.")
+    own_tokens = tokenizer.num_special_tokens_to_add(sample.context is not None)
+    if most <= own_tokens:
+        raise TaskRefusedError(
+            f"maxLength is {most}, but the tokenizer adds {own_tokens} tokens of its own to "
+            f"{'a text' if sample.context is None else 'a text with a context'}: raise maxLength."
+        )
     own, cut = tokenizer.padding, tokenizer.truncation or {}
     # A tokenizer keeps these settings; each call sets what it needs, and gives its padding back.
     tokenizer.enable_truncation(
