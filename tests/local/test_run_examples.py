@@ -19,8 +19,9 @@ SUITES = (
     *("14-suite", "16-servers", "20-bricks", "22-cold-starts", "25-model-cache"),
     "26-pipeline",
 )
-"""They take as long as eight runs: tests/local/test_suites_run.py has one like them, and
-tests/local/test_tasks_pipeline.py the last one."""
+"""They take as long as eight runs: tests/local/test_suites_run.py has one like them,
+tests/local/test_stacks_cold_starts.py number 22, and tests/local/test_tasks_pipeline.py the last
+one."""
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in SUITES)
 NEEDS_MORE = {
     "06-external-service": "spec.server.external.service: a local run has no Services",
