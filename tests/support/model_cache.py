@@ -8,12 +8,12 @@ from pathlib import Path
 from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
 from inferometer_fetch.cache.access import Access
 from inferometer_fetch.cache.download import Content, Downloads
-from inferometer_fetch.cache.eviction import EvictionPolicy
 from inferometer_fetch.cache.node_cache import NodeCache
 from inferometer_fetch.cache.references import NodeMount
 from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.store import ModelStore
 from inferometer_fetch.object_store import ObjectStore
+from inferometer_models.cache_eviction import EvictionPolicy
 
 GIGABYTE = 1 << 30
 

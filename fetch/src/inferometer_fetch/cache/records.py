@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from inferometer_fetch.cache.eviction import CachedModel
 from inferometer_fetch.cache.files import read_json, write_json
 from inferometer_fetch.cache.references import Reference
+from inferometer_models.cache_eviction import CachedModel
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from typing import TypeVar
 
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE
 from inferometer_fetch.cache.errors import CacheFullError
-from inferometer_fetch.cache.eviction import CachedModel, EvictionPolicy, choose_victims
 from inferometer_fetch.cache.files import (
     DISK_FULL,
     checksum,
@@ -36,6 +35,7 @@ from inferometer_fetch.cache.files import (
 )
 from inferometer_fetch.cache.records import Entry, read_entries, read_references, write_check
 from inferometer_fetch.cache.references import MOUNTED, Reference, count_references
+from inferometer_models.cache_eviction import CachedModel, EvictionPolicy, choose_victims
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_fetch.cache.eviction import (
+from inferometer_models.cache_eviction import (
     HALF_LIFE_SECONDS,
     CachedModel,
     EvictionPolicy,

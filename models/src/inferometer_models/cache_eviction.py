@@ -1,4 +1,4 @@
-"""Decides which unused entries leave a full cache."""
+"""Decides which unused entries leave a full cache, of a node or of a GPU."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 EvictionPolicy: TypeAlias = Literal["CostAware", "LRU"]
 
 HALF_LIFE_SECONDS = 6 * 3600.0
-"""After this time without a mount, the popularity of a model is half of what it was."""
+"""After this time without use, the popularity of a model is half of what it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +18,18 @@ class CachedModel:
     key: str
     size_bytes: int
     fetch_seconds: float
-    """How long its download took."""
+    """How long its download, or its load to a GPU, took."""
     popularity: float
-    """Mounts, each of which counts half as much after HALF_LIFE_SECONDS; as of `last_used`."""
+    """Uses, each of which counts half as much after HALF_LIFE_SECONDS; as of `last_used`."""
     last_used: float
-    """The last mount, or its end if that is later; in seconds since the epoch."""
+    """The last use, or its end if that is later; in seconds of the caller's clock."""
 
     def used_at(self, now: float) -> "CachedModel":
-        """Return the entry after one more mount."""
+        """Return the entry after one more use."""
         return replace(self.released_at(now), popularity=decayed(self, now) + 1)
 
     def released_at(self, now: float) -> "CachedModel":
-        """Return the entry after the end of a mount: it was in use until then."""
+        """Return the entry after the end of a use: it was in use until then."""
         return replace(self, popularity=decayed(self, now), last_used=max(now, self.last_used))
 
 
