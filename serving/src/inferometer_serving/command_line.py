@@ -261,6 +261,13 @@ OPTIONS: tuple[Option, ...] = (
         "off|on",
     ),
     Option(
+        "weight_broker",
+        Path,
+        "The folder with the sockets of the brokers that share weights in GPU memory. A model "
+        "whose weights cannot be shared loads its own.",
+        "FOLDER",
+    ),
+    Option(
         "checksums",
         Path,
         "JSON with verified checksums by the paths of the model's files, which are then not read "

@@ -111,6 +111,8 @@ class ServeOptions:
     arena: bool = True
     spinning: bool = True
     prepacking: bool = True
+    weight_broker: Path | None = None
+    """The folder with the sockets of the brokers that share weights in GPU memory."""
     manifest: Path | None = None
     """The model's manifest, whose steps the server runs; None: clients send the model's inputs."""
     allow_python_steps: bool = False

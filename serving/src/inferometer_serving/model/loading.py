@@ -73,6 +73,7 @@ def load(options: ServeOptions, interrupt: Interrupt, start_up: StartUp) -> Load
         options.precision,
         options.start_up_report,
         onnx_runtime=options.onnx_runtime,
+        weight_broker=options.weight_broker,
     )
     sessions = tuple(
         open_session(options.engine, graph, settings, interrupt) for _ in range(options.instances)

@@ -5,6 +5,7 @@ import ctypes
 import json
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
+import structlog
 from onnx import TensorProto
 
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
+from inferometer_serving.gpu.broker.client import WeightsNotSharedError
 from inferometer_serving.infer.datatypes import BY_RUNTIME_NAME, DATATYPES
 from inferometer_serving.infer.signature import Signature, TensorSpec
 from inferometer_serving.infer.tensors import Array
@@ -29,6 +32,7 @@ from inferometer_serving.model.placement import (
 )
 from inferometer_serving.model.precision import precisions_of
 from inferometer_serving.model.session import EngineSettings, Interrupt, Runner, Session
+from inferometer_serving.model.shared_weights import SharedInitializers, share_on_gpu
 from inferometer_serving.options import Device, Provider
 
 _OPENING_PARTS = {"model_loading_uri": "parse", "session_initialization": "initialise"}
@@ -72,12 +76,18 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
         run_options.terminate = True
 
     interrupt.add(interrupt_calls)
+    shared, sharing = _shared(graph, options, wanted, settings)
     try:
         session, parts = _open(
             graph, options, _providers(wanted, settings), is_timed=settings.times_opening
         )
     except Exception as error:
+        if shared is not None:
+            shared.close()
         raise refusal(graph, settings.device, error) from error
+    if shared is not None:
+        # At the end of the process the memory goes with it.
+        weakref.finalize(session, shared.close).atexit = False
     _check_provider(session, wanted)
     placed = placement(_assigned(session), wanted, bookkeeping_nodes(graph.model))
     if settings.device is Device.CPU:
@@ -92,10 +102,34 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
         runtime_version=str(onnxruntime.__version__),
         threads=settings.threads,
         precisions=precisions_of(graph.model),
-        facts=_effective(session, wanted, placed),
+        facts={**_effective(session, wanted, placed), **sharing},
         unload=lambda: interrupt.remove(interrupt_calls),
         opening_microseconds=parts,
     )
+
+
+def _shared(
+    graph: GraphFile, options: Any, wanted: str, settings: EngineSettings
+) -> tuple[SharedInitializers | None, dict[str, str]]:
+    """Take the weights from a broker if one is set; say in a fact whether they came from it.
+
+    A model whose weights cannot be shared loads its own.
+    """
+    if settings.weight_broker is None:
+        return None, {}
+    if wanted != _CUDA:
+        return None, _not_shared(f"The provider is {_NAMES[wanted]}, not CUDA.")
+    try:
+        shared = share_on_gpu(graph, options, settings.weight_broker)
+    except WeightsNotSharedError as error:
+        return None, _not_shared(str(error))
+    found = "in GPU memory already" if shared.is_hit else "loaded by the broker"
+    return shared, {"weights": f"shared: {shared.size_bytes} bytes, {found}"}
+
+
+def _not_shared(reason: str) -> dict[str, str]:
+    structlog.get_logger().warning("weights not shared", reason=reason)
+    return {"weights": f"own: {reason}"}
 
 
 def _open(

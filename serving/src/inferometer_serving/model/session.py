@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from inferometer_serving.infer.signature import Signature
@@ -40,6 +41,8 @@ class EngineSettings:
     times_opening: bool = False
     """Whether to measure the parts of opening a model, if the engine can."""
     onnx_runtime: OnnxRuntimeChoices = field(default_factory=OnnxRuntimeChoices)
+    weight_broker: Path | None = None
+    """The folder with the sockets of the brokers that share weights in GPU memory."""
 
 
 def _nothing() -> None:

@@ -1,0 +1,68 @@
+"""Whether sharing a model pays: TrIMS's rule, with constants measured on this machine."""
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+from inferometer_serving.gpu.broker.layout import Extent, lay_out
+from inferometer_serving.gpu.broker.memory import WeightMemory
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+_SAMPLE_BYTES = 64 << 20
+_REPEATS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SharingConstants:
+    """What a load and a share cost."""
+
+    load_bytes_per_second: float
+    """From the page cache to the GPU."""
+    export_seconds: float
+    open_seconds: float
+
+    def seconds_saved(self, size_bytes: int, objects: int = 1) -> float:
+        """Return rho = b / q - n (o + s) of TrIMS (Dakkak, Li and others, 2019).
+
+        `b` is the size, `q` the rate of a load, `n` the number of shared objects, `o` the cost to
+        export one and `s` the cost to open one. Sharing pays if it is above 0. A model is one
+        object here: all its tensors lie in one allocation.
+        """
+        cost = objects * (self.export_seconds + self.open_seconds)
+        return size_bytes / self.load_bytes_per_second - cost
+
+
+def measure_constants(memory: WeightMemory) -> SharingConstants:
+    """Load, export and open a sample; return the medians. Raises what the memory raises."""
+    layout = lay_out([Extent(0, _SAMPLE_BYTES)])
+    sample = os.memfd_create("sample")
+    loads, exports, opens = [], [], []
+    try:
+        os.truncate(sample, _SAMPLE_BYTES)
+        for _ in range(_REPEATS + 1):
+            block, seconds = _timed(memory.load, sample, layout)
+            loads.append(seconds)
+            descriptor, seconds = _timed(block.export)
+            exports.append(seconds)
+            opened, seconds = _timed(memory.open, descriptor, layout.size_bytes)
+            opens.append(seconds)
+            opened.close()
+            os.close(descriptor)
+            block.free()
+    finally:
+        os.close(sample)
+    # The first of each is slower: CUDA prepares what all later calls use.
+    load, export, open_ = (statistics.median(each[1:]) for each in (loads, exports, opens))
+    return SharingConstants(_SAMPLE_BYTES / load, export, open_)
+
+
+def _timed(
+    work: Callable[_Arguments, _Result], *given: _Arguments.args, **named: _Arguments.kwargs
+) -> tuple[_Result, float]:
+    began = time.perf_counter()
+    result = work(*given, **named)
+    return result, time.perf_counter() - began

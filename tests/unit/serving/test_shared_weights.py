@@ -1,0 +1,91 @@
+"""ONNX Runtime computes on weights in shared memory, without a copy of its own."""
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
+import pytest
+from onnx import helper, numpy_helper
+
+from inferometer_models.graph_file import GraphFile, read_graph
+from inferometer_serving.gpu.broker.client import WeightsNotSharedError, open_weights
+from inferometer_serving.gpu.broker.layout import Extent
+from inferometer_serving.model.onnx_runtime import session_options
+from inferometer_serving.model.session import EngineSettings
+from inferometer_serving.model.shared_weights import (
+    CPU_DEVICE,
+    add_initializers,
+    external_tensors,
+)
+from inferometer_serving.options import OnnxRuntimeChoices
+from support.host_weights import HostMemory, serving_broker
+
+_UNPACKED = EngineSettings(onnx_runtime=OnnxRuntimeChoices(prepacking=False))
+"""Prepacking would be a copy."""
+
+
+def _write(folder: Path, dtype: np.dtype[np.generic], *, is_external: bool = True) -> GraphFile:
+    """Write a product of 64 x 64 weights, which are odd in the file's order of bytes."""
+    weights = np.random.default_rng(1).normal(size=(64, 64)).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    ends = [helper.make_tensor_value_info(name, kind, [1, 64]) for name in ("x", "y")]
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["product"]),
+            helper.make_node("Add", ["product", "bias"], ["y"]),
+        ],
+        "g",
+        ends[:1],
+        ends[1:],
+        [
+            numpy_helper.from_array(weights[0], "bias"),
+            numpy_helper.from_array(weights, "w"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = folder / "model.onnx"
+    onnx.save_model(
+        model,
+        path,
+        save_as_external_data=is_external,
+        location="weights",
+        size_threshold=0,
+    )
+    return read_graph(path, max_bytes=1 << 20)
+
+
+def _extents(graph: GraphFile) -> list[Extent]:
+    _, tensors = external_tensors(graph)
+    entries = [{item.key: item.value for item in each.external_data} for each in tensors]
+    return [Extent(int(each["offset"]), int(each["length"])) for each in entries]
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)])
+def test_a_session_computes_on_the_shared_copy(tmp_path: Path, dtype: np.dtype[np.generic]) -> None:
+    """Outputs are those of the model's own weights, and follow what is written to the memory."""
+    graph = _write(tmp_path, dtype)
+    file, tensors = external_tensors(graph)
+    plain = onnxruntime.InferenceSession(str(graph.path), session_options(_UNPACKED))
+    memory = HostMemory()
+    sample = {"x": np.random.default_rng(2).normal(size=(1, 64)).astype(dtype)}
+    with serving_broker(tmp_path, memory) as (path, _):
+        weights = open_weights(path, file, _extents(graph), memory)
+        options = session_options(_UNPACKED)
+        values = add_initializers(options, tensors, weights.addresses, CPU_DEVICE)
+        session = onnxruntime.InferenceSession(str(graph.path), options)
+        np.testing.assert_array_equal(session.run(None, sample)[0], plain.run(None, sample)[0])
+        for address, extent in zip(weights.addresses, _extents(graph), strict=True):
+            ctypes.memset(address, 0, extent.length)
+        assert not session.run(None, sample)[0].any()
+        assert len(values) == 2
+        del session, values
+        weights.close()
+
+
+def test_weights_inside_the_model_are_not_shared(tmp_path: Path) -> None:
+    """The sentence says what would help."""
+    graph = _write(tmp_path, np.dtype(np.float32), is_external=False)
+    with pytest.raises(WeightsNotSharedError, match="external data in one file"):
+        external_tensors(graph)
