@@ -112,16 +112,22 @@ def device_memory(size: int) -> Iterator[int]:
 
 
 def write(address: int, values: NDArray[Any]) -> None:
-    """Copy an array, in the order of its bytes, to device memory. Raises CudaError."""
+    """Copy an array, in the order of its bytes, to device memory, for all streams to see.
+
+    Raises CudaError.
+    """
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
     call(driver.cuMemcpyHtoD, address, np.ascontiguousarray(values).ctypes.data, values.nbytes)
+    # The copy may still be under way from CUDA's own buffer, which other streams do not wait for.
+    call(driver.cuCtxSynchronize)
 
 
 def read(address: int, into: NDArray[Any]) -> None:
-    """Copy device memory into a contiguous array. Raises CudaError."""
+    """Copy device memory into a contiguous array, after all that streams hold. Raises CudaError."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
+    call(driver.cuCtxSynchronize)
     call(driver.cuMemcpyDtoH, into.ctypes.data, address, into.nbytes)
 
 
@@ -196,9 +202,16 @@ def compiled(
     CUDA's headers (`mma.h`, `cuda_fp16.h`) can be included where their wheel is installed. Raises
     CudaError with the compiler's log, and GpuUnavailableError without a compiler.
     """
+    with loaded(machine_code(gpu.compute_capability, source, options), names) as kernels:
+        yield kernels
+
+
+@contextmanager
+def loaded(code: bytes, names: Sequence[str]) -> Iterator[dict[str, Kernel]]:
+    """Load compiled code; yield its `extern "C"` kernels by name. Raises CudaError."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
-    module = call(driver.cuModuleLoadData, _machine_code(gpu, source, options))
+    module = call(driver.cuModuleLoadData, code)
     try:
         yield {
             name: Kernel(call(driver.cuModuleGetFunction, module, name.encode())) for name in names
@@ -207,14 +220,17 @@ def compiled(
         call(driver.cuModuleUnload, module)
 
 
-def _machine_code(gpu: Gpu, source: str, options: Sequence[str]) -> bytes:
+def machine_code(
+    compute_capability: tuple[int, int], source: str, options: Sequence[str] = ()
+) -> bytes:
+    """Compile CUDA C++, which needs no GPU. Raises as `compiled` does."""
     from cuda.bindings import nvrtc  # noqa: PLC0415 - optional
 
     try:
         program = call(nvrtc.nvrtcCreateProgram, source.encode(), b"kernels.cu", 0, [], [])
     except RuntimeError as error:
         raise GpuUnavailableError(f"CUDA's run-time compiler is missing: {error}") from error
-    major, minor = gpu.compute_capability
+    major, minor = compute_capability
     flags = [f"--gpu-architecture=sm_{major}{minor}", "--std=c++17", *_header_flags(), *options]
     try:
         try:
