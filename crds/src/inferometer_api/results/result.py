@@ -505,6 +505,14 @@ the other parts."""
         return self.model_copy(update={"steps": steps})
 
 
+class TensorShape(Document):
+    """An input or output of a layer."""
+
+    datatype: str
+    """As the engine names it."""
+    shape: list[Count] = Field(default_factory=list)
+
+
 class LayerProfile(Document):
     """One layer of the model, as its engine ran it."""
 
@@ -526,6 +534,61 @@ class LayerProfile(Document):
     """One for each profiled run; one in all if the engine reports a mean."""
     outer: Count | None = None
     """Index of the loop or branch that it runs within, and whose duration includes its own."""
+    inputs: list[TensorShape] = Field(default_factory=list)
+    """Of a profile with kernels of a GPU: what the layer's work is computed from."""
+    outputs: list[TensorShape] = Field(default_factory=list)
+    """As inputs."""
+
+
+class KernelProfile(Document):
+    """One kernel, copy or fill on a GPU: its launch by a thread, and its execution.
+
+    Starts are those of the last run in which it ran, from the start of the inference.
+    """
+
+    index: Count
+    """In the order of the launches, from 0."""
+    kind: Literal["Kernel", "Memcpy", "Memset"]
+    name: str
+    """Of a copy its direction."""
+    layer: Count | None = None
+    """Index of the layer that launched it; none of the copies of the model's inputs and outputs."""
+    stream: Count
+    """CUDA's number of the stream."""
+    launch_start_nanoseconds: Count
+    launch_nanoseconds: Count
+    """How long the call took that launched it."""
+    start_nanoseconds: Count
+    """When it began to run."""
+    durations_nanoseconds: list[Count]
+    """On the GPU, one for each run in which it ran."""
+    grid: list[Count] = Field(default_factory=list)
+    """Blocks in x, y and z."""
+    block: list[Count] = Field(default_factory=list)
+    """Threads of a block in x, y and z."""
+    registers_per_thread: Count | None = None
+    shared_bytes: Count | None = None
+    """Static and dynamic shared memory of each block."""
+    theoretical_occupancy: float | None = None
+    """Share of a multiprocessor's warps that its blocks can fill, from 0 to 1: a bound of the \
+achieved occupancy, from registers, shared memory and the size of its blocks."""
+    tensor_cores: bool | None = None
+    """Whether its name says that it multiplies on tensor cores."""
+    moved_bytes: Count | None = None
+    """Of a copy or fill."""
+
+
+class GpuProfile(Document):
+    """The GPU of a profile, with its theoretical rates at its highest clocks."""
+
+    name: str
+    multiprocessors: Count
+    bytes_per_second: Count
+    """Of its memory."""
+    fp32_flops_per_second: Count | None = None
+    """Without tensor cores; none if it is of a kind that is not known."""
+    tf32_flops_per_second: Count | None = None
+    """With tensor cores, dense."""
 
 
 class StepProfile(Document):
@@ -541,8 +604,14 @@ class StepProfile(Document):
     model_nanoseconds: list[Count] = Field(default_factory=list)
     """Durations of the inferences without a profiler."""
     profiled_nanoseconds: list[Count] = Field(default_factory=list)
-    """Durations of those with the profiler of the layers, in the same rounds."""
+    """Durations of those with the profiler of the layers, in the same rounds. On a GPU these are \
+serialized: each call waits for its kernel."""
+    kernel_profiled_nanoseconds: list[Count] = Field(default_factory=list)
+    """Durations of those with the profilers of the layers and of a GPU's kernels."""
     layers: list[LayerProfile] = Field(default_factory=list)
+    kernels: list[KernelProfile] = Field(default_factory=list)
+    """What ran on a GPU, in the order of the launches."""
+    gpu: GpuProfile | None = None
     notes: list[str] = Field(default_factory=list)
     """What the profile does not cover, one sentence each."""
 
