@@ -30,7 +30,7 @@ _OF_SERVERS = frozenset({"mlserver", "triton_python_backend_utils"})
 """What programs import that other projects' servers run."""
 ABSENT = {
     "image-results": frozenset({"pyarrow"}),
-    "image-serving-cpu": _OF_SERVERS | {"cuda"},
+    "image-serving-cpu": _OF_SERVERS | {"cuda", "cupti"},
     "image-serving-gpu": _OF_SERVERS | {"openvino"},
 }
 """What an image does without, although a module for another image or a command imports it."""
@@ -38,6 +38,7 @@ PROGRAMS = {"serving": ("serving", "fetch")}
 """Components whose programs one image holds, if these are more than the image's own."""
 BROUGHT_BY = {
     "cuda-bindings": "cuda",
+    "cupti-python": "cupti",
     "flask": "locust",
     "gevent": "locust",
     "markupsafe": "jinja2",

@@ -42,6 +42,14 @@ class KernelTiming(Document):
     """The effective one; empty if the layer multiplies no matrices."""
     nanoseconds: float
     runs: int = 1
+    algorithm: str = ""
+    """The fastest of the engine's algorithms, as the engine names it; on a GPU only."""
+    gpu_kernels: list[str] = Field(default_factory=list)
+    """The kernels that ran on the GPU, in their order: eight names of 120 characters at most."""
+    uses_tensor_cores: bool = False
+    """Whether the name of one of them says that it computes on tensor cores."""
+    spread_nanoseconds: float | None = None
+    """The distance of the quartiles of the runs; on a GPU only."""
 
 
 class LayerFailure(Document):
@@ -65,16 +73,19 @@ class VariantTiming(Document):
     """The largest difference of an output from that of the first variant, in its deviations."""
     disturbed_rounds: int = 0
     """Rounds in which other processes took the CPU during every run: their times are too long."""
+    busy_nanoseconds: float | None = None
+    """How long the GPU works for one inference: the sum of its kernels and copies."""
 
 
 class MachineState(Document):
     """What timings hold for. They are never joined with those of another machine or engine."""
 
     name: str
-    """Processor, number of CPUs, instruction set and kernel."""
+    """Processor, number of CPUs, instruction set and kernel; or the GPU, its driver and CUDA."""
     engines: dict[str, str]
     """The version of each engine."""
     threads: int
+    device: Literal["CPU", "GPU"] = "CPU"
     cache_bytes: int
     """Size of the last cache."""
     cache_bytes_per_second: float
@@ -84,7 +95,15 @@ class MachineState(Document):
     copy_bytes_per_second: float = 0.0
     """The highest rate of bytes read and written by copies of any size, on all threads."""
     flops_per_second: float = 0.0
-    """The highest rate of a matrix product in FP32."""
+    """The highest rate of a matrix product, on a CPU in FP32."""
+    flops_by_precision: dict[str, float] = Field(default_factory=dict)
+    """The highest rate of a matrix product by precision; on a GPU only."""
+
+    def peak_flops(self, precision: str) -> float:
+        """Return the highest rate of a matrix product in a precision; 0 if it is not known."""
+        if self.flops_by_precision:
+            return self.flops_by_precision.get(precision, 0.0)
+        return self.flops_per_second
 
 
 class LayerTimings(Document):
@@ -96,7 +115,7 @@ class LayerTimings(Document):
     run_nanoseconds: int = 0
     """What one call of the engine costs, whatever it computes; 0 if no brick was timed."""
     node_nanoseconds: int = 0
-    """What one layer costs that computes nothing."""
+    """What one layer costs that computes nothing; on a GPU, the duration of an empty kernel."""
     seconds: float
     """How long all of it took."""
     bricks: dict[str, Timing] = Field(default_factory=dict)

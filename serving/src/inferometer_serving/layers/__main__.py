@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from inferometer_api.layers.bricks import BrickSuite
+from inferometer_api.layers.timings import LayerTimings
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers.in_pod import measure_in_pod
@@ -23,7 +24,7 @@ from inferometer_serving.layers.optimised import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import REWRITINGS, rewrite
 from inferometer_serving.layers.whole_model import MOST_BYTES, NamedVariant
-from inferometer_serving.options import EngineName, Precision
+from inferometer_serving.options import Device, EngineName, Precision
 
 _EXIT_REFUSED = 2
 
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     timed.add_argument("--model", type=Path, action="append", default=[], dest="models")
     timed.add_argument("--variants", type=Path, help="JSON: ways to run a whole model.")
     timed.add_argument("--rounds", type=int, default=8)
-    timed.add_argument("--engine", type=EngineName, action="append", default=[], dest="engines")
+    timed.add_argument("--engine", action="append", default=[], dest="engines")
     timed.add_argument("--precision", type=Precision, default=Precision.DEFAULT)
     timed.add_argument("--budget-seconds", type=float, default=inf)
     rewritten = commands.add_parser("rewrite", help="Write a model that may be faster.")
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     measured.add_argument("--zoo", action="append", default=[])
     measured.add_argument("--budget-seconds", type=int, default=600)
     for each in (described, timed, measured, rewritten):
+        each.add_argument("--device", type=Device, default=Device.CPU)
         each.add_argument("--batch-size", type=int, default=1)
         each.add_argument("--threads", type=int, default=1)
         each.add_argument("--layout", choices=("Blocked", "Plain"), default="Blocked")
@@ -74,7 +76,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _settings(options: argparse.Namespace) -> GraphSettings:
-    return GraphSettings(options.batch_size, options.threads, options.layout, options.shapes)
+    return GraphSettings(
+        options.batch_size, options.threads, options.layout, options.shapes, options.device
+    )
 
 
 def _describe(options: argparse.Namespace) -> None:
@@ -97,6 +101,9 @@ def _rewrite(options: argparse.Namespace) -> None:
 
 
 def _time(options: argparse.Namespace) -> None:
+    if options.device is Device.GPU:
+        _print(_timed_on_gpu(options).model_dump_json(exclude_none=True))
+        return
     found = measure(
         BrickSuite.read_json(options.suite.read_bytes()),
         [read_graph(each, max_bytes=MOST_BYTES) for each in options.models],
@@ -104,13 +111,35 @@ def _time(options: argparse.Namespace) -> None:
         MeasureOptions(
             _settings(options),
             options.rounds,
-            tuple(options.engines),
+            tuple(map(EngineName, options.engines)),
             options.precision,
             options.budget_seconds,
         ),
         _print_progress,
     )
     _print(found.model_dump_json(exclude_none=True))
+
+
+def _timed_on_gpu(options: argparse.Namespace) -> LayerTimings:
+    # What it needs is installed with the extra `gpu`.
+    from inferometer_serving.layers.gpu.measure import (  # noqa: PLC0415
+        GpuMeasureOptions,
+        gpu_variant,
+        measure_on_gpu,
+    )
+
+    return measure_on_gpu(
+        BrickSuite.read_json(options.suite.read_bytes()),
+        [gpu_variant(each) for each in _variants(options.variants)],
+        GpuMeasureOptions(
+            _settings(options),
+            options.rounds,
+            tuple(options.engines),
+            options.precision is not Precision.FP32,
+            options.budget_seconds,
+        ),
+        _print_progress,
+    )
 
 
 def _variants(file: Path | None) -> list[dict[str, Any]]:

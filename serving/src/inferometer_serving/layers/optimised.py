@@ -49,6 +49,14 @@ class GraphSettings:
     layout: Layout = "Blocked"
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Whole shapes of inputs with open axes other than the batch, by name."""
+    device: Device = Device.CPU
+    """Whose kernels the graph is optimised for."""
+
+    @property
+    def providers(self) -> list[str]:
+        """ONNX Runtime's execution providers, by preference."""
+        cpu = "CPUExecutionProvider"
+        return [cpu] if self.device is Device.CPU else ["CUDAExecutionProvider", cpu]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +85,9 @@ def optimise(graph: GraphFile, settings: GraphSettings) -> OptimisedGraph:
             "session.optimized_model_external_initializers_min_size_in_bytes": str(_SMALL_BYTES),
         }.items():
             options.add_session_config_entry(key, value)
-        _open(graph, fixed.SerializeToString(), options)
+        _open(graph, fixed.SerializeToString(), options, settings)
         optimised = onnx.load(folder / _OPTIMISED, load_external_data=False)
-        return OptimisedGraph(optimised, _tensors(graph, optimised, folder, settings.threads))
+        return OptimisedGraph(optimised, _tensors(graph, optimised, folder, settings))
 
 
 def with_fixed_shapes(graph: GraphFile, settings: GraphSettings) -> ModelProto:
@@ -182,15 +190,15 @@ def _all_fractions(size: int) -> Array:
     return array
 
 
-def _open(graph: GraphFile, model: bytes, options: Any) -> Any:
+def _open(graph: GraphFile, model: bytes, options: Any, settings: GraphSettings) -> Any:
     try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(model, options, providers=settings.providers)
     except Exception as error:
-        raise refusal(graph, Device.CPU, error) from error
+        raise refusal(graph, settings.device, error) from error
 
 
 def _tensors(
-    graph: GraphFile, optimised: ModelProto, folder: Path, threads: int
+    graph: GraphFile, optimised: ModelProto, folder: Path, settings: GraphSettings
 ) -> dict[str, LayerTensor]:
     """Return every tensor that the nodes compute, found by running the graph.
 
@@ -206,7 +214,7 @@ def _tensors(
     size = max(_TENSORS_PER_PASS, -(-len(names) // _MOST_PASSES))
     for start in range(0, len(names), size):
         some = names[start : start + size]
-        tensors |= _run_for(graph, optimised, some, folder, threads)
+        tensors |= _run_for(graph, optimised, some, folder, settings)
     return tensors
 
 
@@ -226,15 +234,19 @@ def inferred_fractions(model: ModelProto) -> dict[str, LayerTensor]:
 
 
 def _run_for(
-    graph: GraphFile, optimised: ModelProto, names: Sequence[str], folder: Path, threads: int
+    graph: GraphFile,
+    optimised: ModelProto,
+    names: Sequence[str],
+    folder: Path,
+    settings: GraphSettings,
 ) -> dict[str, LayerTensor]:
     probe = ModelProto()
     probe.CopyFrom(optimised)
     del probe.graph.output[:]
     probe.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
-    options = session_options(threads)
+    options = session_options(settings.threads)
     options.add_session_config_entry(FOLDER_OF_WEIGHTS, str(folder))
-    session = _open(graph, probe.SerializeToString(), options)
+    session = _open(graph, probe.SerializeToString(), options, settings)
     feeds = graph_inputs(optimised)
     generator = np.random.default_rng(0)
     arrays = {name: random_array(generator, tensor) for name, tensor in feeds.items()}

@@ -1,4 +1,4 @@
-"""Rewritten models that advice tries: fused operators, and static quantisation to INT8."""
+"""Rewritten models that advice tries: FP16, fused operators, and static quantisation to INT8."""
 
 import contextlib
 import sys
@@ -34,7 +34,7 @@ _WITHOUT_SATURATION = ("vnni", "amx", "i8mm")
 
 
 def rewrite(graph: GraphFile, kind: str, output: Path, settings: GraphSettings) -> None:
-    """Write a rewritten model; `kind` is Fused or INT8.
+    """Write a rewritten model; `kind` is FP16, Fused or INT8.
 
     Raises ModelRefusedError with the reason if there is none.
     """
@@ -115,6 +115,18 @@ def _quantise(graph: GraphFile, output: Path, folder: Path, settings: GraphSetti
     )
 
 
+def _halve(graph: GraphFile, output: Path, folder: Path, settings: GraphSettings) -> None:
+    from onnxruntime.transformers.float16 import (  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import, ships no types
+        convert_float_to_float16,
+    )
+
+    source = folder / "model.onnx"
+    # Normalisations join the convolutions before their weights are rounded.
+    _save_optimised(graph, source, settings, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC)
+    # Inputs and outputs stay in FP32, so that clients need not change.
+    onnx.save(convert_float_to_float16(onnx.load(source), keep_io_types=True), output)
+
+
 def _save_optimised(graph: GraphFile, path: Path, settings: GraphSettings, level: Any) -> None:
     """Save a model with fixed shapes and all weights in it, after ONNX Runtime's optimisation."""
     model = with_fixed_shapes(graph, settings)
@@ -139,6 +151,7 @@ def _samples(path: Path) -> Iterator[dict[str, Array]]:
 
 
 _KINDS: Mapping[str, Callable[[GraphFile, Path, Path, GraphSettings], None]] = {
+    "FP16": _halve,
     "Fused": _fuse,
     "INT8": _quantise,
 }

@@ -1,0 +1,1 @@
+"""Timings of layers and whole models on an NVIDIA GPU."""

@@ -1,0 +1,326 @@
+"""Timings of a model's layers and of whole models on a GPU, composed into one document.
+
+Whole models are timed first, by the host's clock and without CUPTI, which slows launches down; then
+what runs on the GPU, by CUPTI. Inputs and outputs stay on the GPU: transfers are part of no figure.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from inferometer_api.layers.bricks import BrickSuite
+from inferometer_api.layers.graph import Layer
+from inferometer_api.layers.timings import (
+    KernelTiming,
+    LayerFailure,
+    LayerTimings,
+    VariantTiming,
+)
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import read_graph
+from inferometer_serving.gpu.activities import ActivityRecorder, record_activities
+from inferometer_serving.gpu.device import Gpu, GpuUnavailableError, open_gpu
+from inferometer_serving.gpu.libraries import load_library
+from inferometer_serving.layers.brick_model import brick_model
+from inferometer_serving.layers.gpu.cublas import product_ways
+from inferometer_serving.layers.gpu.cudnn import Cudnn, CudnnSettings
+from inferometer_serving.layers.gpu.device_tensors import on_device
+from inferometer_serving.layers.gpu.machine import (
+    Peaks,
+    gpu_state,
+    open_empty_kernel,
+    probe_peaks,
+)
+from inferometer_serving.layers.gpu.onnx_cuda import (
+    CudaChoices,
+    DeviceSession,
+    load_cuda_libraries,
+    open_layer,
+    open_whole,
+)
+from inferometer_serving.layers.gpu.problems import (
+    Convolution,
+    Normalization,
+    Pooling,
+    Product,
+    is_half,
+    problem_of,
+)
+from inferometer_serving.layers.gpu.ways import GpuKernels, Way, synchronize
+from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.timing import OUT_OF_TIME, Item, Report, time_items
+from inferometer_serving.layers.whole_model import MOST_BYTES, largest_difference
+
+_PRODUCTS = frozenset(
+    {"Attention", "Conv", "ConvTranspose", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul"}
+    | {"GRU", "Gemm", "LSTM", "MatMul", "MultiHeadAttention", "RNN"}
+)
+"""Operators that multiply matrices, whose precision can be chosen."""
+_SESSION_BYTES = 64 << 20
+"""What a session takes of the GPU's memory besides its tensors."""
+_EMPTY = "a kernel that computes nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuVariant:
+    """One way to run a whole model on the GPU."""
+
+    name: str
+    model: Path
+    choices: CudaChoices
+    precision: str
+    """The effective one: FP32, TF32 or FP16."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMeasureOptions:
+    """How things are timed on the GPU."""
+
+    graph: GraphSettings
+    rounds: int = 7
+    engines: tuple[str, ...] = ()
+    """Engines whose kernels are timed for each layer."""
+    allows_tf32: bool = True
+    """Whether products of FP32 may be computed in TF32."""
+    budget_seconds: float = inf
+    peaks: Peaks = probe_peaks
+    """How the peaks of the roofline are measured."""
+
+
+@dataclass(slots=True)
+class _Found:
+    kernels: list[KernelTiming] = field(default_factory=list)
+    measured: dict[str, VariantTiming] = field(default_factory=dict)
+    busy_ns: dict[str, float] = field(default_factory=dict)
+    expected: list[Any] = field(default_factory=list)
+
+
+def effective_precision(layer: Layer, *, allows_tf32: bool) -> str:
+    """Return what a layer computes in; empty if it multiplies no matrices."""
+    if layer.operator not in _PRODUCTS:
+        return ""
+    names = {"FLOAT16": "FP16", "BFLOAT16": "BF16", "DOUBLE": "FP64"}
+    single = "TF32" if allows_tf32 else "FP32"
+    return names.get(layer.inputs[0].datatype, single)
+
+
+def gpu_variant(fields: Mapping[str, Any]) -> GpuVariant:
+    """Return a variant from its JSON form."""
+    precision, way = fields["precision"], fields["gpuWay"]
+    choices = CudaChoices(
+        allows_tf32=precision != "FP32",
+        uses_graph=way == "CudaGraph",
+        channels_last=way == "ChannelsLast",
+    )
+    return GpuVariant(fields["name"], Path(fields["model"]), choices, precision)
+
+
+def measure_on_gpu(
+    suite: BrickSuite,
+    variants: Sequence[GpuVariant],
+    options: GpuMeasureOptions,
+    report: Report,
+) -> LayerTimings:
+    """Return timings of the single layers of a suite, and of variants of one model.
+
+    What an engine refuses is named with the reason. Raises ModelRefusedError if no variant can
+    run, or there is no GPU.
+    """
+    began = time.monotonic()
+    until = began + options.budget_seconds
+    found = _Found()
+    try:
+        with open_gpu() as gpu, ExitStack() as resources:
+            load_cuda_libraries()
+            ways = [_variant_item(each, options, found) for each in variants]
+            time_items(ways, report, until_seconds=until)
+            if ways and all(each.failure for each in ways):
+                raise ModelRefusedError(ways[0].failure)
+            state = gpu_state(gpu, options.peaks if variants else None)
+            recorder = resources.enter_context(record_activities())
+            _add_busy(ways, variants, options, recorder, found)
+            kernels = list(_kernel_items(suite, options, recorder, found))
+            floor = _empty_item(gpu, resources, recorder, options, found)
+            time_items([floor, *kernels], report, until_seconds=until)
+    except GpuUnavailableError as error:
+        raise ModelRefusedError(f"The layers cannot be timed on a GPU: {error}.") from error
+    floor_ns = [each.nanoseconds for each in found.kernels if each.key == _EMPTY]
+    items = [*ways, *kernels]
+    return LayerTimings(
+        machine=state,
+        node_nanoseconds=round(floor_ns[0]) if floor_ns else 0,
+        seconds=time.monotonic() - began,
+        kernels=[each for each in found.kernels if each.key != _EMPTY],
+        failed=[each for item in items if (each := _failure(item)) is not None],
+        untimed=[each.name for each in items if each.failure == OUT_OF_TIME],
+        variants=found.measured,
+    )
+
+
+def _failure(item: Item) -> LayerFailure | None:
+    if item.failure in ("", OUT_OF_TIME):
+        return None
+    engine, _, key = item.name.partition(":")
+    return LayerFailure(key=key, engine=engine, reason=item.failure)
+
+
+def _variant_item(variant: GpuVariant, options: GpuMeasureOptions, found: _Found) -> Item:
+    item = Item(
+        name=variant.name,
+        open=lambda: open_whole(
+            read_graph(variant.model, max_bytes=MOST_BYTES), options.graph, variant.choices
+        ),
+        rounds_wanted=options.rounds,
+        needs_all_rounds=True,
+    )
+
+    def keep(session: DeviceSession, _: int) -> None:
+        outputs = session.results()
+        found.expected = found.expected or outputs
+        found.measured[variant.name] = VariantTiming(
+            nanoseconds=item.middle_ns,
+            precision=variant.precision,
+            version=session.version,
+            difference=largest_difference(found.expected, outputs),
+            disturbed_rounds=item.disturbed_rounds,
+        )
+
+    item.finish = keep
+    return item
+
+
+def _add_busy(
+    items: Sequence[Item],
+    variants: Sequence[GpuVariant],
+    options: GpuMeasureOptions,
+    recorder: ActivityRecorder,
+    found: _Found,
+) -> None:
+    """Add to each variant how long the GPU works for one inference."""
+    for item, variant in zip(items, variants, strict=True):
+        if item.failure or variant.choices.uses_graph:
+            continue
+        session = open_whole(
+            read_graph(variant.model, max_bytes=MOST_BYTES), options.graph, variant.choices
+        )
+        way = Way(variant.name, session.run)
+        for _ in range(options.rounds + 1):
+            recorder.taken()
+            way.launch()
+            synchronize()
+            way.add(recorder.taken())
+        timing = found.measured[variant.name]
+        found.measured[variant.name] = timing.model_copy(
+            update={"busy_nanoseconds": median(way.durations_ns[1:])}
+        )
+
+
+def _kernel_items(
+    suite: BrickSuite, options: GpuMeasureOptions, recorder: ActivityRecorder, found: _Found
+) -> Iterator[Item]:
+    openers = {"onnxruntime": _open_onnx, "cudnn": _open_cudnn, "cublas": _open_cublas}
+    for key, brick in suite.bricks.items():
+        layer = suite.layers[brick.layers[0]]
+        for engine in options.engines:
+            if engine != "onnxruntime" and not _is_for(engine, layer):
+                continue
+            yield Item(
+                name=f"{engine}:{key}",
+                open=partial(openers[engine], suite, key, options, recorder),
+                rounds_wanted=options.rounds,
+                bytes=_SESSION_BYTES,
+                finish=partial(_keep_kernels, found, key),
+            )
+
+
+def _is_for(engine: str, layer: Layer) -> bool:
+    """Return whether a library of kernels has any for a layer."""
+    problem = problem_of(layer)
+    return problem is not None and isinstance(problem, Product) == (engine == "cublas")
+
+
+def _open_onnx(
+    suite: BrickSuite, key: str, options: GpuMeasureOptions, recorder: ActivityRecorder
+) -> GpuKernels:
+    brick = suite.bricks[key]
+    choices = CudaChoices(allows_tf32=options.allows_tf32)
+    session = open_layer(brick_model(suite, brick), choices)
+    precision = effective_precision(suite.layers[key], allows_tf32=options.allows_tf32)
+    ways = [Way("", session.run)]
+    return GpuKernels("onnxruntime", precision, ways, recorder, ExitStack())
+
+
+def _open_cudnn(
+    suite: BrickSuite, key: str, options: GpuMeasureOptions, recorder: ActivityRecorder
+) -> GpuKernels:
+    layer = suite.layers[key]
+    problem = problem_of(layer)
+    library = load_library("cudnn")
+    with ExitStack() as resources:
+        ways: list[Way] = []
+        for channels_last in (False, True) if has_channels(layer) else (False,):
+            operands = on_device(layer, resources, channels_last=channels_last)
+            settings = CudnnSettings(is_half(layer), options.allows_tf32, channels_last)
+            if problem is not None:
+                ways += Cudnn(library, settings, resources).ways(problem, operands)
+        precision = effective_precision(layer, allows_tf32=options.allows_tf32)
+        return GpuKernels("cudnn", precision, ways, recorder, resources.pop_all())
+
+
+def has_channels(layer: Layer) -> bool:
+    """Return whether a layer's tensors can have their channels last, and this matters to it."""
+    problem = problem_of(layer)
+    is_of_images = isinstance(problem, Convolution | Normalization | Pooling)
+    return is_of_images and len(layer.inputs[0].shape) == 4
+
+
+def _open_cublas(
+    suite: BrickSuite, key: str, options: GpuMeasureOptions, recorder: ActivityRecorder
+) -> GpuKernels:
+    layer = suite.layers[key]
+    problem = problem_of(layer)
+    if not isinstance(problem, Product):
+        raise TypeError(f"{layer.operator} is no product of matrices.")
+    with ExitStack() as resources:
+        ways = product_ways(
+            load_library("cublasLt"),
+            problem,
+            on_device(layer, resources),
+            is_half=is_half(layer),
+            allows_tf32=options.allows_tf32,
+            resources=resources,
+        )
+        precision = effective_precision(layer, allows_tf32=options.allows_tf32)
+        return GpuKernels("cublas", precision, ways, recorder, resources.pop_all())
+
+
+def _keep_kernels(found: _Found, key: str, kernels: GpuKernels, runs: int) -> None:
+    found.kernels.append(kernels.timing(key, runs))
+
+
+def _empty_item(
+    gpu: Gpu,
+    resources: ExitStack,
+    recorder: ActivityRecorder,
+    options: GpuMeasureOptions,
+    found: _Found,
+) -> Item:
+    """Return a kernel that computes nothing: what lies near its duration is noise."""
+
+    def opened() -> GpuKernels:
+        launch: Callable[[], None] = open_empty_kernel(gpu, resources)
+        return GpuKernels("cuda", "", [Way("", launch)], recorder, ExitStack())
+
+    return Item(
+        name=f"cuda:{_EMPTY}",
+        open=opened,
+        rounds_wanted=options.rounds,
+        needs_all_rounds=True,
+        finish=partial(_keep_kernels, found, _EMPTY),
+    )
