@@ -31,6 +31,11 @@ def step_profile(answer: Mapping[str, Any], levels: Sequence[str]) -> StepProfil
                     name: answer[name]
                     for name in ("modelNanoseconds", "profiledNanoseconds", "layers", "notes")
                 },
+                **{
+                    name: answer[name]
+                    for name in ("kernelProfiledNanoseconds", "kernels", "gpu")
+                    if name in answer
+                },
             }
         )
     except (ValidationError, KeyError) as error:
@@ -51,6 +56,7 @@ def _request(repeat: ScenarioRepeat, step: StepPlan) -> dict[str, Any]:
         "batchSize": step.batch_size,
         "iterations": profile.iterations,
         "layers": profile.levels != ["Model"],
+        "kernels": "Kernel" in profile.levels,
     }
 
 

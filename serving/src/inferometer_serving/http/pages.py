@@ -107,11 +107,14 @@ def _description(
 
 def _profile_request(members: dict[str, Any]) -> ProfileRequest:
     """Return the request of a profile. Raises RequestRefusedError for other members or values."""
-    known = {"batchSize": 1, "iterations": 30, "layers": True}
+    known = {"batchSize": 1, "iterations": 30, "layers": True, "kernels": True}
     found = _known_members(members, known, {"batchSize": 4096, "iterations": 10_000})
-    if not isinstance(found["layers"], bool):
-        raise invalid(f"layers is {found['layers']!r}: give true or false.")
-    return ProfileRequest(found["batchSize"], found["iterations"], found["layers"])
+    for name in ("layers", "kernels"):
+        if not isinstance(found[name], bool):
+            raise invalid(f"{name} is {found[name]!r}: give true or false.")
+    return ProfileRequest(
+        found["batchSize"], found["iterations"], found["layers"], found["kernels"]
+    )
 
 
 def _layers_request(members: dict[str, Any]) -> LayersRequest:

@@ -132,6 +132,22 @@ def _not_shared(reason: str) -> dict[str, str]:
     return {"weights": f"own: {reason}"}
 
 
+def open_profiled(path: str, settings: EngineSettings, prefix: str) -> Any:
+    """Return a session that writes its profile to a file of this prefix.
+
+    It computes where `load`'s would. Raises ModelRefusedError if the device is not there.
+    """
+    wanted = _provider(settings)
+    options = session_options(settings)
+    options.enable_profiling = True
+    options.profile_file_prefix = prefix
+    session = onnxruntime.InferenceSession(
+        path, options, providers=_providers(wanted, settings), enable_fallback=0
+    )
+    _check_provider(session, wanted)
+    return session
+
+
 def _open(
     graph: GraphFile, options: Any, providers: list[Any], *, is_timed: bool
 ) -> tuple[Any, dict[str, int]]:

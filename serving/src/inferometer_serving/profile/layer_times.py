@@ -1,14 +1,17 @@
 """What an engine's profiler reports: layers, and how long each took in each run."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from inferometer_serving.infer.tensors import Array
+from inferometer_serving.profile.gpu_activities import KernelTimes
+from inferometer_serving.profile.occupancy import GpuPeaks
 
 _MOST_DURATIONS = 60_000
 """A profile keeps at most so many: those of a large graph are of fewer runs."""
 _FEWEST_RUNS = 5
+
+T = TypeVar("T", "LayerTimes", KernelTimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,11 @@ class LayerTimes:
     durations_ns: tuple[int, ...]
     outer: int | None = None
     """The index of the loop or branch that it runs within."""
+    inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Type and shape of each, if the engine reports them."""
+    outputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, *, with_tensors: bool = False) -> dict[str, Any]:
         """Return the members of the profile's document."""
         members: dict[str, Any] = {
             "index": self.index,
@@ -46,6 +52,11 @@ class LayerTimes:
             members["outputBytes"] = self.output_bytes
         if self.outer is not None:
             members["outer"] = self.outer
+        for name, tensors in (("inputs", self.inputs), ("outputs", self.outputs)):
+            if with_tensors and tensors:
+                members[name] = [
+                    {"datatype": datatype, "shape": list(shape)} for datatype, shape in tensors
+                ]
         return members
 
 
@@ -57,13 +68,16 @@ class EngineProfile:
     notes: tuple[str, ...] = ()
     kernels_missing: str = ""
     """Why there are no names of kernels; empty if there are."""
+    kernels: tuple[KernelTimes, ...] = ()
+    """The activities of a GPU; empty if its profiler was not active."""
+    gpu: GpuPeaks | None = None
 
 
 class ProfiledSession(Protocol):
     """A session with the engine's profiler switched on."""
 
-    def run(self, output_names: list[str], inputs: dict[str, Array]) -> None:
-        """Infer once."""
+    def run(self, output_names: list[str], inputs: dict[str, Array]) -> int | None:
+        """Infer once; return how many ns it took, or None if the caller is to time it."""
 
     def finish(self, runs: int) -> EngineProfile:
         """End profiling, and return the layers of the last `runs` runs."""
@@ -71,21 +85,38 @@ class ProfiledSession(Protocol):
 
 def thinned(profile: EngineProfile) -> EngineProfile:
     """Return a profile of as many runs as a document may hold."""
-    runs = max((len(each.durations_ns) for each in profile.layers), default=0)
-    most = max(_FEWEST_RUNS, _MOST_DURATIONS // max(1, len(profile.layers)))
+    found, notes = profile, profile.notes
+    layers, kept = _of_fewer_runs(profile.layers)
+    if kept is not None:
+        notes = (*notes, _thinned_note("layers", *kept, len(layers)))
+        found = replace(found, layers=layers, notes=notes)
+    kernels, kept = _of_fewer_runs(profile.kernels)
+    if kept is not None:
+        notes = (*notes, _thinned_note("kernels", *kept, len(kernels)))
+        found = replace(found, kernels=kernels, notes=notes)
+    return found
+
+
+def _thinned_note(what: str, most: int, runs: int, count: int) -> str:
+    return (
+        f"The {what}' durations are kept for {most} of {runs} runs, because there are {count} "
+        f"{what}."
+    )
+
+
+def _of_fewer_runs(timed: tuple[T, ...]) -> tuple[tuple[T, ...], tuple[int, int] | None]:
+    """Return them with fewer durations, and how many of how many these are; None: with all."""
+    runs = max((len(each.durations_ns) for each in timed), default=0)
+    most = max(_FEWEST_RUNS, _MOST_DURATIONS // max(1, len(timed)))
     if runs <= most:
-        return profile
-    kept = _spread(runs, most)
-    layers = tuple(
-        replace(each, durations_ns=tuple(each.durations_ns[at] for at in kept))
-        for each in profile.layers
+        return timed, None
+    kept = [at * runs // most for at in range(most)]
+    return (
+        tuple(
+            replace(each, durations_ns=tuple(each.durations_ns[at] for at in kept))
+            if len(each.durations_ns) == runs
+            else each
+            for each in timed
+        ),
+        (most, runs),
     )
-    note = (
-        f"The layers' durations are kept for {most} of {runs} runs, because there are "
-        f"{len(layers)} layers."
-    )
-    return replace(profile, layers=layers, notes=(*profile.notes, note))
-
-
-def _spread(count: int, wanted: int) -> Sequence[int]:
-    return [at * count // wanted for at in range(wanted)]

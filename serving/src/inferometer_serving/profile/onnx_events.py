@@ -3,7 +3,7 @@
 Its times are whole microseconds. Control flow operators contain the nodes of their subgraphs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +12,18 @@ from inferometer_serving.profile.layer_times import EngineProfile, LayerTimes
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _SUFFIX = "_kernel_time"
 _KERNELS_MISSING = (
-    "ONNX Runtime does not name the kernels of its CPU provider, and has no GPU profile without "
-    "CUPTI."
+    "ONNX Runtime does not name the kernels of its CPU provider; those of a GPU come by CUPTI."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvents:
+    """The events of one run; times are in us from the start of the profile."""
+
+    start_us: int
+    end_us: int
+    nodes: Sequence[Mapping[str, Any]]
+    """In the order of their start, those that contain others first."""
 
 
 @dataclass(slots=True)
@@ -37,27 +46,38 @@ def profile_of(
 
     Raises ValueError if the profile has fewer: it was cut off.
     """
+    nodes: dict[tuple[str, str], _Node] = {}
+    for number, each in enumerate(events_by_run(events, runs)):
+        _add_run(nodes, each.nodes, number, each.start_us)
+    return _composed(nodes, runs, round(event_cost_ns))
+
+
+def events_by_run(events: Sequence[Mapping[str, Any]], runs: int) -> Iterator[RunEvents]:
+    """Yield the events of the last `runs` runs. Raises ValueError if the profile has fewer."""
     spans = sorted(
         (each for each in events if each.get("name") == "model_run" and "dur" in each),
         key=lambda each: int(each["ts"]),
     )[-runs:]
     if len(spans) < runs:
         raise ValueError(f"it has {len(spans)} of {runs} runs")
-    nodes: dict[tuple[str, str], _Node] = {}
     ordered = sorted(
         (each for each in events if str(each.get("name", "")).endswith(_SUFFIX)),
         key=lambda each: (int(each["ts"]), -int(each["dur"])),
     )
     at = 0
-    for number, span in enumerate(spans):
+    for span in spans:
         begin, end = int(span["ts"]), int(span["ts"]) + int(span["dur"])
         while at < len(ordered) and int(ordered[at]["ts"]) < begin:
             at += 1
         first = at
         while at < len(ordered) and int(ordered[at]["ts"]) <= end:
             at += 1
-        _add_run(nodes, ordered[first:at], number, begin)
-    return _composed(nodes, runs, round(event_cost_ns))
+        yield RunEvents(begin, end, ordered[first:at])
+
+
+def layer_key(event: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what the events of one layer have in common: the index of the node and its name."""
+    return str(event["args"].get("node_index", "")), str(event["name"]).removesuffix(_SUFFIX)
 
 
 def _add_run(
@@ -66,7 +86,7 @@ def _add_run(
     open_outers: list[tuple[int, tuple[str, str]]] = []
     for event in events:
         arguments = event["args"]
-        key = (str(arguments.get("node_index", "")), str(event["name"]).removesuffix(_SUFFIX))
+        key = layer_key(event)
         start, end = int(event["ts"]), int(event["ts"]) + int(event["dur"])
         open_outers = [each for each in open_outers if each[0] >= end and each[0] > start]
         outer = open_outers[-1][1] if open_outers else None
@@ -109,7 +129,8 @@ def _layer(
     index: int, name: str, node: _Node, outer: int | None, durations_ns: tuple[int, ...]
 ) -> LayerTimes:
     arguments = node.arguments
-    datatype, shape = _first_output(arguments.get("output_type_shape") or [])
+    outputs = _tensors(arguments.get("output_type_shape") or [])
+    datatype, shape = outputs[0] if outputs else ("", ())
     size = str(arguments.get("output_size", ""))
     return LayerTimes(
         index=index,
@@ -123,11 +144,12 @@ def _layer(
         start_ns=node.start_us * 1000,
         durations_ns=durations_ns,
         outer=outer,
+        inputs=_tensors(arguments.get("input_type_shape") or []),
+        outputs=outputs,
     )
 
 
-def _first_output(outputs: Sequence[Mapping[str, Sequence[int]]]) -> tuple[str, tuple[int, ...]]:
-    for output in outputs:
-        for datatype, shape in output.items():
-            return datatype, tuple(shape)
-    return "", ()
+def _tensors(
+    listed: Sequence[Mapping[str, Sequence[int]]],
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((datatype, tuple(shape)) for each in listed for datatype, shape in each.items())

@@ -1,18 +1,17 @@
 """Profiled sessions of ONNX Runtime."""
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import orjson
 
 from inferometer_models.errors import ModelRefusedError
-from inferometer_models.graph_file import GraphFile
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.model.onnx_runtime import session_options
+from inferometer_serving.model.onnx_runtime import open_profiled
 from inferometer_serving.model.session import EngineSettings
-from inferometer_serving.options import Device
 from inferometer_serving.profile.event_cost import event_cost_ns
 from inferometer_serving.profile.layer_times import EngineProfile
 from inferometer_serving.profile.onnx_events import profile_of
@@ -21,36 +20,37 @@ from inferometer_serving.profile.onnx_events import profile_of
 class OnnxProfiledSession:
     """A session that writes its profile to a temporary folder."""
 
-    def __init__(self, graph: GraphFile, settings: EngineSettings) -> None:
-        if settings.device is not Device.CPU:
-            raise ModelRefusedError(
-                "A profile of a GPU was requested, which needs CUPTI: this version profiles CPUs. "
-                "Set the device to CPU."
-            )
+    def __init__(self, path: str, settings: EngineSettings) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="inferometer-profile-")
-        options = session_options(settings)
-        options.enable_profiling = True
-        options.profile_file_prefix = str(Path(self._folder.name) / "profile")
-        self._session = onnxruntime.InferenceSession(
-            str(graph.path), options, providers=["CPUExecutionProvider"]
-        )
+        self._session = open_profiled(path, settings, str(Path(self._folder.name) / "profile"))
+
+    @property
+    def start_ns(self) -> int:
+        """What the profiler's clock showed at the start of the profile."""
+        return int(self._session.get_profiling_start_time_ns())
 
     def run(self, output_names: list[str], inputs: dict[str, Array]) -> None:
         """Infer once."""
         self._session.run(output_names, inputs)
 
+    def events(self) -> Sequence[dict[str, Any]]:
+        """End profiling, and return its events. Raises OSError, or ValueError if it is cut off."""
+        with self._folder:
+            found: list[dict[str, Any]] = orjson.loads(
+                Path(self._session.end_profiling()).read_bytes()
+            )
+        return found
+
     def finish(self, runs: int) -> EngineProfile:
         """End profiling, and return the layers of the last `runs` runs."""
-        with self._folder:
-            file = Path(self._session.end_profiling())
-            cost_ns = event_cost_ns()
-            try:
-                found = profile_of(orjson.loads(file.read_bytes()), runs, cost_ns)
-            except (OSError, ValueError, KeyError) as error:
-                raise ModelRefusedError(
-                    f"ONNX Runtime's profile cannot be read: {error}. It was cut off if the disk "
-                    "of the temporary folder is full."
-                ) from error
+        cost_ns = event_cost_ns()
+        try:
+            found = profile_of(self.events(), runs, cost_ns)
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelRefusedError(
+                f"ONNX Runtime's profile cannot be read: {error}. It was cut off if the disk "
+                "of the temporary folder is full."
+            ) from error
         note = (
             f"ONNX Runtime's profiler takes {cost_ns / 1000:.2f} us within each layer, which is "
             "taken off."

@@ -1,7 +1,8 @@
 """Leveled runs of a model: without a profiler, and with the engine's."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -14,8 +15,13 @@ from inferometer_serving.model.engines import open_session
 from inferometer_serving.model.loading import warm_shapes
 from inferometer_serving.model.session import EngineSettings, Interrupt, Session, reason_of
 from inferometer_serving.model.warm_up import warm_up_inputs
-from inferometer_serving.options import EngineName, ServeOptions
-from inferometer_serving.profile.layer_times import EngineProfile, ProfiledSession, thinned
+from inferometer_serving.options import Device, EngineName, ServeOptions
+from inferometer_serving.profile.layer_times import (
+    EngineProfile,
+    LayerTimes,
+    ProfiledSession,
+    thinned,
+)
 
 _WARM_RUNS = 3
 _MOST_ITERATIONS = 10_000
@@ -33,6 +39,8 @@ class ProfileRequest:
     """Runs of each level."""
     is_layered: bool = True
     """False: the model alone, without any profiler."""
+    has_kernels: bool = True
+    """Whether a GPU's kernels are recorded, in runs of their own."""
 
 
 def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt) -> dict[str, Any]:
@@ -53,12 +61,13 @@ def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt
         names = [each.name for each in plain.signature.outputs]
         nodes = max(1, len(graph.model.graph.node))
         runs = max(1, min(request.iterations, _MOST_ITERATIONS, _MOST_EVENTS // nodes))
-        profiled = _profiled(options.engine, graph, settings) if request.is_layered else None
-        calls: list[Callable[[], object]] = [lambda: plain.runner.run(names, inputs)]
-        if profiled is not None:
-            calls.append(lambda: profiled.run(names, inputs))
+        sessions, kernels_missing = _profiled(options.engine, graph, settings, request, interrupt)
+        calls: list[Callable[[], object]] = [
+            partial(run, names, inputs)
+            for run in (plain.runner.run, *(each.run for each in sessions))
+        ]
         times = alternated(calls, runs, interrupt)
-        found = EngineProfile(()) if profiled is None else thinned(profiled.finish(runs))
+        found = _joined([thinned(each.finish(runs)) for each in sessions], kernels_missing)
     finally:
         plain.unload()
     return _document(request, found, times, runs)
@@ -77,36 +86,87 @@ def model_inputs(session: Session, options: ServeOptions, batch_size: int) -> di
 def alternated(
     calls: list[Callable[[], object]], rounds: int, interrupt: Interrupt
 ) -> list[list[int]]:
-    """Return the durations in ns of each call, which take turns and begin rounds in turn."""
+    """Return the durations in ns of each call, which take turns and begin rounds in turn.
+
+    A call that returns a number has timed itself.
+    """
     times: list[list[int]] = [[] for _ in calls]
     for number in range(_WARM_RUNS + rounds):
         for step in range(len(calls)):
             at = (number + step) % len(calls)
             started_ns = perf_counter_ns()
             try:
-                calls[at]()
+                found = calls[at]()
             except Exception as error:
                 raise ModelRefusedError(
                     f"The model cannot be profiled: {reason_of(error)}"
                 ) from error
-            times[at].append(perf_counter_ns() - started_ns)
+            took_ns = perf_counter_ns() - started_ns
+            times[at].append(found if isinstance(found, int) else took_ns)
             if interrupt.is_set:
                 raise ModelRefusedError("The server ended while the model was profiled.")
     return [each[_WARM_RUNS:] for each in times]
 
 
-def _profiled(engine: EngineName, graph: GraphFile, settings: EngineSettings) -> ProfiledSession:
+def _profiled(
+    engine: EngineName,
+    graph: GraphFile,
+    settings: EngineSettings,
+    request: ProfileRequest,
+    interrupt: Interrupt,
+) -> tuple[list[ProfiledSession], str]:
+    """Return a session for each level below the model, and why there is none of the kernels."""
+    if not request.is_layered:
+        return [], ""
     if engine is EngineName.OPENVINO:
         from inferometer_serving.profile.open_vino import (  # noqa: PLC0415 - the engine may be missing
             OpenVinoProfiledSession,
         )
 
-        return OpenVinoProfiledSession(graph, settings)
-    from inferometer_serving.profile.onnx_runtime import (  # noqa: PLC0415 - the same
-        OnnxProfiledSession,
+        return [OpenVinoProfiledSession(graph, settings)], ""
+    if settings.device is Device.CPU:
+        from inferometer_serving.profile.onnx_runtime import (  # noqa: PLC0415 - the same
+            OnnxProfiledSession,
+        )
+
+        return [OnnxProfiledSession(str(graph.path), settings)], ""
+    from inferometer_serving.profile.gpu_process import (  # noqa: PLC0415 - the same
+        GpuProfiledSession,
     )
 
-    return OnnxProfiledSession(graph, settings)
+    path = str(graph.path)
+    layers = GpuProfiledSession(path, settings, interrupt, has_kernels=False)
+    if not request.has_kernels:
+        return [layers], "It was not requested."
+    try:
+        return [layers, GpuProfiledSession(path, settings, interrupt, has_kernels=True)], ""
+    except ModelRefusedError as error:
+        return [layers], (
+            f"CUPTI cannot record the kernels of the GPU: {error} It needs inferometer[gpu] and "
+            "the right to profile."
+        )
+
+
+def _joined(found: list[EngineProfile], kernels_missing: str) -> EngineProfile:
+    """Return the layers of the first profile, with the kernels of the second if there is one."""
+    if not found:
+        return EngineProfile(())
+    if len(found) == 1:
+        return replace(found[0], kernels_missing=kernels_missing or found[0].kernels_missing)
+    layers, kernels = found
+    if [_identity(each) for each in layers.layers] != [_identity(each) for each in kernels.layers]:
+        missing = "The runs of the kernels had other layers than those of the layers."
+        return replace(layers, kernels_missing=missing)
+    return replace(
+        layers,
+        kernels=kernels.kernels,
+        gpu=kernels.gpu,
+        notes=(*layers.notes, *kernels.notes),
+    )
+
+
+def _identity(layer: LayerTimes) -> tuple[str, str]:
+    return layer.name, layer.operator
 
 
 def _document(
@@ -122,7 +182,10 @@ def _document(
         "batchSize": request.batch_size,
         "modelNanoseconds": times[0],
         "profiledNanoseconds": times[1] if request.is_layered else [],
-        "layers": [layer.to_json() for layer in found.layers],
+        "kernelProfiledNanoseconds": times[2] if found.kernels else [],
+        "layers": [layer.to_json(with_tensors=bool(found.kernels)) for layer in found.layers],
+        "kernels": [kernel.to_json() for kernel in found.kernels],
+        "gpu": None if found.gpu is None else found.gpu.to_json(),
         "kernelsMissing": found.kernels_missing,
         "notes": notes,
     }

@@ -1,0 +1,187 @@
+"""What CUPTI records is taken run by run; each level of a GPU's profile has its own process."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic_ns, perf_counter_ns, time_ns
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferometer_models.errors import ModelRefusedError
+from inferometer_serving.infer.tensors import Array
+from inferometer_serving.model.session import EngineSettings, Interrupt
+from inferometer_serving.options import Device
+from inferometer_serving.profile import cupti_trace, gpu_process
+from inferometer_serving.profile.cupti_trace import CuptiRecorder, engine_clock, read_candidates
+from inferometer_serving.profile.gpu_process import GpuProfiledSession
+from inferometer_serving.profile.occupancy import peaks
+from support.onnx_models import identity, save
+from support.recorded_kernels import H200, recorded
+
+_INPUTS: dict[str, Array] = {"x": np.ones((1, 4), np.float32)}
+
+
+class _Cupti:
+    """What cupti-python offers, with recorded activities for each flush."""
+
+    class ActivityThreadIdType:
+        SYSTEM = 1
+
+    def __init__(self, flushes: list[list[dict[str, Any]]]) -> None:
+        self._flushes = flushes
+        self._completed: Callable[[list[Any]], None] = print
+        self.enabled: set[int] = set()
+
+    def set_thread_id_type(self, kind: int) -> None:
+        assert kind == self.ActivityThreadIdType.SYSTEM
+
+    def activity_register_callbacks(
+        self, requested: Callable[[], tuple[int, int]], completed: Callable[[list[Any]], None]
+    ) -> None:
+        assert requested()[0] > 0
+        self._completed = completed
+
+    def activity_enable(self, kind: int) -> None:
+        self.enabled.add(kind)
+
+    def activity_disable(self, kind: int) -> None:
+        self.enabled.discard(kind)
+
+    def activity_flush_all(self, _: int) -> None:
+        if self._flushes:
+            self._completed([SimpleNamespace(**each) for each in self._flushes.pop(0)])
+
+    def get_timestamp(self) -> int:
+        return time_ns()
+
+
+def _with(monkeypatch: pytest.MonkeyPatch, cupti: object) -> None:
+    monkeypatch.setitem(sys.modules, "cupti", cupti)
+    monkeypatch.setattr(
+        cupti_trace,
+        "read_gpu",
+        lambda: (H200, None),
+    )
+
+
+def test_a_run_keeps_its_executions_and_their_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls that launched nothing are forgotten, and CUPTI is switched off at the end."""
+    activities = recorded()["activities"]
+    idle = {"kind": 5, "correlation_id": -7, "start": 1, "end": 2, "thread_id": 3}
+    other = {"kind": 38}
+    cupti = _Cupti([[*activities, idle, other], []])
+    _with(monkeypatch, SimpleNamespace(cupti=cupti))
+    recorder = CuptiRecorder()
+    assert cupti.enabled == {1, 2, 4, 5, 10}
+    before = recorder.read_clocks(time_ns)
+    recorder.end_run()
+    recorder.end_run()
+    assert recorder.runs == 2
+    found = recorder.trace(before, recorder.read_clocks(time_ns), 0)
+    assert len(found.executions) == 309
+    assert {each.correlation for each in found.launches} == {
+        each.correlation for each in found.executions
+    }
+    recorder.stop()
+    assert cupti.enabled == set()
+
+
+def test_old_runs_are_forgotten_beyond_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long profile keeps its last runs, and at least one."""
+    monkeypatch.setattr(cupti_trace, "_MOST_ACTIVITIES", 400)
+    activities = recorded()["activities"]
+    _with(monkeypatch, SimpleNamespace(cupti=_Cupti([activities] * 3)))
+    recorder = CuptiRecorder()
+    for _ in range(3):
+        recorder.end_run()
+    assert recorder.runs == 1
+
+
+def test_clocks_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reading lies within the time that it took, in each clock."""
+    _with(monkeypatch, SimpleNamespace(cupti=_Cupti([])))
+    began, began_ours = time_ns(), perf_counter_ns()
+    found = CuptiRecorder().read_clocks(time_ns)
+    assert began <= found.engine_ns <= found.cupti_ns <= time_ns()
+    assert began_ours <= found.ours_ns <= perf_counter_ns()
+
+
+def test_the_clock_of_the_engine_is_found() -> None:
+    """It is the one that showed the start of the profile when it started."""
+    before = read_candidates()
+    shown = (time_ns(), monotonic_ns())
+    after = read_candidates()
+    assert [engine_clock(each, before, after) for each in shown] == [time_ns, monotonic_ns]
+    with pytest.raises(ValueError, match="another clock"):
+        engine_clock(0, before, after)
+
+
+def test_layers_come_from_another_process(tmp_path: Path) -> None:
+    """It times itself, gets the inputs once, and ends with the profile."""
+    file = save(identity(), tmp_path / "model.onnx")
+    settings = EngineSettings(device=Device.CPU)
+    interrupt = Interrupt()
+    session = GpuProfiledSession(str(file), settings, interrupt, has_kernels=False)
+    assert all(session.run([], _INPUTS) > 0 for _ in range(3))
+    found = session.finish(2)
+    assert [len(each.durations_ns) for each in found.layers] == [2]
+    assert "serialized" in found.notes[0]
+    interrupt.set()
+
+
+def test_a_session_that_cannot_start_says_why(tmp_path: Path) -> None:
+    """The reason of the other process arrives: no provider for GPUs, or no such model."""
+    file = save(identity(), tmp_path / "model.onnx")
+    with pytest.raises(ModelRefusedError, match="device GPU was requested"):
+        GpuProfiledSession(
+            str(file), EngineSettings(device=Device.GPU), Interrupt(), has_kernels=False
+        )
+    with pytest.raises(ModelRefusedError, match="No module named 'cupti'"):
+        GpuProfiledSession(
+            str(file), EngineSettings(device=Device.CPU), Interrupt(), has_kernels=True
+        )
+
+
+def test_an_interrupt_ends_the_process(tmp_path: Path) -> None:
+    """A server that ends does not wait for a profile."""
+    file = save(identity(), tmp_path / "model.onnx")
+    interrupt = Interrupt()
+    session = GpuProfiledSession(
+        str(file), EngineSettings(device=Device.CPU), interrupt, has_kernels=False
+    )
+    interrupt.set()
+    with pytest.raises(ModelRefusedError, match="ended before its time"):
+        session.finish(1)
+
+
+def test_kernels_are_those_of_the_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without a launch within the runs there are none, which is an error."""
+    _with(monkeypatch, SimpleNamespace(cupti=_Cupti([])))
+    file = save(identity(), tmp_path / "model.onnx")
+    session = gpu_process._Kernels(str(file), EngineSettings(device=Device.CPU))
+    assert session.run([], _INPUTS) > 0
+    assert session.run([], None) > 0
+    with pytest.raises(ValueError, match="no kernel was launched"):
+        session.finish(2)
+
+
+def test_peaks_follow_from_clocks_and_widths() -> None:
+    """An H200's: 132 multiprocessors at 1,980 MHz, and 6,144 bits at 3,201 MHz twice a cycle."""
+    found = peaks(
+        "NVIDIA H200",
+        capability=(9, 0),
+        multiprocessors=132,
+        clock_khz=1_980_000,
+        memory_clock_khz=3_201_000,
+        bus_bits=6144,
+    )
+    assert found.fp32_flops_per_second == 2 * 128 * 132 * 1_980_000_000
+    assert found.tf32_flops_per_second == 8 * found.fp32_flops_per_second
+    assert found.bytes_per_second == 4_916_736_000_000
+    unknown = peaks(
+        "?", capability=(99, 0), multiprocessors=1, clock_khz=1, memory_clock_khz=1, bus_bits=8
+    )
+    assert "fp32FlopsPerSecond" not in unknown.to_json()
