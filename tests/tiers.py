@@ -131,6 +131,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "serving/src/inferometer_serving/layers/*": ("analysis",),
     "serving/src/inferometer_serving/model/*": ("analysis",),
     "serving/src/inferometer_serving/node/*": ("analysis",),
+    "serving/src/inferometer_serving/node/gpu/*": ("gpu",),
     "serving/src/inferometer_serving/model/pipeline.py": ("tasks",),
     "serving/src/inferometer_serving/metrics.py": ("dashboards",),
     "fetch/*": ("local", "nodes"),

@@ -19,7 +19,7 @@ class NodeFigure(Document):
     """One measured figure, at one setting."""
 
     name: str
-    """stream/copy, latency/load, memcpy, gemm, ..."""
+    """stream/copy, latency/load, memcpy, gemm, ...; cudaMemcpyAsync_PinnedToGPU, gpu/gemm, ..."""
     setting: dict[str, str] = Field(default_factory=dict)
     """What it was measured at: threads, bytes, precision, engine, ..."""
     unit: Unit
@@ -35,14 +35,30 @@ class NodeFigure(Document):
 
 
 class MatrixUnit(Document):
-    """A unit of the CPU that multiplies matrices or vectors of small numbers."""
+    """A unit of CPU or GPU that multiplies matrices or vectors of small numbers."""
 
     name: str
-    """amx_bf16, amx_int8, avx512_bf16, avx512_vnni, ..."""
+    """amx_bf16, avx512_vnni, ...; tensor_bf16, tensor_fp8, ... of GPUs."""
+    gpu: int | None = None
+    """Index of the GPU; absent for units of the CPU."""
     offered: bool
-    """Whether the CPU reports it."""
+    """Whether the CPU reports it, or GPUs of this compute capability have it."""
     used_by: dict[str, list[str]] = Field(default_factory=dict)
     """Names of kernels that use it, by engine. Empty if none does, or the engine names none."""
+
+
+class GpuIdentity(Document):
+    """An NVIDIA GPU."""
+
+    index: int
+    """As CUDA counts the GPUs that the benchmark may use."""
+    name: str
+    """NVIDIA H200, ..."""
+    compute_capability: str
+    """9.0, ..."""
+    multiprocessors: int
+    memory_bytes: int
+    l2_cache_bytes: int
 
 
 class MachineIdentity(Document):
@@ -58,6 +74,8 @@ class MachineIdentity(Document):
     last_level_cache_bytes: int
     """Of all caches of the last level that these CPUs share."""
     numa_nodes: int
+    gpus: list[GpuIdentity] = Field(default_factory=list)
+    """Those that the benchmark may use."""
 
 
 class NodeCharacteristics(Document):

@@ -51,6 +51,13 @@ def gpu_count() -> int:
         return 0
 
 
+def known_gpus() -> list["Gpu"]:
+    """Return the GPUs that CUDA shows, none of them opened."""
+    from cuda.bindings import driver  # noqa: PLC0415 - optional
+
+    return [_described(index, call(driver.cuDeviceGet, index)) for index in range(gpu_count())]
+
+
 @contextmanager
 def open_gpu(index: int = 0) -> Iterator[Gpu]:
     """Make the primary context of a GPU current on this thread; release it at the end.

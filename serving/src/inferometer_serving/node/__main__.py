@@ -29,6 +29,12 @@ from inferometer_api.nodes.fitness import MOST_STILL, MOST_STOLEN
 from inferometer_api.nodes.wire_rates import LOOPBACK, WIRE_FIGURES, is_selected
 from inferometer_api.timestamps import format_time
 from inferometer_models.control_groups import cpu_limit
+from inferometer_serving.node.gpu.probes import (
+    TensorKernels,
+    gpu_identities,
+    gpu_probes,
+    gpu_units,
+)
 from inferometer_serving.node.host_memory import memory_probes
 from inferometer_serving.node.machine import CpuTimes, cpu_times, machine_identity
 from inferometer_serving.node.pointer_chase import latency_probes
@@ -79,7 +85,8 @@ def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeChara
     Raises UnknownPrimitiveError if none begins as one of `only`.
     """
     kernels: dict[str, list[str]] = {}
-    probes = _selected(list(_probes(folder, kernels)), only)
+    tensor_kernels: TensorKernels = {}
+    probes = _selected(list(_probes(folder, kernels, tensor_kernels)), only)
     began, started_at = time.monotonic(), _now()
     idle = _idle_times()
     findings = Findings()
@@ -88,7 +95,7 @@ def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeChara
         inferometer_version=version("inferometer"),
         started_at=started_at,
         finished_at=started_at,
-        machine=machine_identity(),
+        machine=machine_identity().model_copy(update={"gpus": gpu_identities()}),
         figures=[],
     )
     names = [each.name for each in probes]
@@ -117,19 +124,22 @@ def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeChara
         update={
             "finished_at": _now(),
             "figures": findings.figures,
-            "matrix_units": matrix_units(kernels),
+            "matrix_units": [*matrix_units(kernels), *gpu_units(tensor_kernels)],
             "unavailable": findings.unavailable,
             "cautions": cautions,
         }
     )
 
 
-def _probes(folder: Path, kernels: dict[str, list[str]]) -> Iterator[NodeProbe]:
+def _probes(
+    folder: Path, kernels: dict[str, list[str]], tensor_kernels: TensorKernels
+) -> Iterator[NodeProbe]:
     yield from punctuality_probes()
     yield from stream_probes()
     yield from latency_probes()
     yield from memory_probes()
     yield from storage_probes(folder)
+    yield from gpu_probes(tensor_kernels)
     # Last, because the engines keep threads.
     from inferometer_serving.node.matrix import matrix_probes  # noqa: PLC0415 - slow to import
 

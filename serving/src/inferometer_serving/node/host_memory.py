@@ -1,9 +1,8 @@
 """Copies between NUMA nodes, and page faults."""
 
 import mmap
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.nodes.figures import figure
-from inferometer_serving.node.machine import available_bytes, numa_cpus
+from inferometer_serving.node.machine import available_bytes, numa_cpus, running_on
 from inferometer_serving.node.samples import (
     NodeProbe,
     NotMeasurableError,
@@ -37,17 +36,6 @@ def memory_probes() -> Iterator[NodeProbe]:
     yield NodeProbe("pageFault", _faults)
 
 
-@contextmanager
-def _on(cpus: frozenset[int]) -> Iterator[None]:
-    """Run on these CPUs: memory that is touched first is then that of their NUMA node."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cpus)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
 def _copies(
     source: int, target: int, own: frozenset[int], others: frozenset[int]
 ) -> list[NodeFigure]:
@@ -64,14 +52,14 @@ def _copies(
 
 def copy_rates(size_bytes: int, own: frozenset[int], others: frozenset[int]) -> list[float]:
     """Return bytes per second of copies, on a CPU of the first set, to memory of the second."""
-    with _on(frozenset({min(own)})):
+    with running_on(frozenset({min(own)})):
         origin = _memory(size_bytes, 2)
     # As in a C program, the destination is below the origin: above it, the C library copies large
     # arrays up to 5 % faster or slower.
-    with _on(frozenset({min(others)})):
+    with running_on(frozenset({min(others)})):
         destination = _memory(size_bytes, 1)
     copy = partial(copy_repeatedly, destination, origin)
-    with _on(frozenset({min(own)})):
+    with running_on(frozenset({min(own)})):
         return [size_bytes / seconds_per_repeat(copy) for _ in range(_REPEATS)]
 
 

@@ -1,0 +1,76 @@
+"""Times of what a GPU does, by events; what is timed waits in its streams until all of it is there.
+
+A kernel that only waits goes first: without it, the time of the calls would be part of the figure.
+"""
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from inferometer_serving.gpu.device import Gpu, Kernel, call, compiled, stream
+
+_WAIT = """
+extern "C" __global__ void wait(unsigned long long nanoseconds) {
+    unsigned long long began, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(began));
+    do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - began < nanoseconds);
+}
+"""
+_WAIT_NS = 300_000
+"""Longer than it takes to put a few operations into a stream."""
+
+Work = Callable[[Any], object]
+"""Puts operations into a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuClock:
+    """Times operations of one GPU."""
+
+    streams: tuple[Any, Any]
+    waiting: Kernel
+
+    def seconds(self, work: Work) -> float:
+        """Return how long operations take that run in one stream."""
+        return self.seconds_together([work])
+
+    def seconds_together(self, works: Sequence[Work]) -> float:
+        """Return the time from the first start to the last end of works, each in a stream."""
+        from cuda.bindings import driver  # noqa: PLC0415 - optional
+
+        with ExitStack() as stack:
+
+            def event() -> Any:
+                created = call(driver.cuEventCreate, 0)
+                stack.callback(call, driver.cuEventDestroy, created)
+                return created
+
+            gate = event()
+            pairs = [(event(), event()) for _ in works]
+            first, *others = self.streams[: len(works)]
+            one = (1, 1, 1)
+            self.waiting.launch(one, one, [(_WAIT_NS, ctypes.c_ulonglong)], first)
+            call(driver.cuEventRecord, gate, first)
+            for other in others:
+                call(driver.cuStreamWaitEvent, other, gate, 0)
+            for work, on, (start, end) in zip(works, self.streams, pairs, strict=False):
+                call(driver.cuEventRecord, start, on)
+                work(on)
+                call(driver.cuEventRecord, end, on)
+            for _, end in pairs:
+                call(driver.cuEventSynchronize, end)
+            milliseconds = (
+                float(call(driver.cuEventElapsedTime, start, end))
+                for start, _ in pairs
+                for _, end in pairs
+            )
+            return max(1e-9, max(milliseconds) / 1e3)
+
+
+@contextmanager
+def gpu_clock(gpu: Gpu) -> Iterator[GpuClock]:
+    """Create two streams and compile the kernel that waits. Raises CudaError."""
+    with stream() as first, stream() as second, compiled(gpu, _WAIT, ["wait"]) as kernels:
+        yield GpuClock((first, second), kernels["wait"])
