@@ -308,7 +308,8 @@ class Profile(LoadProfile):
         default=["Model", "Layer", "Kernel"]
     )
     """Model: inferences without a profiler. Layer: also the layers, in runs of their own. Kernel: \
-also the engine's names of the kernels, if it has them."""
+also the engine's names of the kernels, if it has them; on a GPU what ran on it, by CUPTI, in runs \
+of their own."""
 
     batch_sizes: Annotated[list[_BatchSize], Field(min_length=1, max_length=32), Unique()] = Field(
         default=[1]
