@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import get_native_id
 from time import monotonic_ns, perf_counter_ns, time_ns
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +19,8 @@ from inferometer_serving.profile import cupti_trace, gpu_process
 from inferometer_serving.profile.cupti_trace import CuptiRecorder, engine_clock, read_candidates
 from inferometer_serving.profile.gpu_process import GpuProfiledSession
 from inferometer_serving.profile.occupancy import peaks
-from support.onnx_models import identity, save
-from support.recorded_kernels import H200, recorded
+from support.onnx_models import busy, identity, save
+from support.recorded_kernels import H200, PEAKS, recorded
 
 _INPUTS: dict[str, Array] = {"x": np.ones((1, 4), np.float32)}
 
@@ -31,7 +32,7 @@ class _Cupti:
         SYSTEM = 1
 
     def __init__(self, flushes: list[list[dict[str, Any]]]) -> None:
-        self._flushes = flushes
+        self.flushes = flushes
         self._completed: Callable[[list[Any]], None] = print
         self.enabled: set[int] = set()
 
@@ -51,8 +52,8 @@ class _Cupti:
         self.enabled.discard(kind)
 
     def activity_flush_all(self, _: int) -> None:
-        if self._flushes:
-            self._completed([SimpleNamespace(**each) for each in self._flushes.pop(0)])
+        if self.flushes:
+            self._completed([SimpleNamespace(**each) for each in self.flushes.pop(0)])
 
     def get_timestamp(self) -> int:
         return time_ns()
@@ -60,11 +61,8 @@ class _Cupti:
 
 def _with(monkeypatch: pytest.MonkeyPatch, cupti: object) -> None:
     monkeypatch.setitem(sys.modules, "cupti", cupti)
-    monkeypatch.setattr(
-        cupti_trace,
-        "read_gpu",
-        lambda: (H200, None),
-    )
+    for module in (cupti_trace, gpu_process):
+        monkeypatch.setattr(module, "read_gpu", lambda: (H200, PEAKS))
 
 
 def test_a_run_keeps_its_executions_and_their_launches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,8 +155,39 @@ def test_an_interrupt_ends_the_process(tmp_path: Path) -> None:
         session.finish(1)
 
 
-def test_kernels_are_those_of_the_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without a launch within the runs there are none, which is an error."""
+def _launched(session: gpu_process._Kernels, cupti: _Cupti, number: int) -> int:
+    """Run once, as if a kernel had been launched in the middle of the run."""
+    began = time_ns()
+    took = session.run([], {"x": np.ones((1, 64), np.float32)} if number == 0 else None)
+    middle = began + took // 2
+    common = {"correlation_id": number, "start": middle, "end": middle + 10}
+    launch = {**common, "kind": 5, "thread_id": get_native_id()}
+    copy = {**common, "kind": 1, "copy_kind": 1, "bytes": 8, "graph_id": 0, "stream_id": 7}
+    cupti.flushes.append([launch, copy])
+    session._recorder.end_run()
+    return took
+
+
+def test_launches_get_the_layer_that_ran_at_the_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On this process's clock: a copy in the middle of a loop belongs to it or a node within."""
+    cupti = _Cupti([])
+    _with(monkeypatch, SimpleNamespace(cupti=cupti))
+    file = save(busy(), tmp_path / "model.onnx")
+    session = gpu_process._Kernels(str(file), EngineSettings(device=Device.CPU))
+    assert all(_launched(session, cupti, number) > 0 for number in range(3))
+    found = session.finish(3)
+    assert all(each.layer is not None for each in found.kernels)
+    assert sum(len(each.durations_ns) for each in found.kernels) == 3
+    assert {each.execution.name for each in found.kernels} == {"Memcpy HtoD"}
+    assert found.gpu == PEAKS
+
+
+def test_runs_without_a_launch_have_no_kernels(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """That is an error, which says why there is no kernel level."""
     _with(monkeypatch, SimpleNamespace(cupti=_Cupti([])))
     file = save(identity(), tmp_path / "model.onnx")
     session = gpu_process._Kernels(str(file), EngineSettings(device=Device.CPU))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from inferometer_serving.profile.gpu_activities import Execution, Launch
+from inferometer_serving.profile.gpu_activities import GpuActivity, Launch
 from inferometer_serving.profile.gpu_kernels import kernels_of
 from inferometer_serving.profile.kernel_names import readable, uses_tensor_cores
 from inferometer_serving.profile.onnx_events import profile_of
@@ -136,9 +136,11 @@ def test_what_is_lost_is_noted() -> None:
     """Activities without a launch, records that were dropped, and overlapping streams."""
     trace = recorded_trace()
     last = max(trace.executions, key=lambda each: each.end_ns)
-    beside = Execution("Kernel", -1, "alone", last.start_ns, last.end_ns, 9)
+    beside = GpuActivity("Kernel", -1, "alone", last.start_ns, last.end_ns, 9)
     launch = max(trace.launches, key=lambda each: each.start_ns)
-    overlapping = Execution("Kernel", launch.correlation, "with", last.start_ns - 1, last.end_ns, 9)
+    overlapping = GpuActivity(
+        "Kernel", launch.correlation, "with", last.start_ns - 1, last.end_ns, 9
+    )
     found = replace(trace, executions=[*trace.executions, beside, overlapping], dropped=4)
     _, notes = kernels_of(recorded()["events"], RUNS, found)
     text = " ".join(notes)

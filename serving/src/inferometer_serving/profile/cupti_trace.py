@@ -7,7 +7,12 @@ from time import monotonic_ns, perf_counter_ns, time_ns
 from typing import Any
 
 from inferometer_serving.gpu.device import open_gpu
-from inferometer_serving.profile.gpu_activities import ClockReading, Execution, GpuTrace, Launch
+from inferometer_serving.profile.gpu_activities import (
+    GpuActivity,
+    GpuClockReading,
+    GpuTrace,
+    Launch,
+)
 from inferometer_serving.profile.occupancy import GpuPeaks, Multiprocessor, peaks
 
 _BUFFER_BYTES = 8 << 20
@@ -16,11 +21,13 @@ _MOST_ACTIVITIES = 500_000
 _READINGS = 20
 _MEMCPY, _MEMSET, _KERNEL, _DRIVER, _RUNTIME, _CONCURRENT_KERNEL = 1, 2, 3, 4, 5, 10
 """CUpti_ActivityKind."""
+_FLUSH_FORCED = 1
+"""Also buffers that have room left; an inference waits for the GPU, so no record is open."""
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA"}
 _DIRECTIONS |= {8: "DtoD", 9: "HtoH", 10: "PtoP"}
 
 
-def read_activity(activity: Any) -> Launch | Execution | None:
+def read_activity(activity: Any) -> Launch | GpuActivity | None:
     """Return what a record of CUPTI says; None if it is no call and no execution."""
     kind = int(activity.kind)
     if kind in (_DRIVER, _RUNTIME):
@@ -37,10 +44,10 @@ def read_activity(activity: Any) -> Launch | Execution | None:
     if kind == _MEMCPY:
         direction = _DIRECTIONS.get(int(activity.copy_kind), "")
         name = f"Memcpy {direction}".rstrip()
-        return Execution(kind="Memcpy", name=name, moved_bytes=activity.bytes, **common)
+        return GpuActivity(kind="Memcpy", name=name, moved_bytes=activity.bytes, **common)
     if kind == _MEMSET:
-        return Execution(kind="Memset", name="Memset", moved_bytes=activity.bytes, **common)
-    return Execution(
+        return GpuActivity(kind="Memset", name="Memset", moved_bytes=activity.bytes, **common)
+    return GpuActivity(
         kind="Kernel",
         name=activity.name,
         grid=(activity.grid_x, activity.grid_y, activity.grid_z),
@@ -64,8 +71,8 @@ class CuptiRecorder:
         self._cupti = cupti
         self._lock = threading.Lock()
         self._launches: list[Launch] = []
-        self._executions: list[Execution] = []
-        self._runs: deque[tuple[list[Launch], list[Execution]]] = deque()
+        self._executions: list[GpuActivity] = []
+        self._runs: deque[tuple[list[Launch], list[GpuActivity]]] = deque()
         self._kept = 0
         cupti.set_thread_id_type(cupti.ActivityThreadIdType.SYSTEM)
         cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._add)
@@ -84,7 +91,7 @@ class CuptiRecorder:
 
     def end_run(self) -> None:
         """Keep what the last run did on the GPU; calls that launched nothing are forgotten."""
-        self._cupti.activity_flush_all(0)
+        self._cupti.activity_flush_all(_FLUSH_FORCED)
         with self._lock:
             launches, executions = self._launches, self._executions
             self._launches, self._executions = [], []
@@ -95,14 +102,14 @@ class CuptiRecorder:
         while self._kept > _MOST_ACTIVITIES and len(self._runs) > 1:
             self._kept -= len(self._runs.popleft()[1])
 
-    def read_clocks(self, engine_ns: Callable[[], int]) -> ClockReading:
+    def read_clocks(self, engine_ns: Callable[[], int]) -> GpuClockReading:
         """Return the three clocks, from the shortest of several readings."""
         readings = []
         for _ in range(_READINGS):
             began = perf_counter_ns()
             engine, cupti = engine_ns(), int(self._cupti.get_timestamp())
             took = perf_counter_ns() - began
-            readings.append(ClockReading(began + took // 2, engine, cupti, took // 2))
+            readings.append(GpuClockReading(began + took // 2, engine, cupti, took // 2))
         return min(readings, key=lambda each: each.uncertainty_ns)
 
     def stop(self) -> None:
@@ -110,7 +117,9 @@ class CuptiRecorder:
         for kind in (_MEMCPY, _MEMSET, _DRIVER, _RUNTIME, _CONCURRENT_KERNEL):
             self._cupti.activity_disable(kind)
 
-    def trace(self, before: ClockReading, after: ClockReading, profile_start_ns: int) -> GpuTrace:
+    def trace(
+        self, before: GpuClockReading, after: GpuClockReading, profile_start_ns: int
+    ) -> GpuTrace:
         """Return what the runs that are kept did."""
         return GpuTrace(
             launches=[each for launches, _ in self._runs for each in launches],

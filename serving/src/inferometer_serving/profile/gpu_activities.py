@@ -25,7 +25,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class GpuActivity:
     """What a GPU did for a call."""
 
     kind: str
@@ -51,7 +51,7 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True)
-class ClockReading:
+class GpuClockReading:
     """Three clocks at one moment: this process's, the engine's and CUPTI's."""
 
     ours_ns: int
@@ -66,9 +66,9 @@ class GpuTrace:
     """What CUPTI recorded, and how its clock relates to the engine's."""
 
     launches: Sequence[Launch]
-    executions: Sequence[Execution]
-    before: ClockReading
-    after: ClockReading
+    executions: Sequence[GpuActivity]
+    before: GpuClockReading
+    after: GpuClockReading
     profile_start_ns: int
     """The engine's clock at the start of its profile."""
     multiprocessor: Multiprocessor | None = None
@@ -84,7 +84,7 @@ class KernelTimes:
     """In the order of the launches, from 0."""
     layer: int | None
     """The index of its layer; None: launched by none, such as copies of the model's inputs."""
-    execution: Execution
+    execution: GpuActivity
     """That of the last run in which it ran."""
     occupancy: float | None
     """Theoretical."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from inferometer_serving.profile.gpu_activities import (
-    Execution,
+    GpuActivity,
     GpuTrace,
     KernelTimes,
     Launch,
@@ -24,7 +24,7 @@ _RESOLUTION_NS = 1000
 @dataclass(slots=True)
 class _Kernel:
     layer: int | None
-    executions: list[Execution] = field(default_factory=list)
+    executions: list[GpuActivity] = field(default_factory=list)
     launch: Launch | None = None
     run_start_ns: int = 0
 
@@ -50,7 +50,7 @@ def kernels_of(
     cupti = _to_ours(
         trace.before.cupti_ns, trace.before.ours_ns, trace.after.cupti_ns, trace.after.ours_ns
     )
-    by_correlation: dict[int, list[Execution]] = {}
+    by_correlation: dict[int, list[GpuActivity]] = {}
     for execution in trace.executions:
         by_correlation.setdefault(execution.correlation, []).append(execution)
     launches = sorted(
@@ -165,7 +165,7 @@ def _notes(
     kernels: Sequence[KernelTimes],
     trace: GpuTrace,
     launched: int,
-    by_correlation: Mapping[int, Sequence[Execution]],
+    by_correlation: Mapping[int, Sequence[GpuActivity]],
 ) -> Iterator[str]:
     uncertainty = max(trace.before.uncertainty_ns, trace.after.uncertainty_ns)
     yield (
