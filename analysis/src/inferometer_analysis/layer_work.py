@@ -4,6 +4,7 @@ The formulas of multiply-accumulates are Benanza's, except for dilated kernels: 
 counted, because a convolution multiplies only its weights.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -16,6 +17,10 @@ VIEWS = frozenset(
 """Operators that only look at their input in another shape. In a model they move no data; alone,
 they copy it, so that their own time says nothing."""
 _FUSED = {"FusedConv": "Conv", "FusedGemm": "Gemm", "FusedMatMul": "MatMul"}
+_MAY_MULTIPLY = re.compile(
+    r"Attention|MatMul|Gemm|Conv|LSTM|GRU|RNN|Einsum|MoE|DFT|STFT|Loop|Scan|If|Decoder|BeamSearch"
+)
+"""Operators whose multiply-accumulates are not those of one product of their inputs."""
 _BITS = {
     "BFLOAT16": 16,
     "BOOL": 8,
@@ -107,6 +112,38 @@ def macs_of(layer: Layer) -> int:
             return outputs * (shapes[0][0] if _is_set(layer, "transA") else _last(shapes[0]))
         case _:
             return 0
+
+
+def flops_of(operator: str, inputs: Sequence[Sequence[int]], output: Sequence[int]) -> int | None:
+    """Return the flops of a layer that ran, from the shapes of its inputs and its first output.
+
+    Only multiply-accumulates count, as two. None if the operator may multiply in a way that the
+    shapes do not show, such as attention, or if shapes are missing.
+    """
+    name = _FUSED.get(operator, operator)
+    try:
+        match name:
+            case "Conv" | "ConvInteger":
+                return 2 * prod(output) * prod(inputs[1][1:])
+            case "QLinearConv":
+                return 2 * prod(output) * prod(inputs[3][1:])
+            case "ConvTranspose":
+                return 2 * prod(inputs[0]) * prod(inputs[1][1:])
+            case "MatMul" | "MatMulInteger" | "QLinearMatMul" | "Gemm":
+                # Transposed or not, the first matrix has the rows of the output.
+                left = inputs[0] if len(inputs[0]) > 1 else [1, *inputs[0]]
+                rows = output[-2] if len(output) > 1 else 1
+                return 2 * prod(output) * (left[-2] * left[-1] // rows if rows else 0)
+            case _:
+                return None if _MAY_MULTIPLY.search(name) else 0
+    except IndexError:
+        return None
+
+
+def element_bytes(datatype: str, shape: Sequence[int]) -> int | None:
+    """Return the bytes of a tensor of a type as ONNX or ONNX Runtime names it; None: unknown."""
+    bits = _BITS.get(datatype.removeprefix("tensor(").removesuffix(")").upper())
+    return None if bits is None else prod(shape) * bits // 8
 
 
 def _last(shape: Sequence[int]) -> int:

@@ -14,6 +14,7 @@ from inferometer_analysis.kernels import (
     kernels_of_model,
     layer_roofline,
     metrics_by_layer,
+    with_work,
 )
 
 V100 = Processor(15.7e12, 900e9)
@@ -97,3 +98,23 @@ def test_a13_leaves_what_kernels_do_not_explain() -> None:
     """The latency of a layer without that of its kernels is not on the GPU."""
     found = gpu_and_other_latency({3: 12.5e6, 4: 8.0e6, 5: 0.1e6}, KERNELS)
     assert found == {3: (12.0e6, 0.5e6), 4: (8.0e6, 0.0), 5: (0.0, 0.1e6)}
+
+
+def test_what_is_not_known_of_one_kernel_is_not_known_of_all() -> None:
+    """Unknown flops or bytes make no sum, intensity or bound; the latency stays."""
+    unknown = Kernel("conv", 2.0e6, None, None, None, None, layer=4, has_tensor_cores=True)
+    row = kernels_by_layer([*KERNELS, unknown], 25e6)[4]
+    assert (row.flops, row.intensity, row.flops_per_second, row.occupancy) == (None,) * 4
+    assert row.is_memory_bound(V100) is None
+    assert row.roofline_share(V100) is None
+    assert row.latency_ns == pytest.approx(10.0e6)
+    assert row.has_tensor_cores
+
+
+def test_the_work_of_layers_takes_the_place_of_counters() -> None:
+    """Layers whose work is known have it, the others nothing."""
+    rows = with_work(kernels_by_layer(KERNELS, 25e6), {4: (4.0e9, 3.0e6, 1.0e6)})
+    assert rows[4].intensity == pytest.approx(1000)
+    assert rows[4].flops_per_second == pytest.approx(5.0e11)
+    assert rows[3].flops is None
+    assert rows[None].intensity is None

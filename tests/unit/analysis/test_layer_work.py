@@ -2,7 +2,13 @@
 
 import pytest
 
-from inferometer_analysis.layer_work import graph_layers, macs_of, moved_bytes
+from inferometer_analysis.layer_work import (
+    element_bytes,
+    flops_of,
+    graph_layers,
+    macs_of,
+    moved_bytes,
+)
 from inferometer_api.layers.graph import Layer, LayerGraph, LayerTensor, LayerUse
 
 
@@ -81,3 +87,34 @@ def test_predecessors_views_and_what_cannot_run_alone() -> None:
     assert [each.name for each in found] == ["Relu_0", "Reshape_1", "while", "SplitToSequence_3"]
     assert "control flow" in found[2].why_not
     assert "seq(tensor(float))" in found[3].why_not
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "output", "flops"),
+    [
+        ("Conv", [[1, 3, 8, 8], [16, 3, 3, 3], [16]], [1, 16, 6, 6], 2 * 16 * 36 * 27),
+        ("FusedConv", [[1, 8, 4, 4], [8, 1, 3, 3]], [1, 8, 4, 4], 2 * 128 * 9),
+        ("ConvTranspose", [[1, 4, 5, 5], [4, 2, 2, 2]], [1, 2, 10, 10], 2 * 100 * 8),
+        ("Gemm", [[2, 5], [5, 7], [7]], [2, 7], 2 * 70),
+        ("Gemm", [[5, 2], [7, 5]], [2, 7], 2 * 70),
+        ("FusedMatMul", [[3, 4, 5, 2], [3, 4, 5, 7]], [3, 4, 2, 7], 2 * 3 * 4 * 70),
+        ("MatMul", [[5], [5, 7]], [7], 2 * 35),
+        ("Relu", [[1, 8]], [1, 8], 0),
+        ("Attention", [[1, 8, 8]], [1, 8, 8], None),
+        ("MatMulNBits", [[1, 8], [8, 8]], [1, 8], None),
+        ("Conv", [], [1, 8], None),
+    ],
+)
+def test_flops_follow_from_the_shapes_of_a_layer_that_ran(
+    operator: str, inputs: list[list[int]], output: list[int], flops: int | None
+) -> None:
+    """Transposed or not, with and without groups; operators without a formula have none."""
+    assert flops_of(operator, inputs, output) == flops
+
+
+def test_types_have_the_names_of_the_engine_or_of_onnx() -> None:
+    """Bytes of a tensor are those of its type; an unknown one has none."""
+    assert element_bytes("float", [2, 3]) == 24
+    assert element_bytes("FLOAT16", [2, 3]) == 12
+    assert element_bytes("tensor(int64)", []) == 8
+    assert element_bytes("string", [1]) is None
