@@ -107,7 +107,11 @@ def sentences_of(each: ProfiledStep) -> Iterator[str]:
         yield f"An inference takes {_milliseconds(median_interval(profile.model_nanoseconds))}."
     overhead = overhead_of(profile)
     if overhead is not None:
-        yield f"The profiler of the layers adds {_milliseconds(overhead)}."
+        waiting = " and the wait for each kernel add" if profile.gpu is not None else " adds"
+        yield f"The profiler of the layers{waiting} {_milliseconds(overhead)}."
+        if profile.kernel_profiled_nanoseconds:
+            deeper = difference(profile.kernel_profiled_nanoseconds, profile.model_nanoseconds)
+            yield f"The profilers of layers and kernels together add {_milliseconds(deeper)}."
         layers = layers_of(profile)
         if not layers:
             yield "The model has no layer that takes time."

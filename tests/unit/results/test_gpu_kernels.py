@@ -1,0 +1,170 @@
+"""Analyses A8 to A15 on kernels that CUPTI recorded on an H200, in report, table and files."""
+
+import csv
+import json
+from io import StringIO
+
+import pytest
+
+from inferometer_api.results.result import ResultDocument, StepProfile
+from inferometer_results.export.profile_trace import profile_trace
+from inferometer_results.gpu_kernels import (
+    gpu_kernels,
+    gpu_row_of_model,
+    gpu_rows_by_layer,
+    gpu_rows_by_name,
+    gpu_sentences,
+    kernel_documents,
+    kernels_csv,
+    layer_work,
+    processor_of,
+)
+from inferometer_results.profile import profiled_steps, sentences_of
+from inferometer_results.report import render_report
+from support.recorded_kernels import MODEL_NS, recorded_profile
+from support.results import a_result, a_run
+
+
+def _document(profile: StepProfile | None = None) -> ResultDocument:
+    document = a_result()
+    scenario = document.scenarios[-1]
+    step = scenario.steps[0].model_copy(update={"profile": profile or recorded_profile()})
+    profiled = scenario.model_copy(update={"kind": "profile", "steps": [step]})
+    run = a_run([{"name": scenario.name, "profile": {"batchSizes": [1]}}])
+    return document.model_copy(update={"scenarios": [profiled], "run": run})
+
+
+def test_a10_and_a15_sum_to_the_time_of_the_gpu() -> None:
+    """All kernels and copies are in one row by name, and together in that of the model."""
+    profile = recorded_profile()
+    total = sum(each.latency_ns for each in gpu_kernels(profile))
+    by_name = gpu_rows_by_name(profile).values()
+    assert sum(row.latency_ns for row in by_name) == pytest.approx(total)
+    model = gpu_row_of_model(profile)
+    assert (model.latency_ns, model.count) == (total, len(profile.kernels))
+    assert model.latency_share == pytest.approx(total / MODEL_NS)
+    assert 0.2 < model.latency_share < 0.5
+
+
+def test_the_flops_of_the_model_are_those_of_the_zoo() -> None:
+    """SqueezeNet 1.1 has 349,151,936 multiply-accumulates, two flops each."""
+    assert gpu_row_of_model(recorded_profile()).flops == 2 * 349_151_936
+
+
+def test_a11_to_a14_have_each_layer_that_launched() -> None:
+    """Convolutions have work and a bound; what a layer takes beyond its kernels is the rest."""
+    profile = recorded_profile()
+    rows = gpu_rows_by_layer(profile)
+    assert [each.row.latency_ns for each in rows] == sorted(
+        (each.row.latency_ns for each in rows), reverse=True
+    )
+    convolutions = [each for each in rows if each.layer and each.layer.operator == "Conv"]
+    assert len(convolutions) == 26
+    for each in convolutions:
+        assert each.other_ns is not None
+        assert each.other_ns > 0
+        assert each.row.flops == layer_work(profile)[each.layer.index if each.layer else -1][0]
+        assert each.bound in {"memory", "compute"}
+    none = next(each for each in rows if each.layer is None)
+    assert (none.other_ns, none.row.flops, none.row.count) == (None, None, 2)
+
+
+def test_a_kernel_has_work_if_it_is_the_only_one_of_its_layer() -> None:
+    """Of several kernels in one layer no counter says which does what; a copy moves its bytes."""
+    profile = recorded_profile()
+    layers = {each.index: each.operator for each in profile.layers}
+    for kernel, each in zip(gpu_kernels(profile), profile.kernels, strict=True):
+        alone = sum(other.layer == each.layer for other in profile.kernels) == 1
+        if each.kind != "Kernel":
+            assert kernel.flops == 0
+            assert (kernel.read_bytes or 0) + (kernel.written_bytes or 0) >= (each.moved_bytes or 0)
+        elif alone:
+            assert kernel.flops is not None
+            assert each.layer is not None
+            assert (kernel.flops == 0) == (layers[each.layer] != "Conv")
+        else:
+            assert kernel.flops is None
+
+
+def test_an_operator_without_a_formula_leaves_the_work_unknown() -> None:
+    """One such layer, and the flops of the model are not known; nothing is guessed."""
+    profile = recorded_profile()
+    layers = [
+        each.model_copy(update={"operator": "Attention"}) if each.operator == "MaxPool" else each
+        for each in profile.layers
+    ]
+    other = profile.model_copy(update={"layers": layers})
+    assert gpu_row_of_model(other).flops is None
+    assert any("flops are not known" in line for line in gpu_sentences(other))
+
+
+def test_rooflines_need_the_peaks_of_the_gpu() -> None:
+    """With tensor cores those of TF32; of a kind that is not known none."""
+    gpu = recorded_profile().gpu
+    assert gpu is not None
+    fast, plain = (processor_of(gpu, has_tensor_cores=each) for each in (True, False))
+    assert fast is not None
+    assert plain is not None
+    assert fast.ideal_intensity == pytest.approx(8 * plain.ideal_intensity)
+    for hidden in ({"fp32_flops_per_second": None}, {"bytes_per_second": 0}):
+        assert processor_of(gpu.model_copy(update=hidden), has_tensor_cores=False) is None
+    assert processor_of(None, has_tensor_cores=True) is None
+
+
+def test_sentences_have_the_overhead_of_each_level() -> None:
+    """Of the layers with their waits, and of layers and kernels together."""
+    [each] = profiled_steps(_document())
+    text = "\n".join([*sentences_of(each), *gpu_sentences(each.profile)])
+    assert "The profiler of the layers and the wait for each kernel add 0.8" in text
+    assert "The profilers of layers and kernels together add 1." in text
+    assert "in 103 kernels and copies" in text
+    assert "TFLOP/s" in text
+    assert list(gpu_sentences(each.profile.model_copy(update={"kernels": []}))) == []
+
+
+def test_the_report_has_kernels_and_their_layers() -> None:
+    """Both tables are in the page, without those of the engine's own kernels."""
+    page = render_report(_document())
+    assert "The GPU&#39;s kernels by name" in page
+    assert "The GPU&#39;s work by layer" in page
+    assert "_UnaryElementWise" in page
+    assert "no layer: copies of inputs and outputs" in page
+
+
+def test_csv_and_rows_have_each_kernel() -> None:
+    """The longest first, with launch geometry and computed work."""
+    rows = kernel_documents(_document())
+    assert len(rows) == 103
+    assert [row["nanoseconds"] for row in rows] == sorted(
+        (row["nanoseconds"] for row in rows), reverse=True
+    )
+    read = list(csv.DictReader(StringIO(kernels_csv(_document()))))
+    assert read[0]["name"] == rows[0]["name"]
+    kernel = next(row for row in rows if row["kind"] == "Kernel")
+    assert kernel["layerName"]
+    assert kernel["grid"].count("x") == 2
+    assert kernels_csv(_document(StepProfile())) == ""
+
+
+def test_the_timeline_has_launches_layers_and_streams() -> None:
+    """Each kernel is a launch and an execution with an arrow between them."""
+    events = json.loads(profile_trace(_document()))["traceEvents"]
+    names = [each["args"]["name"] for each in events if each["name"] == "thread_name"]
+    assert names[:2] == ["Layers, by their launches", "Launches"]
+    assert all(name.startswith("GPU, stream") for name in names[2:])
+    assert len(names) > 2
+    begins = {each["id"]: each for each in events if each["ph"] == "s"}
+    ends = {each["id"]: each for each in events if each["ph"] == "f"}
+    assert begins.keys() == ends.keys()
+    assert len(begins) == 103
+    assert all(begins[key]["ts"] < ends[key]["ts"] for key in begins)
+    slices = [each for each in events if each["ph"] == "X"]
+    layers = {kernel.layer for kernel in recorded_profile().kernels} - {None}
+    assert len(slices) == 2 * 103 + len(layers)
+
+
+def test_the_timeline_of_a_cpu_has_its_layers() -> None:
+    """Without kernels the layers are as the engine timed them."""
+    profile = recorded_profile().model_copy(update={"kernels": [], "gpu": None})
+    events = json.loads(profile_trace(_document(profile)))["traceEvents"]
+    assert sum(each["ph"] == "X" for each in events) == len(profile.layers)
