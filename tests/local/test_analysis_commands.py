@@ -33,6 +33,7 @@ def test_a_profile_has_every_layer(tmp_path: Path, runtime: str) -> None:
         tmp_path,
         *("profile", MODEL, "--runtime", runtime, "--batch-sizes", "1,2", "--seconds", "1"),
         *("--iterations", "10", "--csv", "layers.csv", "--output", "out", *FEW),
+        *("--kernels-csv", "kernels.csv", "--perfetto", "trace.json"),
     ) as process:
         ended = process.ended(within_seconds=600)
     assert ended.code in {0, 3}, ended.stderr  # the machine may be busy
@@ -54,6 +55,9 @@ def test_a_profile_has_every_layer(tmp_path: Path, runtime: str) -> None:
         assert all(bool(layer.kernel) == has_kernels for layer in profile.layers)
     rows = list(csv.DictReader((tmp_path / "layers.csv").read_text().splitlines()))
     assert len(rows) == sum(len(step.profile.layers) for step in scenario.steps if step.profile)
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert sum(event["ph"] == "X" for event in events) == len(rows)
+    assert (tmp_path / "kernels.csv").read_text() == ""  # of a GPU alone
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Layers of batch 2" in page
     assert ("Kernels of batch 2" in page) == (runtime == "OpenVino")

@@ -66,6 +66,18 @@ _TopOption = Annotated[
 _CsvOption = Annotated[
     Path | None, typer.Option("--csv", metavar="FILE", help="Write all layers to this file.")
 ]
+_KernelsCsvOption = Annotated[
+    Path | None,
+    typer.Option("--kernels-csv", metavar="FILE", help="Write all kernels of a GPU to this file."),
+]
+_PerfettoOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--perfetto",
+        metavar="FILE",
+        help="Write layers and kernels as a Chrome trace, which https://ui.perfetto.dev opens.",
+    ),
+]
 _OutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -90,6 +102,8 @@ def profile(  # noqa: PLR0913 - one argument for each option
     seconds: _SecondsOption = None,
     top: _TopOption = 15,
     csv: _CsvOption = None,
+    kernels_csv: _KernelsCsvOption = None,
+    perfetto: _PerfettoOption = None,
     output: _OutputOption = None,
     set_: SetOption = None,
     json: _JsonOption = False,
@@ -118,7 +132,8 @@ def profile(  # noqa: PLR0913 - one argument for each option
         document = measure(run, base, ending)
         if document.scenarios:
             paths = save_result(document, directory)
-            _show(document, top, csv, json=json)
+            _write_tables(document, csv, kernels_csv, perfetto)
+            _show(document, top, json=json)
             print_paths(result=paths[0], report=paths[1], stored="")
         if document.outcome.state != "Complete":
             print_error(document.outcome.message)
@@ -158,13 +173,23 @@ def _numbers(text: str) -> list[int]:
         ) from error
 
 
-def _show(document: ResultDocument, top: int, csv: Path | None, *, json: bool) -> None:
+def _write_tables(
+    document: ResultDocument, csv: Path | None, kernels_csv: Path | None, perfetto: Path | None
+) -> None:
+    from inferometer_results.export.profile_trace import profile_trace
+    from inferometer_results.gpu_kernels import kernels_csv as kernels_table
+    from inferometer_results.profile import layers_csv
+
+    for path, write in ((csv, layers_csv), (kernels_csv, kernels_table), (perfetto, profile_trace)):
+        if path is not None:
+            path.write_text(write(document), encoding="utf-8")
+
+
+def _show(document: ResultDocument, top: int, *, json: bool) -> None:
     from inferometer_cli.profile_table import print_profiles
     from inferometer_cli.result_table import print_table
-    from inferometer_results.profile import layer_documents, layers_csv
+    from inferometer_results.profile import layer_documents
 
-    if csv is not None:
-        csv.write_text(layers_csv(document), encoding="utf-8")
     if json:
         import orjson
 
