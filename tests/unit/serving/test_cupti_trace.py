@@ -127,6 +127,7 @@ def test_layers_come_from_another_process(tmp_path: Path) -> None:
     found = session.finish(2)
     assert [len(each.durations_ns) for each in found.layers] == [2]
     assert "serialized" in found.notes[0]
+    session.close()
     interrupt.set()
 
 

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from inferometer_models.errors import ModelRefusedError
+from inferometer_serving.infer.tensors import Array
 from inferometer_serving.profile.gpu_activities import GpuActivity, Launch
 from inferometer_serving.profile.gpu_kernels import kernels_of
 from inferometer_serving.profile.kernel_names import readable, uses_tensor_cores
+from inferometer_serving.profile.layer_times import EngineProfile
 from inferometer_serving.profile.onnx_events import profile_of
 from inferometer_serving.profile.profiler import _joined
 from support.recorded_kernels import RUNS, recorded, recorded_trace
@@ -176,12 +179,35 @@ def test_serialized_layers_contain_their_kernels() -> None:
     assert [each.name for each in layers] == [each.name for each in ours]
 
 
+class _Finished:
+    """A session whose profile is known, or refused."""
+
+    def __init__(self, found: EngineProfile | ModelRefusedError) -> None:
+        self._found = found
+
+    def run(self, output_names: list[str], inputs: dict[str, Array]) -> None:
+        raise AssertionError(output_names, inputs)
+
+    def finish(self, runs: int) -> EngineProfile:
+        assert runs == RUNS
+        if isinstance(self._found, ModelRefusedError):
+            raise self._found
+        return self._found
+
+    def close(self) -> None:
+        raise AssertionError
+
+
 def test_kernels_need_the_layers_that_were_timed() -> None:
-    """Kernels whose runs had other layers are left out with the reason."""
+    """Kernels of other layers, or that cannot be read, are left out with the reason."""
     events = recorded()["events"]
     kernels, notes = kernels_of(events, RUNS, recorded_trace())
-    layers = profile_of(recorded()["serialized_events"], RUNS)
+    layers = _Finished(profile_of(recorded()["serialized_events"], RUNS))
     found = replace(profile_of(events, RUNS), kernels=kernels, notes=notes)
-    assert _joined([layers, found], "").kernels == kernels
+    assert _joined([layers, _Finished(found)], RUNS, "").kernels == kernels
     other = replace(found, layers=found.layers[1:])
-    assert "had other layers" in _joined([layers, other], "").kernels_missing
+    assert "had other layers" in _joined([layers, _Finished(other)], RUNS, "").kernels_missing
+    refused = _joined([layers, _Finished(ModelRefusedError("no disk"))], RUNS, "")
+    assert "cannot be read: no disk" in refused.kernels_missing
+    assert refused.layers
+    assert _joined([layers], RUNS, "not requested").kernels_missing == "not requested"

@@ -71,6 +71,8 @@ class GpuProfiledSession:
 
     def close(self) -> None:
         """End the process, which ends by itself once nothing more can be requested."""
+        if self._connection.closed:
+            return
         self._interrupt.remove(self._process.terminate)
         self._connection.close()
         self._process.join(_END_SECONDS)

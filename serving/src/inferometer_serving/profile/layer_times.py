@@ -82,6 +82,9 @@ class ProfiledSession(Protocol):
     def finish(self, runs: int) -> EngineProfile:
         """End profiling, and return the layers of the last `runs` runs."""
 
+    def close(self) -> None:
+        """Let go of what the session holds; at once if it has not finished."""
+
 
 def thinned(profile: EngineProfile) -> EngineProfile:
     """Return a profile of as many runs as a document may hold."""

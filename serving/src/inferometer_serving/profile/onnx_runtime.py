@@ -56,3 +56,7 @@ class OnnxProfiledSession:
             "taken off."
         )
         return replace(found, notes=(*found.notes, note))
+
+    def close(self) -> None:
+        """Remove the temporary folder."""
+        self._folder.cleanup()

@@ -68,6 +68,9 @@ class OpenVinoProfiledSession:
             start_ns += mean_ns
         return EngineProfile(tuple(layers), _NOTES)
 
+    def close(self) -> None:
+        """Hold nothing."""
+
 
 def _nanoseconds(info: Any) -> int:
     real = info.real_time

@@ -1,6 +1,7 @@
 """Leveled runs of a model: without a profiler, and with the engine's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter_ns
@@ -55,21 +56,22 @@ def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt
         options.precision,
         onnx_runtime=options.onnx_runtime,
     )
-    plain = open_session(options.engine, graph, settings, interrupt)
-    try:
+    with ExitStack() as opened:
+        plain = open_session(options.engine, graph, settings, interrupt)
+        opened.callback(plain.unload)
         inputs = model_inputs(plain, options, request.batch_size)
         names = [each.name for each in plain.signature.outputs]
         nodes = max(1, len(graph.model.graph.node))
         runs = max(1, min(request.iterations, _MOST_ITERATIONS, _MOST_EVENTS // nodes))
         sessions, kernels_missing = _profiled(options.engine, graph, settings, request, interrupt)
+        for each in sessions:
+            opened.callback(each.close)
         calls: list[Callable[[], object]] = [
             partial(run, names, inputs)
             for run in (plain.runner.run, *(each.run for each in sessions))
         ]
         times = alternated(calls, runs, interrupt)
-        found = _joined([thinned(each.finish(runs)) for each in sessions], kernels_missing)
-    finally:
-        plain.unload()
+        found = _joined(sessions, runs, kernels_missing)
     return _document(request, found, times, runs)
 
 
@@ -147,13 +149,17 @@ def _profiled(
         )
 
 
-def _joined(found: list[EngineProfile], kernels_missing: str) -> EngineProfile:
-    """Return the layers of the first profile, with the kernels of the second if there is one."""
-    if not found:
+def _joined(sessions: Sequence[ProfiledSession], runs: int, kernels_missing: str) -> EngineProfile:
+    """Return the layers of the first session, with the kernels of the second if there is one."""
+    if not sessions:
         return EngineProfile(())
-    if len(found) == 1:
-        return replace(found[0], kernels_missing=kernels_missing or found[0].kernels_missing)
-    layers, kernels = found
+    layers = thinned(sessions[0].finish(runs))
+    if len(sessions) == 1:
+        return replace(layers, kernels_missing=kernels_missing or layers.kernels_missing)
+    try:
+        kernels = thinned(sessions[1].finish(runs))
+    except ModelRefusedError as error:
+        return replace(layers, kernels_missing=f"The kernels' profile cannot be read: {error}")
     if [_identity(each) for each in layers.layers] != [_identity(each) for each in kernels.layers]:
         missing = "The runs of the kernels had other layers than those of the layers."
         return replace(layers, kernels_missing=missing)
