@@ -260,8 +260,8 @@ class TaskPipeline:
             case setting:
                 raise TaskRefusedError(f"The step {type(setting).__name__} is not known here.")
 
-    def _scale(self, sample: Sample) -> boxes.Scale:
-        """Return how the first image input of a sample is resized."""
+    def _scale(self, sample: Sample) -> boxes.Scale | None:
+        """Return how the first image input of a sample is resized; None without an image."""
         for given in self._manifest.inputs:
             settings = [each.setting for each in given.steps]
             if not settings or not isinstance(settings[0], Decode):
@@ -274,7 +274,7 @@ class TaskPipeline:
             scaled = image.target_size(step, *size)
             padded = (step.height or scaled[0], step.width or scaled[1])
             return boxes.Scale(size, scaled, padded if step.fit == "Pad" else scaled)
-        return boxes.Scale((1, 1), (1, 1), (1, 1))
+        return None
 
 
 def _bytes(value: Any) -> bytes:

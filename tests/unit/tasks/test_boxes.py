@@ -1,13 +1,18 @@
 """Boxes of any number, and outputs whose numbers of boxes differ."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from inferometer_api.manifest.output_steps import Boxes
+from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import TaskRefusedError
+from inferometer_tasks.manifest_file import read_manifest
 from inferometer_tasks.metrics.table import METRICS
+from inferometer_tasks.pipeline import TaskPipeline
+from inferometer_tasks.sample import Detections, Sample
 from inferometer_tasks.steps.boxes import Scale, detections
 
 SCALE = Scale(image=(20, 20), scaled=(20, 20), shape=(20, 20))
@@ -60,3 +65,18 @@ def test_a_leading_axis_does_not_change_the_boxes(axes: tuple[int, ...]) -> None
     found = detections(Boxes(scores="s"), ROWS.reshape(*axes, 2, 4), scores, None, SCALE)
     assert found.boxes.tolist() == ROWS.tolist()
     assert (found.scores.tolist(), found.classes.tolist()) == ([0.9, 0.8], [0, 2])
+
+
+def test_boxes_of_a_sample_without_an_image_stay_as_they_are(tmp_path: Path) -> None:
+    """They have no size to be bounded by: a detector on values finds its boxes."""
+    path = tmp_path / "model.yaml"
+    path.write_text(
+        "apiVersion: inferometer.dev/v1alpha1\nkind: ModelManifest\nname: m\nversion: 1.0.0\n"
+        "license: MIT\nframework: {name: onnxruntime}\ninputs: [{name: x}]\n"
+        "outputs: [{name: box, steps: [{boxes: {scores: s}}]}, {name: s}]\n"
+    )
+    pipeline = TaskPipeline(read_manifest(path), Assets(read_manifest(path), tmp_path))
+    sample = Sample("1", np.zeros((2, 4)))
+    found = pipeline.prediction({"box": ROWS, "s": np.array([0.9, 0.8])}, sample)
+    assert isinstance(found, Detections)
+    assert found.boxes.tolist() == ROWS.tolist()

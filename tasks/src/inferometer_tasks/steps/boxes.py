@@ -11,9 +11,11 @@ Floats = npt.NDArray[np.float64]
 
 
 def detections(
-    step: Boxes, found: Array, scores: Array | None, classes: Array | None, scale: "Scale"
+    step: Boxes, found: Array, scores: Array | None, classes: Array | None, scale: "Scale | None"
 ) -> Detections:
     """Return the best boxes in pixels of the sample's image; none if the model finds none.
+
+    Without an image, `scale` is None, and the boxes have the model's own coordinates.
 
     `found` is [boxes, 4], or with the scores [boxes, 4 + classes]. `scores` is [boxes] or
     [boxes, classes], and `classes` is [boxes]. Raises TaskRefusedError if they do not fit.
@@ -42,8 +44,9 @@ def detections(
     chosen = np.flatnonzero(best >= step.score_threshold)
     corners = _corners(step, rows[chosen])
     kept = suppressed(corners, best[chosen], kinds[chosen], step.iou_threshold)[: step.max_boxes]
+    corners = corners[kept]
     return Detections(
-        scale.to_image(corners[kept], normalized=step.normalized),
+        corners if scale is None else scale.to_image(corners, normalized=step.normalized),
         best[chosen][kept],
         kinds[chosen][kept].astype(np.int64),
     )
