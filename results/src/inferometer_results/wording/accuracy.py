@@ -19,7 +19,7 @@ def accuracy_sentences(accuracy: AccuracyResult, *, has_steps: bool = True) -> I
     dataset = accuracy.dataset
     yield (
         f"{accuracy.processed:,} of {accuracy.requested:,} samples of {dataset.name} "
-        f"{dataset.version} (licence: {dataset.license})."
+        f"(version {dataset.version}, licence {dataset.license})."
     )
     if accuracy.failed:
         named = "; ".join(
