@@ -77,7 +77,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "nodes": (
         "tests/api/test_cold_start.py",
-        "tests/api/test_node_benchmarks.py",
+        "tests/api/test_node_*.py",
         "tests/cluster/test_cold_start.py",
         "tests/cluster/test_model_cache.py",
         "tests/cluster/test_node_benchmarks.py",

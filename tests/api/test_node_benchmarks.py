@@ -1,13 +1,11 @@
 """A NodeBenchmark on a real API server: a Job on each node, its documents, and how it ends."""
 
 import json
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from inferometer_api.metrics.definitions import NODE_BANDWIDTH
-from inferometer_api.nodes.wire_rates import WireRates
 from inferometer_api.plan.cluster_objects import (
     NODE_BENCHMARK,
     QUEUE_NAME_LABEL,
@@ -18,105 +16,34 @@ from support.api_client import AnswerError, Api, Object
 from support.cluster.audit import requests
 from support.fake_pod import Pod
 from support.node_documents import a_figure, a_node_document
+from support.node_pods import (
+    NAME,
+    a_benchmark,
+    benchmark_condition,
+    benchmark_status,
+    containers,
+    create_benchmark,
+    finished_benchmark,
+    jobs_of,
+    measure_node_pod,
+    node_of,
+)
 from support.operator_process import OperatorProcess
 from support.stage import Stage
 
-NAME = "workers"
-
-
-def _benchmark(**spec: Any) -> Object:
-    return {
-        "apiVersion": "inferometer.dev/v1alpha1",
-        "kind": "NodeBenchmark",
-        "metadata": {"name": NAME},
-        "spec": spec,
-    }
-
-
-def _node_of(pod: Pod) -> str:
-    affinity = pod.object["spec"]["affinity"]["nodeAffinity"]
-    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    return str(term["matchFields"][0]["values"][0])
-
-
-def _containers(pod: Pod) -> list[str]:
-    return [each["name"] for each in pod.object["spec"]["containers"]]
-
-
-def _measure(pod: Pod, **changes: Any) -> None:
-    """Measure the node, or its wire, and print the document; a server only starts."""
-    pod.bind(_node_of(pod))
-    pod.start()
-    if _containers(pod)[0] == NODE_BENCHMARK:
-        document = a_node_document(_node_of(pod), **changes)
-        pod.log('{"event": "progress"}', document.model_dump_json(exclude_none=True))
-        pod.end(0)
-    elif _containers(pod)[0] == WIRE_CLIENT:
-        pod.log("A library prints.", _wire_rates(pod).model_dump_json(exclude_none=True))
-        pod.end_container(WIRE_CLIENT, 0)
-
-
-def _wire_rates(pod: Pod) -> WireRates:
-    """Return what the client of a wire finds for the targets of its command."""
-    words = pod.object["spec"]["containers"][0]["command"]
-    targets = [words[at + 1] for at, word in enumerate(words) if word == "--target"]
-    missing = [words[at + 1 : at + 3] for at, word in enumerate(words) if word == "--unavailable"]
-    return WireRates(
-        figures=[a_figure(f"{name}/roundTrip", "ns", 9e4, protocol="HTTP") for name in targets],
-        unavailable=dict(missing),
-    )
-
-
-def _fail_the_wire(pod: Pod) -> None:
-    """Measure the node; the client of its wire ends with an error."""
-    if _containers(pod)[0] != WIRE_CLIENT:
-        _measure(pod)
-        return
-    pod.bind(_node_of(pod))
-    pod.start()
-    pod.end_container(WIRE_CLIENT, 1, "It broke.")
-
 
 def _start_only(pod: Pod) -> None:
-    pod.bind(_node_of(pod))
+    pod.bind(node_of(pod))
     pod.start()
 
 
 def _fail_on_b(pod: Pod) -> None:
-    if not _node_of(pod).endswith("-b"):
-        _measure(pod)
+    if not node_of(pod).endswith("-b"):
+        measure_node_pod(pod)
         return
-    pod.bind(_node_of(pod))
+    pod.bind(node_of(pod))
     pod.start()
     pod.end(137, "OOMKilled", "Killed")
-
-
-def _create(stage: Stage, **spec: Any) -> None:
-    selector = {"nodeSelector": {"pool": stage.namespace}}
-    stage.api.create("NodeBenchmark", stage.namespace, _benchmark(**selector, **spec))
-
-
-def _status(stage: Stage) -> Object:
-    found = stage.api.found("NodeBenchmark", stage.namespace, NAME) or {}
-    status: Object = found.get("status") or {}
-    return status
-
-
-def _condition(stage: Stage, kind: str) -> Object:
-    conditions = _status(stage).get("conditions") or []
-    return next((each for each in conditions if each["type"] == kind), {})
-
-
-def _finished(stage: Stage) -> Object:
-    stage.wait_for(
-        lambda: _condition(stage, "Finished").get("status") == "True",
-        lambda: f"the end: {json.dumps(_status(stage), indent=1)}\n{stage.logs()}",
-    )
-    return _status(stage)
-
-
-def _jobs(stage: Stage) -> list[str]:
-    return [each["metadata"]["name"] for each in stage.api.all("Job", stage.namespace)]
 
 
 def _bandwidths(operator: OperatorProcess) -> dict[str, float]:
@@ -135,10 +62,10 @@ def test_each_matching_node_is_measured_once_and_its_document_kept(pool: Stage) 
 
     Columns, summaries, documents and metrics; nothing is refused or left.
     """
-    pool.play(NODE_BENCHMARK, _measure)
+    pool.play(NODE_BENCHMARK, measure_node_pod)
     operator = pool.start_operator(readNodes=True)
-    _create(pool)
-    status = _finished(pool)
+    create_benchmark(pool)
+    status = finished_benchmark(pool)
     names = [f"{pool.namespace}-a", f"{pool.namespace}-b"]
     assert [(row["node"], row["state"]) for row in status["nodes"]] == [
         (name, "Measured") for name in names
@@ -155,7 +82,7 @@ def test_each_matching_node_is_measured_once_and_its_document_kept(pool: Stage) 
         }
         assert held["metadata"]["ownerReferences"][0]["kind"] == "NodeBenchmark"
     pods = pool.kubelet.all(pool.namespace, NODE_BENCHMARK)
-    places = [(_node_of(pod), _containers(pod)) for pod in pods]
+    places = [(node_of(pod), containers(pod)) for pod in pods]
     assert places == [
         place
         for node, peer in (names, names[::-1])
@@ -165,12 +92,12 @@ def test_each_matching_node_is_measured_once_and_its_document_kept(pool: Stage) 
             (node, [WIRE_CLIENT, WIRE_SERVER]),
         )
     ]
-    peers = [pod.address for pod in pods if _containers(pod) == [WIRE_SERVER]]
-    clients = [pod for pod in pods if WIRE_CLIENT in _containers(pod)]
+    peers = [pod.address for pod in pods if containers(pod) == [WIRE_SERVER]]
+    clients = [pod for pod in pods if WIRE_CLIENT in containers(pod)]
     for pod, address in zip(clients, peers, strict=True):
         words = pod.object["spec"]["containers"][0]["command"]
         assert ["podToPod", address] in [words[at : at + 2] for at in range(len(words))]
-    pool.wait_for(lambda: not _jobs(pool), lambda: f"the deletion of {_jobs(pool)}")
+    pool.wait_for(lambda: not jobs_of(pool), lambda: f"the deletion of {jobs_of(pool)}")
     table = pool.control_plane.kubectl("-n", pool.namespace, "get", "nbm")
     assert {"Complete", "2/2", "20.0", "GB/s"} <= set(table.split())
     audited = list(requests(pool.control_plane.audit_log, pool.user))
@@ -184,38 +111,6 @@ def test_each_matching_node_is_measured_once_and_its_document_kept(pool: Stage) 
     )
 
 
-def test_a_wire_that_fails_is_unavailable_and_the_node_is_measured(pool: Stage) -> None:
-    """What the node has measured itself is kept, with the reason."""
-    pool.play(NODE_BENCHMARK, _fail_the_wire)
-    pool.start_operator(readNodes=True)
-    _create(pool)
-    status = _finished(pool)
-    assert status["phase"] == "Complete"
-    for row in status["nodes"]:
-        assert row["unavailable"] == ["loopback", "podToPod"]
-        assert "peer" not in row
-        held = pool.api.found("ConfigMap", pool.namespace, row["configMap"]) or {}
-        document = json.loads(held["data"]["node.json"])
-        assert "exit code 1 (Error): It broke" in document["unavailable"]["podToPod"]
-    pool.wait_for(lambda: not _jobs(pool), lambda: f"the deletion of {_jobs(pool)}")
-
-
-def test_a_node_without_another_has_no_peer(pool: Stage) -> None:
-    """Its loopback is measured; the document says why pod-to-pod is not."""
-    pool.play(NODE_BENCHMARK, _measure)
-    pool.start_operator(readNodes=True)
-    name = f"{pool.namespace}-a"
-    pool.api.merge("Node", None, name, {"metadata": {"labels": {"alone": "true"}}})
-    selector = {"nodeSelector": {"pool": pool.namespace, "alone": "true"}}
-    pool.api.create("NodeBenchmark", pool.namespace, _benchmark(**selector))
-    (row,) = _finished(pool)["nodes"]
-    assert (row["state"], row["unavailable"]) == ("Measured", ["podToPod"])
-    held = pool.api.found("ConfigMap", pool.namespace, row["configMap"]) or {}
-    document = json.loads(held["data"]["node.json"])
-    assert document["unavailable"]["podToPod"].startswith("only one node matches")
-    assert "loopback/roundTrip" in {each["name"] for each in document["figures"]}
-
-
 def test_the_plan_of_a_run_has_what_is_known_against_nodes(pool: Stage) -> None:
     """A load generator on such a node reports it; steal and standstills count as late timers do."""
     unfit = [
@@ -223,10 +118,10 @@ def test_the_plan_of_a_run_has_what_is_known_against_nodes(pool: Stage) -> None:
         a_figure("steal", "share", 0.021),
         a_figure("jitter/share", "share", 0.12),
     ]
-    pool.play(NODE_BENCHMARK, lambda pod: _measure(pod, figures=unfit))
+    pool.play(NODE_BENCHMARK, lambda pod: measure_node_pod(pod, figures=unfit))
     pool.start_operator(readNodes=True)
-    _create(pool)
-    day = str(_finished(pool)["completionTime"])[:10]
+    create_benchmark(pool)
+    day = str(finished_benchmark(pool)["completionTime"])[:10]
     pool.play("loadgen", pool.loads.follow)
     pool.apply()
     pool.load()
@@ -248,43 +143,43 @@ def test_the_plan_of_a_run_has_what_is_known_against_nodes(pool: Stage) -> None:
 
 def test_a_run_and_a_node_take_turns_in_one_queue(pool: Stage) -> None:
     """While a run holds the only slot, no Job of a node exists."""
-    pool.play(NODE_BENCHMARK, _measure)
+    pool.play(NODE_BENCHMARK, measure_node_pod)
     pool.play("loadgen", pool.loads.follow)
     pool.start_operator(readNodes=True)
     pool.apply()
     load = pool.load()
-    _create(pool)
+    create_benchmark(pool)
     pool.wait_for(
-        lambda: _status(pool).get("phase") == "Queued",
-        lambda: f"its place in the queue: {json.dumps(_status(pool))}\n{pool.logs()}",
+        lambda: benchmark_status(pool).get("phase") == "Queued",
+        lambda: f"its place in the queue: {json.dumps(benchmark_status(pool))}\n{pool.logs()}",
     )
     assert pool.kubelet.all(pool.namespace, NODE_BENCHMARK) == []
     load.judge(load.scenarios[0])
     load.end()
-    assert _finished(pool)["phase"] == "Complete"
+    assert finished_benchmark(pool)["phase"] == "Complete"
 
 
 def test_a_failed_pod_fails_its_node_alone(pool: Stage) -> None:
     """The status has the exit code; the other node is measured."""
     pool.play(NODE_BENCHMARK, _fail_on_b)
     pool.start_operator(readNodes=True)
-    _create(pool)
-    status = _finished(pool)
+    create_benchmark(pool)
+    status = finished_benchmark(pool)
     assert [row["state"] for row in status["nodes"]] == ["Measured", "Failed"]
     assert "exit code 137 (OOMKilled)" in status["nodes"][1]["message"]
-    assert _condition(pool, "Failed")["reason"] == "SomeFailed"
-    assert _condition(pool, "Current")["status"] == "True"
+    assert benchmark_condition(pool, "Failed")["reason"] == "SomeFailed"
+    assert benchmark_condition(pool, "Current")["status"] == "True"
 
 
 def test_a_cancelled_benchmark_ends_its_pods(pool: Stage) -> None:
     """The Job goes, and cancel cannot be taken back."""
     pool.play(NODE_BENCHMARK, _start_only)
     pool.start_operator(readNodes=True)
-    _create(pool)
+    create_benchmark(pool)
     pool.pod(NODE_BENCHMARK)
     pool.api.merge("NodeBenchmark", pool.namespace, NAME, {"spec": {"cancel": True}})
-    assert [row["state"] for row in _finished(pool)["nodes"]] == ["Cancelled", "Cancelled"]
-    pool.wait_for(lambda: not _jobs(pool), lambda: f"the deletion of {_jobs(pool)}")
+    assert [row["state"] for row in finished_benchmark(pool)["nodes"]] == ["Cancelled", "Cancelled"]
+    pool.wait_for(lambda: not jobs_of(pool), lambda: f"the deletion of {jobs_of(pool)}")
     with pytest.raises(AnswerError, match="cancel cannot be taken back"):
         pool.api.merge("NodeBenchmark", pool.namespace, NAME, {"spec": {"cancel": False}})
 
@@ -295,18 +190,18 @@ def test_an_operator_that_is_killed_goes_on_and_a_deleted_benchmark_leaves_nothi
     """The next operator reads the log of the pod that ended meanwhile; the TTL deletes all."""
     pool.play(NODE_BENCHMARK, _start_only)
     operator = pool.start_operator(readNodes=True, maxConcurrentRuns=2)
-    _create(pool, ttlSecondsAfterFinished=3, only=["stream"])
+    create_benchmark(pool, ttlSecondsAfterFinished=3, only=["stream"])
     second = pool.pod(NODE_BENCHMARK, 2)
     operator.kill()
     for pod in pool.kubelet.all(pool.namespace, NODE_BENCHMARK):
-        document = a_node_document(_node_of(pod))
+        document = a_node_document(node_of(pod))
         pod.log(document.model_dump_json(exclude_none=True))
         pod.end(0)
     assert second.name
     pool.start_operator(readNodes=True, maxConcurrentRuns=2)
     pool.wait_for(
         lambda: pool.api.found("NodeBenchmark", pool.namespace, NAME) is None,
-        lambda: f"its deletion: {json.dumps(_status(pool))}\n{pool.logs()}",
+        lambda: f"its deletion: {json.dumps(benchmark_status(pool))}\n{pool.logs()}",
     )
     pool.wait_for(lambda: not pool.children(), lambda: f"the deletion of {pool.children()}")
     assert len(pool.kubelet.all(pool.namespace, NODE_BENCHMARK)) == 2
@@ -315,9 +210,9 @@ def test_an_operator_that_is_killed_goes_on_and_a_deleted_benchmark_leaves_nothi
 def test_without_the_right_to_nodes_a_benchmark_is_refused(stage: Stage) -> None:
     """With the value of the chart that allows it; so is one that no node matches."""
     stage.start_operator()
-    stage.api.create("NodeBenchmark", stage.namespace, _benchmark())
-    _finished(stage)
-    accepted = _condition(stage, "Accepted")
+    stage.api.create("NodeBenchmark", stage.namespace, a_benchmark())
+    finished_benchmark(stage)
+    accepted = benchmark_condition(stage, "Accepted")
     assert (accepted["status"], accepted["reason"]) == ("False", "NotAvailable")
     assert "Set readNodes=true" in accepted["message"]
 
@@ -325,23 +220,23 @@ def test_without_the_right_to_nodes_a_benchmark_is_refused(stage: Stage) -> None
 def test_a_benchmark_for_a_queue_of_kueue_is_refused(stage: Stage) -> None:
     """Its pods would bypass the quota of the queue that its label names."""
     stage.start_operator(kueue={"enabled": True})
-    benchmark = _benchmark()
+    benchmark = a_benchmark()
     benchmark["metadata"]["labels"] = {QUEUE_NAME_LABEL: "team"}
     stage.api.create("NodeBenchmark", stage.namespace, benchmark)
-    _finished(stage)
-    accepted = _condition(stage, "Accepted")
+    finished_benchmark(stage)
+    accepted = benchmark_condition(stage, "Accepted")
     assert (accepted["status"], accepted["reason"]) == ("False", "NotAvailable")
     assert "Kueue cannot admit a NodeBenchmark" in accepted["message"]
-    assert _jobs(stage) == []
+    assert jobs_of(stage) == []
 
 
 def test_a_benchmark_that_no_node_matches_is_refused(pool: Stage) -> None:
     """It says what a node must have."""
     pool.start_operator(readNodes=True)
     selector = {"nodeSelector": {"pool": "none"}}
-    pool.api.create("NodeBenchmark", pool.namespace, _benchmark(**selector))
-    _finished(pool)
-    assert _condition(pool, "Accepted")["reason"] == "NoNodes"
+    pool.api.create("NodeBenchmark", pool.namespace, a_benchmark(**selector))
+    finished_benchmark(pool)
+    assert benchmark_condition(pool, "Accepted")["reason"] == "NoNodes"
 
 
 @pytest.mark.parametrize(
@@ -359,13 +254,13 @@ def test_the_api_server_refuses_what_is_wrong(
 ) -> None:
     """With the field, and the rules of the models."""
     with pytest.raises(AnswerError) as caught:
-        api.create("NodeBenchmark", namespace, _benchmark(**spec))
+        api.create("NodeBenchmark", namespace, a_benchmark(**spec))
     assert words in str(caught.value)
 
 
 def test_the_nodes_of_a_benchmark_are_immutable(api: Api, namespace: str) -> None:
     """Its figures belong together; expiry and TTL can be changed."""
-    api.create("NodeBenchmark", namespace, _benchmark())
+    api.create("NodeBenchmark", namespace, a_benchmark())
     api.merge("NodeBenchmark", namespace, NAME, {"spec": {"expirySeconds": 60}})
     for change in ({"only": ["stream"]}, {"nodeSelector": {"a": "b"}}, {"maxSeconds": 20}):
         with pytest.raises(AnswerError, match="immutable: create a new NodeBenchmark"):

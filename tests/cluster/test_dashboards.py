@@ -197,7 +197,7 @@ def _measure_node(cluster: Cluster, namespace: str) -> None:
 def _be_refused(cluster: Cluster, namespace: str, prometheus: Prometheus) -> None:
     """Have the API server refuse a request of the operator, so that there are API errors."""
     here = ("--namespace", namespace)
-    cluster.kubectl("create", "quota", "none", "--hard=count/deployments.apps=0", *here)
+    cluster.kubectl("create", "quota", "none", "--hard=count/jobs.batch=0", *here)
     cluster.kubectl("wait", "--for=jsonpath={.status.hard}", "quota/none", "--timeout=60s", *here)
     make_run(cluster, namespace, "refused")
     refused = 'inferometer_operator_api_errors_total{code="403"}'

@@ -113,7 +113,7 @@ class NodeReconciler:
                 f"Kueue cannot admit a NodeBenchmark: its pods are each for one node, whatever "
                 f"flavor Kueue assigns. Leave the label {QUEUE_NAME_LABEL} ({name}) out: then it "
                 "waits in the operator's own queue, and takes 1 CPU and 1 GiB on one node at a "
-                "time without quota.",
+                "time, and half of that on another, without quota.",
             )
 
     async def _choose(self, spec: NodeBenchmarkSpec, draft: NodeBenchmarkDraft) -> None:
