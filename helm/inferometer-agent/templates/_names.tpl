@@ -39,6 +39,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: model-cache
 {{- end -}}
 
+{{- define "agent.gpuWeightsSelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: gpu-weights
+{{- end -}}
+
 {{- define "agent.removalSelector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
