@@ -1,21 +1,22 @@
 """Opens models on a GPU with weights of their own and with weights that a broker shares.
 
-`python -m bench.gpu_weights time MODEL FOLDER` opens the model in turns in one process, whose CUDA
-is warm, and prints the medians; `hold MODEL [FOLDER]` opens it once and keeps it until its input
-ends. FOLDER has the broker's socket. Both print JSON.
+`python -m bench.gpu_weights turns MODEL FOLDER` opens the model both ways in turns, in one process.
+`hold MODEL [FOLDER]` opens it once and keeps it until its input ends; `holdWarm` readies CUDA
+before. FOLDER has the broker's socket. All print JSON.
 """
 
 import json
-import os
 import signal
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,14 @@ from inferometer_models.graph_file import GraphFile, read_graph
 from inferometer_serving.gpu.device import call, open_gpu
 from inferometer_serving.model.onnx_runtime import load
 from inferometer_serving.model.session import EngineSettings, Interrupt, Session
+from inferometer_serving.model_forms.measure import write_tiny
 from inferometer_serving.options import Device
 
 RUNS = 100
 """Inferences after the first, whose median is the steady latency."""
 ROUNDS = 5
-_CHECKED = {"model.onnx": "0" * 64, "weights": "0" * 64}
+_WEIGHTS_FILE = "weights"
+_CHECKED = dict.fromkeys(("model.onnx", "tiny.onnx", _WEIGHTS_FILE), "0" * 64)
 """Stands for checksums that a cache has verified: files are not read for theirs."""
 
 
@@ -47,14 +50,19 @@ class GpuModel:
 
 
 def write_models(folder: Path) -> tuple[GpuModel, ...]:
-    """Write products, convolutions and feed-forward blocks, their weights as external data."""
+    """Write products, convolutions and feed-forward blocks, their weights as external data.
+
+    Models that are in the folder already stay as they are.
+    """
+    made = (
+        ("products", partial(_products, 4096, 5)),
+        ("convolutions", partial(_convolutions, 512, 12)),
+        ("feed-forward", partial(_blocks, 1024, 12)),
+    )
     return tuple(
-        _save(folder / name, name, *made)
-        for name, made in (
-            ("products", _products(4096, 5)),
-            ("convolutions", _convolutions(512, 12)),
-            ("feed-forward", _blocks(1024, 12)),
-        )
+        GpuModel(name, path, (path.parent / _WEIGHTS_FILE).stat().st_size)
+        for name, parts in made
+        for path in (_written(folder / name, parts),)
     )
 
 
@@ -110,22 +118,18 @@ def _weight(name: str, shape: tuple[int, ...]) -> onnx.TensorProto:
     return numpy_helper.from_array(rng.standard_normal(shape, np.float32) * 0.02, name)
 
 
-def _save(
-    folder: Path,
-    name: str,
-    nodes: list[onnx.NodeProto],
-    weights: list[onnx.TensorProto],
-    shape: list[int],
-) -> GpuModel:
-    folder.mkdir(parents=True, exist_ok=True)
-    last = nodes[-1].output[0]
-    ends = [helper.make_tensor_value_info(each, TensorProto.FLOAT, shape) for each in ("x0", last)]
-    size = sum(len(each.raw_data) for each in weights)
+def _written(folder: Path, parts: Callable[[], _Parts]) -> Path:
+    path = folder / "model.onnx"
+    if path.exists():
+        return path
+    nodes, weights, shape = parts()
+    folder.mkdir(parents=True)
+    names = ("x0", nodes[-1].output[0])
+    ends = [helper.make_tensor_value_info(each, TensorProto.FLOAT, shape) for each in names]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    path = folder / "model.onnx"
-    onnx.save_model(model, path, save_as_external_data=True, location="weights")
-    return GpuModel(name, path, size)
+    onnx.save_model(model, path, save_as_external_data=True, location=_WEIGHTS_FILE)
+    return path
 
 
 @contextmanager
@@ -141,9 +145,9 @@ def running_broker(folder: Path, *words: str) -> Iterator[tuple["subprocess.Pope
             process.send_signal(signal.SIGTERM)
 
 
-def timed(model: Path, folder: Path) -> Any:
-    """Return the medians of both ways, in a process of their own."""
-    with _program("time", str(model), str(folder)) as process:
+def in_turns(model: Path, folder: Path) -> Any:
+    """Return the medians and outputs of both ways, in one process of their own."""
+    with _program("turns", str(model), str(folder)) as process:
         return _line(process)
 
 
@@ -163,21 +167,33 @@ class Server:
 
 
 @contextmanager
-def held(model: Path, folder: Path | None, count: int) -> Iterator[list[Server]]:
-    """Keep the model open in several processes, which start at once."""
-    words = [str(model), *([] if folder is None else [str(folder)])]
+def held(
+    model: Path,
+    folder: Path | None,
+    count: int,
+    *,
+    is_warm: bool = False,
+    user: int | None = None,
+) -> Iterator[list[Server]]:
+    """Keep the model open in several processes, which start at once.
+
+    `user` is the number of the user that they run as; None: this process's own.
+    """
+    words = ["holdWarm" if is_warm else "hold", str(model)]
+    words += [] if folder is None else [str(folder)]
     with ExitStack() as stack:
-        processes = [stack.enter_context(_program("hold", *words)) for _ in range(count)]
+        processes = [stack.enter_context(_program(*words, user=user)) for _ in range(count)]
         yield [Server(each, _line(each)) for each in processes]
 
 
 @contextmanager
-def _program(*words: str) -> Iterator["subprocess.Popen[str]"]:
+def _program(*words: str, user: int | None = None) -> Iterator["subprocess.Popen[str]"]:
     with subprocess.Popen(
         [sys.executable, "-m", "bench.gpu_weights", *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        user=user,
     ) as process:
         yield process
 
@@ -214,7 +230,7 @@ def _sample(session: Session) -> dict[str, NDArray[Any]]:
     }
 
 
-def _time(path: Path, folder: Path) -> dict[str, Any]:
+def _turns(path: Path, folder: Path) -> dict[str, Any]:
     graph = _graph(path)
     _opened(graph, None)  # CUDA and its libraries are ready from now on
     sides: dict[str, dict[str, list[float]]] = {
@@ -256,31 +272,43 @@ def _free_bytes() -> int:
 
 def main() -> int:
     """Open a model as the command line says; return the exit code."""
-    began = time.time()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     kind, path, *rest = sys.argv[1:]
     folder = Path(rest[0]) if rest else None
-    if kind == "time" and folder is not None:
-        with open_gpu():
-            found = _time(Path(path), folder)
-        sys.stdout.write(json.dumps(found) + "\n")
-        return 0
-    session, load_ms = _opened(_graph(Path(path)), folder)
+    with open_gpu():
+        if kind == "turns" and folder is not None:
+            _print(_turns(Path(path), folder))
+        else:
+            _hold(Path(path), folder, is_warm=kind == "holdWarm")
+    return 0
+
+
+def _hold(path: Path, folder: Path | None, *, is_warm: bool) -> None:
+    graph = _graph(path)
+    if is_warm:
+        with TemporaryDirectory() as tiny:
+            _opened(_graph(write_tiny(Path(tiny)).model), None)
+    session, load_ms = _opened(graph, folder)
     sample = _sample(session)
-    output, _ = _run(session, sample)
+    output, first_ms = _run(session, sample)
     report = {
-        "pid": os.getpid(),
         "loadMilliseconds": load_ms,
-        "readyMilliseconds": (time.time() - began) * 1e3,
+        "firstMilliseconds": first_ms,
+        "steadyMilliseconds": statistics.median(_run(session, sample)[1] for _ in range(RUNS)),
         "weights": session.facts.get("weights", "own"),
-        "sum": float(output.astype(np.float64).sum()),
     }
     while True:
-        sys.stdout.write(json.dumps(report) + "\n")
-        sys.stdout.flush()
+        _print(
+            {**report, "sum": float(output.astype(np.float64).sum()), "freeBytes": _free_bytes()}
+        )
         if not sys.stdin.readline():
-            return 0
-        report["sum"] = float(_run(session, sample)[0].astype(np.float64).sum())
+            return
+        output, _ = _run(session, sample)
+
+
+def _print(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

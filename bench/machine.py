@@ -9,8 +9,11 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import psutil
 from bench.wrk import wrk_version
+
+from inferometer_serving.gpu.device import GpuUnavailableError, open_gpu
 
 _PACKAGES = ("onnxruntime", "uvloop", "numpy", "grpcio", "orjson")
 
@@ -58,7 +61,8 @@ def machine() -> str:
     """Return a sentence that names processor, cores, kernel and versions."""
     packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     return (
-        f"{_cpu_model()}, {os.cpu_count()} CPUs; {platform.system()} {platform.release()}; Python "
+        f"{_cpu_model()}, {os.cpu_count()} CPUs{_gpu_name()}; {platform.system()} "
+        f"{platform.release()}; Python "
         f"{platform.python_version()}, {packages}; wrk {wrk_version()}."
     )
 
@@ -68,7 +72,17 @@ def today() -> str:
     return f"{datetime.now(tz=UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def _gpu_name() -> str:
+    try:
+        with open_gpu() as gpu:
+            return f", {gpu.name}"
+    except GpuUnavailableError:
+        return ""
+
+
 def _version(package: str) -> str:
+    if package == "onnxruntime":  # onnxruntime-gpu has the same module
+        return str(onnxruntime.__version__)
     try:
         return version(package)
     except PackageNotFoundError:

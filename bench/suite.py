@@ -19,6 +19,7 @@ from bench.case_cache_mix import MODEL_CACHE_MIX
 from bench.case_client import CLIENT_CASES
 from bench.case_cluster import APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER
 from bench.case_fleet import FLEET_MASTER, FLEET_WORKERS
+from bench.case_gpu_weights import GPU_WEIGHTS
 from bench.case_judges import MLPERF_JUDGE, PERF_ANALYZER_JUDGE
 from bench.case_layers import BOUNDS, LAYERS_SUM
 from bench.case_mlflow import RESULTS_MLFLOW
@@ -77,7 +78,9 @@ ANALYSIS_CASES: tuple[Case, ...] = (
     BRICKS_GRANULARITY,
 )
 """Measured only on request: they take hours, and can be interrupted and resumed."""
-ON_REQUEST = (*CLUSTER_CASES, TUNE, *ANALYSIS_CASES)
+GPU_CASES: tuple[Case, ...] = (GPU_WEIGHTS,)
+"""Measured only on request: they need an NVIDIA GPU."""
+ON_REQUEST = (*CLUSTER_CASES, TUNE, *ANALYSIS_CASES, *GPU_CASES)
 PAGE = ROOT / "docs" / "performance.md"
 
 
@@ -116,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         "--case",
         action="append",
         choices=names,
-        help="only this one; may be given several times; default: all but clusters and layers",
+        help="only this one; may be given several times; default: all but those on request",
     )
     parser.add_argument("--repeats", type=_positive, help="default: each case's own, mostly 5")
     parser.add_argument(

@@ -7,12 +7,13 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import pytest
-from bench.gpu_weights import GpuModel, held, running_broker, timed, write_models
+from bench.gpu_weights import GpuModel, held, in_turns, running_broker, write_models
 
 from inferometer_serving.gpu.broker.client import WeightsNotSharedError, open_weights
 from inferometer_serving.gpu.broker.layout import Extent, lay_out
@@ -23,6 +24,8 @@ from inferometer_serving.gpu.shared_memory import GpuMemory
 from support.waiting import wait_until
 
 _MIB = 1 << 20
+_STRANGER = 65534
+"""A user with no rights."""
 
 
 @pytest.fixture
@@ -120,9 +123,13 @@ def test_a_client_cannot_write_to_the_weights_by_mistake(memory: GpuMemory, tmp_
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[GpuModel, ...]:
-    """Write models with real-size weights."""
-    return write_models(tmp_path_factory.mktemp("models"))
+def models() -> Iterator[tuple[GpuModel, ...]]:
+    """Write models with real-size weights, which every user can read."""
+    with TemporaryDirectory() as folder:
+        written = write_models(Path(folder))
+        for each in (Path(folder), *Path(folder).rglob("*")):
+            each.chmod(0o755 if each.is_dir() else 0o644)
+        yield written
 
 
 def test_sessions_on_shared_weights_reply_alike_and_load_faster(
@@ -132,7 +139,7 @@ def test_sessions_on_shared_weights_reply_alike_and_load_faster(
     _skip_without_cuda()
     assert broker
     for model in models:
-        found = timed(model.path, tmp_path)
+        found = in_turns(model.path, tmp_path)
         assert found["weights"]["shared"].startswith("shared"), json.dumps(found)
         assert found["largestDifference"] <= 1e-3 * found["largestOutput"], json.dumps(found)
         assert found["deviceBytes"]["shared"] < found["deviceBytes"]["own"] - 0.9 * (
@@ -152,6 +159,24 @@ def test_a_killed_server_gives_up_its_reference_and_its_neighbour_goes_on(
         servers[0].process.kill()
         wait_until(lambda: _status(ready["socket"])["references"] == 1, "the end of a reference")
         assert servers[1].again()["sum"] == servers[1].report["sum"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of other users")
+@pytest.mark.parametrize(("admitted", "weights"), [(_STRANGER, "shared"), (1234, "own")])
+def test_another_user_shares_weights_only_if_the_broker_admits_it(
+    gpu: Gpu, models: tuple[GpuModel, ...], admitted: int, weights: str
+) -> None:
+    """A server that is refused loads its own weights."""
+    assert gpu.index == 0
+    _skip_without_cuda()
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        with (
+            running_broker(Path(folder), "--quota", "1Gi", "--user", str(admitted)),
+            held(models[1].path, Path(folder), 1, user=_STRANGER) as (server,),
+        ):
+            assert server.report["weights"].partition(":")[0] == weights
+            assert ("may not use this broker" in server.report["weights"]) is (weights == "own")
 
 
 def _skip_without_cuda() -> None:
