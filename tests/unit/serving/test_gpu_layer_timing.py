@@ -1,0 +1,276 @@
+"""Timings of layers on a GPU, as far as they need none."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from typing_extensions import override
+
+from inferometer_models.graph_file import read_graph
+from inferometer_serving.gpu.activities import ActivityRecorder, GpuActivity
+from inferometer_serving.gpu.device import GpuUnavailableError
+from inferometer_serving.gpu.identity import driver_version
+from inferometer_serving.gpu.libraries import Library, LibraryError, readable_version
+from inferometer_serving.layers.brick_model import brick_model
+from inferometer_serving.layers.gpu import ways as ways_module
+from inferometer_serving.layers.gpu.measure import effective_precision, gpu_variant
+from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices, open_layer, open_whole
+from inferometer_serving.layers.gpu.ways import GpuKernels, Way, nearest, uses_tensor_cores
+from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.rewriting import rewrite
+from support.single_layers import (
+    LAYERS,
+    computed_on_cpu,
+    relative_error,
+    single_layer,
+    suite_of,
+)
+
+_ON_CPU = CudaChoices(provider="CPUExecutionProvider")
+
+
+class Cupti:
+    """Stands for cupti-python: hands over what it is given at the next flush."""
+
+    ActivityKind = SimpleNamespace(CONCURRENT_KERNEL=10, MEMCPY=1, MEMSET=2)
+
+    def __init__(self) -> None:
+        self.pending: list[Any] = []
+        self.enabled: set[int] = set()
+        self._completed: Any = None
+
+    def activity_register_callbacks(self, requested: Any, completed: Any) -> None:
+        """Take what gives a buffer, and what takes records."""
+        assert requested() == (1 << 20, 0)
+        self._completed = completed
+
+    def activity_enable(self, kind: int) -> None:
+        """Record a kind."""
+        self.enabled.add(kind)
+
+    def activity_disable(self, kind: int) -> None:
+        """Record a kind no longer."""
+        self.enabled.remove(kind)
+
+    def activity_flush_all(self, flag: int) -> None:
+        """Hand over what is pending."""
+        assert flag == 1
+        pending, self.pending = self.pending, []
+        self._completed(pending)
+
+
+def _activity(kind: int, start: int, end: int, name: str = "kernel") -> SimpleNamespace:
+    return SimpleNamespace(kind=kind, start=start, end=end, name=name)
+
+
+def test_activities_come_in_their_order_and_once() -> None:
+    """Kernels keep their names, copies and fills get one; other records are left out."""
+    cupti = Cupti()
+    recorder = ActivityRecorder(cupti)
+    recorder.start()
+    assert cupti.enabled == {1, 2, 10}
+    cupti.pending = [
+        _activity(10, 30, 50, "gemm"),
+        _activity(1, 10, 20),
+        _activity(4, 0, 99, "launch"),
+    ]
+    assert recorder.taken() == [GpuActivity("memcpy", 10, 20), GpuActivity("gemm", 30, 50)]
+    assert recorder.taken() == []
+    recorder.stop()
+    assert cupti.enabled == set()
+
+
+def test_a_refusal_of_cupti_is_a_reason() -> None:
+    """Another profiler may have subscribed."""
+
+    class Busy(Cupti):
+        """Has a subscriber already."""
+
+        @override
+        def activity_enable(self, kind: int) -> None:
+            raise RuntimeError("MULTIPLE_SUBSCRIBERS")
+
+    with pytest.raises(GpuUnavailableError, match="MULTIPLE_SUBSCRIBERS"):
+        ActivityRecorder(Busy()).start()
+
+
+def _kernels(
+    monkeypatch: pytest.MonkeyPatch, durations: dict[str, list[int]]
+) -> tuple[GpuKernels, dict[str, int]]:
+    """Return a layer whose ways last as long as given, and how often each was launched."""
+    monkeypatch.setattr(ways_module, "synchronize", lambda: None)
+    cupti, launches = Cupti(), dict.fromkeys(durations, 0)
+    recorder = ActivityRecorder(cupti)
+    recorder.start()
+
+    def launch(name: str) -> None:
+        took = durations[name][launches[name]]
+        launches[name] += 1
+        cupti.pending.append(_activity(10, 100, 100 + took, f"kernel_{name}"))
+
+    ways = [Way(name, lambda name=name: launch(name)) for name in durations]  # type: ignore[misc]
+    return GpuKernels("cudnn", "TF32", ways, recorder, ExitStack()), launches
+
+
+def test_the_fastest_algorithm_gives_the_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its median, quartiles and kernels; a way far from the best is dropped after two runs."""
+    kernels, launches = _kernels(
+        monkeypatch,
+        {"GEMM": [100] * 6, "WINOGRAD": [90, 40, 60, 50, 70, 55], "FFT": [900] * 6},
+    )
+    for _ in range(6):
+        kernels.run()
+    found = kernels.timing("key", 5)
+    assert (found.algorithm, found.nanoseconds, found.runs) == ("WINOGRAD", 55.0, 5)
+    assert found.gpu_kernels == ["kernel_WINOGRAD"]
+    assert found.spread_nanoseconds is not None
+    assert found.spread_nanoseconds > 0
+    assert launches == {"GEMM": 2, "WINOGRAD": 6, "FFT": 2}
+
+
+def test_what_runs_nothing_on_the_gpu_is_no_timing() -> None:
+    """ONNX Runtime may have put it on the CPU."""
+    with pytest.raises(RuntimeError, match="Nothing of it ran on the GPU"):
+        Way("", lambda: None).add([])
+
+
+def test_an_engine_without_an_algorithm_says_so() -> None:
+    """Every algorithm may have refused the layer's shapes."""
+    with pytest.raises(RuntimeError, match="cudnn has no algorithm"):
+        GpuKernels("cudnn", "", [], ActivityRecorder(Cupti()), ExitStack())
+
+
+def test_ways_near_the_best_are_kept() -> None:
+    """One slow run does not drop a way."""
+    fast, wavering, slow = (
+        Way(name, lambda: None, times)
+        for name, times in (("a", [10.0, 11.0]), ("b", [40.0, 14.0]), ("c", [16.0, 17.0]))
+    )
+    assert nearest([fast, wavering, slow]) == [fast, wavering]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        ("_ZN7cutlass7Kernel2I50cutlass_80_tensorop_s1688gemm_64x64_32x6_nn_align4EEv", True),
+        ("sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x256x32_warpgroupsize2x1x1", True),
+        ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize64x32", True),
+        ("_Z23implicit_convolve_sgemmIffLi1024ELi5ELi5ELi3ELi3ELi3ELi1ELb0ELb0ELb1EEv", False),
+        ("_Z24op_generic_tensor_kernelILi1EfffLi256EL16cudnnGenericOp_t8E", False),
+        ("_Z20fft2d_r2c_64x64IfEvP6float2PKT_iiiiiiii", False),
+    ],
+)
+def test_names_of_kernels_show_tensor_cores(kernel: str, *, expected: bool) -> None:
+    """The names are of kernels that an NVIDIA H200 ran."""
+    assert uses_tensor_cores(kernel) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "datatype", "allows_tf32", "expected"),
+    [
+        ("Gemm", "FLOAT", True, "TF32"),
+        ("Gemm", "FLOAT", False, "FP32"),
+        ("Gemm", "FLOAT16", True, "FP16"),
+        ("softmax", "FLOAT", True, ""),
+    ],
+)
+def test_only_products_of_matrices_have_a_precision(
+    name: str, datatype: str, expected: str, *, allows_tf32: bool
+) -> None:
+    """TF32 is what products of FP32 may be computed in."""
+    operator, shapes, attributes = LAYERS[name]
+    layer = single_layer(operator, shapes, datatype, **attributes)
+    assert effective_precision(layer, allows_tf32=allows_tf32) == expected
+
+
+def test_a_variant_is_read_with_its_choices() -> None:
+    """FP32 forbids TF32; the ways become options of the provider."""
+    fields = {"name": "n", "model": "/m.onnx", "precision": "FP32", "gpuWay": "CudaGraph"}
+    found = gpu_variant(fields)
+    ((provider, options),) = found.choices.providers
+    assert provider == "CUDAExecutionProvider"
+    assert (options["use_tf32"], options["enable_cuda_graph"], options["prefer_nhwc"]) == (
+        "0",
+        "1",
+        "0",
+    )
+    assert gpu_variant({**fields, "precision": "FP16", "gpuWay": ""}).choices.allows_tf32
+
+
+@pytest.mark.parametrize("name", ["fused convolution with a sum", "scaled transposed product"])
+def test_a_session_with_bound_tensors_computes_the_layer(name: str) -> None:
+    """The same code as on a GPU, by the CPU's provider."""
+    operator, shapes, attributes = LAYERS[name]
+    layer = single_layer(operator, shapes, **attributes)
+    session = open_layer(brick_model(*suite_of(layer)), _ON_CPU)
+    session.run()
+    assert relative_error(session.results()[0], computed_on_cpu(layer)) < 1e-6
+
+
+def test_a_model_in_fp16_keeps_its_inputs_and_its_results(tmp_path: Path) -> None:
+    """Its weights are half as large, its outputs nearly the same and of the same type."""
+    single, output = tmp_path / "single.onnx", tmp_path / "half.onnx"
+    single.write_bytes(_network())
+    graph = read_graph(single, max_bytes=1 << 30)
+    rewrite(graph, "FP16", output, GraphSettings())
+    half = read_graph(output, max_bytes=1 << 30)
+    assert half.size_bytes < 0.6 * graph.size_bytes
+    results = []
+    for each in (graph, half):
+        session = open_whole(each, GraphSettings(), _ON_CPU)
+        session.run()
+        results.append(session.results()[0])
+    assert results[0].dtype == results[1].dtype == np.float32
+    assert 0 < relative_error(results[1], results[0]) < 0.01
+
+
+def _network() -> bytes:
+    """Return a convolution and an activation with 150 kB of weights."""
+    weights = np.random.default_rng(1).normal(size=(64, 64, 3, 3)).astype(np.float32)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 64, 8, 8)) for name in "xy"]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Sigmoid", ["c"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "net", ends[:1], ends[1:], [numpy_helper.from_array(weights, "w")]
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    return bytes(helper.make_model(graph, ir_version=8, opset_imports=opsets).SerializeToString())
+
+
+def test_versions_are_readable(tmp_path: Path) -> None:
+    """Of the libraries, and of the driver that the kernel names."""
+    assert readable_version(91900) == "9.19.0"
+    assert readable_version(130100) == "13.1.0"
+    file = tmp_path / "version"
+    file.write_text(
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n"
+        "GCC version:  gcc version 13.3.0\n"
+    )
+    assert driver_version(file) == "580.159.04"
+    assert driver_version(tmp_path / "missing") == "unknown"
+
+
+def test_a_status_of_a_library_names_the_call() -> None:
+    """The manual of the library explains the number."""
+    library = Library("cudnn", SimpleNamespace(cudnnCreate=_Function(3)))
+    with pytest.raises(LibraryError, match="cudnnCreate failed with status 3"):
+        library.created("cudnnCreate")
+    with pytest.raises(LibraryError, match="no function cudnnOther"):
+        library.call("cudnnOther")
+
+
+class _Function:
+    """A function of C that returns a status."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+        self.restype: Any = None
+
+    def __call__(self, *_: object) -> int:
+        return self._status
