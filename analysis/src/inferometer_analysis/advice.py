@@ -23,8 +23,15 @@ _ELEMENTWISE = frozenset(
 )
 
 
-Rewriting = Literal["", "Fused", "INT8"]
-"""How the model was rewritten: with fused operators, or by static quantisation."""
+Rewriting = Literal["", "FP16", "Fused", "INT8"]
+"""How the model was rewritten: in FP16, with fused operators, or by static quantisation."""
+GpuWay = Literal["", "CudaGraph", "ChannelsLast"]
+"""How a GPU runs it: an inference as one CUDA graph, or with the channels last in memory."""
+_GPU_WAYS: Mapping[GpuWay, tuple[Question, str]] = {
+    "": ("Q4", "Launched kernel by kernel, with channels first, an inference is faster."),
+    "CudaGraph": ("Q4", "Launched as one CUDA graph, the kernels follow each other without gaps."),
+    "ChannelsLast": ("Q3", "With channels last, convolutions have faster algorithms."),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +49,24 @@ class MeasuredVariant:
     rewriting: Rewriting = ""
     model: str = ""
     """Address of the rewritten model; empty if it is the original."""
+    device: Literal["CPU", "GPU"] = "CPU"
+    gpu_way: GpuWay = ""
+
+    @property
+    def why_not(self) -> str:
+        """Why the server cannot be set to run this variant; empty if it can."""
+        if self.gpu_way:
+            return "The server has no setting for it."
+        if self.device == "GPU" and self.precision == "FP32":
+            return "The server has no setting against TF32."
+        return ""
 
     @property
     def settings(self) -> tuple[str, ...]:
         """The fields of a run that choose this variant, as PATH=VALUE."""
+        if self.device == "GPU":
+            device = ("spec.server.device=GPU",)
+            return (*device, f"spec.model.uri={self.model}") if self.model else device
         is_openvino = self.engine == "openvino"
         found = [("spec.server.runtime", "OpenVino" if is_openvino else "OnnxRuntime")]
         found.append(("spec.server.threads", str(self.threads)))
@@ -141,11 +162,17 @@ def _variants(evidence: Evidence) -> Iterator[Advice]:
             continue
         question, words = _proposal(present, other)
         changed = tuple(each for each in other.settings if each not in present.settings)
-        yield Advice(question, words, gain, changed)
+        yield Advice(question, words, gain, () if other.why_not else changed, other.why_not)
 
 
 def _proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple[Question, str]:
     """Return the question that a variant answers, and the sentence."""
+    if other.gpu_way != present.gpu_way and other.precision == present.precision:
+        return _GPU_WAYS[other.gpu_way]
+    return _general_proposal(present, other)
+
+
+def _general_proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple[Question, str]:
     engine = f" on {other.engine}" if other.engine != present.engine else ""
     differs = f"outputs differ by at most {other.difference:.2g} of their deviation"
     if other.rewriting == "INT8":

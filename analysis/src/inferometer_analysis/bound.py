@@ -31,14 +31,19 @@ class Bound:
         return self.covered / self.layers if self.layers else 1.0
 
 
+_ALLOWED = {"TF32": ("", "FP32", "TF32")}
+"""Precisions that a bound may mix: where TF32 is allowed, a layer may be computed in FP32 too."""
+
+
 def best_timings(timings: Iterable[KernelTiming], precision: str) -> dict[str, KernelTiming]:
     """Return the fastest timing of each key among those of one effective precision.
 
-    A timing without a precision, of a layer that multiplies no matrices, joins every bound.
+    A timing without a precision, of a layer that multiplies no matrices, joins every bound. Where
+    TF32 is allowed, timings in FP32 count too.
     """
     best: dict[str, KernelTiming] = {}
     for each in timings:
-        if each.precision not in ("", precision):
+        if each.precision not in _ALLOWED.get(precision, ("", precision)):
             continue
         if each.key not in best or each.nanoseconds < best[each.key].nanoseconds:
             best[each.key] = each

@@ -10,6 +10,7 @@ import typer
 from inferometer_cli.commands.bound import BoundMeasurement, BoundRequest, measure_bound
 from inferometer_cli.commands.layer_options import (
     BatchSizeOption,
+    DeviceOption,
     JsonOption,
     ModelArgument,
     ShapeOption,
@@ -22,6 +23,7 @@ from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
     from inferometer_analysis.advice import Evidence, MeasuredVariant
+    from inferometer_api.layers.timings import LayerTimings
     from inferometer_cli.local.layers import LayerSettings, Variant
 
 _ROUNDS = 15
@@ -43,6 +45,7 @@ def advise(  # noqa: PLR0913 - one argument for each option
     model: ModelArgument,
     *,
     try_: _TryOption = False,
+    device: DeviceOption = "CPU",
     rounds: _RoundsOption = 6,
     batch_size: BatchSizeOption = 1,
     warm_up_shape: ShapeOption = None,
@@ -51,9 +54,10 @@ def advise(  # noqa: PLR0913 - one argument for each option
 ) -> None:
     """Show what would make a model faster on this machine, with a predicted gain for each change.
 
-    The starting point is ONNX Runtime with one thread. Layers that the database lacks are timed
-    first, as by `inferometer bound --fill`. Rewritten models (fused operators, INT8) are kept in
-    $XDG_DATA_HOME/inferometer/rewritten. With --try, servers are started with and without each
+    The starting point is ONNX Runtime, on a CPU with one thread, on a GPU by its CUDA provider.
+    Layers that the database lacks are timed
+    first, as by `inferometer bound --fill`. Rewritten models (fused operators, INT8, FP16) are kept
+    in $XDG_DATA_HOME/inferometer/rewritten. With --try, servers are started with and without each
     change in interleaved rounds, and the achieved gain is printed next to the predicted one; a
     round takes about seven seconds for each change.
     """
@@ -67,13 +71,22 @@ def advise(  # noqa: PLR0913 - one argument for each option
     )
 
     uri = model_uri(model)
-    settings = LayerSettings(batch_size, 1, "Plain", read_shapes(warm_up_shape))
-    evidence = _evidence(uri, settings, database)
-    advice = compose_advice(evidence)
+    settings = LayerSettings(batch_size, 1, "Plain", read_shapes(warm_up_shape), device)
+    if device == "GPU":
+        from inferometer_analysis.gpu_advice import advise_on_gpu
+        from inferometer_cli.local.gpu_evidence import evidence_on_gpu
+
+        evidence, more = evidence_on_gpu(uri, settings, database)
+        advice = advise_on_gpu(evidence, more)
+    else:
+        evidence = _evidence(uri, settings, database)
+        advice = compose_advice(evidence)
     report = AdviceReport(uri, evidence.present, tuple(advice), was_tried=try_)
     if try_:
         with deferred_signals() as ending:
-            trial = TrialSettings(uri, batch_size, settings.shapes, rounds)
+            trial = TrialSettings(
+                uri, batch_size, settings.shapes, rounds, evidence.present.settings
+            )
             tried = try_advice(trial, advice, ending)
         report = replace(report, achieved=tried.achieved, failures=tried.failures)
     if json:
@@ -94,7 +107,7 @@ def _evidence(uri: str, settings: "LayerSettings", database: str | None) -> "Evi
         request = BoundRequest(settings, _PRECISION, variants, _ROUNDS, fill=True)
         with opened(database) as store:
             found = measure_bound(store, file, request)
-    measured = _measured(found, variants, file)
+    measured = measured_variants(found.measured, variants, file)
     if not measured or measured[0].engine != "onnxruntime" or measured[0].model:
         raise FailedError("ONNX Runtime does not take this model, so there is nothing to compare.")
     return _composed(found, measured, reasons)
@@ -165,10 +178,10 @@ def _variants(file: Path, rewritten: dict[str, Path]) -> "tuple[Variant, ...]":
     return tuple(found)
 
 
-def _measured(
-    found: BoundMeasurement, variants: "tuple[Variant, ...]", file: Path
+def measured_variants(
+    timings: "LayerTimings", variants: "tuple[Variant, ...]", file: Path
 ) -> "list[MeasuredVariant]":
-    """Return the variants that ran, with their durations by round."""
+    """Return the variants that ran, with their durations by round; `file` is the model as it is."""
     from inferometer_analysis.advice import MeasuredVariant
 
     return [
@@ -181,7 +194,9 @@ def _measured(
             graph_optimization=each.graph_optimization,
             rewriting=each.rewriting,
             model="" if each.model == file else model_uri(str(each.model)),
+            device=timings.machine.device,
+            gpu_way=each.gpu_way,
         )
         for each in variants
-        if (timing := found.measured.variants.get(each.name)) is not None
+        if (timing := timings.variants.get(each.name)) is not None
     ]

@@ -1,7 +1,8 @@
 """`inferometer bound`: the best latency that the layers of a model allow on this machine."""
 
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,6 +10,7 @@ import typer
 
 from inferometer_cli.commands.layer_options import (
     BatchSizeOption,
+    DeviceOption,
     JsonOption,
     ModelArgument,
     ProgressPrinter,
@@ -16,26 +18,38 @@ from inferometer_cli.commands.layer_options import (
     ThreadsOption,
     read_shapes,
 )
+from inferometer_cli.exits import RefusedError
 from inferometer_cli.quick_run import model_uri
 from inferometer_cli.result_store import DatabaseOption, opened
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
+    from inferometer_analysis.advice import GpuWay
     from inferometer_api.layers.bricks import BrickSuite
     from inferometer_api.layers.graph import LayerGraph
     from inferometer_api.layers.timings import LayerTimings
+    from inferometer_api.nodes.characteristics import NodeCharacteristics
     from inferometer_cli.local.layers import LayerSettings, Variant
     from inferometer_results.store.store import Store
 
 ENGINES = ("onnxruntime", "openvino")
+GPU_ENGINES = ("onnxruntime", "cudnn", "cublas")
 _FillOption = Annotated[
     bool,
     typer.Option("--fill", help="Benchmark the layers that the database lacks, and keep them."),
 ]
 _PrecisionOption = Annotated[
-    Literal["FP32", "BF16"],
-    typer.Option("--precision", help="A bound joins timings of one effective precision."),
+    Literal["FP32", "BF16", "TF32", "FP16"] | None,
+    typer.Option(
+        "--precision",
+        help="A bound joins timings of one effective precision. On a CPU FP32 (the default) or "
+        "BF16; on a GPU FP32, TF32 (the default: FP32 whose products may be in TF32) or FP16 (of "
+        "the model rewritten in FP16).",
+        show_default=False,
+    ),
 ]
+_PRECISIONS: dict[str, tuple[str, ...]] = {"CPU": ("FP32", "BF16"), "GPU": ("TF32", "FP32", "FP16")}
+"""Of each device, the default first."""
 _RoundsOption = Annotated[
     int, typer.Option("--rounds", min=3, max=1000, metavar="N", help="Rounds of measurement.")
 ]
@@ -45,9 +59,10 @@ def bound(  # noqa: PLR0913 - one argument for each option
     model: ModelArgument,
     *,
     fill: _FillOption = False,
+    device: DeviceOption = "CPU",
     threads: ThreadsOption = 1,
     batch_size: BatchSizeOption = 1,
-    precision: _PrecisionOption = "FP32",
+    precision: _PrecisionOption = None,
     rounds: _RoundsOption = 7,
     warm_up_shape: ShapeOption = None,
     database: DatabaseOption = None,
@@ -56,10 +71,11 @@ def bound(  # noqa: PLR0913 - one argument for each option
     """Show the best latency of a model on this machine, next to the latency that it has.
 
     The lower bound is the sum of the fastest known timings of all layers, by ONNX Runtime and
-    OpenVINO; the critical path is what unlimited parallelism would leave of it. The roofline
-    follows from the machine's peak arithmetic and bandwidth, as measured now or, if that is more,
-    by inferometer node in the last 30 days. --fill times the layers that the
-    database lacks, which takes about a minute for 100 different layers.
+    OpenVINO, or on a GPU by ONNX Runtime's CUDA provider, cuDNN and cuBLAS; the critical path is
+    what unlimited parallelism would leave of it. The roofline follows from the machine's peak
+    arithmetic and bandwidth, as measured now or, on a CPU and if that is more, by inferometer node
+    in the last 30 days. On a GPU, inputs and outputs stay in its memory. --fill times the layers
+    that the database lacks, which takes about a minute for 100 different layers on a CPU.
     """
     from inferometer_cli.commands.serve import fetched_model
     from inferometer_cli.local.layers import LayerSettings, Variant
@@ -67,16 +83,21 @@ def bound(  # noqa: PLR0913 - one argument for each option
     from inferometer_results.layers.bound_report import bound_document, bound_report
 
     uri = model_uri(model)
-    settings = LayerSettings(batch_size, threads, "Plain", read_shapes(warm_up_shape))
+    wanted = _checked_precision(device, precision)
+    settings = LayerSettings(batch_size, threads, "Plain", read_shapes(warm_up_shape), device)
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         file = fetched_model(uri, None, Path(folder)).path
-        variants = [Variant(file, engine, precision, threads) for engine in ENGINES]
         with opened(database) as store:
-            request = BoundRequest(settings, precision, tuple(variants), rounds, fill=fill)
-            found = measure_bound(store, file, request)
-            node = recent_measurements(store)
+            if device == "GPU":
+                request = gpu_bound_request(file, settings, wanted, rounds, fill=fill)
+                node: list[NodeCharacteristics] = []
+            else:
+                variants = tuple(Variant(file, engine, wanted, threads) for engine in ENGINES)
+                request = BoundRequest(settings, wanted, variants, rounds, fill=fill)
+                node = recent_measurements(store)
+            found = measure_bound(store, request.variants[0].model, request)
     document = bound_document(
-        bound_report(uri, precision, found.graph, found.known, found.measured, node)
+        bound_report(uri, wanted, found.graph, found.known, found.measured, node)
     )
     if json:
         import orjson
@@ -84,6 +105,18 @@ def bound(  # noqa: PLR0913 - one argument for each option
         print_output(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
         return
     print_output("\n".join(document["sentences"]))
+
+
+def _checked_precision(device: str, precision: str | None) -> str:
+    """Return the precision of a bound. Raises RefusedError if the device has it not."""
+    known = _PRECISIONS[device]
+    if precision is None:
+        return known[0]
+    if precision not in known:
+        raise RefusedError(
+            f"--precision {precision} is not for --device {device}: use {' or '.join(known)}."
+        )
+    return precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +129,31 @@ class BoundRequest:
     rounds: int
     fill: bool
     """Whether layers without a timing are timed."""
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """The engines whose kernels are timed, if they are installed."""
+        return ENGINES if self.settings.device == "CPU" else GPU_ENGINES
+
+
+def gpu_bound_request(
+    file: Path, settings: "LayerSettings", precision: str, rounds: int, *, fill: bool
+) -> BoundRequest:
+    """Return what is measured for the bounds on a GPU: for FP16, the rewritten model.
+
+    Raises RefusedError if the model cannot be rewritten.
+    """
+    from inferometer_cli.local.layers import Variant, rewritten_model
+
+    model = rewritten_model(file, "FP16", on_cpu(settings)) if precision == "FP16" else file
+    ways: tuple[GpuWay, ...] = ("", "CudaGraph", "ChannelsLast")
+    variants = tuple(Variant(model, precision=precision, gpu_way=way) for way in ways)
+    return BoundRequest(settings, precision, variants, rounds, fill=fill)
+
+
+def on_cpu(settings: "LayerSettings") -> "LayerSettings":
+    """Return settings with the device CPU, on which models are rewritten."""
+    return replace(settings, device="CPU")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +170,21 @@ def measure_bound(store: "Store", file: Path, request: BoundRequest) -> BoundMea
     from inferometer_cli.local.layers import (
         TimingRequest,
         describe_model,
+        engines_here,
         keep_here,
         known_here,
         time_layers,
     )
-    from inferometer_serving.machine_name import engine_versions
 
+    device = request.settings.device
+    known = known_here(store, request.settings.threads, device)
     graph = describe_model(file, request.settings)
-    known = known_here(store, request.settings.threads)
+    installed = engines_here(device)
     timing = TimingRequest(
         request.settings,
-        suite=_missing_layers(graph, known, request),
+        suite=_missing_layers(graph, known, request, installed),
         variants=request.variants,
-        engines=tuple(each for each in ENGINES if each in engine_versions()),
+        engines=tuple(each for each in request.engines if each in installed),
         precision=request.precision,
         rounds=request.rounds,
     )
@@ -137,12 +197,14 @@ def measure_bound(store: "Store", file: Path, request: BoundRequest) -> BoundMea
 
 
 def _missing_layers(
-    graph: "LayerGraph", known: "LayerTimings | None", request: BoundRequest
+    graph: "LayerGraph",
+    known: "LayerTimings | None",
+    request: BoundRequest,
+    installed: Mapping[str, str],
 ) -> "BrickSuite":
     """Return the layers that take time and that an engine has neither timed nor refused."""
     from inferometer_analysis.bricks.split import compose_suite
     from inferometer_analysis.layer_work import is_view, why_not_alone
-    from inferometer_serving.machine_name import engine_versions
 
     tried = set() if known is None else {(each.key, each.engine) for each in known.failed}
     tried |= {
@@ -150,6 +212,10 @@ def _missing_layers(
         for each in (() if known is None else known.kernels)
         if each.precision in ("", request.precision)
     }
+    wanted = set(installed)
+    if request.settings.device == "GPU":
+        # The libraries have kernels for some layers only, and are tried next to ONNX Runtime.
+        wanted -= {engine for _, engine in tried} - {"onnxruntime"}
     suite = compose_suite([graph], 1)
     bricks = {
         key: brick
@@ -157,6 +223,6 @@ def _missing_layers(
         if request.fill
         and not is_view(suite.layers[key])
         and not why_not_alone(suite.layers[key])
-        and any((key, engine) not in tried for engine in engine_versions())
+        and any((key, engine) not in tried for engine in wanted)
     }
     return suite.model_copy(update={"bricks": bricks})

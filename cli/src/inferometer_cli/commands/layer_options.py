@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -54,6 +54,10 @@ GranularityOption = Annotated[
         metavar="G",
         help="The most layers of a brick. 1 needs the fewest bricks.",
     ),
+]
+DeviceOption = Annotated[
+    Literal["CPU", "GPU"],
+    typer.Option("--device", help="GPU: the first NVIDIA GPU, by CUDA, cuDNN and cuBLAS."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

@@ -18,7 +18,6 @@ from inferometer_cli.terminal import print_error, print_message
 
 _WINDOW_SECONDS = 2
 _SETTINGS = ("spec.validity.warmUpSeconds=1", "spec.telemetry.power=Disabled")
-_PRESENT = ("spec.server.runtime=OnnxRuntime", "spec.server.threads=1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +29,8 @@ class TrialSettings:
     shapes: Mapping[str, Sequence[int]]
     """Whole shapes of inputs with open axes, by name."""
     rounds: int
+    present: tuple[str, ...]
+    """The fields of a run of the model as it is, as PATH=VALUE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopSigna
 def _median_latency(trial: TrialSettings, settings: Sequence[str], ending: StopSignal) -> float:
     from inferometer_cli.local.measurement import measure
 
-    given = [*_SETTINGS, *_PRESENT, *settings]
+    given = [*_SETTINGS, *trial.present, *settings]
     run = parse_run_text(_run_text(trial), source=trial.uri, settings=given)
     document: ResultDocument = measure(
         check_run(run, source=trial.uri), Path.cwd(), ending, watch=lambda _: None

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from inferometer_analysis.advice import Rewriting
+from inferometer_analysis.advice import GpuWay, Rewriting
 from inferometer_api.document import Document
 from inferometer_api.layers.bricks import BrickSuite
 from inferometer_api.layers.graph import LayerGraph, Layout
@@ -49,12 +49,14 @@ class LayerSettings:
     layout: Layout = "Blocked"
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Whole shapes of inputs with open axes other than the batch, by name."""
+    device: Literal["CPU", "GPU"] = "CPU"
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The options of a child process."""
         sizes = ("--batch-size", str(self.batch_size), "--threads", str(self.threads))
-        return *sizes, "--layout", self.layout, "--shapes", json.dumps(dict(self.shapes))
+        device = () if self.device == "CPU" else ("--device", self.device)
+        return *sizes, "--layout", self.layout, "--shapes", json.dumps(dict(self.shapes)), *device
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +69,16 @@ class Variant:
     threads: int = 1
     rewriting: Rewriting = ""
     graph_optimization: str = "All"
+    gpu_way: GpuWay = ""
 
     @property
     def name(self) -> str:
         """What the timings call it."""
         level = "" if self.graph_optimization == "All" else self.graph_optimization
-        words = (self.engine, self.precision, str(self.threads), level, self.rewriting)
+        words = (
+            *(self.engine, self.precision, str(self.threads)),
+            *(level, self.rewriting, self.gpu_way),
+        )
         return ":".join(each for each in words if each)
 
     @property
@@ -85,6 +91,7 @@ class Variant:
             "precision": self.precision,
             "threads": self.threads,
             "graphOptimization": self.graph_optimization,
+            "gpuWay": self.gpu_way,
         }
 
 
@@ -180,11 +187,39 @@ def time_layers(request: TimingRequest, report: Callable[[int, int], None]) -> L
         return LayerTimings.read_json(asyncio.run(_child(arguments, watch)))
 
 
-def known_here(store: "Store", threads: int) -> LayerTimings | None:
-    """Return what the database knows of this machine, its engines and a number of threads."""
+def known_here(store: "Store", threads: int, device: str = "CPU") -> LayerTimings | None:
+    """Return what the database knows of this machine, its engines and a number of threads.
+
+    With the device GPU the machine is the GPU, and one thread launches its kernels. Raises
+    RefusedError if there is none.
+    """
     from inferometer_results.store.layer_timings import known_timings
 
-    return known_timings(store, machine_name(), threads, engine_versions())
+    if device == "CPU":
+        return known_timings(store, machine_name(), threads, engine_versions())
+    return known_timings(store, _gpu_name(), 1, engines_here(device))
+
+
+def engines_here(device: str) -> dict[str, str]:
+    """Return the versions of the engines of a device that are installed."""
+    if device == "CPU":
+        return engine_versions()
+    from inferometer_serving.gpu.identity import gpu_engine_versions
+
+    return gpu_engine_versions()
+
+
+def _gpu_name() -> str:
+    from inferometer_serving.gpu.device import GpuUnavailableError
+    from inferometer_serving.gpu.identity import gpu_machine_name
+
+    try:
+        return gpu_machine_name()
+    except GpuUnavailableError as error:
+        raise RefusedError(
+            f"There is no GPU to measure on: {error}. Install the extra 'gpu' on a machine with an "
+            "NVIDIA GPU, or use --device CPU."
+        ) from error
 
 
 def keep_here(store: "Store", timings: LayerTimings, graphs: Sequence[LayerGraph]) -> None:

@@ -54,9 +54,10 @@ def _gain(found: Interval) -> dict[str, float | None]:
 def advice_sentences(report: AdviceReport) -> Iterator[str]:
     """Yield each piece of advice: how to apply it, what it promises and what it kept."""
     present = report.present
+    how = "on the GPU" if present.device == "GPU" else f"with {present.threads} thread(s)"
     yield (
         f"An inference takes {median(present.nanoseconds) / 1e6:.3f} ms on {present.engine} in "
-        f"{present.precision or 'an unknown precision'}, with {present.threads} thread(s)."
+        f"{present.precision or 'an unknown precision'}, {how}."
     )
     if not report.advice:
         yield "No advice: nothing that was measured is faster."

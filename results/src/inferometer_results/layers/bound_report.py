@@ -19,6 +19,7 @@ from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import NodePeak, bandwidth_peak, product_peak
 
 _MOST_NAMED = 10
+_GPU_WAYS = {"CudaGraph": "as one CUDA graph", "ChannelsLast": "channels last"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,10 @@ class BoundReport:
     """How many rounds of a variant other processes disturbed throughout, by its name."""
     rounds: int = 0
     """Of each variant."""
+    busy: Mapping[str, float] = field(default_factory=dict)
+    """How long a GPU works for one inference, in ns, by the name of the variant."""
+    floor_ns: int = 0
+    """The duration of an empty kernel on a GPU."""
 
     @property
     def fastest(self) -> Interval | None:
@@ -76,8 +81,9 @@ def bound_report(
     layers = graph_layers(graph)
     timings = (*(() if known is None else known.kernels), *measured.kernels)
     machine = measured.machine
-    has_peaks = machine.flops_per_second > 0 and machine.copy_bytes_per_second > 0
-    arithmetic = _higher(machine.flops_per_second, product_peak(node, precision, machine.threads))
+    flops = machine.peak_flops(precision)
+    has_peaks = flops > 0 and machine.copy_bytes_per_second > 0
+    arithmetic = _higher(flops, product_peak(node, precision, machine.threads))
     bandwidth = _higher(machine.copy_bytes_per_second, bandwidth_peak(node, machine.threads))
     return BoundReport(
         model=model,
@@ -100,6 +106,12 @@ def bound_report(
         },
         disturbed={name: each.disturbed_rounds for name, each in measured.variants.items()},
         rounds=max((len(each.nanoseconds) for each in measured.variants.values()), default=0),
+        busy={
+            name: each.busy_nanoseconds
+            for name, each in measured.variants.items()
+            if each.busy_nanoseconds is not None
+        },
+        floor_ns=measured.node_nanoseconds if machine.device == "GPU" else 0,
     )
 
 
@@ -134,7 +146,11 @@ def bound_document(report: BoundReport) -> dict[str, Any]:
         ],
         "failures": list(report.failures),
         "measured": {
-            name: {**_interval(each), "disturbedRounds": report.disturbed.get(name, 0)}
+            name: {
+                **_interval(each),
+                "disturbedRounds": report.disturbed.get(name, 0),
+                "busyNanoseconds": report.busy.get(name),
+            }
             for name, each in report.measured.items()
         },
         "boundIsWrong": report.is_wrong,
@@ -193,11 +209,21 @@ def _measured_sentences(report: BoundReport) -> Iterator[str]:
     for name, each in report.measured.items():
         share = 100 * report.bound.sequential_ns / each.value
         words = f"; the bound is {share:.0f} % of it" if report.bound.covered else ""
-        yield f"Measured on {_variant_words(name)}: {_milliseconds(each.value)}{words}."
+        yield (
+            f"Measured on {_variant_words(name, report.machine.device)}: "
+            f"{_milliseconds(each.value)}{words}."
+        )
+        if name in report.busy:
+            yield f"  The GPU works for {_milliseconds(report.busy[name])} of it."
+    if report.floor_ns and report.measured:
+        yield (
+            f"Noise floor: an empty kernel takes {report.floor_ns / 1e3:.2f} us. Transfers of "
+            "inputs and outputs are part of no figure."
+        )
     for name, effective in report.others.items():
         yield (
-            f"Not compared: {_variant_words(name)}. It computed in {effective}, and the bound is "
-            f"of {report.precision}."
+            f"Not compared: {_variant_words(name, report.machine.device)}. It computed in "
+            f"{effective}, and the bound is of {report.precision}."
         )
     most = max(report.disturbed.values(), default=0)
     if most > report.rounds / 2:
@@ -213,9 +239,11 @@ def _measured_sentences(report: BoundReport) -> Iterator[str]:
         )
 
 
-def _variant_words(name: str) -> str:
-    """Return "onnxruntime, FP32, 1 thread" for onnxruntime:FP32:1."""
+def _variant_words(name: str, device: str) -> str:
+    """Return "onnxruntime, FP32, 1 thread" for onnxruntime:FP32:1; a GPU has no threads."""
     engine, precision, threads, *others = name.split(":")
+    if device == "GPU":
+        return ", ".join((engine, precision, *(_GPU_WAYS.get(each, each) for each in others)))
     counted = f"{threads} thread{'' if threads == '1' else 's'}"
     return ", ".join((engine, precision, counted, *others))
 

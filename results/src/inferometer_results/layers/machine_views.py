@@ -89,11 +89,18 @@ def bound_rows(
         for graph in each.graphs:
             if graph.layout == "Plain" and each.variants:
                 report = bound_report(
-                    graph.model, _PRECISION, graph, known.get(_key(each.machine)), each
+                    graph.model, _precision(each), graph, known.get(_key(each.machine)), each
                 )
                 key = (graph.model, str(graph.batch_size), *_key(each.machine))
                 rows[key] = BoundRow(report, graph.batch_size, tuple(_faster(each)))
     return [rows[key] for key in sorted(rows)]
+
+
+def _precision(timings: LayerTimings) -> str:
+    """Return the precision of a bound: on a GPU that of the first variant."""
+    if timings.machine.device == "CPU":
+        return _PRECISION
+    return next(iter(timings.variants.values())).precision
 
 
 def _key(state: MachineState) -> tuple[str, ...]:

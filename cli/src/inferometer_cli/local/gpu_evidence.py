@@ -1,0 +1,67 @@
+"""What advice on a GPU is drawn from: variants of the model, its layers, and bounds of both."""
+
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from inferometer_analysis.advice import Evidence
+from inferometer_analysis.gpu_advice import GpuEvidence, GpuTimings, gpu_evidence
+from inferometer_cli.commands.advise import measured_variants
+from inferometer_cli.commands.bound import (
+    BoundMeasurement,
+    BoundRequest,
+    gpu_bound_request,
+    measure_bound,
+    on_cpu,
+)
+from inferometer_cli.commands.serve import fetched_model
+from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.local.layers import LayerSettings, Variant, rewritten_model
+from inferometer_cli.result_store import opened
+from inferometer_cli.terminal import print_message
+
+_ROUNDS = 15
+_PRESENT = "TF32"
+_LOWER: Literal["FP16"] = "FP16"
+
+
+def evidence_on_gpu(
+    uri: str, settings: LayerSettings, database: str | None
+) -> tuple[Evidence, GpuEvidence]:
+    """Measure a model on the GPU as ONNX Runtime runs it by default, in other ways and in FP16.
+
+    Raises RefusedError without a GPU, FailedError if ONNX Runtime does not take the model there.
+    """
+    with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
+        file = fetched_model(uri, None, Path(folder)).path
+        request = gpu_bound_request(file, settings, _PRESENT, _ROUNDS, fill=True)
+        halved = _halved(file, settings)
+        variants = request.variants
+        if halved is not None:
+            variants += (Variant(halved, precision=_LOWER, rewriting=_LOWER),)
+        request = BoundRequest(settings, _PRESENT, variants, _ROUNDS, fill=True)
+        lower = []
+        with opened(database) as store:
+            found = measure_bound(store, file, request)
+            if halved is not None:
+                in_fp16 = BoundRequest(settings, _LOWER, (), _ROUNDS, fill=True)
+                lower.append(_timings(measure_bound(store, halved, in_fp16), _LOWER))
+    measured = measured_variants(found.measured, variants, file)
+    if not measured or measured[0].gpu_way or measured[0].model:
+        raise FailedError("ONNX Runtime does not take this model on the GPU.")
+    busy_ns = found.measured.variants[variants[0].name].busy_nanoseconds
+    return gpu_evidence(measured, _timings(found, _PRESENT, busy_ns), lower)
+
+
+def _halved(file: Path, settings: LayerSettings) -> Path | None:
+    """Return the model in FP16; print why there is none."""
+    try:
+        return rewritten_model(file, _LOWER, on_cpu(settings))
+    except (RefusedError, FailedError) as error:
+        print_message(f"not rewritten as {_LOWER}: {error}")
+        return None
+
+
+def _timings(found: BoundMeasurement, precision: str, busy_ns: float | None = None) -> GpuTimings:
+    known = () if found.known is None else found.known.kernels
+    return GpuTimings(precision, found.graph, [*known, *found.measured.kernels], busy_ns)

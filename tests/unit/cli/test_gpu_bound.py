@@ -1,0 +1,122 @@
+"""`inferometer bound --device GPU` with what an NVIDIA H200 ran, and without a GPU."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from inferometer_analysis.layer_work import is_view
+from inferometer_api.layers.timings import LayerTimings
+from inferometer_cli.commands import advise as advise_command
+from inferometer_cli.commands import bound as bound_command
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.local import layers
+from inferometer_cli.local.layers import TimingRequest
+from support.onnx_models import identity, save
+
+_RECORDED = Path(__file__).parents[2] / "data" / "layers"
+_ENGINES = {"onnxruntime": "1.31.1", "cudnn": "9.19.0", "cublas": "13.1.0"}
+
+
+def _recorded(precision: str) -> LayerTimings:
+    return LayerTimings.read_json((_RECORDED / f"h200-resnet50-1-{precision}.json").read_bytes())
+
+
+class RecordedGpu:
+    """Answers requests for timings with what was recorded."""
+
+    def __init__(self) -> None:
+        self.requests: list[TimingRequest] = []
+
+    def time_layers(self, request: TimingRequest, _: Callable[[int, int], None]) -> LayerTimings:
+        """Return the timings of a precision, of the layers that are wanted."""
+        self.requests.append(request)
+        found = _recorded(request.precision)
+        wanted = request.suite.bricks
+        names = {each.name for each in request.variants}
+        return found.model_copy(
+            update={
+                "graphs": [],
+                "kernels": [each for each in found.kernels if each.key in wanted],
+                "variants": {name: each for name, each in found.variants.items() if name in names},
+            }
+        )
+
+
+@pytest.fixture(name="gpu")
+def _gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RecordedGpu:
+    found = RecordedGpu()
+    graphs = {"TF32": _recorded("TF32").graphs[0], "FP16": _recorded("FP16").graphs[0]}
+    half = tmp_path / "half.onnx"
+    monkeypatch.setattr(layers, "time_layers", found.time_layers)
+    monkeypatch.setattr(layers, "_gpu_name", lambda: _recorded("TF32").machine.name)
+    monkeypatch.setattr(layers, "engines_here", lambda _: _ENGINES)
+    monkeypatch.setattr(layers, "rewritten_model", lambda *_: half)
+    monkeypatch.setattr(
+        layers, "describe_model", lambda path, _: graphs["FP16" if path == half else "TF32"]
+    )
+    return found
+
+
+@pytest.fixture(name="model")
+def _model(tmp_path: Path) -> str:
+    model = tmp_path / "model.onnx"
+    save(identity(), model)
+    return str(model)
+
+
+def test_layers_are_timed_once_by_the_engines_of_a_gpu(
+    gpu: RecordedGpu, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The database knows them by GPU, driver and engines; another precision has its own."""
+    database = str(tmp_path / "layers.db")
+    for precision in ("TF32", "TF32", "FP16"):
+        bound_command.bound(model, device="GPU", fill=True, precision=precision, database=database)
+    first, second, third = gpu.requests
+    graph = _recorded("TF32").graphs[0]
+    assert set(first.suite.bricks) == {
+        key for key, layer in graph.layers.items() if not is_view(layer)
+    }
+    assert first.engines == ("onnxruntime", "cudnn", "cublas")
+    assert first.settings.arguments[-2:] == ("--device", "GPU")
+    assert [each.gpu_way for each in first.variants] == ["", "CudaGraph", "ChannelsLast"]
+    assert second.suite.bricks == {}
+    assert third.suite.bricks
+    assert {each.model.name for each in third.variants} == {"half.onnx"}
+    assert capsys.readouterr().out.count("Coverage: 100.0 %") == 3
+
+
+def test_advice_on_a_gpu_compares_the_bounds_of_two_precisions(
+    gpu: RecordedGpu, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TF32 is what ONNX Runtime does by default; the model in FP16 is the lower one."""
+    advise_command.advise(model, device="GPU", database=str(tmp_path / "layers.db"))
+    shown = capsys.readouterr().out
+    assert "in FP16 the bound is 0.342 instead of 0.460 ms" in shown
+    assert "by cudnn IMPLICIT_PRECOMP_GEMM NHWC" in shown
+    assert [each.precision for each in gpu.requests] == ["TF32", "FP16"]
+
+
+@contextmanager
+def _refusal(words: str) -> Iterator[None]:
+    with pytest.raises(RefusedError, match=words):
+        yield
+
+
+def test_a_precision_of_the_other_device_is_refused(model: str) -> None:
+    """The sentence names those of this device."""
+    with _refusal("--precision BF16 is not for --device GPU: use TF32 or FP32 or FP16"):
+        bound_command.bound(model, device="GPU", precision="BF16")
+    with _refusal("--precision TF32 is not for --device CPU: use FP32 or BF16"):
+        bound_command.bound(model, precision="TF32")
+
+
+def test_a_machine_without_a_gpu_says_what_is_missing(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is measured."""
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with _refusal("There is no GPU to measure on: cuda-bindings is not installed. Install"):
+        bound_command.bound(model, device="GPU")
