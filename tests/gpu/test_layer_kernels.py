@@ -17,9 +17,10 @@ from inferometer_serving.layers.gpu.cudnn import Cudnn, CudnnSettings
 from inferometer_serving.layers.gpu.device_tensors import DeviceTensors, on_device
 from inferometer_serving.layers.gpu.machine import probe_peaks
 from inferometer_serving.layers.gpu.measure import has_channels
-from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices, load_cuda_libraries, open_layer
+from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices, open_layer
 from inferometer_serving.layers.gpu.problems import Product, problem_of
 from inferometer_serving.layers.gpu.ways import GpuKernels, Way, synchronize
+from inferometer_serving.layers.optimised import load_cuda_libraries
 from support.single_layers import (
     LAYERS,
     computed_on_cpu,

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from typing_extensions import override
 
+from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.gpu.activities import ActivityRecorder, GpuActivity
 from inferometer_serving.gpu.device import GpuUnavailableError
@@ -21,7 +22,9 @@ from inferometer_serving.layers.gpu.measure import effective_precision, gpu_vari
 from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices, open_layer, open_whole
 from inferometer_serving.layers.gpu.ways import GpuKernels, Way, nearest, uses_tensor_cores
 from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import rewrite
+from inferometer_serving.options import Device
 from support.single_layers import (
     LAYERS,
     computed_on_cpu,
@@ -241,6 +244,15 @@ def _network() -> bytes:
     )
     opsets = [helper.make_opsetid("", 17)]
     return bytes(helper.make_model(graph, ir_version=8, opset_imports=opsets).SerializeToString())
+
+
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_layers_for_a_gpu_are_never_those_of_the_cpu(tmp_path: Path) -> None:
+    """ONNX Runtime without a GPU only warns and takes the CPU, whose graph is another."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(_network())
+    with pytest.raises(ModelRefusedError, match="could not start CUDAExecutionProvider: install"):
+        describe(read_graph(path, max_bytes=1 << 30), GraphSettings(device=Device.GPU))
 
 
 def test_versions_are_readable(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def _brick_items(suite: BrickSuite, options: MeasureOptions) -> list[Item]:
             name=key,
             open=partial(open_brick, suite, brick, options.graph.threads),
             rounds_wanted=options.rounds,
-            bytes=_brick_bytes(suite, brick),
+            bytes=brick_bytes(suite, brick),
         )
         for key, brick in suite.bricks.items()
     ]
@@ -179,7 +179,7 @@ def _kernel_items(suite: BrickSuite, options: MeasureOptions, found: _Found) -> 
             name=f"{engine}:{key}",
             open=partial(_open_kernels, KERNELS[engine], suite, brick, settings),
             rounds_wanted=options.rounds,
-            bytes=_brick_bytes(suite, brick),
+            bytes=brick_bytes(suite, brick),
             finish=partial(_keep_kernels, found, key),
         )
         for key, brick in suite.bricks.items()
@@ -205,7 +205,8 @@ def _keep_kernels(found: _Found, key: str, kernels: Kernels, runs: int) -> None:
     )
 
 
-def _brick_bytes(suite: BrickSuite, brick: Brick) -> int:
+def brick_bytes(suite: BrickSuite, brick: Brick) -> int:
+    """Return the memory of a brick's tensors, its weights included."""
     layers = [suite.layers[key] for key in brick.layers]
     tensors = [tensor for each in layers for tensor in (*each.inputs, *each.outputs)]
     return 2 * sum(map(_bytes, tensors))  # weights are packed once more

@@ -1,5 +1,7 @@
 """The graph that ONNX Runtime runs for a model, with the type of every tensor."""
 
+import contextlib
+import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -191,10 +193,25 @@ def _all_fractions(size: int) -> Array:
 
 
 def _open(graph: GraphFile, model: bytes, options: Any, settings: GraphSettings) -> Any:
+    if settings.device is Device.GPU:
+        load_cuda_libraries()
     try:
-        return onnxruntime.InferenceSession(model, options, providers=settings.providers)
+        session = onnxruntime.InferenceSession(model, options, providers=settings.providers)
     except Exception as error:
         raise refusal(graph, settings.device, error) from error
+    if settings.providers[0] not in session.get_providers():  # ONNX Runtime itself only warns
+        raise ModelRefusedError(
+            f"ONNX Runtime {onnxruntime.__version__} could not start {settings.providers[0]}: "
+            "install the extra 'gpu' on a machine with an NVIDIA GPU, and check its driver and "
+            "the CUDA libraries."
+        )
+    return session
+
+
+def load_cuda_libraries() -> None:
+    """Load what the CUDA provider needs from its Python packages, if they are installed."""
+    with contextlib.redirect_stdout(sys.stderr):  # it prints what it misses
+        onnxruntime.preload_dlls()
 
 
 def _tensors(

@@ -40,7 +40,6 @@ from inferometer_serving.layers.gpu.machine import (
 from inferometer_serving.layers.gpu.onnx_cuda import (
     CudaChoices,
     DeviceSession,
-    load_cuda_libraries,
     open_layer,
     open_whole,
 )
@@ -53,7 +52,8 @@ from inferometer_serving.layers.gpu.problems import (
     problem_of,
 )
 from inferometer_serving.layers.gpu.ways import GpuKernels, Way, synchronize
-from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.measure import brick_bytes
+from inferometer_serving.layers.optimised import GraphSettings, load_cuda_libraries
 from inferometer_serving.layers.timing import OUT_OF_TIME, Item, Report, time_items
 from inferometer_serving.layers.whole_model import MOST_BYTES, largest_difference
 
@@ -63,7 +63,7 @@ _PRODUCTS = frozenset(
 )
 """Operators that multiply matrices, whose precision can be chosen."""
 _SESSION_BYTES = 64 << 20
-"""What a session takes of the GPU's memory besides its tensors."""
+"""What a session takes of the GPU's memory in addition to its tensors."""
 _EMPTY = "a kernel that computes nothing"
 
 
@@ -234,7 +234,7 @@ def _kernel_items(
                 name=f"{engine}:{key}",
                 open=partial(openers[engine], suite, key, options, recorder),
                 rounds_wanted=options.rounds,
-                bytes=_SESSION_BYTES,
+                bytes=_SESSION_BYTES + brick_bytes(suite, brick),
                 finish=partial(_keep_kernels, found, key),
             )
 

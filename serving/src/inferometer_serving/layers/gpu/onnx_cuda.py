@@ -1,7 +1,5 @@
 """Layers and whole models by ONNX Runtime's CUDA provider, with all tensors on the GPU."""
 
-import contextlib
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,12 +52,6 @@ class CudaChoices:
             "arena_extend_strategy": "kSameAsRequested",
         }
         return [(self.provider, options)]
-
-
-def load_cuda_libraries() -> None:
-    """Load what the CUDA provider needs, from its Python packages."""
-    with contextlib.redirect_stdout(sys.stderr):  # it prints what it misses
-        onnxruntime.preload_dlls()
 
 
 @dataclass(slots=True)
