@@ -11,9 +11,9 @@ from inferometer_api.layers.graph import Layer, LayerTensor
 from inferometer_serving.gpu.device import Gpu, device_memory, read, stream, write
 from inferometer_serving.gpu.reductions import ENGINE, layer_segments, reduction_timing
 from inferometer_serving.gpu.segmented import (
+    KernelPlan,
     Operand,
     Operation,
-    Plan,
     Segments,
     segmented_kernel,
 )
@@ -36,7 +36,9 @@ def _bits(values: Floats, operand: Operand) -> NDArray[np.uint16]:
     return (values.view(np.uint32) >> 16).astype(np.uint16)
 
 
-def _computed(gpu: Gpu, segments: Segments, values: Floats, plan: Plan | None = None) -> Floats:
+def _computed(
+    gpu: Gpu, segments: Segments, values: Floats, plan: KernelPlan | None = None
+) -> Floats:
     """Return what the GPU writes over poison; nothing behind it may change."""
     plan = plan or plan_for(segments, gpu.compute_capability)
     found = np.full(segments.outputs + _GUARD, _POISON)
@@ -130,7 +132,7 @@ def test_parts_of_a_long_segment_find_the_sum_of_all_parts_before_them(
     segments = Segments("Scan", "float16", (1 << 22) // count // 8 * 8 + 1_304, count)
     values = np.random.default_rng().integers(-2, 3, segments.elements).astype(np.float32)
     for _ in range(3):
-        found = _computed(gpu, segments, values, Plan("Block", warps=2, depth=2))
+        found = _computed(gpu, segments, values, KernelPlan("Block", warps=2, depth=2))
         assert np.array_equal(found, _exact(segments, values))
 
 

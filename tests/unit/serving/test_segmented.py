@@ -11,8 +11,8 @@ from inferometer_serving.gpu import reductions
 from inferometer_serving.gpu.device import Gpu, GpuUnavailableError
 from inferometer_serving.gpu.reductions import layer_segments, segments_of
 from inferometer_serving.gpu.segmented import (
+    KernelPlan,
     Operation,
-    Plan,
     SegmentedKernel,
     Segments,
     SegmentsRefusedError,
@@ -47,15 +47,15 @@ def test_segments_that_hold_nothing_or_too_much_are_refused(length: int, count: 
 @pytest.mark.parametrize(
     ("plan", "segments", "reason"),
     [
-        (Plan("Tile"), Segments("Sum", "float16", 16, 1), "no algorithm Tile"),
-        (Plan("Tile"), Segments("Scan", "float16", 48, 1), "do not fill tiles"),
-        (Plan("Warp", coarsening=2), Segments("Scan", "float16", 256, 1), "by depth alone"),
-        (Plan("Block", warps=17), Segments("Sum", "float16", 256, 1), "1 to 16 warps"),
-        (Plan("Quad", depth=0), Segments("Sum", "float16", 256, 1), "at least once"),
+        (KernelPlan("Tile"), Segments("Sum", "float16", 16, 1), "no algorithm Tile"),
+        (KernelPlan("Tile"), Segments("Scan", "float16", 48, 1), "do not fill tiles"),
+        (KernelPlan("Warp", coarsening=2), Segments("Scan", "float16", 256, 1), "by depth alone"),
+        (KernelPlan("Block", warps=17), Segments("Sum", "float16", 256, 1), "1 to 16 warps"),
+        (KernelPlan("Quad", depth=0), Segments("Sum", "float16", 256, 1), "at least once"),
     ],
 )
 def test_a_plan_that_no_kernel_has_is_refused_with_the_reason(
-    plan: Plan, segments: Segments, reason: str
+    plan: KernelPlan, segments: Segments, reason: str
 ) -> None:
     """Before anything is compiled."""
     with pytest.raises(SegmentsRefusedError, match=reason):
@@ -86,7 +86,7 @@ def test_tuning_tries_the_plan_that_was_the_fastest_before(operation: Operation)
 
 def test_the_table_has_the_fastest_plan_and_its_rate() -> None:
     """The first of each length."""
-    found = table_of(_GPU, {("Sum", 16): [(1e-3, Plan("Quad")), (2e-3, Plan("Warp"))]})
+    found = table_of(_GPU, {("Sum", 16): [(1e-3, KernelPlan("Quad")), (2e-3, KernelPlan("Warp"))]})
     assert found["plans"]["Sum"]["16"]["algorithm"] == "Quad"
     assert found["bytesPerSecond"]["Sum"]["16"] == 1000 * ((1 << 30) + 4 * (1 << 25))
 
@@ -102,7 +102,7 @@ def test_a_gpu_without_these_products_is_named() -> None:
     segments = Segments("Sum", "float16", 16, 1)
     with (
         pytest.raises(GpuUnavailableError, match=r"compute capability 7\.5"),
-        segmented_kernel(_GPU, segments, Plan("Quad")),
+        segmented_kernel(_GPU, segments, KernelPlan("Quad")),
     ):
         pass
 
@@ -184,7 +184,7 @@ def test_a_layer_is_timed_by_its_own_kernel(monkeypatch: pytest.MonkeyPatch) -> 
     seen: list[object] = []
 
     @contextmanager
-    def kernel(_: Gpu, segments: Segments, plan: Plan) -> Iterator[SegmentedKernel]:
+    def kernel(_: Gpu, segments: Segments, plan: KernelPlan) -> Iterator[SegmentedKernel]:
         seen.append((segments, plan))
         yield SegmentedKernel(segments, plan, {})
 

@@ -1,6 +1,8 @@
 """Reductions of a model's layers as segments for matrix units, and their time on a GPU."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
@@ -9,6 +11,7 @@ from inferometer_api.layers.graph import Layer
 from inferometer_api.layers.timings import KernelTiming
 from inferometer_serving.gpu.device import Gpu, device_memory, stream
 from inferometer_serving.gpu.segmented import (
+    KernelPlan,
     Operand,
     Operation,
     Segments,
@@ -17,7 +20,7 @@ from inferometer_serving.gpu.segmented import (
 )
 from inferometer_serving.gpu.segmented_tuning import plan_for, random_values, seconds_per_launch
 
-ENGINE = "matrix units"
+ENGINE = "matrix-units"
 """In the layer database."""
 _LAUNCHES = 8
 _OPERATIONS: dict[str, Operation] = {"ReduceSum": "Sum", "ReduceMean": "Sum", "CumSum": "Scan"}
@@ -86,24 +89,40 @@ def _axes(layer: Layer) -> list[int]:
     return list(range(len(layer.inputs[0].shape)))
 
 
-def reduction_timing(gpu: Gpu, key: str, layer: Layer) -> KernelTiming:
-    """Return a layer's entry for the layer database: the tuned kernel, on random numbers.
+@dataclass(frozen=True, slots=True)
+class OpenedReduction:
+    """A layer's kernel with random numbers in the GPU's memory."""
 
-    Launches follow one another: data that fits into the L2 cache stays there, as that of a layer
-    does whose input has just been computed. Raises SegmentsRefusedError, GpuUnavailableError and
-    CudaError.
+    plan: KernelPlan
+    stream: Any
+    launch: Callable[[], None]
+    """Puts it in the stream."""
+
+
+def open_reduction(gpu: Gpu, layer: Layer, resources: ExitStack) -> OpenedReduction:
+    """Compile the tuned kernel of a layer, and allocate its tensors.
+
+    Raises SegmentsRefusedError, GpuUnavailableError and CudaError.
     """
     segments = layer_segments(layer)
     plan = plan_for(segments, gpu.compute_capability)
-    with (
-        random_values(2 * segments.elements) as source,
-        device_memory(4 * segments.outputs) as target,
-        stream() as on,
-        segmented_kernel(gpu, segments, plan) as kernel,
-    ):
-        scale = 1 / segments.length if layer.operator == "ReduceMean" else 1.0
-        launch = partial(kernel.launch, source, target, on, scale)
-        seconds = seconds_per_launch(launch, on, launches=_LAUNCHES)
+    source = resources.enter_context(random_values(2 * segments.elements))
+    target = resources.enter_context(device_memory(4 * segments.outputs))
+    on = resources.enter_context(stream())
+    kernel = resources.enter_context(segmented_kernel(gpu, segments, plan))
+    scale = 1 / segments.length if layer.operator == "ReduceMean" else 1.0
+    return OpenedReduction(plan, on, partial(kernel.launch, source, target, on, scale))
+
+
+def reduction_timing(gpu: Gpu, key: str, layer: Layer) -> KernelTiming:
+    """Return a layer's entry for the layer database.
+
+    Launches follow one another: data that fits into the L2 cache stays there, as that of a layer
+    does whose input has just been computed. Raises as `open_reduction` does.
+    """
+    with ExitStack() as resources:
+        opened = open_reduction(gpu, layer, resources)
+        seconds = seconds_per_launch(opened.launch, opened.stream, launches=_LAUNCHES)
     return KernelTiming(
         key=key, engine=ENGINE, precision="", nanoseconds=1e9 * seconds, runs=_LAUNCHES
     )

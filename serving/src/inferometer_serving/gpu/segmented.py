@@ -78,7 +78,7 @@ class Segments:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class KernelPlan:
     """How a kernel computes segments.
 
     `Quad` (16 and 16 N in the paper) gives a segment to four lanes, `Warp` (256 and 256 N) to a
@@ -116,7 +116,7 @@ class SegmentedKernel:
     """A kernel for segments of one length, with its scratch memory."""
 
     segments: Segments
-    plan: Plan
+    plan: KernelPlan
     kernels: dict[str, Kernel]
     scratch: int = 0
     scratch_bytes: int = 0
@@ -168,7 +168,7 @@ class SegmentedKernel:
 
 
 @contextmanager
-def segmented_kernel(gpu: Gpu, segments: Segments, plan: Plan) -> Iterator[SegmentedKernel]:
+def segmented_kernel(gpu: Gpu, segments: Segments, plan: KernelPlan) -> Iterator[SegmentedKernel]:
     """Compile a kernel, and allocate its scratch memory.
 
     Raises SegmentsRefusedError, GpuUnavailableError without a compiler or such matrix units, and
@@ -188,7 +188,7 @@ def segmented_kernel(gpu: Gpu, segments: Segments, plan: Plan) -> Iterator[Segme
         yield kernel
 
 
-def kernel_source(segments: Segments, plan: Plan) -> tuple[str, list[str]]:
+def kernel_source(segments: Segments, plan: KernelPlan) -> tuple[str, list[str]]:
     """Return CUDA C++ and the compiler's options. Raises SegmentsRefusedError."""
     reason = plan.refusal(segments)
     if reason:
@@ -212,7 +212,7 @@ def kernel_source(segments: Segments, plan: Plan) -> tuple[str, list[str]]:
     return source, [f"--define-macro={name}={value}" for name, value in values.items()]
 
 
-def kernel_names(segments: Segments, plan: Plan) -> list[str]:
+def kernel_names(segments: Segments, plan: KernelPlan) -> list[str]:
     """Return the names of the kernels that a plan compiles."""
     if segments.operation == "Scan":
         return ["scan_segments"]
@@ -221,7 +221,7 @@ def kernel_names(segments: Segments, plan: Plan) -> list[str]:
 
 @contextmanager
 def prepared(
-    segments: Segments, plan: Plan, kernels: dict[str, Kernel]
+    segments: Segments, plan: KernelPlan, kernels: dict[str, Kernel]
 ) -> Iterator[SegmentedKernel]:
     """Allocate what compiled kernels need besides input and output. Raises CudaError."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
@@ -239,7 +239,7 @@ def prepared(
         yield SegmentedKernel(segments, plan, kernels, scratch, size, blocks)
 
 
-def _blocks(segments: Segments, plan: Plan) -> int:
+def _blocks(segments: Segments, plan: KernelPlan) -> int:
     """Return how many blocks hold the warps of segments that no two blocks share."""
     match plan.algorithm:
         case "Quad":

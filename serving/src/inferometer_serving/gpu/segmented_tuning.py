@@ -32,8 +32,8 @@ from inferometer_serving.gpu.device import (
 )
 from inferometer_serving.gpu.segmented import (
     TILE_AREA,
+    KernelPlan,
     Operation,
-    Plan,
     Segments,
     kernel_names,
     kernel_source,
@@ -51,15 +51,15 @@ _LONGEST_QUAD, _LONGEST_WARP = 1 << 12, 1 << 15
 _MOST_LOADS = 16
 _SMALLEST_PART = 1 << 12
 
-Seconds = dict[tuple[Operation, int], list[tuple[float, Plan]]]
+Seconds = dict[tuple[Operation, int], list[tuple[float, KernelPlan]]]
 
 
-def plan_for(segments: Segments, compute_capability: tuple[int, int]) -> Plan:
+def plan_for(segments: Segments, compute_capability: tuple[int, int]) -> KernelPlan:
     """Return the fastest plan known for a length; of 9.0 if that GPU was never measured."""
     plans = _table(compute_capability)["plans"][segments.operation]
     known = [int(length) for length in plans if int(length) <= segments.length]
-    plan = Plan(**plans[str(max(known, default=min(map(int, plans))))])
-    return Plan("Quad") if plan.refusal(segments) else plan
+    plan = KernelPlan(**plans[str(max(known, default=min(map(int, plans))))])
+    return KernelPlan("Quad") if plan.refusal(segments) else plan
 
 
 def rates_for(operation: Operation, compute_capability: tuple[int, int]) -> dict[int, float]:
@@ -84,7 +84,7 @@ def _name(compute_capability: tuple[int, int]) -> str:
     return ".".join(map(str, compute_capability))
 
 
-def candidates(operation: Operation, length: int) -> Iterator[Plan]:
+def candidates(operation: Operation, length: int) -> Iterator[KernelPlan]:
     """Yield the plans worth measuring for a length of the table or another."""
     one = Segments(operation, "float16", length, 1)
     for plan in _all_plans(operation):
@@ -92,21 +92,21 @@ def candidates(operation: Operation, length: int) -> Iterator[Plan]:
             yield plan
 
 
-def _all_plans(operation: Operation) -> Iterator[Plan]:
+def _all_plans(operation: Operation) -> Iterator[KernelPlan]:
     for warps in (4, 8):
         for coarsening in (1, 2, 4, 8):
-            yield Plan("Tile", warps, coarsening)
+            yield KernelPlan("Tile", warps, coarsening)
             for depth in (1, 2, 4, 8):
                 if coarsening * depth <= _MOST_LOADS // 2:
-                    yield Plan("Quad", warps, coarsening, depth)
-                    yield Plan("Warp", warps, coarsening, depth)
+                    yield KernelPlan("Quad", warps, coarsening, depth)
+                    yield KernelPlan("Warp", warps, coarsening, depth)
     for warps in (1, 2, 4, 8, 16):
         for depth in (1, 2, 4, 8):
             for coarsening in (1, 2, 4, 8) if operation == "Sum" else (1,):
-                yield Plan("Block", warps, coarsening, depth)
+                yield KernelPlan("Block", warps, coarsening, depth)
 
 
-def _is_sensible(operation: Operation, plan: Plan, length: int) -> bool:
+def _is_sensible(operation: Operation, plan: KernelPlan, length: int) -> bool:
     """Return whether a plan keeps lanes busy and has the loads of a few registers in flight."""
     if plan.algorithm == "Tile":
         return True
@@ -126,7 +126,7 @@ def tune(
     gpu: Gpu,
     operations: Iterable[Operation] = get_args(Operation),
     lengths: Iterable[int] = LENGTHS,
-    choose: Callable[[Operation, int], Iterable[Plan]] = candidates,
+    choose: Callable[[Operation, int], Iterable[KernelPlan]] = candidates,
 ) -> Seconds:
     """Return the seconds of each plan by operation and length, the fastest first.
 
@@ -157,7 +157,7 @@ def tune(
     return {key: sorted(plans, key=lambda each: each[0]) for key, plans in found.items()}
 
 
-def _compile(compute_capability: tuple[int, int], job: tuple[Segments, Plan]) -> bytes:
+def _compile(compute_capability: tuple[int, int], job: tuple[Segments, KernelPlan]) -> bytes:
     return machine_code(compute_capability, *kernel_source(*job))
 
 
