@@ -1,5 +1,6 @@
 """Measurements of nodes for tests."""
 
+from pathlib import Path
 from typing import Any
 
 from inferometer_api.nodes.characteristics import (
@@ -8,6 +9,8 @@ from inferometer_api.nodes.characteristics import (
     NodeFigure,
     Unit,
 )
+
+_RECORDED = Path(__file__).parents[1] / "data" / "nodes" / "1.0-h200.json"
 
 
 def a_figure(name: str, unit: Unit, value: float, **setting: object) -> NodeFigure:
@@ -62,3 +65,11 @@ def a_node_document(
         ],
     )
     return document.model_copy(update=changes)
+
+
+def recorded_gpu_node() -> NodeCharacteristics:
+    """Return what `inferometer node` found on a machine with an NVIDIA H200, on 2026-11-26.
+
+    STREAM and the latency of loads of its host are left out.
+    """
+    return NodeCharacteristics.read_json(_RECORDED.read_text())

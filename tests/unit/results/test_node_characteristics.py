@@ -70,7 +70,7 @@ def test_copies_have_the_names_and_counters_of_comm_scope() -> None:
     assert names == ["libc_memcpy_NUMAToNUMA/0/1/log2(N):20"] * 2
     assert written["benchmarks"][0]["src_id"] == 0
     found = read_comm_scope(json.dumps(written))
-    assert [(each.places, each.bytes, each.bytes_per_second) for each in found] == [
+    assert [(each.places, each.argument, each.value) for each in found] == [
         ((0, 1), MIB, 7e9),
         ((0, 1), MIB, 9e9),
     ]
@@ -93,7 +93,7 @@ def test_published_results_are_read() -> None:
     ]
     (found,) = read_comm_scope(json.dumps({"benchmarks": entries}))
     assert found.name == "cudaMemcpyAsync_PinnedToGPU"
-    assert (found.places, found.bytes, found.is_flushed) == ((0, 1), 65536, True)
+    assert (found.places, found.argument, found.is_flushed) == ((0, 1), 65536, True)
 
 
 _COPY = '"name": "libc_memcpy_NUMAToNUMA/0/1/log2(N):20"'
@@ -127,7 +127,7 @@ def test_a_size_that_is_no_number_is_that_of_the_name(size: str) -> None:
     """The name of a copy has its size too."""
     text = f'{{"benchmarks": [{{{_COPY}, "bytes_per_second": 5, "bytes": {size}}}]}}'
     (found,) = read_comm_scope(text)
-    assert (found.bytes, found.bytes_per_second) == (MIB, 5.0)
+    assert (found.argument, found.value) == (MIB, 5.0)
 
 
 @pytest.mark.parametrize("place", ["null", '"a"', "NaN", "[]"])
@@ -142,7 +142,7 @@ def test_the_same_copies_are_compared() -> None:
     """Only those of the same nodes and size, with warm caches."""
     others = read_comm_scope(json.dumps(to_comm_scope(_document())))
     ((figure, other), *more) = counterparts(_document(), others)
-    assert (figure.name, other.bytes) == ("memcpy", MIB)
+    assert (figure.name, other.argument) == ("memcpy", MIB)
     assert len(more) == 1
     elsewhere = _document(figures=[_figure(setting={**_figure().setting, "source": "1"})])
     assert list(counterparts(elsewhere, others)) == []

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from inferometer_api.nodes.characteristics import NodeCharacteristics
-from inferometer_api.nodes.headlines import HEADLINES
+from inferometer_api.nodes.headlines import shown_headlines
 from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.nodes.drift_chart import drift_charts
 from inferometer_results.nodes.view import figure_rows, histories, listed_nodes
@@ -189,7 +189,8 @@ def test_each_headline_of_several_measurements_has_a_chart() -> None:
     """With its intervals, the median of equal nodes, and the points that have changed."""
     documents = [*_history(2e10, 1.5e10, 1.5e10), *_equal_nodes(2e10)[1:]]
     charts = {each.key: each for each in drift_charts("node-0", histories(documents))}
-    assert set(charts) == {f"drift-{name}" for name in HEADLINES if name != "disk"}
+    shown = shown_headlines(documents)
+    assert set(charts) == {f"drift-{name}" for name in shown if name != "disk"}
     memory = charts["drift-memory"]
     own, changed = (each for each in memory.marks if isinstance(each, Line))
     assert own.y.tolist() == [20.0, 15.0, 15.0]

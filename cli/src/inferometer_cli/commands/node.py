@@ -30,15 +30,15 @@ _OnlyOption = Annotated[
         "--only",
         metavar="NAME",
         help="Measure only primitives whose names, or those of their figures, begin so: timer, "
-        "jitter, stream, latency, memcpy, pageFault, disk, pageCache, loopback, gemm. Can be "
-        "repeated.",
+        "jitter, stream, latency, memcpy, pageFault, disk, pageCache, loopback, gemm, gpu, and "
+        "Comm|Scope's, such as cudaMemcpyAsync and UM_Demand. Can be repeated.",
     ),
 ]
 _FormatOption = Annotated[
     Literal["table", "json", "comm-scope"],
     typer.Option(
         "--format",
-        help="json: the whole document. comm-scope: its copies as Comm|Scope writes them.",
+        help="json: the whole document. comm-scope: its transfers as Comm|Scope writes them.",
     ),
 ]
 _CompareOption = Annotated[
@@ -48,7 +48,7 @@ _CompareOption = Annotated[
         exists=True,
         dir_okay=False,
         metavar="FILE",
-        help="A result of Comm|Scope in JSON, to print next to the same copies.",
+        help="A result of Comm|Scope in JSON, to print next to the same transfers.",
     ),
 ]
 
@@ -62,7 +62,7 @@ def node(
     save: SaveOption = True,
     database: DatabaseOption = None,
 ) -> None:
-    """Measure what this machine gives at best: memory, disk, loopback, timers, matrix products.
+    """Measure what this machine gives at best: memory, disk, timers, matrix products, GPUs.
 
     Takes at most 3 minutes, and needs the machine alone. Each figure has its 95 % interval. What
     cannot be measured here is listed with the reason.
@@ -117,17 +117,21 @@ def _print(document: "NodeCharacteristics", format_: str, others: "list[CommScop
 
 def _print_table(document: "NodeCharacteristics", others: "list[CommScopeFigure]") -> None:
     from inferometer_cli.text_table import Row, print_rows
-    from inferometer_results.nodes.comm_scope import MEMCPY, counterparts
+    from inferometer_results.nodes.comm_scope import counterparts
     from inferometer_results.nodes.wording import (
         HEADINGS,
         figure_cells,
+        gpu_sentences,
         machine_sentence,
+        setting_words,
         unavailable_sentences,
         unit_sentences,
         worded,
     )
 
     print_output(machine_sentence(document))
+    for sentence in gpu_sentences(document):
+        print_output(sentence)
     rows = [
         Row(name, at, tuple(figures)) for name, at, *figures in map(figure_cells, document.figures)
     ]
@@ -136,14 +140,13 @@ def _print_table(document: "NodeCharacteristics", others: "list[CommScopeFigure]
     pairs = list(counterparts(document, others))
     if others and not pairs:
         print_output(
-            "The file has no figure for the same copy: only copies between NUMA nodes "
-            f"({MEMCPY}) of a measured size are compared."
+            "The file has no figure for the same transfer: those of the same name, NUMA node, GPU "
+            "and size are compared."
         )
     for figure, other in pairs:
-        theirs = other.bytes_per_second
         print_output(
-            f"{figure.name} {figure.setting['bytes']} bytes: {worded(figure, figure.value)} here, "
-            f"{worded(figure, theirs)} in the file ({figure.value / theirs:.2f} times)."
+            f"{figure.name} {setting_words(figure.setting)}: {worded(figure, figure.value)} here, "
+            f"{worded(figure, other.value)} in the file ({figure.value / other.value:.2f} times)."
         )
     for sentence in (
         *unit_sentences(document.matrix_units),

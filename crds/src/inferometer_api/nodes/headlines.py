@@ -1,6 +1,7 @@
 """The few figures of a node that stand for the others."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
@@ -13,9 +14,13 @@ HEADLINES: Mapping[str, str] = MappingProxyType(
         "disk": "disk read",
         "wakeUpLag": "timer lag (p99)",
         "steal": "steal",
+        "gpuMemory": "GPU memory bandwidth (copy)",
+        "gpuBf16": "GPU matrix product in BF16",
+        "toGpu": "copy to GPU from pinned memory",
     }
 )
 """Names, and their words for people."""
+_OF_GPUS = frozenset({"gpuMemory", "gpuBf16", "toGpu"})
 
 
 def headlines(document: NodeCharacteristics) -> dict[str, NodeFigure]:
@@ -31,8 +36,19 @@ def headlines(document: NodeCharacteristics) -> dict[str, NodeFigure]:
         "disk": document.figure("disk/read"),
         "wakeUpLag": next(iter(lags), None),
         "steal": document.figure("steal"),
+        "gpuMemory": _smallest(_named(document, "gpu/stream/copy")),
+        "gpuBf16": _smallest(
+            [each for each in _named(document, "gpu/gemm") if _of(each, "precision") == "BF16"]
+        ),
+        "toGpu": _smallest(_largest_copies(document, "cudaMemcpyAsync_PinnedToGPU")),
     }
     return {name: each for name, each in found.items() if each is not None}
+
+
+def shown_headlines(documents: Iterable[NodeCharacteristics]) -> dict[str, str]:
+    """Return the words of the headlines to show for measurements: without GPUs, none of theirs."""
+    measured = {name for each in documents for name in headlines(each)}
+    return {name: words for name, words in HEADLINES.items() if name not in _OF_GPUS - measured}
 
 
 def machine_kind(document: NodeCharacteristics) -> str:
@@ -41,12 +57,29 @@ def machine_kind(document: NodeCharacteristics) -> str:
     return f"{machine.cpu_model or machine.architecture}, {machine.cpu_count} CPUs"
 
 
+def gpu_words(document: NodeCharacteristics) -> str:
+    """Return the GPUs that were measured, equal ones together: "2 x NVIDIA H200"."""
+    counts = Counter(each.name for each in document.machine.gpus)
+    return ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
+
+
 def _named(document: NodeCharacteristics, name: str) -> list[NodeFigure]:
     return [each for each in document.figures if each.name == name]
 
 
 def _largest(figures: list[NodeFigure], key: Callable[[NodeFigure], float]) -> NodeFigure | None:
     return max(figures, key=key, default=None)
+
+
+def _smallest(figures: list[NodeFigure]) -> NodeFigure | None:
+    """Return the figure of the slowest GPU: the one that disturbs."""
+    return min(figures, key=lambda each: each.value, default=None)
+
+
+def _largest_copies(document: NodeCharacteristics, name: str) -> list[NodeFigure]:
+    copies = _named(document, name)
+    most = max((_number(each, "bytes") for each in copies), default=0)
+    return [each for each in copies if _number(each, "bytes") == most]
 
 
 def _of(figure: NodeFigure, name: str) -> str:

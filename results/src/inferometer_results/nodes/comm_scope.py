@@ -1,21 +1,27 @@
 """Exchange with Comm|Scope: its names and counters, in the JSON of Google Benchmark.
 
-Only copies between NUMA nodes have a counterpart on the host; its other benchmarks need a GPU.
+Copies between NUMA nodes, transfers of GPUs and the costs of CUDA's calls have a counterpart there.
 """
 
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
+from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure, Unit
+from inferometer_results.nodes.comm_scope_names import (
+    BY_NAME,
+    OF_FIGURES,
+    PREFIX,
+    CommScopeName,
+)
 
-MEMCPY = "libc_memcpy_NUMAToNUMA"
 _COUNTERS = ("numa_id", "cuda_id", "src_id", "dst_id")
-_SIZE = re.compile(r"(?:log2\(N\):)?([0-9]{1,18})")
-
+_NUMBER = re.compile(r"(?:log2\(N\):)?([0-9]{1,18})")
+_FLUSH = "_flush"
+_NANOSECONDS: Mapping[object, float] = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 _NO_LIST = (
     "The file is no result of Comm|Scope: it has no list of benchmarks. Write it with "
@@ -35,14 +41,17 @@ class CommScopeFigure:
     """cudaMemcpyAsync_PinnedToGPU, libc_memcpy_NUMAToNUMA, ...; without the prefix Comm_."""
     places: tuple[int, ...]
     """The NUMA nodes and GPUs in its name, in their order."""
-    bytes: int
-    bytes_per_second: float
+    argument: int
+    """Bytes of a transfer, nodes of a graph; of calls without either, 0."""
+    value: float
+    """Bytes per second, or nanoseconds of a call or a step."""
+    unit: Unit
     is_flushed: bool
     """Whether the CPU's caches were flushed before each iteration."""
 
 
 def to_comm_scope(document: NodeCharacteristics) -> dict[str, Any]:
-    """Return the copies of a document as Comm|Scope writes them."""
+    """Return the figures of a document that Comm|Scope has too, as it writes them."""
     machine = document.machine
     return {
         "context": {
@@ -55,20 +64,27 @@ def to_comm_scope(document: NodeCharacteristics) -> dict[str, Any]:
         "benchmarks": [
             each
             for figure in document.figures
-            if figure.name == "memcpy"
-            for each in _benchmarks(figure)
+            if figure.name in OF_FIGURES
+            for each in _benchmarks(figure, OF_FIGURES[figure.name])
         ],
     }
 
 
-def _benchmarks(figure: NodeFigure) -> Iterator[dict[str, Any]]:
-    source, destination, size = (
-        int(figure.setting[name]) for name in ("source", "destination", "bytes")
-    )
-    log2_bytes = size.bit_length() - 1
-    name = f"{MEMCPY}/{source}/{destination}/log2(N):{log2_bytes}"
-    for index, rate in enumerate(figure.samples):
-        nanoseconds = size * 1e9 / rate
+def _benchmarks(figure: NodeFigure, known: CommScopeName) -> Iterator[dict[str, Any]]:
+    places, argument = _places(figure, known), _argument(figure, known)
+    flush = _FLUSH if _is_flushed(figure) else ""
+    words = [f"{known.written}{flush}", *map(str, places)]
+    if known.argument == "bytes":
+        words.append(f"log2(N):{argument.bit_length() - 1}")
+    elif known.argument == "steps":
+        words.append(f"log2(N):{argument}")
+    elif known.argument:
+        words.append(str(argument))
+    name = "/".join(words) + known.suffix
+    for index, sample in enumerate(figure.samples):
+        is_rate = known.unit == "bytes/s"
+        steps = argument if known.argument == "steps" else 1
+        nanoseconds = argument * 1e9 / sample if is_rate else sample * steps
         yield {
             "name": name,
             "run_name": name,
@@ -80,15 +96,14 @@ def _benchmarks(figure: NodeFigure) -> Iterator[dict[str, Any]]:
             "real_time": nanoseconds,
             "cpu_time": nanoseconds,
             "time_unit": "ns",
-            "bytes": size,
-            "bytes_per_second": rate,
-            "src_id": source,
-            "dst_id": destination,
+            **({"bytes": argument, "bytes_per_second": sample} if is_rate else {}),
+            **({"strides": steps} if known.argument == "steps" else {}),
+            **dict(zip((counter for _, counter in known.places), places, strict=True)),
         }
 
 
 def read_comm_scope(text: str | bytes) -> list[CommScopeFigure]:
-    """Return the rates in a result of Comm|Scope. Raises NotCommScopeError."""
+    """Return the figures in a result of Comm|Scope. Raises NotCommScopeError."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -103,14 +118,20 @@ def read_comm_scope(text: str | bytes) -> list[CommScopeFigure]:
 
 
 def _read(entry: Any) -> CommScopeFigure | None:
-    """Return one entry; None for means over repetitions, errors, and entries without a rate."""
+    """Return one entry; None for means over repetitions, errors, and what is not compared."""
     if not isinstance(entry, dict) or entry.get("run_type") == "aggregate":
         return None
-    rate, name = _number(entry.get("bytes_per_second")), entry.get("name")
-    if not rate or not isinstance(name, str) or entry.get("error_occurred"):
+    name = entry.get("name")
+    if not isinstance(name, str) or entry.get("error_occurred"):
         return None
-    base, *parts = name.removeprefix("Comm_").split("/")
-    numbers = [int(match[1]) for part in parts if (match := _SIZE.fullmatch(part))]
+    base, *parts = name.removeprefix(PREFIX).split("/")
+    numbers = [int(match[1]) for part in parts if (match := _NUMBER.fullmatch(part))]
+    known = BY_NAME.get(base.removesuffix(_FLUSH))
+    if known is not None and known.unit == "ns":
+        return _read_time(entry, known, numbers)
+    rate = _number(entry.get("bytes_per_second"))
+    if not rate:
+        return None
     size = _number(entry.get("bytes"))
     if size is None:
         size = 1 << numbers[-1] if numbers and numbers[-1] < 64 else 0
@@ -119,11 +140,31 @@ def _read(entry: Any) -> CommScopeFigure | None:
         counters = (_number(entry.get(each)) for each in _COUNTERS)
         places = [int(each) for each in counters if each is not None]
     return CommScopeFigure(
-        name=base.removesuffix("_flush"),
+        name=base.removesuffix(_FLUSH),
         places=tuple(places),
-        bytes=int(size),
-        bytes_per_second=rate,
-        is_flushed=base.endswith("_flush"),
+        argument=int(size),
+        value=rate,
+        unit="bytes/s",
+        is_flushed=base.endswith(_FLUSH),
+    )
+
+
+def _read_time(
+    entry: Mapping[str, Any], known: CommScopeName, numbers: Sequence[int]
+) -> CommScopeFigure | None:
+    time, scale = _number(entry.get("real_time")), _NANOSECONDS.get(entry.get("time_unit", "ns"))
+    count = len(known.places)
+    argument = numbers[count] if len(numbers) > count else 0
+    steps = (_number(entry.get("strides")) or argument) if known.argument == "steps" else 1
+    if not time or scale is None or not steps or len(numbers) < count:
+        return None
+    return CommScopeFigure(
+        name=known.name,
+        places=tuple(numbers[:count]),
+        argument=argument,
+        value=time * scale / steps,
+        unit="ns",
+        is_flushed=False,
     )
 
 
@@ -141,16 +182,29 @@ def _number(value: Any) -> float | None:
 def counterparts(
     document: NodeCharacteristics, others: Sequence[CommScopeFigure]
 ) -> Iterator[tuple[NodeFigure, CommScopeFigure]]:
-    """Yield each figure of ours with that of Comm|Scope for the same copy and size."""
+    """Yield each figure of ours with that of Comm|Scope for the same transfer or call."""
     for figure in document.figures:
-        if figure.name != "memcpy":
+        known = OF_FIGURES.get(figure.name)
+        if known is None:
             continue
-        places = (int(figure.setting["source"]), int(figure.setting["destination"]))
+        # A step takes as long however many there are.
+        argument = 0 if known.argument == "steps" else _argument(figure, known)
+        wanted = (known.name, _places(figure, known), argument, _is_flushed(figure))
         for other in others:
-            same = (other.name, other.places, other.bytes) == (
-                MEMCPY,
-                places,
-                int(figure.setting["bytes"]),
-            )
-            if same and not other.is_flushed:
+            theirs = 0 if known.argument == "steps" else other.argument
+            if (other.name, other.places, theirs, other.is_flushed) == wanted:
                 yield figure, other
+
+
+def _places(figure: NodeFigure, known: CommScopeName) -> tuple[int, ...]:
+    setting = figure.setting
+    # A copy within a GPU has no peer.
+    return tuple(int(setting.get(name, setting.get("gpu", "0"))) for name, _ in known.places)
+
+
+def _argument(figure: NodeFigure, known: CommScopeName) -> int:
+    return int(figure.setting.get(known.argument) or "0")
+
+
+def _is_flushed(figure: NodeFigure) -> bool:
+    return figure.setting.get("cache") == "flushed"

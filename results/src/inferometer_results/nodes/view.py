@@ -1,12 +1,18 @@
 """What the pages of nodes show: figures next to those of equal nodes, and their drift."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from inferometer_api.nodes.changes import are_apart, changes_since
 from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
-from inferometer_api.nodes.headlines import HEADLINES, headlines, machine_kind
+from inferometer_api.nodes.headlines import (
+    HEADLINES,
+    gpu_words,
+    headlines,
+    machine_kind,
+    shown_headlines,
+)
 from inferometer_results.explore.outliers import node_figures
 from inferometer_results.nodes.wording import figure_cells, setting_words, worded
 from inferometer_results.quantity import DASH
@@ -86,8 +92,10 @@ def newest_figures(history: Sequence[NodeCharacteristics]) -> NodeCharacteristic
 
 def listed_nodes(found: Histories) -> list[NodeListing]:
     """Return every node with its newest headlines, judged within its kind."""
+    names = shown_headlines(document for history in found.values() for document in history)
     return [
-        _listed(node, each, of_kind(found, machine_kind(each[-1]))) for node, each in found.items()
+        _listed(node, each, of_kind(found, machine_kind(each[-1])), names)
+        for node, each in found.items()
     ]
 
 
@@ -100,13 +108,13 @@ def figure_rows(node: str, found: Histories) -> list[NodeFigureRow]:
 
 
 def drift_rows(history: Sequence[NodeCharacteristics]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the headlines of each measurement of a node, the newest first."""
+    """Return the shown headlines of each measurement of a node, the newest first."""
+    names = shown_headlines(history)
     return [
         (
             document.started_at,
             tuple(
-                worded(found[name], found[name].value) if name in found else DASH
-                for name in HEADLINES
+                worded(found[name], found[name].value) if name in found else DASH for name in names
             ),
         )
         for document in reversed(history)
@@ -129,7 +137,9 @@ def changed_figures(
     ]
 
 
-def _listed(node: str, history: Sequence[NodeCharacteristics], equal: Histories) -> NodeListing:
+def _listed(
+    node: str, history: Sequence[NodeCharacteristics], equal: Histories, names: Iterable[str]
+) -> NodeListing:
     newest = headlines(newest_figures(history))
     series = _series(history)
     rows = {name: _row(node, series[_key(each)], equal) for name, each in newest.items()}
@@ -139,7 +149,7 @@ def _listed(node: str, history: Sequence[NodeCharacteristics], equal: Histories)
         history[-1].started_at,
         {
             name: worded(newest[name], newest[name].value) if name in newest else DASH
-            for name in HEADLINES
+            for name in names
         },
         tuple(HEADLINES[name] for name, row in rows.items() if row.is_outlier),
         tuple(f"{HEADLINES[name]} {row.drift}" for name, row in rows.items() if row.has_drifted),
@@ -164,7 +174,11 @@ def _row(node: str, own_series: Sequence[NodeFigure], equal: Histories) -> NodeF
     """Return the last figure of a series, next to the one before and to those of equal nodes."""
     *earlier, figure = own_series
     before = earlier[-1] if earlier else None
-    series = {name: _series(history).get(_key(figure)) for name, history in equal.items()}
+    series = {
+        name: _series(history).get(_key(figure))
+        for name, history in equal.items()
+        if "gpu" not in figure.setting or _gpus(history) == _gpus(equal[node])
+    }
     values = {name: [compared_value(each[-1])] for name, each in series.items() if each}
     judged = {each.node: each for each in node_figures(values)}
     own = judged.get(node)
@@ -176,6 +190,11 @@ def _row(node: str, own_series: Sequence[NodeFigure], equal: Histories) -> NodeF
         DASH if change is None else _percent(change),
         before is not None and has_drifted(before, figure),
     )
+
+
+def _gpus(history: Sequence[NodeCharacteristics]) -> str:
+    """Return the GPUs of a node, as last measured: figures of other GPUs are not compared."""
+    return next((words for each in reversed(history) if (words := gpu_words(each))), "")
 
 
 def has_drifted(before: NodeFigure, now: NodeFigure) -> bool:

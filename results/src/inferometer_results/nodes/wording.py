@@ -7,9 +7,17 @@ from inferometer_results.quantity import DASH, byte_unit, duration, percent, sig
 
 HEADINGS = ("figure", "at", "value", "95 % low", "95 % high", "best")
 _SHOWN = (
-    *("protocol", "threads", "node", "loops", "bytes", "source", "destination"),
-    *("engine", "precision", "percentile"),
+    *("protocol", "threads", "node", "gpu", "peer", "loops", "bytes", "source", "destination"),
+    *("cache", "nodes", "engine", "precision", "percentile"),
 )
+_BEFORE = {
+    "source": "node ",
+    "node": "node ",
+    "destination": "to ",
+    "gpu": "GPU ",
+    "peer": "to GPU ",
+    "percentile": "p",
+}
 _TERA, _GIGA = 1e12, 1e9
 _NO_SHARE = 1e-9
 """A share of zero is measured as this, because means are geometric."""
@@ -39,14 +47,10 @@ def setting_words(setting: Mapping[str, str]) -> str:
                 parts.append(byte_unit([int(value)]).named(int(value)))
             case "threads":
                 parts.append(f"{value} thread{'s' * (value != '1')}")
-            case "source" | "node":
-                parts.append(f"node {value}")
-            case "destination":
-                parts.append(f"to {value}")
-            case "percentile":
-                parts.append(f"p{value}")
+            case "nodes":
+                parts.append(f"{value} kernel{'s' * (value != '1')}")
             case _:
-                parts.append(value)
+                parts.append(f"{_BEFORE.get(name, '')}{value}")
     return " ".join(parts)
 
 
@@ -79,15 +83,32 @@ def machine_sentence(document: NodeCharacteristics) -> str:
     )
 
 
+def gpu_sentences(document: NodeCharacteristics) -> Iterator[str]:
+    """Yield what each GPU is."""
+    for gpu in document.machine.gpus:
+        memory, cache = gpu.memory_bytes, gpu.l2_cache_bytes
+        yield (
+            f"GPU {gpu.index}: {gpu.name}, compute capability {gpu.compute_capability}, "
+            f"{gpu.multiprocessors} multiprocessors, {byte_unit([memory]).named(memory)} of "
+            f"memory, {byte_unit([cache]).named(cache)} of second-level cache."
+        )
+
+
 def unit_sentences(units: Sequence[MatrixUnit]) -> Iterator[str]:
-    """Yield which matrix units the CPU offers, and which kernels use them."""
+    """Yield which matrix units CPU and GPUs offer, and which kernels use them."""
+    of_cpu = [each for each in units if each.gpu is None]
+    if of_cpu:
+        yield from _sentences_of("The CPU", of_cpu)
+    for gpu in sorted({each.gpu for each in units if each.gpu is not None}):
+        yield from _sentences_of(f"GPU {gpu}", [each for each in units if each.gpu == gpu])
+
+
+def _sentences_of(owner: str, units: Sequence[MatrixUnit]) -> Iterator[str]:
     offered = [each.name for each in units if each.offered]
-    if not units:
-        return
     if not offered:
-        yield "The CPU offers none of the matrix and vector units that the engines know."
+        yield f"{owner} offers none of the matrix and vector units that the engines know."
         return
-    yield f"The CPU offers {', '.join(offered)}."
+    yield f"{owner} offers {', '.join(offered)}."
     for unit in units:
         for engine, kernels in unit.used_by.items():
             yield f"{engine} uses {unit.name}: {', '.join(kernels)}."

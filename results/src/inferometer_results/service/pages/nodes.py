@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from starlette.responses import HTMLResponse
 
-from inferometer_api.nodes.headlines import HEADLINES, machine_kind
+from inferometer_api.nodes.headlines import machine_kind, shown_headlines
 from inferometer_results.nodes.drift_chart import drift_charts
 from inferometer_results.nodes.view import (
     Histories,
@@ -18,6 +18,7 @@ from inferometer_results.nodes.view import (
 )
 from inferometer_results.nodes.wording import (
     HEADINGS,
+    gpu_sentences,
     machine_sentence,
     unavailable_sentences,
     unit_sentences,
@@ -45,9 +46,15 @@ def _nodes(store: Store) -> Callable[..., Response]:
         kinds = sorted({machine_kind(each[-1]) for each in found.values()})
         if kind and kind not in kinds:
             raise RequestError(f"No node of the kind {kind} was measured.")
-        shown = listed_nodes(of_kind(found, kind) if kind else found)
+        found = of_kind(found, kind) if kind else found
+        shown = listed_nodes(found)
+        documents = (each for history in found.values() for each in history)
         return render_page(
-            "measured_nodes.html.j2", nodes=shown, kind=kind, kinds=kinds, headlines=HEADLINES
+            "measured_nodes.html.j2",
+            nodes=shown,
+            kind=kind,
+            kinds=kinds,
+            headlines=shown_headlines(documents),
         )
 
     return measured_nodes
@@ -66,13 +73,14 @@ def _node(store: Store) -> Callable[..., Response]:
             equal=len(of_kind(found, machine_kind(newest))),
             machine=machine_sentence(newest),
             notes=[
+                *gpu_sentences(newest),
                 *newest.cautions,
                 *unit_sentences(newest.matrix_units),
                 *unavailable_sentences(newest),
             ],
             headings=HEADINGS,
             rows=figure_rows(name, found),
-            headlines=HEADLINES,
+            headlines=shown_headlines(found[name]),
             drift=drift_rows(found[name]),
             charts=drawn_charts(*drift_charts(name, found)),
         )
