@@ -28,7 +28,7 @@ from support.node_pods import (
     measure_node_pod,
     node_of,
 )
-from support.operator_process import OperatorProcess
+from support.operator_process import SETTINGS, OperatorProcess
 from support.stage import Stage
 
 
@@ -141,6 +141,24 @@ def test_the_plan_of_a_run_has_what_is_known_against_nodes(pool: Stage) -> None:
     ]
 
 
+def test_pods_on_nodes_with_gpus_request_them_and_use_the_gpu_image(pool: Stage) -> None:
+    """Both nodes are measured; the one without GPUs by the image for CPUs."""
+    offer = {"status": {"allocatable": {"nvidia.com/gpu": "2"}}}
+    pool.api.merge("Node", None, f"{pool.namespace}-a", offer, "status")
+    pool.play(NODE_BENCHMARK, measure_node_pod)
+    pool.start_operator(readNodes=True)
+    create_benchmark(pool, gpus=4, only=["stream"])
+    status = finished_benchmark(pool)
+    assert status["phase"] == "Complete", status
+    assert [row.get("gpus") for row in status["nodes"]] == [2, None]
+    with_gpus, without = sorted(pool.kubelet.all(pool.namespace, NODE_BENCHMARK), key=node_of)
+    images = [each.object["spec"]["containers"][0]["image"] for each in (with_gpus, without)]
+    assert images == [SETTINGS["images"]["servingGpu"], SETTINGS["images"]["serving"]]
+    (probe,) = with_gpus.object["spec"]["containers"]
+    assert probe["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+    assert probe["resources"]["requests"]["nvidia.com/gpu"] == "2"
+
+
 def test_a_run_and_a_node_take_turns_in_one_queue(pool: Stage) -> None:
     """While a run holds the only slot, no Job of a node exists."""
     pool.play(NODE_BENCHMARK, measure_node_pod)
@@ -244,10 +262,11 @@ def test_a_benchmark_that_no_node_matches_is_refused(pool: Stage) -> None:
     [
         ({"maxSeconds": 181}, "spec.maxSeconds"),
         ({"only": ["a;b"]}, "spec.only"),
+        ({"gpus": -1}, "spec.gpus"),
         ({"nodes": []}, "unknown field"),
         ({"tolerations": [{"operator": "Equal"}]}, "without a key"),
     ],
-    ids=["seconds", "only", "unknown", "toleration"],
+    ids=["seconds", "only", "gpus", "unknown", "toleration"],
 )
 def test_the_api_server_refuses_what_is_wrong(
     api: Api, namespace: str, spec: Object, words: str
@@ -262,6 +281,9 @@ def test_the_nodes_of_a_benchmark_are_immutable(api: Api, namespace: str) -> Non
     """Its figures belong together; expiry and TTL can be changed."""
     api.create("NodeBenchmark", namespace, a_benchmark())
     api.merge("NodeBenchmark", namespace, NAME, {"spec": {"expirySeconds": 60}})
-    for change in ({"only": ["stream"]}, {"nodeSelector": {"a": "b"}}, {"maxSeconds": 20}):
+    for change in (
+        *({"only": ["stream"]}, {"nodeSelector": {"a": "b"}}),
+        *({"maxSeconds": 20}, {"gpus": 1}),
+    ):
         with pytest.raises(AnswerError, match="immutable: create a new NodeBenchmark"):
             api.merge("NodeBenchmark", namespace, NAME, {"spec": change})

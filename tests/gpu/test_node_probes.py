@@ -279,9 +279,10 @@ def test_all_probes_of_the_node_have_figures_or_reasons(gpu: Gpu) -> None:
     assert gpu_identities()[0].name == gpu.name
 
 
-@pytest.fixture(scope="module")
-def nvbandwidth() -> Path:
+@pytest.fixture
+def nvbandwidth(gpu: Gpu) -> Path:
     """Return NVIDIA's program, which the environment variable names or the path has."""
+    assert gpu.index == 0
     found = os.environ.get(_NVBANDWIDTH) or shutil.which("nvbandwidth")
     if found is None or not Path(found).exists():
         cannot_run(

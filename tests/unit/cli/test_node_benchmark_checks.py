@@ -78,6 +78,34 @@ def test_the_nodes_that_match_are_listed(
         assert words in check.message
 
 
+@pytest.mark.parametrize(
+    ("offered", "ceiling", "state", "words"),
+    [
+        ("0", None, "warning", "no matching node offers nvidia.com/gpu"),
+        ("4", 1, "blocked", "spec.gpus is 2, and the operator's ceiling is 1"),
+        ("4", 2, "", ""),
+    ],
+    ids=["none", "ceiling", "offered"],
+)
+def test_gpus_that_cannot_be_measured_are_named(
+    benchmark: NodeBenchmark, offered: str, ceiling: int | None, state: str, words: str
+) -> None:
+    """The nodes are measured all the same, unless the operator refuses."""
+    spec = benchmark.spec.model_copy(update={"gpus": 2})
+    given = {**SETTINGS, "readNodes": True, "ceilings": {"gpus": ceiling}}
+    node = _node("a")
+    node["status"]["allocatable"] = {"nvidia.com/gpu": offered}
+    found = list(
+        node_checks(
+            benchmark.model_copy(update={"spec": spec}), Settings.model_validate(given), [node]
+        )
+    )
+    gpus = [each for each in found if each.about == "GPUs"]
+    assert [each.state for each in gpus] == ([state] if state else [])
+    assert words in " ".join(each.message for each in gpus)
+    assert [each.message for each in found if each.about == "nodes"] == ["1 match: a"]
+
+
 def test_nodes_that_the_caller_may_not_see_are_unknown(benchmark: NodeBenchmark) -> None:
     """The operator may see them."""
     (check,) = node_checks(benchmark, None, Unread("forbidden"))

@@ -5,10 +5,19 @@ from datetime import UTC, datetime
 
 from inferometer_api.crd import NODE_BENCHMARK_PLURAL
 from inferometer_api.nodes.benchmark import MOST_NODES, NodeBenchmark
-from inferometer_api.nodes.selection import matching_nodes
+from inferometer_api.nodes.selection import GPU_RESOURCE, nodes_to_measure
 from inferometer_cli.cluster.api import Cluster, ClusterUnreachableError
 from inferometer_cli.preflight.assess import cluster_checks, creation_check, settings_of
-from inferometer_cli.preflight.check import Check, Json, Unread, blocked, listed, ok, unknown
+from inferometer_cli.preflight.check import (
+    Check,
+    Json,
+    Unread,
+    blocked,
+    listed,
+    ok,
+    unknown,
+    warning,
+)
 from inferometer_cli.preflight.survey import dry_run_document, survey
 from inferometer_operator.settings import Settings
 
@@ -34,7 +43,14 @@ def node_checks(
     if isinstance(nodes, Unread):
         yield unknown("nodes", f"which nodes match spec.nodeSelector: {nodes.why}")
         return
-    names = matching_nodes(benchmark.spec, nodes)
+    spec = benchmark.spec
+    most = None if settings is None else settings.ceilings.gpus
+    if most is not None and spec.gpus > most:
+        yield blocked("GPUs", f"spec.gpus is {spec.gpus}, and the operator's ceiling is {most}")
+    gpus = nodes_to_measure(spec, nodes, () if settings is None else settings.gpu.tolerations)
+    names = list(gpus)
+    if spec.gpus and names and not any(gpus.values()):
+        yield warning("GPUs", f"no matching node offers {GPU_RESOURCE}: none is measured")
     if not names:
         yield blocked(
             "nodes",

@@ -70,8 +70,12 @@ that is not tolerated, as cordoned ones have, are left out."""
     """Taints that the pods tolerate."""
 
     only: list[_Begin] = Field(default_factory=list, max_length=16)
-    """Begins of the names of what to measure: stream, latency, memcpy, gemm, loopback, podToPod. \
-Absent: all."""
+    """Begins of the names of what to measure: stream, latency, memcpy, gemm, gpu, loopback, \
+podToPod. Absent: all."""
+
+    gpus: Annotated[int, Field(ge=0, le=64), Integral] = 0
+    """NVIDIA GPUs that the pods on nodes with nvidia.com/gpu request, or all of a node that has \
+fewer. These pods use the GPU image. 0: no GPU is measured."""
 
     max_seconds: Annotated[int, Field(ge=10, le=180), Integral] = 180
     """Seconds that the measurement of a node takes at most, without loopback and podToPod. What \
@@ -95,7 +99,10 @@ results service stay."""
     constraints: ClassVar[tuple[Rule, ...]] = (
         *map(
             _immutable,
-            ("nodeSelector", "tolerations", "only", "maxSeconds", "activeDeadlineSeconds"),
+            (
+                *("nodeSelector", "tolerations", "only"),
+                *("gpus", "maxSeconds", "activeDeadlineSeconds"),
+            ),
         ),
         Rule(
             cel="!oldSelf.cancel || self.cancel",
@@ -154,6 +161,17 @@ class NodeSummary(Document):
 
     standstill_parts_per_million: Count | None = None
     """Time in which a running process stood still: others, or a quota, had its CPU."""
+    gpus: Annotated[str, Field(max_length=253)] | None = None
+    """The GPUs that were measured: 2 x NVIDIA H200."""
+
+    gpu_memory_bytes_per_second: Count | None = None
+    """Memory bandwidth of the slowest GPU: a copy, which reads and writes."""
+
+    gpu_bf16_flops: Count | None = None
+    """Floating-point operations per second of a matrix product in BF16 on the slowest GPU."""
+
+    to_gpu_bytes_per_second: Count | None = None
+    """Rate of a copy of pinned memory to the slowest GPU, from the farthest NUMA node."""
 
 
 class BenchmarkedNode(Document):
@@ -173,6 +191,9 @@ class BenchmarkedNode(Document):
 
     finish_time: Timestamp | None = None
     """When it was measured, or had failed."""
+
+    gpus: Count | None = None
+    """GPUs that its pod requests: as many as spec.gpus, or all that the node offers."""
 
     summary: NodeSummary | None = None
     """Some figures of the document."""

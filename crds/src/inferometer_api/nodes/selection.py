@@ -8,6 +8,7 @@ from inferometer_api.spec.server import Toleration
 
 Node = Mapping[str, Any]
 """A node of the API server, as JSON."""
+GPU_RESOURCE = "nvidia.com/gpu"
 _KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
 _CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 """A pod that tolerates this taint starts on a cordoned node, with or without the taint."""
@@ -25,6 +26,26 @@ def matching_nodes(spec: NodeBenchmarkSpec, nodes: Iterable[Node]) -> list[str]:
         if spec.node_selector.items() <= (node["metadata"].get("labels") or {}).items()
         and not pod_obstacle(node, spec.tolerations)
     )
+
+
+def nodes_to_measure(
+    spec: NodeBenchmarkSpec, nodes: Sequence[Node], gpu_tolerations: Sequence[Toleration] = ()
+) -> dict[str, int]:
+    """Return how many GPUs the pod on each matching node requests, by its name, in order.
+
+    It is as many as in the spec, or all that the node offers. Pods with GPUs also tolerate
+    `gpu_tolerations`.
+    """
+    gpus = {str(node["metadata"]["name"]): min(spec.gpus, _offered_gpus(node)) for node in nodes}
+    with_gpus = [node for node in nodes if gpus[node["metadata"]["name"]]]
+    tolerant = spec.model_copy(update={"tolerations": [*spec.tolerations, *gpu_tolerations]})
+    names = {*matching_nodes(spec, nodes), *matching_nodes(tolerant, with_gpus)}
+    return {name: gpus[name] for name in sorted(names)}
+
+
+def _offered_gpus(node: Node) -> int:
+    offered = str(((node.get("status") or {}).get("allocatable") or {}).get(GPU_RESOURCE, ""))
+    return int(offered) if offered.isdecimal() else 0
 
 
 def pod_obstacle(node: Node, tolerations: Sequence[Toleration]) -> str:

@@ -1,6 +1,7 @@
 """The children of a NodeBenchmark: a Job on each node, and the ConfigMap with its document."""
 
 from inferometer_api.nodes.benchmark import NodeBenchmarkSpec
+from inferometer_api.nodes.selection import GPU_RESOURCE
 from inferometer_api.plan.cluster_objects import (
     NODE_BENCHMARK,
     RESULT,
@@ -19,20 +20,32 @@ _REQUESTS = {"cpu": "1", "memory": "1Gi"}
 """Without limits: they would bound what is measured. No other measurement is on the node."""
 
 
-def node_job(spec: NodeBenchmarkSpec, owner: Owner, node: str, settings: Settings) -> Manifest:
-    """Return the Job that measures a node, once, while no run uses it."""
+def node_job(
+    spec: NodeBenchmarkSpec, owner: Owner, node: str, settings: Settings, gpus: int = 0
+) -> Manifest:
+    """Return the Job that measures a node, once, while no run uses it.
+
+    With GPUs its pod requests them, and uses the GPU image.
+    """
     command = [
         *(PYTHON, "-m", "inferometer_serving.node"),
         *("--folder", "/tmp", "--most-seconds", str(spec.max_seconds)),  # noqa: S108 - an emptyDir
         *(word for each in spec.only for word in ("--only", each)),
     ]
     images = settings.images
-    probe = container(NODE_BENCHMARK, images.serving, images, command, {"requests": _REQUESTS})
+    image = images.serving_gpu if gpus else images.serving
+    resources: Manifest = {"requests": _REQUESTS}
+    if gpus:
+        resources["limits"] = {GPU_RESOURCE: str(gpus)}
+    probe = container(NODE_BENCHMARK, image, images, command, resources)
     source = {"fieldRef": {"fieldPath": "spec.nodeName"}}
     probe["env"].append({"name": "NODE_NAME", "valueFrom": source})
     # The operator ends it earlier; this is for a Job whose operator is gone.
     seconds = spec.active_deadline_seconds + JOB_MARGIN_SECONDS
-    return job_on(node, node, [probe], spec, owner, settings, deadline_seconds=seconds)
+    job = job_on(node, node, [probe], spec, owner, settings, deadline_seconds=seconds)
+    if gpus and settings.gpu.runtime_class is not None:
+        job["spec"]["template"]["spec"]["runtimeClassName"] = settings.gpu.runtime_class
+    return job
 
 
 def job_on(  # noqa: PLR0913 - each is one fact of the Job, and named
@@ -52,9 +65,8 @@ def job_on(  # noqa: PLR0913 - each is one fact of the Job, and named
     pod = pod_spec(settings, owner, grace_seconds=_GRACE_SECONDS)
     pod["containers"] = containers
     pod["affinity"]["nodeAffinity"] = _only_on(node)
-    pod["tolerations"] += [
-        each.model_dump(mode="json", exclude_none=True) for each in spec.tolerations
-    ]
+    tolerations = [*spec.tolerations, *(settings.gpu.tolerations if spec.gpus else ())]
+    pod["tolerations"] += [each.model_dump(mode="json", exclude_none=True) for each in tolerations]
     name = node_benchmark_child(owner.name, owner.uid, key)
     return {
         "apiVersion": "batch/v1",

@@ -16,7 +16,7 @@ from inferometer_api.nodes.benchmark import (
     NodeBenchmarkStatus,
 )
 from inferometer_api.nodes.characteristics import NodeCharacteristics
-from inferometer_api.nodes.selection import matching_nodes
+from inferometer_api.nodes.selection import nodes_to_measure
 from inferometer_api.nodes.wire_rates import WireRates, with_wire_rates
 from inferometer_api.plan.cluster_objects import QUEUE_NAME_LABEL
 from inferometer_api.rules import format_path
@@ -124,17 +124,32 @@ class NodeReconciler:
                 "The operator may not read nodes (its setting readNodes is false). Set "
                 "readNodes=true in the chart's values.",
             )
-        names = matching_nodes(spec, await self.dependencies.reader.list_nodes())
-        if not 1 <= len(names) <= MOST_NODES:
+        self._check_gpus(spec)
+        nodes = await self.dependencies.reader.list_nodes()
+        gpus = nodes_to_measure(spec, nodes, self.dependencies.settings.gpu.tolerations)
+        if not 1 <= len(gpus) <= MOST_NODES:
             raise _RefusedError(
                 "NoNodes",
-                f"{len(names) or 'No'} nodes match spec.nodeSelector and are ready, schedulable "
+                f"{len(gpus) or 'No'} nodes match spec.nodeSelector and are ready, schedulable "
                 f"and without a taint that is not tolerated. It must be 1 to {MOST_NODES}.",
             )
         draft.update(
             start_time=format_time(draft.now),
-            nodes=[BenchmarkedNode(node=name, state="Waiting") for name in names],
+            nodes=[
+                BenchmarkedNode(node=name, state="Waiting", gpus=count or None)
+                for name, count in gpus.items()
+            ],
         )
+
+    def _check_gpus(self, spec: NodeBenchmarkSpec) -> None:
+        """Refuse more GPUs than the admin lets a run request."""
+        most = self.dependencies.settings.ceilings.gpus
+        if most is not None and spec.gpus > most:
+            raise _RefusedError(
+                "NotAvailable",
+                f"spec.gpus: the pods request {spec.gpus} GPUs each, and the operator's setting "
+                f"ceilings.gpus allows {most}.",
+            )
 
     async def _carry_out(
         self, raw: Json, spec: NodeBenchmarkSpec, draft: NodeBenchmarkDraft
@@ -148,8 +163,10 @@ class NodeReconciler:
             self.queue.replace(raw, _entries(raw, read_node_status(raw)))
         self._forget_nodes(row.node for row in decision.status.nodes if row.state in OVER)
         owner = _owner(raw)
+        gpus = {row.node: row.gpus or 0 for row in decision.status.nodes}
         for node in decision.create:
-            await self._create(node, node_job(spec, owner, node, self.dependencies.settings))
+            job = node_job(spec, owner, node, self.dependencies.settings, gpus[node])
+            await self._create(node, job)
         for node in decision.read:
             await self._read(owner, spec, node, observed.pods[node])
         names = [row.node for row in decision.status.nodes]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from inferometer_api.nodes.benchmark import NodeSummary
 from inferometer_api.nodes.characteristics import NodeCharacteristics
-from inferometer_api.nodes.headlines import headlines, machine_kind
+from inferometer_api.nodes.headlines import gpu_words, headlines, machine_kind
 
 
 def node_summary(document: NodeCharacteristics) -> NodeSummary:
@@ -27,6 +27,10 @@ def node_summary(document: NodeCharacteristics) -> NodeSummary:
         wake_up_lag_nanoseconds=value("wakeUpLag"),
         stolen_parts_per_million=value("steal", 1_000_000),
         standstill_parts_per_million=value("jitter", 1_000_000),
+        gpus=gpu_words(document)[:253] or None,
+        gpu_memory_bytes_per_second=value("gpuMemory"),
+        gpu_bf16_flops=value("gpuBf16"),
+        to_gpu_bytes_per_second=value("toGpu"),
     )
 
 
