@@ -144,16 +144,19 @@ def test_a_session_that_cannot_start_says_why(tmp_path: Path) -> None:
         )
 
 
-def test_an_interrupt_ends_the_process(tmp_path: Path) -> None:
-    """A server that ends does not wait for a profile."""
+def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A server that ends does not wait for a profile, which leaves no temporary files."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     file = save(identity(), tmp_path / "model.onnx")
     interrupt = Interrupt()
     session = GpuProfiledSession(
         str(file), EngineSettings(device=Device.CPU), interrupt, has_kernels=False
     )
+    assert len(list(tmp_path.iterdir())) == 2
     interrupt.set()
     with pytest.raises(ModelRefusedError, match="ended before its time"):
         session.finish(1)
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def _launched(session: gpu_process._Kernels, cupti: _Cupti, number: int) -> int:
@@ -196,6 +199,23 @@ def test_runs_without_a_launch_have_no_kernels(
     assert session.run([], None) > 0
     with pytest.raises(ValueError, match="no kernel was launched"):
         session.finish(2)
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared_bytes", "expected"),
+    [
+        (256, 18, 0, 1.0),
+        (32, 18, 0, 0.5),  # 32 blocks of one warp
+        (32, 80, 0, 0.375),  # 6 warps in each quarter of the registers
+        (128, 32, 7168, 0.75),  # 12 blocks, as each has 1 KiB more
+        (1024, 65, 0, 0.0),  # more registers than there are
+    ],
+)
+def test_occupancy_is_bound_by_what_is_scarcest(
+    threads: int, registers: int, shared_bytes: int, expected: float
+) -> None:
+    """Blocks, registers in quarters, or shared memory with what the system reserves."""
+    assert H200.occupancy(threads, registers, shared_bytes, 102_400) == expected
 
 
 def test_peaks_follow_from_clocks_and_widths() -> None:

@@ -3,12 +3,18 @@
 import re
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.profile.gpu_activities import GpuActivity, Launch
+from inferometer_serving.profile.gpu_activities import (
+    GpuActivity,
+    GpuClockReading,
+    GpuTrace,
+    Launch,
+)
 from inferometer_serving.profile.gpu_kernels import kernels_of
 from inferometer_serving.profile.kernel_names import readable, uses_tensor_cores
 from inferometer_serving.profile.layer_times import EngineProfile
@@ -118,6 +124,42 @@ def test_launches_of_another_thread_have_no_layer() -> None:
     other = replace(trace, launches=[replace(each, thread=1) for each in trace.launches])
     kernels, _ = kernels_of(recorded()["events"], RUNS, other)
     assert {each.layer for each in kernels} == {None}
+
+
+def test_the_layer_is_the_innermost_around_the_launch() -> None:
+    """A launch within the body of a loop belongs to the node there, one after it to the loop."""
+    events: list[dict[str, Any]] = [
+        {"name": "model_run", "ts": 0, "dur": 100},
+        _node(0, "Loop", 10, 60),
+        _node(1, "Add", 20, 10),
+    ]
+    begins_us = (25, 50, 80)
+    launches = [
+        Launch(at, 1, 1_000 * begin, 1_000 * begin + 500) for at, begin in enumerate(begins_us)
+    ]
+    executions = [
+        GpuActivity("Kernel", each.correlation, f"k{each.correlation}", 90_000, 90_001, 7)
+        for each in launches
+    ]
+    clocks = [GpuClockReading(at, at, at, 0) for at in (0, 200_000)]
+    trace = GpuTrace(launches, executions, clocks[0], clocks[1], profile_start_ns=0)
+    kernels, _ = kernels_of(events, 1, trace)
+    assert [(each.execution.name, each.layer) for each in kernels] == [
+        ("k0", 1),
+        ("k1", 0),
+        ("k2", None),
+    ]
+
+
+def _node(index: int, operator: str, start_us: int, took_us: int) -> dict[str, Any]:
+    arguments = {"op_name": operator, "node_index": str(index)}
+    return {
+        "name": f"n{index}_kernel_time",
+        "ts": start_us,
+        "dur": took_us,
+        "tid": 1,
+        "args": arguments,
+    }
 
 
 def test_the_kernels_of_a_graph_have_the_layer_of_its_launch() -> None:
