@@ -54,6 +54,19 @@ def test_the_fastest_of_one_precision_counts() -> None:
     }
 
 
+def test_where_tf32_is_allowed_fp32_counts_too() -> None:
+    """A layer may have no faster kernel in TF32; a bound in FP32 takes none in TF32."""
+    timings = [
+        _timing("a", "onnxruntime", "TF32", 30.0),
+        _timing("a", "cudnn", "FP32", 20.0),
+        _timing("b", "cublas", "TF32", 10.0),
+        _timing("b", "cublas", "FP16", 5.0),
+    ]
+    found = {key: each.nanoseconds for key, each in best_timings(timings, "TF32").items()}
+    assert found == {"a": 20.0, "b": 10.0}
+    assert set(best_timings(timings, "FP32")) == {"a"}
+
+
 def test_the_bounds_of_a_diamond() -> None:
     """Sequential is the sum; the critical path takes the slower of two branches."""
     found = lower_bound(DIAMOND, best_timings(TIMINGS, "FP32"))
