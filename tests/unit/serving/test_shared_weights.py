@@ -1,6 +1,10 @@
 """ONNX Runtime computes on weights in shared memory, without a copy of its own."""
 
 import ctypes
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +16,10 @@ from onnx import helper, numpy_helper
 from inferometer_models.graph_file import GraphFile, read_graph
 from inferometer_serving.gpu.broker.client import WeightsNotSharedError, open_weights
 from inferometer_serving.gpu.broker.layout import Extent
+from inferometer_serving.infer.tensors import Array
+from inferometer_serving.model import onnx_runtime, shared_weights
 from inferometer_serving.model.onnx_runtime import session_options
-from inferometer_serving.model.session import EngineSettings
+from inferometer_serving.model.session import EngineSettings, Interrupt
 from inferometer_serving.model.shared_weights import (
     CPU_DEVICE,
     add_initializers,
@@ -21,6 +27,7 @@ from inferometer_serving.model.shared_weights import (
 )
 from inferometer_serving.options import OnnxRuntimeChoices
 from support.host_weights import HostMemory, serving_broker
+from support.waiting import wait_until
 
 _UNPACKED = EngineSettings(onnx_runtime=OnnxRuntimeChoices(prepacking=False))
 """Prepacking would be a copy."""
@@ -89,3 +96,46 @@ def test_weights_inside_the_model_are_not_shared(tmp_path: Path) -> None:
     graph = _write(tmp_path, np.dtype(np.float32), is_external=False)
     with pytest.raises(WeightsNotSharedError, match="external data in one file"):
         external_tensors(graph)
+
+
+def test_a_server_shares_weights_until_its_session_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine takes them from the broker of its device, here the host, and says so."""
+    graph = _write(tmp_path, np.dtype(np.float32))
+    memory = HostMemory()
+
+    @contextmanager
+    def open_host(index: int = 0) -> Iterator[tuple[str, HostMemory]]:
+        assert index == 0
+        yield "gpu", memory
+
+    monkeypatch.setattr(shared_weights, "open_gpu_memory", open_host)
+    monkeypatch.setattr(shared_weights, "CUDA_DEVICE", CPU_DEVICE)
+    monkeypatch.setattr(onnx_runtime, "_CUDA", "CPUExecutionProvider")
+    settings = replace(_UNPACKED, weight_broker=tmp_path)
+    sample: dict[str, Array] = {"x": np.ones((1, 64), np.float32)}
+    expected = onnx_runtime.load(graph, _UNPACKED, Interrupt()).runner.run(["y"], sample)
+    with serving_broker(tmp_path, memory) as (_, broker):
+        sessions = [onnx_runtime.load(graph, settings, Interrupt()) for _ in range(2)]
+        assert [each.facts["weights"].partition(",")[2] for each in sessions] == [
+            " loaded by the broker",
+            " in GPU memory already",
+        ]
+        np.testing.assert_array_equal(sessions[1].runner.run(["y"], sample), expected)
+        assert broker.status()["references"] == 2
+        sessions[0].unload()
+        del sessions[0]
+        gc.collect()
+        wait_until(lambda: broker.status()["references"] == 1, "the end of a reference")
+        np.testing.assert_array_equal(sessions[0].runner.run(["y"], sample), expected)
+        del sessions[0]
+        gc.collect()
+
+
+def test_a_server_without_cuda_loads_its_own_weights_and_says_why(tmp_path: Path) -> None:
+    """Sharing is an option, not a condition."""
+    graph = _write(tmp_path, np.dtype(np.float32))
+    session = onnx_runtime.load(graph, EngineSettings(weight_broker=tmp_path), Interrupt())
+    assert session.facts["weights"] == "own: The provider is CPU, not CUDA."
+    assert "weights" not in onnx_runtime.load(graph, EngineSettings(), Interrupt()).facts

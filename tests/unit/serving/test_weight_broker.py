@@ -3,6 +3,7 @@
 import ctypes
 import os
 import socket
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from inferometer_serving.gpu.broker.__main__ import main
 from inferometer_serving.gpu.broker.client import (
     SharedWeights,
     WeightsNotSharedError,
     open_weights,
 )
-from inferometer_serving.gpu.broker.layout import Extent
+from inferometer_serving.gpu.broker.layout import Extent, lay_out, windows
+from inferometer_serving.gpu.broker.memory import fill
 from inferometer_serving.gpu.broker.messages import receive, send
 from inferometer_serving.gpu.broker.payoff import SharingConstants, measure_constants
 from inferometer_serving.gpu.broker.server import Broker, listen
@@ -224,6 +227,18 @@ def test_extents_outside_the_file_are_refused(tmp_path: Path, file: Path, extent
         os.close(descriptor)
 
 
+def test_what_a_buffer_held_before_does_not_reach_the_gaps_between_tensors(file: Path) -> None:
+    """It may be of another namespace's model."""
+    layout = lay_out(_EXTENTS)
+    (window,) = windows(layout, 1 << 20)
+    buffer = bytearray(b"\xff" * layout.size_bytes)
+    with file.open("rb") as opened:
+        fill(memoryview(buffer), window, opened.fileno())
+    first, second = _expected(file)
+    gap = bytes(layout.places[1] - len(first))
+    assert bytes(buffer) == first + gap + second + bytes(len(buffer) - len(first + gap + second))
+
+
 def test_constants_are_measured_and_leave_nothing_behind() -> None:
     """Loads, exports and openings of a sample, on the memory itself."""
     memory = HostMemory()
@@ -244,3 +259,27 @@ def test_a_broker_takes_the_place_of_a_dead_one_but_not_of_a_living_one(tmp_path
     second = listen(path, is_open=True)
     assert path.stat().st_mode & 0o777 == 0o666
     second.close()
+
+
+def test_without_a_gpu_the_command_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends with 2, whether or not a GPU is named."""
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("structlog.configure", lambda **_: None)
+    words = ["--folder", str(tmp_path), "--quota", "1Gi"]
+    assert main(words) == 2
+    assert "CUDA shows no GPU" in capsys.readouterr().err
+    assert main([*words, "--gpu", "0"]) == 2
+    assert "cuda-bindings is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("quota", ["", "Gi", "1 Gi", "1ki", "1g", "-1"])
+def test_a_quota_that_is_no_size_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], quota: str
+) -> None:
+    """The message says how a size is written."""
+    with pytest.raises(SystemExit):
+        main(["--folder", str(tmp_path), f"--quota={quota}"])
+    assert "is no size such as 20Gi" in capsys.readouterr().err
