@@ -184,8 +184,8 @@ _MOUNTS = """
 import json, sys
 from pathlib import Path
 from inferometer_fetch.cache.mounter import LinuxMounter
-source, target = map(Path, sys.argv[1:])
-mounter = LinuxMounter()
+source, target, staging = map(Path, sys.argv[1:])
+mounter = LinuxMounter(staging)
 mounter.bind_read_only(source, target)
 found = mounter.mounts()[str(target)]
 try:
@@ -196,7 +196,7 @@ except OSError as error:
 content = (target / "model.onnx").read_text()
 mounter.unmount(target)
 mounter.unmount(target)
-left = str(target) in mounter.mounts()
+left = sorted({str(target), str(staging)} & {*mounter.mounts()})
 print(json.dumps([found.key, found.read_only, written, content, left]))
 """
 
@@ -209,8 +209,54 @@ def test_the_kernels_mounts_are_read_only(tmp_path: Path) -> None:
     target.mkdir()
     (source / CACHE_MODEL_FILE).write_text("weights")
     words = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", _MOUNTS]
-    ended = subprocess.run([*words, source, target], capture_output=True, text=True, check=False)
+    ended = _in_namespace(*words, source, target, tmp_path / "staging")
+    assert json.loads(ended) == [key, True, "Read-only file system", "weights", []]
+
+
+_NODE = """
+set -eu
+mount --bind "$1" "$1"
+mount --make-shared "$1"
+unshare --mount --propagation unchanged "$2" -c "$3" "$4" "$1/target" "$5"
+"$2" -c "$6" "$1/target"
+"""
+"""A node whose folder of pods is shared with the namespace of the plugin."""
+_PLUGIN = """
+import sys
+from pathlib import Path
+from inferometer_fetch.cache.mounter import LinuxMounter
+source, target, staging = map(Path, sys.argv[1:])
+LinuxMounter(staging).bind_read_only(source, target)
+"""
+_POD = """
+import json, sys
+from pathlib import Path
+content = (Path(sys.argv[1]) / "model.onnx").read_text()
+try:
+    (Path(sys.argv[1]) / "model.onnx").write_text("changed")
+    written = "yes"
+except OSError as error:
+    written = error.strerror
+print(json.dumps([content, written]))
+"""
+
+
+def test_the_mount_that_reaches_the_node_is_read_only(tmp_path: Path) -> None:
+    """Pods get the node's mount, not the plugin's: root in a pod cannot change a cached model."""
+    source, pods = tmp_path / "entries" / ("0f" * 32) / "files", tmp_path / "pods"
+    source.mkdir(parents=True)
+    (pods / "target").mkdir(parents=True)
+    (source / CACHE_MODEL_FILE).write_text("weights")
+    words = ["unshare", "--mount", "--propagation", "private", "bash", "-c", _NODE, "node"]
+    rest = (pods, sys.executable, _PLUGIN, source, tmp_path / "staging", _POD)
+    assert json.loads(_in_namespace(*words, *rest)) == ["weights", "Read-only file system"]
+    assert (source / CACHE_MODEL_FILE).read_text() == "weights"
+
+
+def _in_namespace(*words: str | Path) -> str:
+    """Return what a command prints that needs mounts of its own."""
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
     if "Operation not permitted" in ended.stderr and ended.stderr.startswith("unshare"):
         cannot_run("Mounts need the rights of root here.")
     assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout) == [key, True, "Read-only file system", "weights", False]
+    return ended.stdout

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import os
 import re
+import threading
 from pathlib import Path
 from typing import Protocol
 
@@ -33,17 +34,28 @@ class Mounter(Protocol):
 class LinuxMounter:
     """Mounts by system calls. Needs CAP_SYS_ADMIN."""
 
-    def __init__(self) -> None:
+    def __init__(self, staging: Path) -> None:
+        """`staging` is a folder whose mounts stay in this process's own namespace."""
         self._libc = ctypes.CDLL(None, use_errno=True)
+        self._staging = staging.absolute()
+        self._lock = threading.Lock()
 
     def bind_read_only(self, source: Path, target: Path) -> None:
-        """Mount in two steps, since the kernel ignores "read-only" in a first bind mount."""
-        self._mount(os.fsencode(source), os.fsencode(target), _MS_BIND)
-        try:
-            self._mount(None, os.fsencode(target), _READ_ONLY)
-        except OSError:
-            self.unmount(target)
-            raise
+        """Mount a mount that is read-only already.
+
+        The kernel ignores "read-only" in a first bind mount, and a later change of it does not
+        reach the other namespaces: the node, and with it the pods, would have a writable mount.
+        """
+        staging = self._staging
+        with self._lock:
+            staging.mkdir(exist_ok=True)
+            self.unmount(staging)  # of a process that was killed here
+            self._mount(os.fsencode(source), os.fsencode(staging), _MS_BIND)
+            try:
+                self._mount(None, os.fsencode(staging), _READ_ONLY)
+                self._mount(os.fsencode(staging), os.fsencode(target), _MS_BIND)
+            finally:
+                self.unmount(staging)
 
     def unmount(self, target: Path) -> None:
         """Detach: a process of the pod may still have a file open."""
@@ -54,7 +66,9 @@ class LinuxMounter:
 
     def mounts(self) -> dict[str, NodeMount]:
         """Read the mounts of this process's namespace, which the node's kubelet shares."""
-        return parse_mounts(Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
+        found = parse_mounts(Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
+        found.pop(str(self._staging), None)
+        return found
 
     def _mount(self, source: bytes | None, target: bytes, flags: int) -> None:
         if self._libc.mount(source, target, None, ctypes.c_ulong(flags), None):

@@ -7,6 +7,7 @@
     partial/SOURCE/tries.json    how long its earlier tries took
     mounts/NAME.json             one reference
     trash/...                    what is being deleted
+    staging                      where the mounter prepares a mount
 
 An entry exists once `entries/KEY` does: it is renamed there after all its files are verified and
 on disk. Only one process may use the folder.
