@@ -27,7 +27,7 @@ class OverheadStep:
     added: float
     margin: float
     below: float
-    """The latency of the rung below."""
+    """The latency of the rung below: the mean over the same rounds, so that both add up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ def ladder(
     steps = []
     for name, rounds in zip(names[1:], neighbours, strict=True):
         added, margin = difference(rounds)
-        below = float(np.median([pair[0] for pair in rounds]))
+        below = float(np.mean([pair[0] for pair in rounds]))
         steps.append(OverheadStep(name, added, margin, below))
     direct, direct_margin = difference(ends)
-    whole = float(np.median([pair[1] for pair in ends]))
+    whole = float(np.mean([pair[1] for pair in ends]))
     return Ladder(tuple(steps), direct, direct_margin, whole)
 
 

@@ -52,6 +52,14 @@ def test_a_ladder_that_does_not_close_is_seen() -> None:
     assert found.gap == pytest.approx(DELAY_US, rel=0.15)
 
 
+def test_a_ladder_of_one_step_adds_up() -> None:
+    """What a reader adds up line by line is the whole, however uneven the rounds are."""
+    rounds = [(1.0, 2.0), (1.5, 9.0), (4.0, 4.5)]
+    found = ladder(RUNGS[:2], [rounds], rounds)
+    (step,) = found.steps
+    assert step.below + step.added == pytest.approx(found.whole)
+
+
 def test_the_interval_is_student_s() -> None:
     """The margin is t times the standard error; too few rounds have none."""
     mean, margin = difference([(0.0, 1.0), (0.0, 2.0), (0.0, 3.0)])

@@ -72,6 +72,8 @@ def overhead(
                     lambda run: measure(run, Path.cwd(), ending, watch=lambda *_: None),
                 )
             )
+        for each in rungs[2:]:
+            each.median()  # a rung that cannot be measured ends the command before the others
         neighbours = [interleaved(*pair, rounds, print_message) for pair in pairwise(rungs)]
         ends = (
             neighbours[0]
