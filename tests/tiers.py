@@ -80,6 +80,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/api/test_node_*.py",
         "tests/cluster/test_cold_start.py",
         "tests/cluster/test_model_cache.py",
+        "tests/cluster/test_model_cache_faults.py",
         "tests/cluster/test_node_benchmarks.py",
         "tests/cluster/test_examples_cluster.py",
         "tests/cluster/test_fleet_nodes.py",

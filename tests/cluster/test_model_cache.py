@@ -2,13 +2,9 @@
 
 import hashlib
 import json
-import os
-import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
 
@@ -19,15 +15,18 @@ from support import gated_store
 from support.agent_chart import agents_installed, agents_namespace
 from support.cached_models import (
     BUCKET,
-    PORT,
     ModelBucket,
+    cache_pod,
     make_pod,
+    mounts,
     printed,
     put_keys,
     refusals,
+    start_store,
+    wait_for_content,
+    wait_slowly,
 )
 from support.chart import Json
-from support.cluster import addresses
 from support.cluster.cluster import Cluster
 from support.cluster.configurations import NODE_HOME
 from support.node_runs import SLOW_SECONDS, make_run, wait_for
@@ -42,12 +41,7 @@ RUN_MODEL = zoo.entry("classification/mobilenet_v2")
 @pytest.fixture(scope="module")
 def store(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> ModelBucket:
     """Start the store."""
-    folder = tmp_path_factory.mktemp("models")
-    (folder / BUCKET).mkdir()
-    words = (Path(gated_store.__file__), addresses.SWITCH, str(PORT), folder)
-    process = cluster.start_in_control_plane("gated-store", [sys.executable, *words])
-    wait_until(lambda: "serving" in process.log.read_text(), "the store", [process])
-    return ModelBucket(folder, process.log)
+    return start_store(cluster, tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
@@ -78,51 +72,6 @@ def pods(cluster: Cluster, namespace: str, store: ModelBucket, cache: str) -> It
     yield namespace
     store.open_gate()
     cluster.kubectl("delete", "pods", "--all", "--namespace", namespace, "--wait=true")
-
-
-def wait_for_content(cluster: Cluster, namespace: str, pod: str, sha256: str) -> None:
-    """Wait until a pod has read the whole model, and was refused to change it."""
-    wait_slowly(lambda: len(printed(cluster, namespace, pod)) > 2, f"the lines of {pod}")
-    assert printed(cluster, namespace, pod)[:2] == [sha256, "Read-only file system"]
-
-
-def wait_slowly(true: Callable[[], bool], what: str) -> None:
-    """Wait until `true()`: the kubelet repeats a failed mount after up to two minutes."""
-    wait_until(true, what, deadline_seconds=SLOW_SECONDS, poll_seconds=0.5)
-
-
-def mounts(cluster: Cluster, namespace: str, pod: str) -> list[str]:
-    """Return the node's mounts of models in a pod."""
-    uid = cluster.get("pod", pod, "--namespace", namespace)["metadata"]["uid"]
-    (node,) = cluster.nodes.values()
-    lines = Path(f"/proc/{node.pid}/mountinfo").read_text().splitlines()
-    return [line for line in lines if "/entries/" in line and f"/pods/{uid}/" in line]
-
-
-def cache_pod(cluster: Cluster, namespace: str) -> Json:
-    """Return the pod of the node's cache."""
-    selector = "--selector=app.kubernetes.io/component=model-cache"
-    (pod,) = cluster.get("pods", "--namespace", namespace, selector)["items"]
-    found: Json = pod
-    return found
-
-
-def restarts(cluster: Cluster, namespace: str) -> int:
-    """Return how often the cache's container was restarted, -1 while it does not run."""
-    (container,) = cache_pod(cluster, namespace)["status"]["containerStatuses"]
-    return int(container["restartCount"]) if container["ready"] else -1
-
-
-def kill_plugin(cluster: Cluster) -> None:
-    """End the plugin's process at once, as a lack of memory would."""
-    (node,) = cluster.nodes.values()
-    found = [
-        each
-        for each in psutil.Process(node.pid).children(recursive=True)
-        if "inferometer_fetch.cache" in each.cmdline()
-    ]
-    (plugin,) = found
-    os.kill(plugin.pid, signal.SIGKILL)
 
 
 def test_the_kubelet_registers_the_plugin(cluster: Cluster, cache: str) -> None:
@@ -216,56 +165,6 @@ def test_pods_share_one_download(cluster: Cluster, store: ModelBucket, pods: str
     assert len(store.requests("shared", "GET")) == 1
     roots = {each.split()[3] for pod in ("one", "two") for each in mounts(cluster, pods, pod)}
     assert len(roots) == 1
-
-
-def test_a_killed_plugin_continues_the_download(
-    cluster: Cluster, store: ModelBucket, cache: str, pods: str
-) -> None:
-    """Nothing is mounted before the plugin is back and the file is whole; its first half stays."""
-    sha256 = store.add("interrupted")
-    store.close_gate()
-    make_pod(cluster, pods, "reader", "interrupted", sha256)
-    (node,) = cluster.nodes.values()
-    parts = Path(f"/proc/{node.pid}/root{CACHE_FOLDER}/partial")
-    wait_slowly(
-        lambda: any(each.stat().st_size for each in parts.glob("*/files/model.onnx")),
-        "a part of the model on the disk of the node",
-    )
-    before = restarts(cluster, cache)
-    kill_plugin(cluster)
-    wait_slowly(lambda: restarts(cluster, cache) > before, "the next plugin")
-    wait_slowly(lambda: len(store.requests("interrupted", "GET")) > 1, "the next download")
-    assert mounts(cluster, pods, "reader") == []
-    assert printed(cluster, pods, "reader") == []
-    store.open_gate()
-    wait_for_content(cluster, pods, "reader", sha256)
-    first, second = store.requests("interrupted", "GET")
-    assert first["firstByte"] == 0
-    assert second["firstByte"] > 0
-
-
-def test_mounts_survive_a_killed_plugin(
-    cluster: Cluster, store: ModelBucket, cache: str, pods: str
-) -> None:
-    """A pod keeps its model, and the next plugin still ends the mount with the pod."""
-    sha256 = store.add("kept")
-    make_pod(cluster, pods, "before", "kept", sha256)
-    wait_for_content(cluster, pods, "before", sha256)
-    (mount,) = mounts(cluster, pods, "before")
-    count = restarts(cluster, cache)
-    kill_plugin(cluster)
-    wait_slowly(lambda: restarts(cluster, cache) > count, "the next plugin")
-    assert mounts(cluster, pods, "before") == [mount]
-    words = ("exec", "before", "--namespace", pods, "--", "sha256sum", "/model/model.onnx")
-    assert cluster.kubectl(*words).split()[0] == sha256
-    make_pod(cluster, pods, "after", "kept", sha256)
-    wait_for_content(cluster, pods, "after", sha256)
-    assert len(store.requests("kept", "GET")) == 1
-    target = mount.split()[4]
-    (node,) = cluster.nodes.values()
-    cluster.kubectl("delete", "pod", "before", "--namespace", pods, "--wait=true")
-    mountinfo = Path(f"/proc/{node.pid}/mountinfo")
-    wait_slowly(lambda: target not in mountinfo.read_text(), "the end of the mount")
 
 
 def test_a_wrong_checksum_is_an_event(cluster: Cluster, store: ModelBucket, pods: str) -> None:

@@ -2,17 +2,26 @@
 
 import hashlib
 import json
+import os
+import signal
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from onnx import TensorProto, helper, numpy_helper
 
 from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL, CACHE_DRIVER
 from support import gated_store
+from support.chart import Json
 from support.cluster import addresses
 from support.cluster.cluster import Cluster
+from support.cluster.processes import Process
+from support.node_runs import SLOW_SECONDS
+from support.waiting import wait_until
 
 PORT = 7080
 BUCKET = "models"
@@ -35,11 +44,13 @@ class ModelBucket:
 
     folder: Path
     log: Path
+    port: int = PORT
+    process: Process | None = None
 
     @property
     def endpoint(self) -> str:
         """Return its address."""
-        return f"http://{addresses.SWITCH}:{PORT}"
+        return f"http://{addresses.SWITCH}:{self.port}"
 
     def add(self, name: str) -> str:
         """Keep a model with 8 MiB of weights that no other test has; return its checksum."""
@@ -71,6 +82,15 @@ class ModelBucket:
         (self.folder / gated_store.GATE).unlink(missing_ok=True)
 
 
+def start_store(cluster: Cluster, folder: Path, port: int = PORT) -> ModelBucket:
+    """Start a store of models in the network of a cluster."""
+    (folder / BUCKET).mkdir()
+    words = (Path(gated_store.__file__), addresses.SWITCH, str(port), folder)
+    process = cluster.start_in_control_plane(f"store-{port}", [sys.executable, *words])
+    wait_until(lambda: "serving" in process.log.read_text(), "the store", [process])
+    return ModelBucket(folder, process.log, port, process)
+
+
 def put_keys(
     cluster: Cluster, namespace: str, name: str, store: ModelBucket, key: str = "tester"
 ) -> None:
@@ -85,11 +105,13 @@ def put_keys(
 def make_pod(
     cluster: Cluster, namespace: str, name: str, model: str, sha256: str, keys: str = "store"
 ) -> None:
-    """Create a restricted pod that mounts a model, prints its checksum and stays."""
+    """Create a restricted pod that mounts a model, prints its checksum and stays.
+
+    It requests a mount that it can write, which no pod gets.
+    """
     attributes = {"uri": f"s3://{BUCKET}/{model}", "sha256": sha256}
     volume = {
         "driver": CACHE_DRIVER,
-        "readOnly": True,
         "volumeAttributes": attributes,
         "nodePublishSecretRef": {"name": keys},
     }
@@ -97,7 +119,7 @@ def make_pod(
         "name": "reader",
         "image": IMAGE,
         "command": ["python3", "-c", _READER],
-        "volumeMounts": [{"name": "model", "mountPath": "/model", "readOnly": True}],
+        "volumeMounts": [{"name": "model", "mountPath": "/model"}],
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -129,3 +151,48 @@ def refusals(cluster: Cluster, namespace: str, pod: str) -> str:
     selector = f"involvedObject.name={pod},reason=FailedMount"
     events = cluster.get("events", "--namespace", namespace, "--field-selector", selector)
     return "\n".join(each["message"] for each in events["items"])
+
+
+def wait_for_content(cluster: Cluster, namespace: str, pod: str, sha256: str) -> None:
+    """Wait until a pod has read the whole model, and was refused to change it."""
+    wait_slowly(lambda: len(printed(cluster, namespace, pod)) > 2, f"the lines of {pod}")
+    assert printed(cluster, namespace, pod)[:2] == [sha256, "Read-only file system"]
+
+
+def wait_slowly(true: Callable[[], bool], what: str) -> None:
+    """Wait until `true()`: the kubelet repeats a failed mount after up to two minutes."""
+    wait_until(true, what, deadline_seconds=SLOW_SECONDS, poll_seconds=0.5)
+
+
+def mounts(cluster: Cluster, namespace: str, pod: str) -> list[str]:
+    """Return the node's mounts of models in a pod."""
+    uid = cluster.get("pod", pod, "--namespace", namespace)["metadata"]["uid"]
+    (node,) = cluster.nodes.values()
+    lines = Path(f"/proc/{node.pid}/mountinfo").read_text().splitlines()
+    return [line for line in lines if "/entries/" in line and f"/pods/{uid}/" in line]
+
+
+def cache_pod(cluster: Cluster, namespace: str) -> Json:
+    """Return the pod of the node's cache."""
+    selector = "--selector=app.kubernetes.io/component=model-cache"
+    (pod,) = cluster.get("pods", "--namespace", namespace, selector)["items"]
+    found: Json = pod
+    return found
+
+
+def restarts(cluster: Cluster, namespace: str) -> int:
+    """Return how often the cache's container was restarted, -1 while it does not run."""
+    (container,) = cache_pod(cluster, namespace)["status"]["containerStatuses"]
+    return int(container["restartCount"]) if container["ready"] else -1
+
+
+def kill_plugin(cluster: Cluster) -> None:
+    """End the plugin's process at once, as a lack of memory would."""
+    (node,) = cluster.nodes.values()
+    found = [
+        each
+        for each in psutil.Process(node.pid).children(recursive=True)
+        if "inferometer_fetch.cache" in each.cmdline()
+    ]
+    (plugin,) = found
+    os.kill(plugin.pid, signal.SIGKILL)
