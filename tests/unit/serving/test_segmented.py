@@ -91,10 +91,10 @@ def test_the_table_has_the_fastest_plan_and_its_rate() -> None:
     assert found["bytesPerSecond"]["Sum"]["16"] == 1000 * ((1 << 30) + 4 * (1 << 25))
 
 
-def test_rates_are_those_of_this_kind_of_gpu_or_none() -> None:
+def test_rates_are_those_of_this_card_or_none() -> None:
     """They were measured for each length of the table."""
-    assert tuple(rates_for("Sum", (9, 0))) == LENGTHS
-    assert rates_for("Sum", (8, 6)) == {}
+    assert tuple(rates_for("Sum", "NVIDIA H200")) == LENGTHS
+    assert rates_for("Sum", "NVIDIA H100 80GB HBM3") == {}
 
 
 def test_a_gpu_without_these_products_is_named() -> None:

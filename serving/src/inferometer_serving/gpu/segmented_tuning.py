@@ -62,21 +62,23 @@ def plan_for(segments: Segments, compute_capability: tuple[int, int]) -> KernelP
     return KernelPlan("Quad") if plan.refusal(segments) else plan
 
 
-def rates_for(operation: Operation, compute_capability: tuple[int, int]) -> dict[int, float]:
+def rates_for(operation: Operation, card: str) -> dict[int, float]:
     """Return the bytes that the plans moved in a second when they were tuned, by length.
 
-    Empty if that GPU was never measured: another one's rates say nothing about it.
+    Empty if that model of GPU was never measured: cards of one capability differ in bandwidth.
     """
-    table = _table(compute_capability)
-    if table["computeCapability"] != _name(compute_capability):
-        return {}
-    return {int(length): rate for length, rate in table["bytesPerSecond"][operation].items()}
+    rates = [each["bytesPerSecond"][operation] for each in _tables() if each["card"] == card]
+    return {int(length): rate for each in rates for length, rate in each.items()}
+
+
+def _tables() -> list[dict[str, Any]]:
+    text = resources.files(__package__).joinpath(_TABLE).read_text()
+    tables: list[dict[str, Any]] = json.loads(text)
+    return tables
 
 
 def _table(compute_capability: tuple[int, int]) -> dict[str, Any]:
-    text = resources.files(__package__).joinpath(_TABLE).read_text()
-    tables: list[dict[str, Any]] = json.loads(text)
-    by_name = {each["computeCapability"]: each for each in tables}
+    by_name = {each["computeCapability"]: each for each in _tables()}
     return by_name.get(_name(compute_capability), by_name["9.0"])
 
 
