@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from inferometer_results.store.store import Store
 
 ENGINES = ("onnxruntime", "openvino")
-GPU_ENGINES = ("onnxruntime", "cudnn", "cublas")
+GPU_ENGINES = ("onnxruntime", "cudnn", "cublas", "matrix-units")
 _FillOption = Annotated[
     bool,
     typer.Option("--fill", help="Benchmark the layers that the database lacks, and keep them."),

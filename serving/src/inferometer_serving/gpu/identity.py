@@ -9,7 +9,9 @@ from inferometer_serving.gpu.device import GpuUnavailableError, call
 from inferometer_serving.gpu.libraries import load_library
 from inferometer_serving.machine_name import engine_versions
 
-GPU_ENGINES = ("onnxruntime", "cudnn", "cublas")
+GPU_ENGINES = ("onnxruntime", "cudnn", "cublas", "matrix-units")
+_MATRIX_UNITS_VERSION = "1"
+"""Of the kernels in this package: timings of another version are not joined."""
 _DRIVER = Path("/proc/driver/nvidia/version")
 
 
@@ -47,6 +49,7 @@ def gpu_engine_versions() -> dict[str, str]:
     found = {name: each for name, each in engine_versions().items() if name in GPU_ENGINES}
     with contextlib.suppress(PackageNotFoundError):  # next to the build for CPUs, it is imported
         found["onnxruntime"] = version("onnxruntime-gpu")
+    found["matrix-units"] = _MATRIX_UNITS_VERSION
     for name, library in (("cudnn", "cudnn"), ("cublas", "cublasLt")):
         try:
             found[name] = load_library(library).version

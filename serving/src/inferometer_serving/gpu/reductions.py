@@ -73,6 +73,15 @@ def layer_segments(layer: Layer) -> Segments:
     return segments_of(layer.operator, source.datatype, source.shape, _axes(layer))
 
 
+def has_segments(layer: Layer) -> bool:
+    """Return whether a layer sums or scans segments that the kernels take."""
+    try:
+        layer_segments(layer)
+    except SegmentsRefusedError:
+        return False
+    return True
+
+
 def _axes(layer: Layer) -> list[int]:
     """Return the axes, which newer operator sets have as an input; all axes if there are none."""
     named: dict[str, Any] = {str(each.get("name")): each for each in layer.attributes}

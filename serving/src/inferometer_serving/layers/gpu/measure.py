@@ -27,6 +27,8 @@ from inferometer_models.graph_file import read_graph
 from inferometer_serving.gpu.activities import ActivityRecorder, record_activities
 from inferometer_serving.gpu.device import Gpu, GpuUnavailableError, open_gpu
 from inferometer_serving.gpu.libraries import load_library
+from inferometer_serving.gpu.reductions import ENGINE as MATRIX_UNITS
+from inferometer_serving.gpu.reductions import has_segments, open_reduction
 from inferometer_serving.layers.brick_model import brick_model
 from inferometer_serving.layers.gpu.cublas import product_ways
 from inferometer_serving.layers.gpu.cudnn import Cudnn, CudnnSettings
@@ -145,7 +147,7 @@ def measure_on_gpu(
             state = gpu_state(gpu, options.peaks if variants else None)
             recorder = resources.enter_context(record_activities())
             _add_busy(ways, variants, options, recorder, found)
-            kernels = list(_kernel_items(suite, options, recorder, found))
+            kernels = list(_kernel_items(gpu, suite, options, recorder, found))
             floor = _empty_item(gpu, resources, recorder, options, found)
             time_items([floor, *kernels], report, until_seconds=until)
     except GpuUnavailableError as error:
@@ -222,13 +224,22 @@ def _add_busy(
 
 
 def _kernel_items(
-    suite: BrickSuite, options: GpuMeasureOptions, recorder: ActivityRecorder, found: _Found
+    gpu: Gpu,
+    suite: BrickSuite,
+    options: GpuMeasureOptions,
+    recorder: ActivityRecorder,
+    found: _Found,
 ) -> Iterator[Item]:
-    openers = {"onnxruntime": _open_onnx, "cudnn": _open_cudnn, "cublas": _open_cublas}
+    openers: dict[str, Callable[..., GpuKernels]] = {
+        "onnxruntime": _open_onnx,
+        "cudnn": _open_cudnn,
+        "cublas": _open_cublas,
+        MATRIX_UNITS: partial(open_matrix_units, gpu),
+    }
     for key, brick in suite.bricks.items():
         layer = suite.layers[brick.layers[0]]
         for engine in options.engines:
-            if engine != "onnxruntime" and not _is_for(engine, layer):
+            if engine != "onnxruntime" and not has_kernels(engine, layer):
                 continue
             yield Item(
                 name=f"{engine}:{key}",
@@ -239,8 +250,10 @@ def _kernel_items(
             )
 
 
-def _is_for(engine: str, layer: Layer) -> bool:
+def has_kernels(engine: str, layer: Layer) -> bool:
     """Return whether a library of kernels has any for a layer."""
+    if engine == MATRIX_UNITS:
+        return has_segments(layer)
     problem = problem_of(layer)
     return problem is not None and isinstance(problem, Product) == (engine == "cublas")
 
@@ -298,6 +311,16 @@ def _open_cublas(
         )
         precision = effective_precision(layer, allows_tf32=options.allows_tf32)
         return GpuKernels("cublas", precision, ways, recorder, resources.pop_all())
+
+
+def open_matrix_units(
+    gpu: Gpu, suite: BrickSuite, key: str, _: GpuMeasureOptions, recorder: ActivityRecorder
+) -> GpuKernels:
+    """Return our kernel of a sum or a prefix sum. Raises as `open_reduction` does."""
+    with ExitStack() as resources:
+        opened = open_reduction(gpu, suite.layers[key], resources)
+        ways = [Way(opened.plan.algorithm, opened.launch)]
+        return GpuKernels(MATRIX_UNITS, "", ways, recorder, resources.pop_all())
 
 
 def _keep_kernels(found: _Found, key: str, kernels: GpuKernels, runs: int) -> None:
