@@ -176,6 +176,18 @@ def test_another_user_is_refused(tmp_path: Path, file: Path) -> None:
     assert not memory.blocks
 
 
+def test_a_user_who_is_refused_holds_no_place(tmp_path: Path) -> None:
+    """The broker does not wait for the request of a process that it refuses anyway."""
+    with (
+        serving_broker(tmp_path, HostMemory(), users={os.getuid() + 1}) as (path, _),
+        socket.socket(socket.AF_UNIX) as connection,
+    ):
+        connection.connect(str(path))
+        answer, _ = receive(connection)
+        assert answer["reason"] == "UserNotAllowed"
+        assert connection.recv(1) == b""
+
+
 def test_a_model_is_not_shared_if_that_costs_more_than_a_load(tmp_path: Path, file: Path) -> None:
     """The rule of TrIMS decides before anything is loaded."""
     memory = HostMemory()

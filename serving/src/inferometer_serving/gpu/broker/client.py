@@ -1,5 +1,6 @@
 """A client of the broker: opens the weights of a file in GPU memory."""
 
+import contextlib
 import os
 import socket
 from collections.abc import Sequence
@@ -45,7 +46,9 @@ def open_weights(
             connection = stack.enter_context(socket.socket(socket.AF_UNIX))
             connection.settimeout(_ANSWER_SECONDS)
             connection.connect(str(broker))
-            _request(connection, file, extents)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                # A broker that ends the connection early has answered why.
+                _request(connection, file, extents)
             answer, exported = receive(connection)
             if exported is None:
                 raise WeightsNotSharedError(str(answer.get("message", "The broker refused.")))

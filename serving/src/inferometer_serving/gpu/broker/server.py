@@ -77,10 +77,10 @@ class Broker:
     def _answer(self, connection: socket.socket) -> None:
         descriptor = None
         try:
+            self._check_user(peer_user(connection))
             connection.settimeout(_REQUEST_SECONDS)
             request, descriptor = receive(connection)
             connection.settimeout(None)
-            self._check_user(peer_user(connection))
             if descriptor is None:
                 send(connection, self.status())
                 return
