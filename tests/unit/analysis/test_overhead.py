@@ -54,7 +54,7 @@ def test_a_ladder_that_does_not_close_is_seen() -> None:
 
 def test_a_ladder_of_one_step_adds_up() -> None:
     """What a reader adds up line by line is the whole, however uneven the rounds are."""
-    rounds = [(1.0, 2.0), (1.5, 9.0), (4.0, 4.5)]
+    rounds = [(1.0, 2.0), (1.5, 9.0), (4.0, 4.6)]
     found = ladder(RUNGS[:2], [rounds], rounds)
     (step,) = found.steps
     assert step.below + step.added == pytest.approx(found.whole)
