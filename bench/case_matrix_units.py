@@ -16,7 +16,14 @@ from bench.case import Case, Figures, PeerMissingError, Place, Row, Side, Source
 from bench.figures import Bound
 from bench.processes import ROOT, BenchError
 
-from inferometer_serving.gpu.device import Gpu, call, device_memory, gpu_count, open_gpu, stream
+from inferometer_serving.gpu.device import (
+    GpuDevice,
+    call,
+    device_memory,
+    gpu_count,
+    open_gpu,
+    stream,
+)
 from inferometer_serving.gpu.segmented import Operation, Segments, segmented_kernel
 from inferometer_serving.gpu.segmented_tuning import plan_for, random_values, seconds_per_launch
 
@@ -41,7 +48,7 @@ _WORK = tuple(
 class _Memory:
     """What all sides read and write."""
 
-    gpu: Gpu
+    gpu: GpuDevice
     source: int
     target: int
     stream: Any

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from inferometer_serving.gpu.device import Gpu, GpuUnavailableError, open_gpu
+from inferometer_serving.gpu.device import GpuDevice, GpuUnavailableError, open_gpu
 
 
 @pytest.fixture
-def gpu() -> Iterator[Gpu]:
+def gpu() -> Iterator[GpuDevice]:
     """Open the first GPU; skip with the reason if there is none."""
     try:
         with open_gpu() as opened:

@@ -7,7 +7,7 @@ import pytest
 
 from inferometer_serving.gpu.device import (
     CudaError,
-    Gpu,
+    GpuDevice,
     address_argument,
     compiled,
     device_memory,
@@ -25,7 +25,7 @@ extern "C" __global__ void twice(float* values, int count) {
 """
 
 
-def test_a_kernel_compiled_here_changes_the_memory_that_it_is_given(gpu: Gpu) -> None:
+def test_a_kernel_compiled_here_changes_the_memory_that_it_is_given(gpu: GpuDevice) -> None:
     """Memory, a launch with arguments, events."""
     values = np.random.default_rng(1).normal(size=1000).astype(np.float32)
     found = np.zeros_like(values)
@@ -44,7 +44,7 @@ def test_a_kernel_compiled_here_changes_the_memory_that_it_is_given(gpu: Gpu) ->
     assert seconds > 0
 
 
-def test_a_kernel_that_does_not_compile_is_refused_with_the_compilers_words(gpu: Gpu) -> None:
+def test_a_kernel_that_does_not_compile_is_refused_with_the_compilers_words(gpu: GpuDevice) -> None:
     """The log of the compiler is what helps."""
     with (
         pytest.raises(CudaError, match="identifier"),

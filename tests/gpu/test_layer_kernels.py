@@ -8,7 +8,7 @@ import pytest
 
 from inferometer_api.layers.graph import Layer
 from inferometer_serving.gpu.activities import ActivityRecorder, record_activities
-from inferometer_serving.gpu.device import Gpu, GpuUnavailableError, write
+from inferometer_serving.gpu.device import GpuDevice, GpuUnavailableError, write
 from inferometer_serving.gpu.identity import gpu_engine_versions, gpu_machine_name
 from inferometer_serving.gpu.libraries import LibraryError, load_library
 from inferometer_serving.layers.brick_model import brick_model
@@ -34,7 +34,7 @@ _NORMALISATION_IN_FP16 = ("normalisation", "FP16")
 
 
 @pytest.fixture
-def recorder(gpu: Gpu) -> Iterator[ActivityRecorder]:
+def recorder(gpu: GpuDevice) -> Iterator[ActivityRecorder]:
     """Record what runs on the GPU; skip without CUPTI."""
     try:
         with record_activities() as opened:
@@ -74,7 +74,7 @@ def _ways(
 @pytest.mark.parametrize("precision", ["FP32", "TF32", "FP16"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_each_algorithm_computes_what_the_cpu_computes(
-    gpu: Gpu, name: str, precision: str, *, channels_last: bool
+    gpu: GpuDevice, name: str, precision: str, *, channels_last: bool
 ) -> None:
     """Every element is written, and is right to within the precision, in both layouts."""
     layer = _layer(name, precision)
@@ -100,7 +100,7 @@ def test_each_algorithm_computes_what_the_cpu_computes(
 
 @pytest.mark.parametrize("name", ["fused convolution with a sum", "Gemm", "softmax"])
 def test_a_layer_by_onnx_runtime_runs_kernels_on_the_gpu(
-    gpu: Gpu, recorder: ActivityRecorder, name: str
+    gpu: GpuDevice, recorder: ActivityRecorder, name: str
 ) -> None:
     """Its outputs are right, and CUPTI has its kernels with durations."""
     layer = _layer(name, "FP32")
@@ -115,7 +115,7 @@ def test_a_layer_by_onnx_runtime_runs_kernels_on_the_gpu(
     assert found.gpu_kernels
 
 
-def test_the_peaks_of_the_card_and_its_name(gpu: Gpu) -> None:
+def test_the_peaks_of_the_card_and_its_name(gpu: GpuDevice) -> None:
     """Lower precisions multiply faster; the name has model, driver and CUDA."""
     bandwidth, products = probe_peaks(gpu)
     assert bandwidth > 0

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from inferometer_analysis import matrix_units as oracle
 from inferometer_api.layers.graph import Layer, LayerTensor
-from inferometer_serving.gpu.device import Gpu, device_memory, read, stream, write
+from inferometer_serving.gpu.device import GpuDevice, device_memory, read, stream, write
 from inferometer_serving.gpu.reductions import ENGINE, layer_segments, reduction_timing
 from inferometer_serving.gpu.segmented import (
     KernelPlan,
@@ -37,7 +37,7 @@ def _bits(values: Floats, operand: Operand) -> NDArray[np.uint16]:
 
 
 def _computed(
-    gpu: Gpu, segments: Segments, values: Floats, plan: KernelPlan | None = None
+    gpu: GpuDevice, segments: Segments, values: Floats, plan: KernelPlan | None = None
 ) -> Floats:
     """Return what the GPU writes over poison; nothing behind it may change."""
     plan = plan or plan_for(segments, gpu.compute_capability)
@@ -92,7 +92,7 @@ def _oracle(segments: Segments, values: Floats) -> Floats:
 @pytest.mark.parametrize("operation", ["Sum", "Scan"])
 @pytest.mark.parametrize("length", [*_LENGTHS, *_LONG])
 def test_segments_of_any_length_and_odd_count_are_what_float64_and_the_oracle_say(
-    gpu: Gpu, operation: Operation, operand: Operand, length: int
+    gpu: GpuDevice, operation: Operation, operand: Operand, length: int
 ) -> None:
     """With the tuned plan: fresh random data within rounding, small integers exactly."""
     count = max(3, 20_001 // length) | 1
@@ -110,7 +110,7 @@ def test_segments_of_any_length_and_odd_count_are_what_float64_and_the_oracle_sa
 @pytest.mark.parametrize("operation", ["Sum", "Scan"])
 @pytest.mark.parametrize("length", [16, 48, 256, 1000, 4096, 65_539])
 def test_every_plan_that_tuning_may_choose_computes_the_same(
-    gpu: Gpu, operation: Operation, length: int
+    gpu: GpuDevice, operation: Operation, length: int
 ) -> None:
     """Small integers, exactly; an odd number of segments that fills no group."""
     segments = Segments(operation, "float16", length, max(3, 9_001 // length) | 1)
@@ -126,7 +126,7 @@ def test_every_plan_that_tuning_may_choose_computes_the_same(
 
 @pytest.mark.parametrize("count", [1, 3, 300])
 def test_parts_of_a_long_segment_find_the_sum_of_all_parts_before_them(
-    gpu: Gpu, count: int
+    gpu: GpuDevice, count: int
 ) -> None:
     """More parts than a warp looks back over at once, and more segments than work at a time."""
     segments = Segments("Scan", "float16", (1 << 22) // count // 8 * 8 + 1_304, count)
@@ -154,7 +154,7 @@ def _with(row: Floats, at: dict[int, float]) -> Floats:
 @pytest.mark.parametrize("change", _AS_ADDED)
 @pytest.mark.parametrize("length", [16, 32, 64, 256, 1000, 1024, 8192, 70_000])
 def test_sums_of_what_is_not_finite_are_what_an_addition_in_order_gives(
-    gpu: Gpu, length: int, change: str
+    gpu: GpuDevice, length: int, change: str
 ) -> None:
     """And they stay within their segment, for every algorithm."""
     segments = Segments("Sum", "float16", length, 35)
@@ -171,7 +171,7 @@ def test_sums_of_what_is_not_finite_are_what_an_addition_in_order_gives(
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 @pytest.mark.parametrize("length", [16, 32, 64, 256, 1000, 1024, 8192, 70_000])
 def test_scans_of_what_is_not_finite_are_nan_at_most_in_the_row_before_it(
-    gpu: Gpu, length: int, value: float
+    gpu: GpuDevice, length: int, value: float
 ) -> None:
     """From the value on they are what an addition in order gives; other segments stay right."""
     segments = Segments("Scan", "float16", length, 35)
@@ -189,7 +189,7 @@ def test_scans_of_what_is_not_finite_are_nan_at_most_in_the_row_before_it(
         np.testing.assert_allclose(found[others], exact[others], rtol=1e-4, atol=0.1)
 
 
-def test_sums_are_scaled_to_means(gpu: Gpu) -> None:
+def test_sums_are_scaled_to_means(gpu: GpuDevice) -> None:
     """By one kernel, and by two."""
     for length in (64, 1 << 20):
         segments = Segments("Sum", "bfloat16", length, 3)
@@ -208,7 +208,7 @@ def test_sums_are_scaled_to_means(gpu: Gpu) -> None:
         np.testing.assert_allclose(found, values.reshape(3, length).mean(axis=1), atol=1e-6)
 
 
-def test_a_layer_gets_an_entry_of_the_layer_database(gpu: Gpu) -> None:
+def test_a_layer_gets_an_entry_of_the_layer_database(gpu: GpuDevice) -> None:
     """With a time that its bytes need at least: ten times the bandwidth of any GPU of today."""
     source = LayerTensor(kind="Activation", datatype="FLOAT16", shape=[1 << 14, 1 << 10])
     axes = {"name": "axes", "ints": ["-1"]}

@@ -17,7 +17,7 @@ import pytest
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.gpu.device import (
-    Gpu,
+    GpuDevice,
     call,
     compiled,
     device_memory,
@@ -78,7 +78,7 @@ def _require(found: Iterable[NodeFigure], names: Iterable[str]) -> None:
     assert all(len(each.samples) >= 5 for each in figures)
 
 
-def test_the_clock_measures_what_runs_and_not_the_calls(gpu: Gpu) -> None:
+def test_the_clock_measures_what_runs_and_not_the_calls(gpu: GpuDevice) -> None:
     """A copy twice as large takes twice as long, and one of nothing takes almost no time."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
@@ -100,7 +100,9 @@ def test_the_clock_measures_what_runs_and_not_the_calls(gpu: Gpu) -> None:
         assert clock.seconds(lambda _: None) < copies(1) / 4
 
 
-def test_what_runs_in_two_streams_is_timed_from_the_first_start_to_the_last_end(gpu: Gpu) -> None:
+def test_what_runs_in_two_streams_is_timed_from_the_first_start_to_the_last_end(
+    gpu: GpuDevice,
+) -> None:
     """Together they take at least as long as the longer one alone."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
@@ -124,7 +126,7 @@ def test_what_runs_in_two_streams_is_timed_from_the_first_start_to_the_last_end(
         assert 0.98 * alone < together < 1.5 * alone
 
 
-def test_copies_move_the_bytes_and_have_comm_scopes_names(gpu: Gpu) -> None:
+def test_copies_move_the_bytes_and_have_comm_scopes_names(gpu: GpuDevice) -> None:
     """Every kind of host memory, both ways, at every size."""
     found = host_copies(gpu, _PLACE)
     _require(found, COPY_FIGURES)
@@ -134,7 +136,7 @@ def test_copies_move_the_bytes_and_have_comm_scopes_names(gpu: Gpu) -> None:
     assert {each.setting["cache"] for each in flushed} == {"flushed"}
 
 
-def test_pinned_memory_of_the_host_is_what_a_kernel_reads_and_writes(gpu: Gpu) -> None:
+def test_pinned_memory_of_the_host_is_what_a_kernel_reads_and_writes(gpu: GpuDevice) -> None:
     """Zero copies have figures, and their kernels see the host's bytes."""
     found = zero_copies(gpu, _PLACE)
     _require(found, ZERO_COPY_FIGURES)
@@ -156,7 +158,7 @@ def _seen(address: int, size: int) -> npt.NDArray[np.uint8]:
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
-def test_managed_memory_moves_on_demand_and_ahead(gpu: Gpu) -> None:
+def test_managed_memory_moves_on_demand_and_ahead(gpu: GpuDevice) -> None:
     """Each way has figures; a page on demand takes longer than a load of memory."""
     found = managed_transfers(gpu, _PLACE)
     _require(found, MANAGED_FIGURES)
@@ -165,7 +167,7 @@ def test_managed_memory_moves_on_demand_and_ahead(gpu: Gpu) -> None:
     assert all(each.value > 1000 for each in latencies)
 
 
-def test_launches_have_costs(gpu: Gpu) -> None:
+def test_launches_have_costs(gpu: GpuDevice) -> None:
     """A graph's kernels cost less than launches of their own."""
     found = launch_costs(gpu, _PLACE)
     _require(found, LAUNCH_FIGURES)
@@ -178,7 +180,7 @@ def test_launches_have_costs(gpu: Gpu) -> None:
     assert graphs[256] < 256 * launch
 
 
-def test_memory_is_faster_near_than_far(gpu: Gpu) -> None:
+def test_memory_is_faster_near_than_far(gpu: GpuDevice) -> None:
     """The loops have their bandwidth, and larger working sets a longer latency."""
     found = device_loops(gpu, _PLACE)
     _require(found, MEMORY_FIGURES)
@@ -193,7 +195,7 @@ _RESULTS = {"INT8": "INT32", "FP8": "BF16"}
 
 
 @pytest.mark.parametrize("precision", PRODUCT_TYPES)
-def test_a_product_is_that_of_numpy(gpu: Gpu, precision: str) -> None:
+def test_a_product_is_that_of_numpy(gpu: GpuDevice, precision: str) -> None:
     """The matrices multiply as in double precision, within the rounding of the precision."""
     kind, width = PRODUCT_TYPES[precision], 256
     if gpu.compute_capability < kind.least_capability:
@@ -226,7 +228,7 @@ def _numbers(address: int, kind: str, width: int) -> npt.NDArray[np.float64]:
     return found.astype(np.float64)
 
 
-def test_the_names_of_kernels_are_read_without_running_them(gpu: Gpu) -> None:
+def test_the_names_of_kernels_are_read_without_running_them(gpu: GpuDevice) -> None:
     """A graph of captured launches names them."""
     source = 'extern "C" __global__ void a_name(int* out) { *out = 1; }'
     before = np.array([5], np.int32)
@@ -246,7 +248,7 @@ def test_the_names_of_kernels_are_read_without_running_them(gpu: Gpu) -> None:
     assert after[0] == 5
 
 
-def test_tensor_cores_are_used_where_they_are_offered(gpu: Gpu) -> None:
+def test_tensor_cores_are_used_where_they_are_offered(gpu: GpuDevice) -> None:
     """The kernels that cuBLAS runs name them."""
     kernels: dict[str, list[str]] = {}
     [figure] = product_peak(gpu, "FP16", _PLACE, kernels)
@@ -256,7 +258,7 @@ def test_tensor_cores_are_used_where_they_are_offered(gpu: Gpu) -> None:
     assert units["tensor_fp16"].used_by["cublas"], kernels
 
 
-def test_peers_are_copied_as_if_one_gpu_were_two(gpu: Gpu) -> None:
+def test_peers_are_copied_as_if_one_gpu_were_two(gpu: GpuDevice) -> None:
     """With one GPU the copies run within it, and direct access ends with its reason."""
     found = list(_peer_copies(gpu, gpu, "", _PLACE))
     assert {each.name for each in found} == {
@@ -267,7 +269,7 @@ def test_peers_are_copied_as_if_one_gpu_were_two(gpu: Gpu) -> None:
         direct_transfers(0, 0, _PLACE)
 
 
-def test_all_probes_of_the_node_have_figures_or_reasons(gpu: Gpu) -> None:
+def test_all_probes_of_the_node_have_figures_or_reasons(gpu: GpuDevice) -> None:
     """As `inferometer node --only gpu` runs them."""
     findings = Findings()
     probes = list(gpu_probes({}))
@@ -280,7 +282,7 @@ def test_all_probes_of_the_node_have_figures_or_reasons(gpu: Gpu) -> None:
 
 
 @pytest.fixture
-def nvbandwidth(gpu: Gpu) -> Path:
+def nvbandwidth(gpu: GpuDevice) -> Path:
     """Return NVIDIA's program, which the environment variable names or the path has."""
     assert gpu.index == 0
     found = os.environ.get(_NVBANDWIDTH) or shutil.which("nvbandwidth")
@@ -324,7 +326,7 @@ def _of_nvbandwidth(program: Path) -> dict[str, float]:
     }
 
 
-def _of_probes(gpu: Gpu) -> dict[str, float]:
+def _of_probes(gpu: GpuDevice) -> dict[str, float]:
     found = [
         *copies_of_kind(gpu, "Pinned", [1 << LOG2_SIZES[-1]], _PLACE),
         *local_copies(gpu, _PLACE, LOG2_LOCAL_SIZES[-1:]),
@@ -339,7 +341,7 @@ def _of_probes(gpu: Gpu) -> dict[str, float]:
     }
 
 
-def test_transfers_are_as_fast_as_those_of_nvbandwidth(gpu: Gpu, nvbandwidth: Path) -> None:
+def test_transfers_are_as_fast_as_those_of_nvbandwidth(gpu: GpuDevice, nvbandwidth: Path) -> None:
     """Copies each way, both ways and within the GPU, and latency, are within 5 %, in turn."""
     found = compare_in_turn(
         partial(_of_probes, gpu), partial(_of_nvbandwidth, nvbandwidth), _ROUNDS

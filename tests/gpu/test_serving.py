@@ -10,7 +10,7 @@ import pytest
 from inferometer_fetch.built_in import cached_model, zoo_cache
 from inferometer_models import zoo
 from inferometer_models.graph_file import GraphFile, read_graph
-from inferometer_serving.gpu.device import Gpu
+from inferometer_serving.gpu.device import GpuDevice
 from inferometer_serving.model.onnx_runtime import load
 from inferometer_serving.model.session import EngineSettings, Interrupt, Session
 from inferometer_serving.options import Device, ServeOptions
@@ -30,7 +30,7 @@ _TF32_ERROR = 5e-3
 
 
 @pytest.fixture
-def provider(gpu: Gpu) -> Gpu:
+def provider(gpu: GpuDevice) -> GpuDevice:
     """Skip without a GPU, or without the provider for it."""
     if _CUDA not in onnxruntime.get_available_providers():
         pytest.skip("needs onnxruntime-gpu")
@@ -47,7 +47,7 @@ def _session(file: Path, device: Device) -> Session:
 
 
 @pytest.mark.parametrize("name", _MODELS)
-def test_outputs_on_the_gpu_are_those_of_the_cpu(provider: Gpu, name: str) -> None:
+def test_outputs_on_the_gpu_are_those_of_the_cpu(provider: GpuDevice, name: str) -> None:
     """Within the rounding of TF32, and the provider that ran the nodes is read back."""
     file = _file(name)
     on_cpu, on_gpu = (_session(file, device) for device in (Device.CPU, Device.GPU))
@@ -79,7 +79,7 @@ def _profile(kept: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["classification/squeezenet1_1", "text/minilm_l6"])
 def test_a_profile_has_the_kernels_of_its_layers(
-    provider: Gpu, profiles: dict[str, dict[str, Any]], name: str
+    provider: GpuDevice, profiles: dict[str, dict[str, Any]], name: str
 ) -> None:
     """Kernels belong to layers, run in every run, and fit into their serialized layers."""
     found = _profile(profiles, name)
@@ -100,7 +100,7 @@ def test_a_profile_has_the_kernels_of_its_layers(
 
 
 def test_profilers_slow_down_only_their_own_runs(
-    provider: Gpu, profiles: dict[str, dict[str, Any]]
+    provider: GpuDevice, profiles: dict[str, dict[str, Any]]
 ) -> None:
     """Inferences without a profiler are the fastest: each level runs in a process of its own."""
     found = _profile(profiles, "classification/squeezenet1_1")

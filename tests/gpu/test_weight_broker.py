@@ -19,7 +19,7 @@ from inferometer_serving.gpu.broker.client import WeightsNotSharedError, open_we
 from inferometer_serving.gpu.broker.layout import Extent, lay_out
 from inferometer_serving.gpu.broker.messages import receive, send
 from inferometer_serving.gpu.broker.payoff import measure_constants
-from inferometer_serving.gpu.device import CudaError, Gpu, read, write
+from inferometer_serving.gpu.device import CudaError, GpuDevice, read, write
 from inferometer_serving.gpu.shared_memory import GpuMemory
 from support.waiting import wait_until
 
@@ -29,13 +29,13 @@ _STRANGER = 65534
 
 
 @pytest.fixture
-def memory(gpu: Gpu) -> GpuMemory:
+def memory(gpu: GpuDevice) -> GpuMemory:
     """Share memory of the first GPU."""
     return GpuMemory(gpu)
 
 
 @pytest.fixture
-def broker(gpu: Gpu, tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", Any]]:
+def broker(gpu: GpuDevice, tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", Any]]:
     """Run a broker of the first GPU in a process of its own."""
     assert gpu.index == 0
     with running_broker(tmp_path, "--quota", "1Gi") as found:
@@ -164,7 +164,7 @@ def test_a_killed_server_gives_up_its_reference_and_its_neighbour_goes_on(
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of other users")
 @pytest.mark.parametrize(("admitted", "weights"), [(_STRANGER, "shared"), (1234, "own")])
 def test_another_user_shares_weights_only_if_the_broker_admits_it(
-    gpu: Gpu, models: tuple[GpuModel, ...], admitted: int, weights: str
+    gpu: GpuDevice, models: tuple[GpuModel, ...], admitted: int, weights: str
 ) -> None:
     """A server that is refused loads its own weights."""
     assert gpu.index == 0

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
-from inferometer_serving.gpu.activities import ActivityRecorder, GpuActivity
+from inferometer_serving.gpu.activities import ActivityRecorder, GpuExecution
 from inferometer_serving.gpu.device import GpuUnavailableError
 from inferometer_serving.gpu.identity import driver_version
 from inferometer_serving.gpu.libraries import Library, LibraryError, readable_version
@@ -81,7 +81,7 @@ def test_activities_come_in_their_order_and_once() -> None:
         _activity(1, 10, 20),
         _activity(4, 0, 99, "launch"),
     ]
-    assert recorder.taken() == [GpuActivity("memcpy", 10, 20), GpuActivity("gemm", 30, 50)]
+    assert recorder.taken() == [GpuExecution("memcpy", 10, 20), GpuExecution("gemm", 30, 50)]
     assert recorder.taken() == []
     recorder.stop()
     assert cupti.enabled == set()

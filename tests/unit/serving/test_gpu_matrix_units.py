@@ -7,8 +7,8 @@ import pytest
 
 from inferometer_api.layers.bricks import Brick, BrickSuite
 from inferometer_api.layers.graph import Layer, LayerTensor
-from inferometer_serving.gpu.activities import ActivityRecorder, GpuActivity
-from inferometer_serving.gpu.device import Gpu
+from inferometer_serving.gpu.activities import ActivityRecorder, GpuExecution
+from inferometer_serving.gpu.device import GpuDevice
 from inferometer_serving.gpu.reductions import OpenedReduction
 from inferometer_serving.gpu.segmented import KernelPlan
 from inferometer_serving.layers.gpu import measure as measure_module
@@ -48,9 +48,9 @@ def test_a_sum_on_matrix_units_is_a_way_with_the_name_of_its_plan(
     """The timing joins bounds of every precision, as that of other layers without products."""
     monkeypatch.setattr(ways_module, "synchronize", lambda: None)
     recorder = ActivityRecorder(MagicMock())
-    ran: list[GpuActivity] = []
+    ran: list[GpuExecution] = []
 
-    def taken() -> list[GpuActivity]:
+    def taken() -> list[GpuExecution]:
         found = list(ran)
         ran.clear()
         return found
@@ -61,7 +61,7 @@ def test_a_sum_on_matrix_units_is_a_way_with_the_name_of_its_plan(
     def opened(_: object, of: Layer, __: ExitStack) -> OpenedReduction:
         assert of is layer
         return OpenedReduction(
-            KernelPlan("Quad"), None, lambda: ran.append(GpuActivity("reduce_segments", 100, 107))
+            KernelPlan("Quad"), None, lambda: ran.append(GpuExecution("reduce_segments", 100, 107))
         )
 
     monkeypatch.setattr(measure_module, "open_reduction", opened)
@@ -72,7 +72,7 @@ def test_a_sum_on_matrix_units_is_a_way_with_the_name_of_its_plan(
         layers={"key": layer},
         bricks={"key": Brick(layers=["key"])},
     )
-    gpu = Gpu(0, "a GPU", (9, 0), 1, 1, 1, None)
+    gpu = GpuDevice(0, "a GPU", (9, 0), 1, 1, 1, None)
     options = GpuMeasureOptions(GraphSettings())
     kernels = open_matrix_units(gpu, suite, "key", options, recorder)
     kernels.run()

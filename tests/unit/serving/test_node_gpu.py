@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from inferometer_serving.gpu.device import CudaError, Gpu
+from inferometer_serving.gpu.device import CudaError, GpuDevice
 from inferometer_serving.node.__main__ import measure
 from inferometer_serving.node.gpu import launches, probes, products
 from inferometer_serving.node.gpu.cache_flush import compile_flush
@@ -23,8 +23,8 @@ from inferometer_serving.node.samples import Findings, NotMeasurableError
 _CPUS = frozenset(os.sched_getaffinity(0))
 
 
-def _gpu(capability: tuple[int, int]) -> Gpu:
-    return Gpu(0, "a GPU", capability, 100, 1 << 20, 1 << 34, None)
+def _gpu(capability: tuple[int, int]) -> GpuDevice:
+    return GpuDevice(0, "a GPU", capability, 100, 1 << 20, 1 << 34, None)
 
 
 @pytest.fixture

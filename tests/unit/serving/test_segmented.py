@@ -8,7 +8,7 @@ import pytest
 
 from inferometer_api.layers.graph import Layer, LayerTensor
 from inferometer_serving.gpu import reductions
-from inferometer_serving.gpu.device import Gpu, GpuUnavailableError
+from inferometer_serving.gpu.device import GpuDevice, GpuUnavailableError
 from inferometer_serving.gpu.reductions import layer_segments, segments_of
 from inferometer_serving.gpu.segmented import (
     KernelPlan,
@@ -28,7 +28,7 @@ from inferometer_serving.gpu.segmented_tuning import (
     table_of,
 )
 
-_GPU = Gpu(0, "a GPU", (7, 5), 1, 1, 1, None)
+_GPU = GpuDevice(0, "a GPU", (7, 5), 1, 1, 1, None)
 
 
 def test_bytes_are_the_input_once_and_the_output_once() -> None:
@@ -184,7 +184,7 @@ def test_a_layer_is_timed_by_its_own_kernel(monkeypatch: pytest.MonkeyPatch) -> 
     seen: list[object] = []
 
     @contextmanager
-    def kernel(_: Gpu, segments: Segments, plan: KernelPlan) -> Iterator[SegmentedKernel]:
+    def kernel(_: GpuDevice, segments: Segments, plan: KernelPlan) -> Iterator[SegmentedKernel]:
         seen.append((segments, plan))
         yield SegmentedKernel(segments, plan, {})
 

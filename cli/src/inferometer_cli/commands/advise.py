@@ -55,11 +55,10 @@ def advise(  # noqa: PLR0913 - one argument for each option
     """Show what would make a model faster on this machine, with a predicted gain for each change.
 
     The starting point is ONNX Runtime, on a CPU with one thread, on a GPU by its CUDA provider.
-    Layers that the database lacks are timed
-    first, as by `inferometer bound --fill`. Rewritten models (fused operators, INT8, FP16) are kept
-    in $XDG_DATA_HOME/inferometer/rewritten. With --try, servers are started with and without each
-    change in interleaved rounds, and the achieved gain is printed next to the predicted one; a
-    round takes about seven seconds for each change.
+    Layers that the database lacks are timed first, as by `inferometer bound --fill`. Rewritten
+    models (fused operators, INT8, FP16) are kept in $XDG_DATA_HOME/inferometer/rewritten. With
+    --try, servers are started with and without each change in interleaved rounds, and the achieved
+    gain is printed next to the predicted one; a round takes about seven seconds for each change.
     """
     from inferometer_analysis.advice import advise as compose_advice
     from inferometer_cli.local.advice_trial import TrialSettings, try_advice

@@ -17,7 +17,7 @@ _KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET")
 
 
 @dataclass(frozen=True, slots=True)
-class GpuActivity:
+class GpuExecution:
     """One kernel, copy or fill."""
 
     name: str
@@ -31,7 +31,7 @@ class ActivityRecorder:
 
     def __init__(self, cupti: Any) -> None:
         self._cupti = cupti
-        self._found: list[GpuActivity] = []
+        self._found: list[GpuExecution] = []
         self._kinds = {getattr(cupti.ActivityKind, name): name for name in _KINDS}
 
     def start(self) -> None:
@@ -49,7 +49,7 @@ class ActivityRecorder:
             self._cupti.activity_disable(kind)
         self.taken()
 
-    def taken(self) -> list[GpuActivity]:
+    def taken(self) -> list[GpuExecution]:
         """Return the activities that have ended since the last call, by their start."""
         self._cupti.activity_flush_all(_FORCED)
         found, self._found = self._found, []
@@ -61,7 +61,7 @@ class ActivityRecorder:
             if name is not None:
                 is_kernel = name == _KINDS[0]
                 words = str(each.name) if is_kernel else name.lower()
-                self._found.append(GpuActivity(words, int(each.start), int(each.end)))
+                self._found.append(GpuExecution(words, int(each.start), int(each.end)))
 
 
 def _new_buffer() -> tuple[int, int]:

@@ -23,7 +23,7 @@ class CudaError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class GpuDevice:
     """One GPU, whose primary context is current on the thread that opened it."""
 
     index: int
@@ -51,7 +51,7 @@ def gpu_count() -> int:
         return 0
 
 
-def known_gpus() -> list["Gpu"]:
+def known_gpus() -> list["GpuDevice"]:
     """Return the GPUs that CUDA shows, none of them opened."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
@@ -59,7 +59,7 @@ def known_gpus() -> list["Gpu"]:
 
 
 @contextmanager
-def open_gpu(index: int = 0) -> Iterator[Gpu]:
+def open_gpu(index: int = 0) -> Iterator[GpuDevice]:
     """Make the primary context of a GPU current on this thread; release it at the end.
 
     Raises GpuUnavailableError.
@@ -81,11 +81,11 @@ def open_gpu(index: int = 0) -> Iterator[Gpu]:
         call(driver.cuDevicePrimaryCtxRelease, device)
 
 
-def _described(index: int, device: Any) -> Gpu:
+def _described(index: int, device: Any) -> GpuDevice:
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
     name: bytes = call(driver.cuDeviceGetName, 128, device)
-    return Gpu(
+    return GpuDevice(
         index=index,
         name=name.partition(b"\0")[0].decode(),
         compute_capability=(
@@ -166,7 +166,7 @@ def seconds_on_gpu(work: Callable[[], object], on: Any) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class GpuFunction:
     """A function that runs on the GPU."""
 
     function: Any
@@ -202,8 +202,8 @@ class Kernel:
 
 @contextmanager
 def compiled(
-    gpu: Gpu, source: str, names: Sequence[str], options: Sequence[str] = ()
-) -> Iterator[dict[str, Kernel]]:
+    gpu: GpuDevice, source: str, names: Sequence[str], options: Sequence[str] = ()
+) -> Iterator[dict[str, GpuFunction]]:
     """Compile CUDA C++ for this GPU; yield its `extern "C"` kernels by name.
 
     CUDA's headers (`mma.h`, `cuda_fp16.h`) can be included where their wheel is installed. Raises
@@ -214,14 +214,15 @@ def compiled(
 
 
 @contextmanager
-def loaded(code: bytes, names: Sequence[str]) -> Iterator[dict[str, Kernel]]:
+def loaded(code: bytes, names: Sequence[str]) -> Iterator[dict[str, GpuFunction]]:
     """Load compiled code; yield its `extern "C"` kernels by name. Raises CudaError."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
     module = call(driver.cuModuleLoadData, code)
     try:
         yield {
-            name: Kernel(call(driver.cuModuleGetFunction, module, name.encode())) for name in names
+            name: GpuFunction(call(driver.cuModuleGetFunction, module, name.encode()))
+            for name in names
         }
     finally:
         call(driver.cuModuleUnload, module)

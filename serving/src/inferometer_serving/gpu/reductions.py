@@ -9,7 +9,7 @@ from typing import Any
 
 from inferometer_api.layers.graph import Layer
 from inferometer_api.layers.timings import KernelTiming
-from inferometer_serving.gpu.device import Gpu, device_memory, stream
+from inferometer_serving.gpu.device import GpuDevice, device_memory, stream
 from inferometer_serving.gpu.segmented import (
     KernelPlan,
     Operand,
@@ -108,7 +108,7 @@ class OpenedReduction:
     """Puts it in the stream."""
 
 
-def open_reduction(gpu: Gpu, layer: Layer, resources: ExitStack) -> OpenedReduction:
+def open_reduction(gpu: GpuDevice, layer: Layer, resources: ExitStack) -> OpenedReduction:
     """Compile the tuned kernel of a layer, and allocate its tensors.
 
     Raises SegmentsRefusedError, GpuUnavailableError and CudaError.
@@ -123,7 +123,7 @@ def open_reduction(gpu: Gpu, layer: Layer, resources: ExitStack) -> OpenedReduct
     return OpenedReduction(plan, on, partial(kernel.launch, source, target, on, scale))
 
 
-def reduction_timing(gpu: Gpu, key: str, layer: Layer) -> KernelTiming:
+def reduction_timing(gpu: GpuDevice, key: str, layer: Layer) -> KernelTiming:
     """Return a layer's entry for the layer database.
 
     Launches follow one another: data that fits into the L2 cache stays there, as that of a layer

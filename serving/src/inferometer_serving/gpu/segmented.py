@@ -13,9 +13,9 @@ from importlib import resources
 from typing import Any, Literal
 
 from inferometer_serving.gpu.device import (
-    Gpu,
+    GpuDevice,
+    GpuFunction,
     GpuUnavailableError,
-    Kernel,
     address_argument,
     call,
     compiled,
@@ -117,7 +117,7 @@ class SegmentedKernel:
 
     segments: Segments
     plan: KernelPlan
-    kernels: dict[str, Kernel]
+    kernels: dict[str, GpuFunction]
     scratch: int = 0
     scratch_bytes: int = 0
     blocks: int = 1
@@ -168,7 +168,9 @@ class SegmentedKernel:
 
 
 @contextmanager
-def segmented_kernel(gpu: Gpu, segments: Segments, plan: KernelPlan) -> Iterator[SegmentedKernel]:
+def segmented_kernel(
+    gpu: GpuDevice, segments: Segments, plan: KernelPlan
+) -> Iterator[SegmentedKernel]:
     """Compile a kernel, and allocate its scratch memory.
 
     Raises SegmentsRefusedError, GpuUnavailableError without a compiler or such matrix units, and
@@ -221,7 +223,7 @@ def kernel_names(segments: Segments, plan: KernelPlan) -> list[str]:
 
 @contextmanager
 def prepared(
-    segments: Segments, plan: KernelPlan, kernels: dict[str, Kernel]
+    segments: Segments, plan: KernelPlan, kernels: dict[str, GpuFunction]
 ) -> Iterator[SegmentedKernel]:
     """Allocate what compiled kernels need besides input and output. Raises CudaError."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional

@@ -20,7 +20,7 @@ from typing import Any, get_args
 import numpy as np
 
 from inferometer_serving.gpu.device import (
-    Gpu,
+    GpuDevice,
     call,
     device_memory,
     loaded,
@@ -125,7 +125,7 @@ def _is_sensible(operation: Operation, plan: KernelPlan, length: int) -> bool:
 
 
 def tune(
-    gpu: Gpu,
+    gpu: GpuDevice,
     operations: Iterable[Operation] = get_args(Operation),
     lengths: Iterable[int] = LENGTHS,
     choose: Callable[[Operation, int], Iterable[KernelPlan]] = candidates,
@@ -200,7 +200,7 @@ def seconds_per_launch(
     return median([seconds_on_gpu(launch_some, on) for _ in range(repeats + 1)][1:]) / launches
 
 
-def table_of(gpu: Gpu, seconds: Seconds) -> dict[str, Any]:
+def table_of(gpu: GpuDevice, seconds: Seconds) -> dict[str, Any]:
     """Return the fastest plans as the table has them, and the bytes that each moves in a second."""
     plans: dict[str, dict[str, Any]] = {}
     rates: dict[str, dict[str, int]] = {}

@@ -13,7 +13,7 @@ from typing import Any
 
 from inferometer_serving.gpu.broker.layout import WeightLayout, windows
 from inferometer_serving.gpu.broker.memory import fill
-from inferometer_serving.gpu.device import Gpu, call, open_gpu
+from inferometer_serving.gpu.device import GpuDevice, call, open_gpu
 
 _WINDOW_BYTES = 32 << 20
 _Buffer = tuple[int, memoryview]
@@ -23,7 +23,7 @@ _Buffer = tuple[int, memoryview]
 class GpuMemory:
     """Shared memory of one GPU. Any thread may call it."""
 
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu: GpuDevice) -> None:
         from cuda.bindings import driver  # noqa: PLC0415 - optional
 
         self._driver = driver
@@ -146,14 +146,14 @@ def open_gpu_memory(index: int = 0) -> Iterator[tuple[str, GpuMemory]]:
         yield gpu_uuid(gpu), GpuMemory(gpu)
 
 
-def gpu_uuid(gpu: Gpu) -> str:
+def gpu_uuid(gpu: GpuDevice) -> str:
     """Return the identity of a GPU, which is the same in every process and container."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
     return bytes(call(driver.cuDeviceGetUuid, gpu.device).bytes).hex()
 
 
-def _properties(gpu: Gpu) -> Any:
+def _properties(gpu: GpuDevice) -> Any:
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
     properties = driver.CUmemAllocationProp()

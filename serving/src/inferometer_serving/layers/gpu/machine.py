@@ -7,7 +7,7 @@ from typing import Any
 from inferometer_api.layers.graph import Layer, LayerTensor
 from inferometer_api.layers.timings import MachineState
 from inferometer_serving.gpu.device import (
-    Gpu,
+    GpuDevice,
     call,
     device_memory,
     seconds_on_gpu,
@@ -26,12 +26,12 @@ _WIDTHS = (4096, 8192)
 """Of the products whose rate is the peak."""
 _PRODUCTS = 4
 
-Peaks = Callable[[Gpu], tuple[float, Mapping[str, float]]]
+Peaks = Callable[[GpuDevice], tuple[float, Mapping[str, float]]]
 """Returns bytes read and written per second by a copy, and the operations per second of a matrix
 product by precision."""
 
 
-def gpu_state(gpu: Gpu, peaks: Peaks | None) -> MachineState:
+def gpu_state(gpu: GpuDevice, peaks: Peaks | None) -> MachineState:
     """Return what timings depend on, and the peaks of a roofline unless `peaks` is None."""
     bandwidth, products = peaks(gpu) if peaks is not None else (0.0, {})
     return MachineState(
@@ -48,7 +48,7 @@ def gpu_state(gpu: Gpu, peaks: Peaks | None) -> MachineState:
     )
 
 
-def probe_peaks(gpu: Gpu) -> tuple[float, Mapping[str, float]]:
+def probe_peaks(gpu: GpuDevice) -> tuple[float, Mapping[str, float]]:
     """Return the highest rates of copies of any size, and of large products by precision."""
     sizes = [each for each in _COPIED_BYTES if 4 * each <= gpu.memory_bytes]
     bandwidth = max(map(_copy_rate, sizes))
@@ -109,7 +109,7 @@ def _shortest(work: Callable[[], None]) -> float:
     return min(seconds_on_gpu(work, 0) for _ in range(_TRIALS))
 
 
-def open_empty_kernel(gpu: Gpu, resources: ExitStack) -> Callable[[], None]:
+def open_empty_kernel(gpu: GpuDevice, resources: ExitStack) -> Callable[[], None]:
     """Return what launches a kernel that computes nothing."""
     from inferometer_serving.gpu.device import compiled  # noqa: PLC0415 - needs a compiler
 

@@ -25,7 +25,7 @@ from inferometer_api.layers.timings import (
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.gpu.activities import ActivityRecorder, record_activities
-from inferometer_serving.gpu.device import Gpu, GpuUnavailableError, open_gpu
+from inferometer_serving.gpu.device import GpuDevice, GpuUnavailableError, open_gpu
 from inferometer_serving.gpu.libraries import load_library
 from inferometer_serving.gpu.reductions import ENGINE as MATRIX_UNITS
 from inferometer_serving.gpu.reductions import has_segments, open_reduction
@@ -224,7 +224,7 @@ def _add_busy(
 
 
 def _kernel_items(
-    gpu: Gpu,
+    gpu: GpuDevice,
     suite: BrickSuite,
     options: GpuMeasureOptions,
     recorder: ActivityRecorder,
@@ -314,7 +314,7 @@ def _open_cublas(
 
 
 def open_matrix_units(
-    gpu: Gpu, suite: BrickSuite, key: str, _: GpuMeasureOptions, recorder: ActivityRecorder
+    gpu: GpuDevice, suite: BrickSuite, key: str, _: GpuMeasureOptions, recorder: ActivityRecorder
 ) -> GpuKernels:
     """Return our kernel of a sum or a prefix sum. Raises as `open_reduction` does."""
     with ExitStack() as resources:
@@ -328,7 +328,7 @@ def _keep_kernels(found: _Found, key: str, kernels: GpuKernels, runs: int) -> No
 
 
 def _empty_item(
-    gpu: Gpu,
+    gpu: GpuDevice,
     resources: ExitStack,
     recorder: ActivityRecorder,
     options: GpuMeasureOptions,

@@ -9,7 +9,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from inferometer_api.layers.timings import KernelTiming
-from inferometer_serving.gpu.activities import ActivityRecorder, GpuActivity
+from inferometer_serving.gpu.activities import ActivityRecorder, GpuExecution
 from inferometer_serving.gpu.device import call
 
 _TRIALS = 2
@@ -38,7 +38,7 @@ class Way:
     names: tuple[str, ...] = ()
     """The kernels of the last run, in their order."""
 
-    def add(self, activities: Sequence[GpuActivity]) -> None:
+    def add(self, activities: Sequence[GpuExecution]) -> None:
         """Add a run. Raises RuntimeError if nothing ran on the GPU."""
         if not activities:
             raise RuntimeError("Nothing of it ran on the GPU.")

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from inferometer_serving.gpu.device import Gpu, Kernel, call, compiled, stream
+from inferometer_serving.gpu.device import GpuDevice, GpuFunction, call, compiled, stream
 
 _WAIT = """
 extern "C" __global__ void wait(unsigned long long nanoseconds) {
@@ -30,7 +30,7 @@ class GpuClock:
     """Times operations of one GPU."""
 
     streams: tuple[Any, Any]
-    waiting: Kernel
+    waiting: GpuFunction
 
     def seconds(self, work: Work) -> float:
         """Return how long operations take that run in one stream."""
@@ -70,7 +70,7 @@ class GpuClock:
 
 
 @contextmanager
-def gpu_clock(gpu: Gpu) -> Iterator[GpuClock]:
+def gpu_clock(gpu: GpuDevice) -> Iterator[GpuClock]:
     """Create two streams and compile the kernel that waits. Raises CudaError."""
     with stream() as first, stream() as second, compiled(gpu, _WAIT, ["wait"]) as kernels:
         yield GpuClock((first, second), kernels["wait"])

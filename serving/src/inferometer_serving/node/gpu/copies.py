@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.nodes.figures import figure
-from inferometer_serving.gpu.device import Gpu, call, device_memory
+from inferometer_serving.gpu.device import GpuDevice, call, device_memory
 from inferometer_serving.node.gpu.cache_flush import Flush, compile_flush
 from inferometer_serving.node.gpu.clock import GpuClock, Work, gpu_clock
 from inferometer_serving.node.gpu.host_buffers import (
@@ -43,7 +43,7 @@ COPY_FIGURES = (
 )
 
 
-def host_copies(gpu: Gpu, setting: Mapping[str, object]) -> list[NodeFigure]:
+def host_copies(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigure]:
     """Measure copies between the GPU and memory of the NUMA node on which this runs."""
     sizes = _sizes(LOG2_SIZES)
     largest = sizes[-1]
@@ -62,7 +62,7 @@ def host_copies(gpu: Gpu, setting: Mapping[str, object]) -> list[NodeFigure]:
 
 
 def copies_of_kind(
-    gpu: Gpu, kind: str, sizes: Sequence[int], setting: Mapping[str, object]
+    gpu: GpuDevice, kind: str, sizes: Sequence[int], setting: Mapping[str, object]
 ) -> list[NodeFigure]:
     """Measure copies between the GPU and one kind of host memory; the last size is the largest."""
     largest, opener = sizes[-1], _OPENERS[kind]
@@ -94,7 +94,7 @@ def _both_ways(
         yield _rate(f"Duplex_{kind}", size, partial(timed, both), setting, moved=moved)
 
 
-def flushed_copies(gpu: Gpu, setting: Mapping[str, object]) -> list[NodeFigure]:
+def flushed_copies(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigure]:
     """Measure copies of pinned memory of which no CPU has a copy in its caches."""
     flush = compile_flush()
     sizes = _sizes(_LOG2_FLUSHED_SIZES)
@@ -127,7 +127,7 @@ def _repeated(work: Work, times: int) -> Work:
 
 
 def local_copies(
-    gpu: Gpu, setting: Mapping[str, object], log2_sizes: Sequence[int] = LOG2_LOCAL_SIZES
+    gpu: GpuDevice, setting: Mapping[str, object], log2_sizes: Sequence[int] = LOG2_LOCAL_SIZES
 ) -> list[NodeFigure]:
     """Measure copies from memory of the GPU to memory of the same GPU."""
     sizes = [each for each in _sizes(log2_sizes) if 8 * each <= gpu.memory_bytes]

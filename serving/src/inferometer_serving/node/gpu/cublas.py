@@ -56,7 +56,7 @@ class _Heuristic(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class SquareProduct:
     """D = B A^T of square matrices, rows after rows, each of `width` x `width`."""
 
     library: Any
@@ -91,7 +91,7 @@ class Product:
 
 
 @contextmanager
-def product(kind: ProductType, width: int) -> Iterator[Product]:
+def product(kind: ProductType, width: int) -> Iterator[SquareProduct]:
     """Prepare the product that cuBLASLt expects to be the fastest.
 
     The first operand is transposed, as kernels for 8-bit operands require. Raises CudaError, and
@@ -140,7 +140,7 @@ def product(kind: ProductType, width: int) -> Iterator[Product]:
         if not count.value:
             raise CudaError("cuBLAS has no kernel for it")
         layouts = (operands, results)
-        yield Product(library, handle, description, layouts, algorithm, workspace, kind)
+        yield SquareProduct(library, handle, description, layouts, algorithm, workspace, kind)
 
 
 def _loaded() -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.nodes.figures import figure
-from inferometer_serving.gpu.device import CudaError, Gpu, Kernel, call, compiled
+from inferometer_serving.gpu.device import CudaError, GpuDevice, GpuFunction, call, compiled
 from inferometer_serving.node.gpu.clock import gpu_clock
 from inferometer_serving.node.machine_code import executable
 from inferometer_serving.node.samples import NotMeasurableError, seconds_of
@@ -52,7 +52,7 @@ class _LaunchConfig(ctypes.Structure):
     )
 
 
-def launch_costs(gpu: Gpu, setting: Mapping[str, object]) -> list[NodeFigure]:
+def launch_costs(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigure]:
     """Measure calls of the driver by a thread on the NUMA node on which this runs."""
     caller = _Caller()
     at = {**setting, "calls": caller.how}
@@ -130,7 +130,7 @@ class _Caller:
         self.run("cuGraphExecDestroy", instance.value or 0)
         return seconds * 1e9
 
-    def launch(self, kernel: Kernel, on: Any) -> Callable[[int], None]:
+    def launch(self, kernel: GpuFunction, on: Any) -> Callable[[int], None]:
         """Return what launches a kernel of one thread so many times."""
         config = _LaunchConfig(1, 1, 1, 1, 1, 1, 0, int(on), None, 0)
         self._kept = config
@@ -168,7 +168,7 @@ def _cost(
 
 
 @contextmanager
-def _graph_of(kernel: Kernel, on: Any, nodes: int) -> Iterator[tuple[Any, Any]]:
+def _graph_of(kernel: GpuFunction, on: Any, nodes: int) -> Iterator[tuple[Any, Any]]:
     """Yield a graph of so many kernels, one after another, and its instance."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.nodes.figures import figure
-from inferometer_serving.gpu.device import Gpu, Kernel, address_argument, call, compiled
+from inferometer_serving.gpu.device import GpuDevice, GpuFunction, address_argument, call, compiled
 from inferometer_serving.node.gpu.clock import GpuClock, Work, gpu_clock
 from inferometer_serving.node.gpu.copies import rate
 from inferometer_serving.node.samples import NotMeasurableError, seconds_of
@@ -63,7 +63,7 @@ def managed_memory(size: int) -> Iterator[int]:
         call(driver.cuMemFree, address)
 
 
-def managed_transfers(gpu: Gpu, setting: Mapping[str, object]) -> list[NodeFigure]:
+def managed_transfers(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigure]:
     """Measure managed memory between the GPU and the NUMA node on which this runs."""
     if not gpu.attribute("CONCURRENT_MANAGED_ACCESS"):
         raise NotMeasurableError("the GPU and the host cannot use managed memory at the same time")
@@ -79,7 +79,9 @@ def managed_transfers(gpu: Gpu, setting: Mapping[str, object]) -> list[NodeFigur
     return found
 
 
-def managed_between(source: Gpu, target: Gpu, setting: Mapping[str, object]) -> list[NodeFigure]:
+def managed_between(
+    source: GpuDevice, target: GpuDevice, setting: Mapping[str, object]
+) -> list[NodeFigure]:
     """Measure managed memory that moves to the GPU whose context is current from another."""
     largest = 1 << _LOG2_SIZES[-1]
     found = []
@@ -104,7 +106,7 @@ class _Moves:
     """What moves managed memory, each preceded by a prefetch to where it starts from."""
 
     def __init__(
-        self, gpu: int, node: int, clock: GpuClock, touch: Kernel, memory: tuple[int, int]
+        self, gpu: int, node: int, clock: GpuClock, touch: GpuFunction, memory: tuple[int, int]
     ) -> None:
         self.gpu, self.node, self.clock, self.touch = gpu, node, clock, touch
         self.memory = memory
@@ -204,7 +206,7 @@ def _of_size(moves: _Moves, size: int, setting: Mapping[str, object]) -> Iterato
 
 
 def _latencies(
-    gpu: Gpu, node: int, clock: GpuClock, traverse: Kernel, setting: Mapping[str, object]
+    gpu: GpuDevice, node: int, clock: GpuClock, traverse: GpuFunction, setting: Mapping[str, object]
 ) -> Sequence[NodeFigure]:
     """Measure how long a step takes that needs a page of the other side, one after another."""
     size = (_STEPS + 1) * _STRIDE_WORDS * 8

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.nodes.figures import figure
 from inferometer_serving.gpu.device import (
-    Gpu,
-    Kernel,
+    GpuDevice,
+    GpuFunction,
     address_argument,
     compiled,
     device_memory,
@@ -74,7 +74,7 @@ _HOST_BYTES, _HOST_LOADS = 2 << 20, 1 << 10
 _SEED = 42
 
 
-def device_loops(gpu: Gpu, setting: Mapping[str, object]) -> list[NodeFigure]:
+def device_loops(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigure]:
     """Measure the loops over arrays of 1 GiB, or less on a small GPU, and the latency ladder."""
     size = min(_LARGEST_ARRAY, 1 << (gpu.memory_bytes // 16).bit_length())
     found = []
@@ -127,7 +127,7 @@ def _step_of_ladder(
     return _latency("gpu/latency/device", seconds, _LOADS, setting)
 
 
-def host_latency(gpu: Gpu, setting: Mapping[str, object]) -> list[NodeFigure]:
+def host_latency(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigure]:
     """Measure loads from 2 MiB of pinned memory of the host, as the mean over all processors."""
     with (
         gpu_clock(gpu) as clock,
@@ -183,7 +183,7 @@ def _latency(
     return figure(name, "ns", samples, setting)
 
 
-def _loop(gpu: Gpu, kernel: Kernel, arrays: tuple[int, int, int], size: int) -> Work:
+def _loop(gpu: GpuDevice, kernel: GpuFunction, arrays: tuple[int, int, int], size: int) -> Work:
     grid = (_BLOCKS_OF_PROCESSOR * gpu.multiprocessors, 1, 1)
 
     def launch(on: Any) -> None:
@@ -193,7 +193,7 @@ def _loop(gpu: Gpu, kernel: Kernel, arrays: tuple[int, int, int], size: int) -> 
     return launch
 
 
-def _chase(kernel: Kernel, gpu: Gpu, start: int, loads: int, target: int) -> Work:
+def _chase(kernel: GpuFunction, gpu: GpuDevice, start: int, loads: int, target: int) -> Work:
     def launch(on: Any) -> None:
         arguments = [address_argument(start), (loads, ctypes.c_int), (target, ctypes.c_int)]
         kernel.launch((gpu.multiprocessors, 1, 1), (1, 1, 1), arguments, on)

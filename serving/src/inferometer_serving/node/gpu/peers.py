@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.gpu.device import Gpu, call, compiled, device_memory, open_gpu
+from inferometer_serving.gpu.device import GpuDevice, call, compiled, device_memory, open_gpu
 from inferometer_serving.node.gpu.clock import GpuClock, Work, gpu_clock
 from inferometer_serving.node.gpu.copies import rate, within_gpus
 from inferometer_serving.node.gpu.managed_memory import managed_between
@@ -47,7 +47,7 @@ def direct_transfers(source: int, target: int, setting: Mapping[str, object]) ->
 
 
 def _peer_copies(
-    gpu: Gpu, other: Gpu, suffix: str, setting: Mapping[str, object]
+    gpu: GpuDevice, other: GpuDevice, suffix: str, setting: Mapping[str, object]
 ) -> Iterator[NodeFigure]:
     """Copy from the GPU whose context is current to another, and both ways."""
     largest = 1 << _LOG2_SIZES[-1]
@@ -80,7 +80,9 @@ def _one_and_both(
     yield rate(name.format("Duplex_GPUGPU"), size, both, setting, moved=2 * size)
 
 
-def _remote_reads(owner: Gpu, reader: Gpu, setting: Mapping[str, object]) -> Iterator[NodeFigure]:
+def _remote_reads(
+    owner: GpuDevice, reader: GpuDevice, setting: Mapping[str, object]
+) -> Iterator[NodeFigure]:
     """Let a kernel of the reader, whose context is current, read the owner's memory."""
     largest = 1 << _LOG2_SIZES[-1]
     with (
@@ -103,7 +105,7 @@ def _peer_copy(destination: int, source: int, contexts: tuple[Any, ...], size: i
 
 
 @contextmanager
-def _context(gpu: Gpu) -> Iterator[Any]:
+def _context(gpu: GpuDevice) -> Iterator[Any]:
     """Yield the primary context of a GPU, without making it current."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
@@ -115,7 +117,7 @@ def _context(gpu: Gpu) -> Iterator[Any]:
 
 
 @contextmanager
-def _memory_of(gpu: Gpu, size: int) -> Iterator[int]:
+def _memory_of(gpu: GpuDevice, size: int) -> Iterator[int]:
     """Allocate memory of a GPU whose context need not be current."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
@@ -129,7 +131,7 @@ def _memory_of(gpu: Gpu, size: int) -> Iterator[int]:
 
 
 @contextmanager
-def _peer_access(gpu: Gpu, other: Gpu) -> Iterator[None]:
+def _peer_access(gpu: GpuDevice, other: GpuDevice) -> Iterator[None]:
     """Let the GPU whose context is current access another's memory.
 
     Raises NotMeasurableError if their link has no such access.

@@ -7,7 +7,7 @@ from itertools import permutations
 from inferometer_api.nodes.characteristics import GpuIdentity, MatrixUnit, NodeFigure
 from inferometer_serving.gpu.device import (
     CudaError,
-    Gpu,
+    GpuDevice,
     GpuUnavailableError,
     gpu_count,
     known_gpus,
@@ -43,7 +43,7 @@ from inferometer_serving.node.samples import NodeProbe, NotMeasurableError
 TensorKernels = dict[int, dict[str, list[str]]]
 """The names of the kernels that ran, by GPU and precision."""
 
-_Measure = Callable[[Gpu, Mapping[str, object]], Sequence[NodeFigure]]
+_Measure = Callable[[GpuDevice, Mapping[str, object]], Sequence[NodeFigure]]
 _OF_HOST_AND_GPU: Mapping[str, tuple[_Measure, tuple[str, ...]]] = {
     "copies": (host_copies, COPY_FIGURES),
     "flushed copies": (flushed_copies, FLUSHED_FIGURES),

@@ -7,9 +7,9 @@ from typing import Any
 
 from inferometer_api.nodes.characteristics import MatrixUnit, NodeFigure
 from inferometer_api.nodes.figures import figure
-from inferometer_serving.gpu.device import Gpu, address_argument, compiled, device_memory
+from inferometer_serving.gpu.device import GpuDevice, address_argument, compiled, device_memory
 from inferometer_serving.node.gpu.clock import Work, gpu_clock
-from inferometer_serving.node.gpu.cublas import PRODUCT_TYPES, Product, product
+from inferometer_serving.node.gpu.cublas import PRODUCT_TYPES, SquareProduct, product
 from inferometer_serving.node.gpu.launches import captured, kernel_names
 from inferometer_serving.node.samples import NotMeasurableError
 
@@ -49,7 +49,7 @@ _OF_TENSOR_CORES = ("tensorop", "nvjet", "xmma", "wgmma", "hmma", "imma", "884",
 
 
 def product_peak(
-    gpu: Gpu, precision: str, setting: Mapping[str, object], kernels: dict[str, list[str]]
+    gpu: GpuDevice, precision: str, setting: Mapping[str, object], kernels: dict[str, list[str]]
 ) -> list[NodeFigure]:
     """Measure products of random matrices; `kernels` gets the names of those that ran."""
     kind = PRODUCT_TYPES[precision]
@@ -76,7 +76,7 @@ def product_peak(
 
 @contextmanager
 def random_operands(
-    gpu: Gpu, precision: str, width: int, on: Any
+    gpu: GpuDevice, precision: str, width: int, on: Any
 ) -> Iterator[tuple[int, int, int]]:
     """Yield the addresses of two random matrices on the GPU, and of a place for their product."""
     kind = PRODUCT_TYPES[precision]
@@ -97,11 +97,11 @@ def random_operands(
         yield first, second, result
 
 
-def _multiplication(prepared: Product, first: int, second: int, result: int) -> Work:
+def _multiplication(prepared: SquareProduct, first: int, second: int, result: int) -> Work:
     return lambda on: prepared.multiply(first, second, result, on)
 
 
-def tensor_cores(gpu: Gpu, kernels: Mapping[str, list[str]]) -> list[MatrixUnit]:
+def tensor_cores(gpu: GpuDevice, kernels: Mapping[str, list[str]]) -> list[MatrixUnit]:
     """Return which tensor cores the GPU offers, and which kernels of cuBLAS use them."""
     return [
         MatrixUnit(

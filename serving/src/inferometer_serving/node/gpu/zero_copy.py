@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.gpu.device import Gpu, Kernel, address_argument, compiled
+from inferometer_serving.gpu.device import GpuDevice, GpuFunction, address_argument, compiled
 from inferometer_serving.node.gpu.clock import Work, gpu_clock
 from inferometer_serving.node.gpu.copies import LOG2_SIZES, rate
 from inferometer_serving.node.gpu.host_buffers import device_address, pinned_memory
@@ -36,7 +36,7 @@ extern "C" __global__ void write_words(int* words, unsigned long long count) {
 _GRID = 256
 
 
-def zero_copies(gpu: Gpu, setting: Mapping[str, object]) -> list[NodeFigure]:
+def zero_copies(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigure]:
     """Measure kernels that read and write host memory of the NUMA node on which this runs."""
     largest = 1 << LOG2_SIZES[-1]
     found = []
@@ -59,7 +59,7 @@ def zero_copies(gpu: Gpu, setting: Mapping[str, object]) -> list[NodeFigure]:
     return found
 
 
-def word_kernel(kernel: Kernel, address: int, size: int) -> Work:
+def word_kernel(kernel: GpuFunction, address: int, size: int) -> Work:
     """Return the launch of a kernel over the 4-byte words of memory."""
 
     def launch(on: Any) -> None:
