@@ -179,8 +179,20 @@ def test_a_bound_that_nothing_keeps_is_a_failure(
     machine.slow = 20.0
     ended = _tune(inferometer, tmp_path)
     assert ended.code == ExitCode.FAILED
-    assert "No candidate was confirmed to keep a P99 of 50ms" in ended.stderr
+    assert "No candidate was confirmed to keep a P99 of 50ms. The lowest P99 of a trial was" in (
+        ended.stderr
+    )
     assert ended.stdout == ""
+
+
+def test_a_warning_is_printed_once(
+    inferometer: Command, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for each engine."""
+    monkeypatch.chdir(tmp_path)
+    words = ("--set", "spec.validity.minDurationSeconds=5")
+    ended = _tune(inferometer, tmp_path, *words, "--set", "spec.validity.maxDurationSeconds=25")
+    assert ended.stderr.count("note: spec.scenarios[0].findPeak.probe.maxSeconds (60)") == 1
 
 
 def test_an_invalid_confirmation_ends_with_its_code(

@@ -22,7 +22,7 @@ from inferometer_cli.exits import (
     exit_code_of,
 )
 from inferometer_cli.quick_run import QuickOptions, compose_run, run_yaml
-from inferometer_cli.run_file import SetOption, check_run, parse_run_text
+from inferometer_cli.run_file import SetOption, check_support, parse_run_text, print_warnings
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def tune(  # noqa: PLR0913 - one argument for each option
     maker.make_room(max(max(each.trial_clients) for each in grid))
     # A setting of the command line makes candidates equal: each is tried once, as it runs.
     found = list(dict.fromkeys(maker.effective(each) for each in grid))
-    for engine in dict.fromkeys((each.runtime, each.precision) for each in found):
-        maker.check(engine)
+    engines_of_all = dict.fromkeys((each.runtime, each.precision) for each in found)
+    print_warnings([maker.checked(each) for each in engines_of_all])
     directory = output or Path("results") / f"tune-{maker.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     check_directory(directory)
     with deferred_signals() as ending:
@@ -146,16 +146,24 @@ def tune(  # noqa: PLR0913 - one argument for each option
             raise typer.Exit(exit_code_of(interruption.document)) from interruption
         directory.mkdir(parents=True, exist_ok=True)
         write_summary(tuning, confirmed, directory / "tune.json")
-        _report(confirmed, directory, maker)
+        _report(confirmed, directory, maker, tuning.lowest_p99_ns)
 
 
-def _report(confirmed: Sequence[Any], directory: Path, maker: "_Maker") -> None:
+def _report(
+    confirmed: Sequence[Any], directory: Path, maker: "_Maker", lowest_p99_ns: int | None
+) -> None:
     """Keep and print the confirmed peaks; raise FailedError if there is none."""
     from inferometer_cli.result_file import save_result
+    from inferometer_results.quantity import duration
 
     if not confirmed or not confirmed[0].rate:
+        lowest = (
+            ""
+            if lowest_p99_ns is None
+            else f" The lowest P99 of a trial was {duration(lowest_p99_ns)}."
+        )
         raise FailedError(
-            f"No candidate was confirmed to keep a P99 of {maker.p99}: raise --p99, or see "
+            f"No candidate was confirmed to keep a P99 of {maker.p99}.{lowest} Raise --p99, or see "
             f"{directory}/tune.json."
         )
     with flushed_output():
@@ -241,12 +249,11 @@ class _Maker:
             max_delay_microseconds=batching.max_delay_microseconds if batching else 0,
         )
 
-    def check(self, engine: tuple[str, str]) -> None:
-        """Raise RefusedError if this machine cannot run an engine in a precision."""
+    def checked(self, engine: tuple[str, str]) -> BenchmarkRun:
+        """Return the run of an engine in a precision; raises RefusedError if it cannot run here."""
         runtime, precision = engine
-        check_run(
-            self.run({"server": {"runtime": runtime, "precision": precision}}), source=self._source
-        )
+        run = self.run({"server": {"runtime": runtime, "precision": precision}})
+        return check_support(run, source=self._source)
 
 
 def _engines(text: str | None) -> list[tuple[str, str]]:

@@ -88,6 +88,8 @@ class Tuning:
     full_seconds: float
     trials: list[dict[str, Any]] = field(default_factory=list)
     excluded: dict[int, str] = field(default_factory=dict)
+    lowest_p99_ns: int | None = None
+    """Of all steps of trials without failures; None without any."""
     _reference: ResultDocument | None = None
 
     def search(self, reference: int) -> list[int]:
@@ -171,6 +173,9 @@ class Tuning:
         if document.outcome.state != "Complete":
             return Trial(0.0, 0.0, document.outcome.message)
         steps = [step for each in document.scenarios for step in each.steps]
+        found = [each for each in map(p99_of, steps) if each is not None]
+        if found:
+            self.lowest_p99_ns = min([*found, self.lowest_p99_ns or found[0]])
         measured = sum(step.duration_nanoseconds for step in steps) / 1e9
         why = self._other_outputs(index, document)
         rate = max((rate_within(step, self.bound_microseconds) for step in steps), default=0.0)
@@ -227,13 +232,19 @@ def _preference(each: Confirmed) -> tuple[bool, bool, float]:
     return not each.is_valid, each.is_disturbed, -each.rate
 
 
-def rate_within(step: Step, bound_microseconds: int) -> float:
-    """Return the rate of a step whose P99 keeps a bound and that has no failures; else 0."""
+def p99_of(step: Step) -> int | None:
+    """Return the P99 latency of a step in nanoseconds; None if it has none, or failures."""
     latency = step.latency
     if latency is None or step.counts.failed:
-        return 0.0
-    p99 = next(each.nanoseconds for each in latency.percentiles if each.percentile == 99)
-    return step.achieved_samples_per_second if p99 <= bound_microseconds * 1000 else 0.0
+        return None
+    return next(each.nanoseconds for each in latency.percentiles if each.percentile == 99)
+
+
+def rate_within(step: Step, bound_microseconds: int) -> float:
+    """Return the rate of a step whose P99 keeps a bound and that has no failures; else 0."""
+    p99 = p99_of(step)
+    is_within = p99 is not None and p99 <= bound_microseconds * 1000
+    return step.achieved_samples_per_second if is_within else 0.0
 
 
 def write_summary(tuning: Tuning, confirmed: Sequence[Confirmed], path: Path) -> None:
