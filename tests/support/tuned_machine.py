@@ -1,0 +1,107 @@
+"""A machine that `inferometer tune` measures at once."""
+
+import json
+from base64 import b64encode
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferometer_api.results.result import (
+    Outcome,
+    OutputSamples,
+    ResultDocument,
+    SampledOutput,
+    ScenarioResult,
+    Step,
+    Verdict,
+)
+from inferometer_api.results.search import Peak
+from inferometer_api.spec.run import BenchmarkRun
+from support.command import Command
+from support.results import a_result, an_environment
+from support.steps import Load, a_step
+
+_WORDS = ("tune", "zoo://classification/mnist", "--p99", "50ms", "--batches", "", "--output", "out")
+_ENGINES = "OnnxRuntime:Default,OnnxRuntime:FP32"
+"""Two engines as far as the search is concerned: OpenVINO may not be installed."""
+
+
+@cache
+def _step(service_milliseconds: float) -> Step:
+    return a_step(Load(seconds=2.0, service_milliseconds=service_milliseconds))
+
+
+class TunedMachine:
+    """Takes the place of measurements: more threads are faster, and the second engine twice."""
+
+    def __init__(self) -> None:
+        self.runs: list[BenchmarkRun] = []
+        self.outputs: dict[str, list[float]] = {}
+        """What an engine computes, by precision; [1, 2] unless it is here."""
+        self.verdict = Verdict(state="VALID")
+        self.disturbed: dict[int, Verdict] = {}
+        """The verdict of the run with this number, from 0, in place of the usual one."""
+        self.slow = 1.0
+        self.stops_at: int | None = None
+
+    def measure(self, run: BenchmarkRun, *_: Any, **__: Any) -> ResultDocument:
+        """Return the result of a run."""
+        if len(self.runs) == self.stops_at:
+            ended = Outcome(state="Interrupted", reason="Interrupted", message="Interrupted.")
+            return a_result(run=run, scenarios=[], outcome=ended)
+        self.runs.append(run)
+        server, scenario = run.spec.server, run.spec.scenarios[0]
+        milliseconds = self.slow * 20.0 / (server.threads or 1) / server.instances**0.5
+        milliseconds /= 2 if server.precision == "FP32" else 1
+        peak = Peak(
+            percentile=99.0,
+            latency_bound_nanoseconds=50_000_000,
+            qps=900 / milliseconds,
+            low_qps=800 / milliseconds,
+            high_qps=1000 / milliseconds,
+            stop_reason="Resolved",
+        )
+        found = ScenarioResult(
+            name=scenario.name,
+            kind=scenario.kind,
+            seed=run.spec.load.seed,
+            steps=[_step(round(milliseconds, 3))],
+            verdict=self.disturbed.get(len(self.runs) - 1, self.verdict),
+            peak=peak if scenario.kind == "findPeak" else None,
+        )
+        environment = an_environment(output_samples=self._samples(server.precision))
+        return a_result(run=run, scenarios=[found], environment=environment)
+
+    def _samples(self, precision: str) -> OutputSamples:
+        values = np.array(self.outputs.get(precision, [1.0, 2.0]), "<f4")
+        output = SampledOutput(
+            name="y",
+            shape=[1, 2],
+            values_per_sample=2,
+            values=b64encode(values.tobytes()).decode(),
+            largest=[int(values.argmax())],
+        )
+        return OutputSamples(inputs=["0"], outputs=[output])
+
+
+def summary() -> dict[str, Any]:
+    """Return what the command wrote about its trials."""
+    found: dict[str, Any] = json.loads(Path("out/tune.json").read_text())
+    return found
+
+
+def peaks_of(machine: TunedMachine) -> list[BenchmarkRun]:
+    """Return the confirmations."""
+    return [run for run in machine.runs if run.spec.scenarios[0].find_peak is not None]
+
+
+def trials_of(machine: TunedMachine) -> list[BenchmarkRun]:
+    """Return the trials."""
+    return [run for run in machine.runs if run.spec.scenarios[0].find_peak is None]
+
+
+def tune(inferometer: Command, tmp_path: Path, *words: str) -> Any:
+    """Run the command with two engines and without batches; results go to `out`."""
+    return inferometer(*_WORDS[:-1], str(tmp_path / "out"), "--engines", _ENGINES, *words)
