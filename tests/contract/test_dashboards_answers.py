@@ -224,6 +224,23 @@ def test_rows_of_stored_runs_have_the_address_of_their_result(tmp_path: Path) ->
     _gives(tmp_path, "run: Result: L", gone | {of_run: "1x30 stale"}, wanted)
 
 
+def test_cold_starts_have_bars_and_a_column(tmp_path: Path) -> None:
+    """In Compare one bar for each VALID run; in Run it is that of the run, also once it is gone."""
+    series = _finished("bench", "one", _VALID) | _finished("bench", "two", _INVALID)
+    took = "inferometer_run_cold_start_seconds"
+    starts = {
+        f'{took}{{run_namespace="bench", run="{run}", scenario="traffic"}}': f"{seconds}x60"
+        for run, seconds in {"one": 3, "two": 5}.items()
+    }
+    _gives(tmp_path, "compare: Cold start: A", series | starts, {'{bar="bench/one/traffic"}': 3})
+    of_run = f'{took}{{{_SAME}, scenario="one"}}'
+    result = {_verdict("one"): "1x60", _ENDED: "1000x60", of_run: "3x60"}
+    wanted = {'{scenario="one"}': 3}
+    _gives(tmp_path, "run: Result: K", result, wanted)
+    gone = {name: values.split("x")[0] + "x30 stale" for name, values in result.items()}
+    _gives(tmp_path, "run: Result: K", gone, wanted)
+
+
 def test_joules_of_different_attributions_have_bars_of_their_own(tmp_path: Path) -> None:
     """A node's joules and a share of them are not one median."""
     series = _finished("bench", "one", _VALID, node="30") | _finished(
