@@ -211,6 +211,7 @@ EXEMPT: dict[str, str] = {
     "docgen/*": "the gate checks that what it generates is fresh",
     "bench/*": "`make bench` runs it",
     "tests/contract/rules/*": "for the gate",
+    "tests/data/layers/*": "for the gate",
     "tests/data/profiles/*": "for the gate",
     "tests/data/ab/*": "for the gate",
     "tests/data/nodes/*": "for the gate",
