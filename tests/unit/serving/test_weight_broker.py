@@ -127,6 +127,35 @@ def test_a_model_without_room_is_refused_while_others_use_it(tmp_path: Path, fil
         weights.close()
 
 
+def test_a_model_that_cannot_be_freed_keeps_no_other_one_out(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client hears why; the others that had to leave are free, and a new try loads."""
+    memory = HostMemory()
+    other, large = tmp_path / "other", tmp_path / "large"
+    other.write_bytes(bytes(8000))
+    large.write_bytes(bytes(3 * PAGE_BYTES))
+    extents = (Extent(0, 3 * PAGE_BYTES),)
+    with serving_broker(tmp_path, memory, quota_bytes=2 * _SIZE_BYTES) as (path, broker):
+        for each in (file, other):
+            open_weights(path, each, _EXTENTS, memory).close()
+        _wait_for_references(broker, 0)
+        stuck, freed = memory.blocks
+
+        def fail() -> None:
+            raise RuntimeError("cuMemUnmap failed")
+
+        monkeypatch.setattr(stuck, "free", fail)
+        with pytest.raises(WeightsNotSharedError, match="could not be shared: cuMemUnmap failed"):
+            open_weights(path, large, extents, memory)
+        assert broker.status()["usedBytes"] == 0
+        assert freed.is_free
+        with ExitStack() as stack:
+            weights = open_weights(path, large, extents, memory)
+            stack.callback(weights.close)
+            assert not weights.is_hit
+
+
 def test_weights_stay_readable_after_the_end_of_the_broker(tmp_path: Path, file: Path) -> None:
     """A client goes on; a new one hears that no broker answers."""
     memory = HostMemory()

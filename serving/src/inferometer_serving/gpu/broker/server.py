@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,15 +143,12 @@ class Broker:
                 self._cache.acquire(key, time.monotonic())
                 self._counts["hits"] += 1
                 return True
-            self._reserve(key, layout)
+            victims = self._reserve(key, layout)
+            with self._forgotten_on_failure(key):
+                self._evict(victims)
         began = time.monotonic()
-        try:
+        with self._forgotten_on_failure(key):
             self._blocks[key] = self._load(key, layout, descriptor)
-        except BaseException:
-            with self._changed:
-                self._cache.discard(key)
-                self._changed.notify_all()
-            raise
         now = time.monotonic()
         with self._changed:
             self._cache.finish(key, now - began, now)
@@ -161,7 +158,19 @@ class Broker:
         _log.info("loaded", size_bytes=layout.size_bytes, seconds=round(now - began, 6))
         return False
 
-    def _reserve(self, key: str, layout: WeightLayout) -> None:
+    @contextlib.contextmanager
+    def _forgotten_on_failure(self, key: str) -> Iterator[None]:
+        """Give up the room of a reserved model that fails, and wake the clients that wait."""
+        try:
+            yield
+        except BaseException:
+            with self._changed:
+                self._cache.discard(key)
+                self._changed.notify_all()
+            raise
+
+    def _reserve(self, key: str, layout: WeightLayout) -> tuple[str, ...]:
+        """Make room for a model; return the models that have to leave."""
         size = self._memory.allocated_bytes(layout.size_bytes)
         victims = self._cache.reserve(key, size, time.monotonic())
         if victims is None:
@@ -170,9 +179,14 @@ class Broker:
                 f"The weights take {size:,} bytes; models in use take the rest of the quota of "
                 f"{self._cache.quota_bytes:,}.",
             )
-        for victim in victims:
-            self._blocks.pop(victim).free()
-            self._counts["evictions"] += 1
+        return victims
+
+    def _evict(self, victims: Sequence[str]) -> None:
+        """Free every victim, even if that fails for another one."""
+        with contextlib.ExitStack() as stack:
+            for victim in victims:
+                stack.callback(self._blocks.pop(victim).free)
+                self._counts["evictions"] += 1
 
     def _load(self, key: str, layout: WeightLayout, descriptor: int) -> WeightBlock:
         block = self._memory.load(descriptor, layout)
