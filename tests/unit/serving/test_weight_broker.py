@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from inferometer_serving.gpu.broker import server
 from inferometer_serving.gpu.broker.__main__ import main
 from inferometer_serving.gpu.broker.client import (
     SharedWeights,
@@ -189,6 +190,23 @@ def test_a_file_that_changes_while_it_is_read_is_not_shared(tmp_path: Path, file
     memory.on_load = write_anew
     with serving_broker(tmp_path, memory) as (path, broker):
         with pytest.raises(WeightsNotSharedError, match="changed while it was read"):
+            open_weights(path, file, _EXTENTS, memory)
+        assert broker.status()["usedBytes"] == 0
+    assert memory.blocks[0].is_free
+
+
+def test_weights_that_cannot_be_checked_after_the_load_are_freed(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory that no model has would be lost to all."""
+    memory = HostMemory()
+
+    def fail(descriptor: int) -> os.stat_result:
+        raise OSError(f"descriptor {descriptor} is stale")
+
+    memory.on_load = lambda: monkeypatch.setattr(server, "check_readable", fail)
+    with serving_broker(tmp_path, memory) as (path, broker):
+        with pytest.raises(WeightsNotSharedError, match="is stale"):
             open_weights(path, file, _EXTENTS, memory)
         assert broker.status()["usedBytes"] == 0
     assert memory.blocks[0].is_free

@@ -190,9 +190,11 @@ class Broker:
 
     def _load(self, key: str, layout: WeightLayout, descriptor: int) -> WeightBlock:
         block = self._memory.load(descriptor, layout)
-        if identity(check_readable(descriptor), layout.extents) != key:
-            block.free()
-            raise NotSharedError("Changed", "The file of weights changed while it was read.")
+        with contextlib.ExitStack() as stack:
+            stack.callback(block.free)
+            if identity(check_readable(descriptor), layout.extents) != key:
+                raise NotSharedError("Changed", "The file of weights changed while it was read.")
+            stack.pop_all()
         return block
 
     def status(self) -> dict[str, Any]:
