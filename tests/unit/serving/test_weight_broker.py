@@ -3,7 +3,6 @@
 import ctypes
 import os
 import socket
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from inferometer_serving.gpu.broker import server
-from inferometer_serving.gpu.broker.__main__ import main
 from inferometer_serving.gpu.broker.client import (
     SharedWeights,
     WeightsNotSharedError,
@@ -318,27 +316,3 @@ def test_a_broker_takes_the_place_of_a_dead_one_but_not_of_a_living_one(tmp_path
     second = listen(path, is_open=True)
     assert path.stat().st_mode & 0o777 == 0o666
     second.close()
-
-
-def test_without_a_gpu_the_command_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It ends with 2, whether or not a GPU is named."""
-    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    monkeypatch.setattr("structlog.configure", lambda **_: None)
-    words = ["--folder", str(tmp_path), "--quota", "1Gi"]
-    assert main(words) == 2
-    assert "CUDA shows no GPU" in capsys.readouterr().err
-    assert main([*words, "--gpu", "0"]) == 2
-    assert "cuda-bindings is not installed" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("quota", ["", "Gi", "1 Gi", "1ki", "1g", "-1"])
-def test_a_quota_that_is_no_size_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], quota: str
-) -> None:
-    """The message says how a size is written."""
-    with pytest.raises(SystemExit):
-        main(["--folder", str(tmp_path), f"--quota={quota}"])
-    assert "is no size such as 20Gi" in capsys.readouterr().err

@@ -3,7 +3,8 @@
 It starts a process for each GPU, or serves the one that `--gpu` names, at the socket
 `FOLDER/UUID.sock`, until SIGTERM. It prints a line of JSON once it serves: `{"event": "ready",
 "socket": ..., "quotaBytes": ...}` and the constants that decide whether sharing pays. Exit codes:
-0 it was stopped; 2 there is no GPU, or the folder cannot be used.
+0 it was stopped; 1 the process of a GPU was killed or failed; 2 there is no GPU, or the folder
+cannot be used.
 """
 
 import argparse
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: ended.set())
     try:
         if options.gpu is None:
-            return _serve_all(ended)
+            return _serve_all(sys.argv[1:] if arguments is None else arguments, ended)
         _serve(options, ended)
     except (GpuUnavailableError, RuntimeError, OSError) as error:
         sys.stderr.write(f"The broker of GPU weights cannot run: {error}.\n")
@@ -70,12 +71,12 @@ def _serve(options: argparse.Namespace, ended: threading.Event) -> None:
         path.unlink()
 
 
-def _serve_all(ended: threading.Event) -> int:
+def _serve_all(arguments: Sequence[str], ended: threading.Event) -> int:
     """Serve each GPU in a process of its own; when one ends, end all."""
     count = gpu_count()
     if not count:
         raise GpuUnavailableError("CUDA shows no GPU")
-    words = [sys.executable, "-m", "inferometer_serving.gpu.broker", *sys.argv[1:]]
+    words = [sys.executable, "-m", "inferometer_serving.gpu.broker", *arguments]
     processes = [
         subprocess.Popen([*words, "--gpu", str(index)])  # noqa: S603 - words of our own
         for index in range(count)
@@ -90,7 +91,9 @@ def _serve_all(ended: threading.Event) -> int:
     ended.wait()
     for each in processes:
         each.terminate()
-    return max(each.wait() for each in processes)
+    codes = [each.wait() for each in processes]
+    # One that is still starting does not handle the signal yet.
+    return max(int(code != -signal.SIGTERM) if code < 0 else code for code in codes)
 
 
 def _parser() -> argparse.ArgumentParser:
