@@ -2,6 +2,8 @@
 
 import ctypes
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -139,3 +141,13 @@ def test_a_server_without_cuda_loads_its_own_weights_and_says_why(tmp_path: Path
     session = onnx_runtime.load(graph, EngineSettings(weight_broker=tmp_path), Interrupt())
     assert session.facts["weights"] == "own: The provider is CPU, not CUDA."
     assert "weights" not in onnx_runtime.load(graph, EngineSettings(), Interrupt()).facts
+
+
+def test_an_engine_without_a_broker_needs_no_part_of_sharing() -> None:
+    """Servers on CPUs do not depend on private names of ONNX Runtime."""
+    code = (
+        "import sys, inferometer_serving.model.onnx_runtime\n"
+        "print(*[each for each in sys.modules if '.gpu.' in each or 'shared_weights' in each])"
+    )
+    words = [sys.executable, "-c", code]
+    assert not subprocess.run(words, check=True, capture_output=True).stdout.strip()

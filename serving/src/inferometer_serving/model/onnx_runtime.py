@@ -6,19 +6,17 @@ import json
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
-import structlog
 from onnx import TensorProto
 
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
-from inferometer_serving.gpu.broker.client import WeightsNotSharedError
 from inferometer_serving.infer.datatypes import BY_RUNTIME_NAME, DATATYPES
 from inferometer_serving.infer.signature import Signature, TensorSpec
 from inferometer_serving.infer.tensors import Array
@@ -32,7 +30,6 @@ from inferometer_serving.model.placement import (
 )
 from inferometer_serving.model.precision import precisions_of
 from inferometer_serving.model.session import EngineSettings, Interrupt, Runner, Session
-from inferometer_serving.model.shared_weights import SharedInitializers, share_on_gpu
 from inferometer_serving.options import Device, Provider
 
 _OPENING_PARTS = {"model_loading_uri": "parse", "session_initialization": "initialise"}
@@ -66,8 +63,7 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
     otherwise not for this engine.
     """
     wanted = _provider(settings)
-    options = session_options(settings)
-    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    options, end_sharing, sharing = _options_and_weights(graph, wanted, settings)
     run_options = onnxruntime.RunOptions()
     run_options.log_severity_level = _LOG_FATAL_ONLY
 
@@ -76,18 +72,17 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
         run_options.terminate = True
 
     interrupt.add(interrupt_calls)
-    shared, sharing = _shared(graph, options, wanted, settings)
     try:
         session, parts = _open(
             graph, options, _providers(wanted, settings), is_timed=settings.times_opening
         )
     except Exception as error:
-        if shared is not None:
-            shared.close()
+        if end_sharing is not None:
+            end_sharing()
         raise refusal(graph, settings.device, error) from error
-    if shared is not None:
+    if end_sharing is not None:
         # At the end of the process the memory goes with it.
-        weakref.finalize(session, shared.close).atexit = False
+        weakref.finalize(session, end_sharing).atexit = False
     _check_provider(session, wanted)
     placed = placement(_assigned(session), wanted, bookkeeping_nodes(graph.model))
     if settings.device is Device.CPU:
@@ -108,28 +103,25 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
     )
 
 
-def _shared(
-    graph: GraphFile, options: Any, wanted: str, settings: EngineSettings
-) -> tuple[SharedInitializers | None, dict[str, str]]:
-    """Take the weights from a broker if one is set; say in a fact whether they came from it.
+def _options_and_weights(
+    graph: GraphFile, wanted: str, settings: EngineSettings
+) -> tuple[Any, Callable[[], None] | None, dict[str, str]]:
+    """Return options, what ends the use of shared weights, and the fact of whose they are."""
 
-    A model whose weights cannot be shared loads its own.
-    """
+    def new_options() -> Any:
+        options = session_options(settings)
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        return options
+
     if settings.weight_broker is None:
-        return None, {}
+        return new_options(), None, {}
+    # It uses CUDA's memory and private names of ONNX Runtime.
+    from inferometer_serving.model import shared_weights  # noqa: PLC0415
+
     if wanted != _CUDA:
-        return None, _not_shared(f"The provider is {_NAMES[wanted]}, not CUDA.")
-    try:
-        shared = share_on_gpu(graph, options, settings.weight_broker)
-    except WeightsNotSharedError as error:
-        return None, _not_shared(str(error))
-    found = "in GPU memory already" if shared.is_hit else "loaded by the broker"
-    return shared, {"weights": f"shared: {shared.size_bytes} bytes, {found}"}
-
-
-def _not_shared(reason: str) -> dict[str, str]:
-    structlog.get_logger().warning("weights not shared", reason=reason)
-    return {"weights": f"own: {reason}"}
+        reason = f"The provider is {_NAMES[wanted]}, not CUDA."
+        return new_options(), None, shared_weights.not_shared(reason)
+    return shared_weights.share_or_own(graph, new_options, settings.weight_broker)
 
 
 def open_profiled(path: str, settings: EngineSettings, prefix: str) -> Any:

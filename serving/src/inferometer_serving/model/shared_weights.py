@@ -1,13 +1,14 @@
 """Gives ONNX Runtime weights that lie in shared memory, without a copy."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
+import structlog
 from onnx import TensorProto
 from onnxruntime.capi import _pybind_state  # type: ignore[import-untyped]
 
@@ -77,6 +78,28 @@ class SharedInitializers:
     def close(self) -> None:
         """Give up the memory, once the session has gone."""
         self.stack.close()
+
+
+def share_or_own(
+    graph: GraphFile, new_options: Callable[[], Any], folder: Path
+) -> tuple[Any, Callable[[], None] | None, dict[str, str]]:
+    """Return options, what ends the use of a broker's weights, and the fact of whose they are.
+
+    `folder` has the brokers' sockets. A model whose weights cannot be shared loads its own.
+    """
+    options = new_options()
+    try:
+        shared = share_on_gpu(graph, options, folder)
+    except WeightsNotSharedError as error:
+        return options, None, not_shared(str(error))
+    found = "in GPU memory already" if shared.is_hit else "loaded by the broker"
+    return options, shared.close, {"weights": f"shared: {shared.size_bytes} bytes, {found}"}
+
+
+def not_shared(reason: str) -> dict[str, str]:
+    """Return the fact that a model loads its own weights, and log why."""
+    structlog.get_logger().warning("weights not shared", reason=reason)
+    return {"weights": f"own: {reason}"}
 
 
 def share_on_gpu(graph: GraphFile, options: Any, folder: Path) -> SharedInitializers:
