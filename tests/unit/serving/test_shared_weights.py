@@ -4,10 +4,11 @@ import ctypes
 import gc
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -100,11 +101,9 @@ def test_weights_inside_the_model_are_not_shared(tmp_path: Path) -> None:
         external_tensors(graph)
 
 
-def test_a_server_shares_weights_until_its_session_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The engine takes them from the broker of its device, here the host, and says so."""
-    graph = _write(tmp_path, np.dtype(np.float32))
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> HostMemory:
+    """Make the engine take the host, with this memory, for its GPU."""
     memory = HostMemory()
 
     @contextmanager
@@ -115,6 +114,12 @@ def test_a_server_shares_weights_until_its_session_goes(
     monkeypatch.setattr(shared_weights, "open_gpu_memory", open_host)
     monkeypatch.setattr(shared_weights, "CUDA_DEVICE", CPU_DEVICE)
     monkeypatch.setattr(onnx_runtime, "_CUDA", "CPUExecutionProvider")
+    return memory
+
+
+def test_a_server_shares_weights_until_its_session_goes(tmp_path: Path, memory: HostMemory) -> None:
+    """The engine takes them from the broker of its device, here the host, and says so."""
+    graph = _write(tmp_path, np.dtype(np.float32))
     settings = replace(_UNPACKED, weight_broker=tmp_path)
     sample: dict[str, Array] = {"x": np.ones((1, 64), np.float32)}
     expected = onnx_runtime.load(graph, _UNPACKED, Interrupt()).runner.run(["y"], sample)
@@ -133,6 +138,33 @@ def test_a_server_shares_weights_until_its_session_goes(
         np.testing.assert_array_equal(sessions[0].runner.run(["y"], sample), expected)
         del sessions[0]
         gc.collect()
+
+
+def test_weights_that_onnx_runtime_does_not_take_are_not_shared(
+    tmp_path: Path, memory: HostMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server loads all of its own, also those that ONNX Runtime had taken before."""
+    graph = _write(tmp_path, np.dtype(np.float32))
+    sample: dict[str, Array] = {"x": np.ones((1, 64), np.float32)}
+    expected = onnx_runtime.load(graph, _UNPACKED, Interrupt()).runner.run(["y"], sample)
+    zeros = ctypes.create_string_buffer(64 * 4)
+    values = []
+
+    def take_one(
+        options: Any, tensors: Sequence[onnx.TensorProto], _: Sequence[int], device: int
+    ) -> tuple[Any, ...]:
+        values.append(add_initializers(options, tensors[:1], [ctypes.addressof(zeros)], device))
+        raise RuntimeError("the second one has no type")
+
+    monkeypatch.setattr(shared_weights, "add_initializers", take_one)
+    settings = replace(_UNPACKED, weight_broker=tmp_path)
+    with serving_broker(tmp_path, memory) as (_, broker):
+        session = onnx_runtime.load(graph, settings, Interrupt())
+        reason = "ONNX Runtime does not take them: the second one has no type"
+        assert session.facts["weights"] == f"own: {reason}"
+        np.testing.assert_array_equal(session.runner.run(["y"], sample), expected)
+        wait_until(lambda: broker.status()["references"] == 0, "the end of the reference")
+    assert values
 
 
 def test_a_server_without_cuda_loads_its_own_weights_and_says_why(tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ def share_or_own(
     try:
         shared = share_on_gpu(graph, options, folder)
     except WeightsNotSharedError as error:
-        return options, None, not_shared(str(error))
+        # The first options may have some of the weights already.
+        return new_options(), None, not_shared(str(error))
     found = "in GPU memory already" if shared.is_hit else "loaded by the broker"
     return options, shared.close, {"weights": f"shared: {shared.size_bytes} bytes, {found}"}
 
@@ -116,7 +117,10 @@ def share_on_gpu(graph: GraphFile, options: Any, folder: Path) -> SharedInitiali
             raise WeightsNotSharedError(f"The GPU cannot be opened: {error}.") from error
         weights = open_weights(folder / f"{uuid}.sock", file, extents, memory)
         stack.callback(weights.close)
-        values = add_initializers(options, tensors, weights.addresses, CUDA_DEVICE)
+        try:
+            values = add_initializers(options, tensors, weights.addresses, CUDA_DEVICE)
+        except Exception as error:  # its exceptions have no other class in common
+            raise WeightsNotSharedError(f"ONNX Runtime does not take them: {error}") from error
         return SharedInitializers(values, weights.size_bytes, weights.is_hit, stack.pop_all())
 
 
