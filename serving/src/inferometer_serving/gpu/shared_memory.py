@@ -7,7 +7,7 @@ the memory lives until the last process that has it open closes it or ends.
 import ctypes
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,16 +96,14 @@ class GpuMemory:
         access = driver.CUmemAccessDesc()
         access.location = self._properties.location
         access.flags = flags
-        address = None
-        try:
+        with ExitStack() as stack:
+            stack.callback(call, driver.cuMemRelease, handle)
             address = call(driver.cuMemAddressReserve, size, 0, 0, 0)
+            stack.callback(call, driver.cuMemAddressFree, address, size)
             call(driver.cuMemMap, address, size, 0, handle, 0)
+            stack.callback(call, driver.cuMemUnmap, address, size)
             call(driver.cuMemSetAccess, address, size, [access], 1)
-        except BaseException:
-            call(driver.cuMemRelease, handle)
-            if address is not None:
-                call(driver.cuMemAddressFree, address, size)
-            raise
+            stack.pop_all()
         return SharedBlock(self._context, handle, int(address), size)
 
 
