@@ -59,21 +59,30 @@ def known_gpus() -> list["GpuDevice"]:
 
 
 @contextmanager
+def gpu_expected(index: int) -> Iterator[None]:
+    """Have the first calls of CUDA say what this machine lacks. Raises GpuUnavailableError."""
+    try:
+        yield
+    except ImportError as error:
+        raise GpuUnavailableError("cuda-bindings is not installed") from error
+    except CudaError as error:
+        raise GpuUnavailableError(f"CUDA shows no GPU {index}: {error}") from error
+    except RuntimeError as error:  # cuda-bindings raises it without libcuda
+        raise GpuUnavailableError("NVIDIA's driver (libcuda.so.1) is not installed") from error
+
+
+@contextmanager
 def open_gpu(index: int = 0) -> Iterator[GpuDevice]:
     """Make the primary context of a GPU current on this thread; release it at the end.
 
     Raises GpuUnavailableError.
     """
-    try:
+    with gpu_expected(index):
         from cuda.bindings import driver  # noqa: PLC0415 - optional
-    except ImportError as error:
-        raise GpuUnavailableError("cuda-bindings is not installed") from error
-    try:
+
         call(driver.cuInit, 0)
         device = call(driver.cuDeviceGet, index)
         context = call(driver.cuDevicePrimaryCtxRetain, device)
-    except RuntimeError as error:
-        raise GpuUnavailableError(f"CUDA shows no GPU {index}: {error}") from error
     try:
         call(driver.cuCtxSetCurrent, context)
         yield _described(index, device)
@@ -237,7 +246,8 @@ def machine_code(
     try:
         program = call(nvrtc.nvrtcCreateProgram, source.encode(), b"kernels.cu", 0, [], [])
     except RuntimeError as error:
-        raise GpuUnavailableError(f"CUDA's run-time compiler is missing: {error}") from error
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise GpuUnavailableError(f"CUDA's run-time compiler is missing: {reason}") from error
     major, minor = compute_capability
     flags = [f"--gpu-architecture=sm_{major}{minor}", "--std=c++17", *_header_flags(), *options]
     try:

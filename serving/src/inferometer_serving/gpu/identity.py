@@ -5,7 +5,7 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from inferometer_serving.gpu.device import GpuUnavailableError, call
+from inferometer_serving.gpu.device import GpuUnavailableError, call, gpu_expected
 from inferometer_serving.gpu.libraries import load_library
 from inferometer_serving.machine_name import engine_versions
 
@@ -20,16 +20,12 @@ def gpu_machine_name(index: int = 0) -> str:
 
     Raises GpuUnavailableError.
     """
-    try:
+    with gpu_expected(index):
         from cuda.bindings import driver  # noqa: PLC0415 - optional
 
         call(driver.cuInit, 0)
         name: bytes = call(driver.cuDeviceGetName, 128, call(driver.cuDeviceGet, index))
         cuda = int(call(driver.cuDriverGetVersion))
-    except ImportError as error:
-        raise GpuUnavailableError("cuda-bindings is not installed") from error
-    except RuntimeError as error:
-        raise GpuUnavailableError(f"CUDA shows no GPU {index}: {error}") from error
     model = name.partition(b"\0")[0].decode()
     return f"{model}, driver {driver_version()}, CUDA {cuda // 1000}.{cuda % 1000 // 10}"
 
