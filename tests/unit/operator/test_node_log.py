@@ -1,17 +1,19 @@
 """The document of a measured node is read from any log within a bound."""
 
 import asyncio
+import json
 import tracemalloc
 from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import repeat
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
+from inferometer_api.nodes.document_size import within_bounds
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.wiring.node_log import NoDocumentError, read_document
-from support.node_documents import a_node_document
+from support.node_documents import a_node_document, recorded_gpu_node
 
 
 class _PodLog:
@@ -51,6 +53,58 @@ def _pieces(log: bytes, size: int) -> Iterator[bytes]:
     return (log[at : at + size] for at in range(0, len(log), size))
 
 
+def _with_gpus(count: int, numa_nodes: int) -> NodeCharacteristics:
+    """Return what a machine with so many GPUs gives, with all digits, as if each were recorded."""
+    recorded = recorded_gpu_node()
+    figures = [each for each in recorded.figures if "gpu" not in each.setting]
+    of_gpu = [each for each in recorded.figures if "gpu" in each.setting]
+    of_pair = [each for each in of_gpu if each.name == "cudaMemcpyAsync_GPUToHost"]
+    for gpu in range(count):
+        for node in range(numa_nodes):
+            figures += [_moved(each, gpu=gpu, node=node) for each in of_gpu]
+        for peer in set(range(count)) - {gpu}:
+            for way in range(9):
+                named = [each.model_copy(update={"name": f"pair/{way}"}) for each in of_pair]
+                figures += [_moved(each, gpu=gpu, peer=peer) for each in named]
+    return recorded.model_copy(update={"figures": figures})
+
+
+def _moved(figure: NodeFigure, **setting: int) -> NodeFigure:
+    settings = {name: str(each) for name, each in setting.items()}
+    return figure.model_copy(
+        update={
+            "setting": figure.setting | settings,
+            "value": figure.value / 3,
+            "samples": [each / 3 for each in figure.samples],
+        }
+    )
+
+
+@pytest.mark.parametrize(("gpus", "lost"), [(1, 0), (8, 2), (16, 10)])
+def test_a_node_keeps_its_figures_whatever_the_number_of_its_gpus(gpus: int, lost: int) -> None:
+    """Figures of GPUs lose their samples, then names of them are left out; never the CPU's."""
+    measured = _with_gpus(gpus, numa_nodes=2)
+    reported = json.dumps({"event": "measured", "figures": _in_json(measured)["figures"]})
+    text = json.dumps(_in_json(within_bounds(measured)), separators=(",", ":"))
+    _, kept = _document_in(_pieces(f"{reported}\n{text}\n".encode(), 1 << 16))
+    assert _of_cpu(kept) == _of_cpu(measured)
+    missing = {each.name for each in measured.figures} - {each.name for each in kept.figures}
+    assert len(missing) == lost
+    assert missing == kept.unavailable.keys() - measured.unavailable.keys()
+    if gpus == 1:
+        assert kept == measured
+    else:
+        assert "no samples" in kept.cautions[-1]
+
+
+def _in_json(document: NodeCharacteristics) -> dict[str, Any]:
+    return document.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _of_cpu(document: NodeCharacteristics) -> list[NodeFigure]:
+    return [each for each in document.figures if "gpu" not in each.setting]
+
+
 _OPEN = b'{"kind":"NodeCharacteristics",'
 
 
@@ -74,7 +128,7 @@ def test_no_log_of_a_node_takes_more_than_16_mib(line: bytes, words: str) -> Non
     tracemalloc.start()
     try:
         with pytest.raises(NoDocumentError, match=words):
-            _document_in(_pieces(line, 1 << 16) if whole else repeat(line, 100))
+            _document_in(_pieces(line, 1 << 16) if whole else repeat(line, 200))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -72,6 +72,16 @@ def test_what_is_written_is_read_back_and_compared_with_itself(
         assert pairs.get(id(figure), []) == pytest.approx(expected), figure.name
 
 
+def test_figures_without_samples_are_written_by_their_value(document: NodeCharacteristics) -> None:
+    """A document of many GPUs has no room for their samples."""
+    transfers = {each["name"] for each in to_comm_scope(document)["benchmarks"]}
+    figures = [each.model_copy(update={"samples": []}) for each in document.figures]
+    short = document.model_copy(update={"figures": figures})
+    written = to_comm_scope(short)["benchmarks"]
+    assert {each["name"] for each in written} == transfers
+    assert len(written) == len(transfers)
+
+
 def test_transfers_between_gpus_have_the_places_of_both() -> None:
     """Also the name that Comm|Scope misspells."""
     setting = {"node": 0, "gpu": 1, "peer": 3, "bytes": 1 << 20}

@@ -159,6 +159,19 @@ def test_a_benchmark_of_some_primitives_is_a_document(
     assert [NodeFigure.model_validate(each) for each in measured["figures"]] == document.figures[:1]
 
 
+def test_a_document_of_many_gpus_is_printed_within_the_bounds_of_a_config_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its figures of GPUs lose their samples; those of the CPU have them."""
+    many = [figure("peer", "ns", [1.5] * 7, {"gpu": each}) for each in range(4000)]
+    found = [figure("pageFault", "ns", [1.5] * 7), *many]
+    probe = NodeProbe("all", lambda: found)
+    monkeypatch.setattr(node_main, "_probes", lambda *_: iter([probe]))
+    document = measure(tmp_path, (), 60)
+    assert len(document.figures) == len(found) + 1
+    assert [len(each.samples) for each in document.figures[:2]] == [7, 0]
+
+
 @pytest.mark.parametrize("begin", ["disk", "pageCache/read", "storage"])
 def test_a_primitive_is_selected_by_its_figures_too(
     begin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -31,7 +31,7 @@ class NodeFigure(Document):
     best: float
     """The highest sample of a rate, the lowest of a time or share."""
     samples: list[float]
-    """In the order of their measurement."""
+    """In the order of their measurement. Empty for GPUs where they do not fit."""
 
 
 class MatrixUnit(Document):

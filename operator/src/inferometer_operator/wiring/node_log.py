@@ -7,16 +7,14 @@ from pydantic import ValidationError
 
 from inferometer_api.document import Document
 from inferometer_api.nodes.characteristics import KIND, NodeCharacteristics
+from inferometer_api.nodes.document_size import MOST_BYTES, excess
 from inferometer_api.nodes.wire_rates import WIRE_KIND, WireRates
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import Json
 
-MOST_BYTES = 900 * 1024
-"""A ConfigMap takes 1 MiB."""
-_MOST_VALUES = 50_000
-"""Many small values take far more memory than their text; a node has some hundred."""
+_MOST_LOG_BYTES = 8 * MOST_BYTES
+"""The figures of 16 GPUs are reported as they are measured, and the document after them."""
 _Found = TypeVar("_Found", bound=Document)
-_SEPARATORS = (b",", b":", b"{", b"[")
 
 
 class NoDocumentError(Exception):
@@ -66,7 +64,7 @@ class _DocumentLines(Generic[_Found]):
     def feed(self, piece: bytes) -> None:
         """Take in a part of the log; raise NoDocumentError if there is too much of it."""
         self._bytes += len(piece)
-        if self._bytes > 4 * MOST_BYTES:
+        if self._bytes > _MOST_LOG_BYTES:
             raise NoDocumentError("The log of the pod is longer than a document can be.")
         head, newline, rest = piece.partition(b"\n")
         self._take(head)
@@ -83,10 +81,8 @@ class _DocumentLines(Generic[_Found]):
         """Return the document; raise NoDocumentError if there is none."""
         self._end_line()
         line = self._found
-        if len(line) > MOST_BYTES:
-            raise NoDocumentError(f"The document is larger than the {MOST_BYTES} bytes to keep.")
-        if max(map(line.count, _SEPARATORS)) > _MOST_VALUES:
-            raise NoDocumentError(f"The document has more than {_MOST_VALUES} values.")
+        if why := excess(line):
+            raise NoDocumentError(f"The document {why}.")
         try:
             return line.decode(), self._model.read_json(line)
         except (ValidationError, UnicodeDecodeError):

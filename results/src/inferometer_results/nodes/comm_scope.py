@@ -81,7 +81,8 @@ def _benchmarks(figure: NodeFigure, known: CommScopeName) -> Iterator[dict[str, 
     elif known.argument:
         words.append(str(argument))
     name = "/".join(words) + known.suffix
-    for index, sample in enumerate(figure.samples):
+    samples = figure.samples or [figure.value]  # a large document has no samples of GPUs
+    for index, sample in enumerate(samples):
         is_rate = known.unit == "bytes/s"
         steps = argument if known.argument == "steps" else 1
         nanoseconds = argument * 1e9 / sample if is_rate else sample * steps
@@ -89,7 +90,7 @@ def _benchmarks(figure: NodeFigure, known: CommScopeName) -> Iterator[dict[str, 
             "name": name,
             "run_name": name,
             "run_type": "iteration",
-            "repetitions": len(figure.samples),
+            "repetitions": len(samples),
             "repetition_index": index,
             "threads": 1,
             "iterations": 1,

@@ -24,6 +24,7 @@ import orjson
 
 from inferometer_api.document import Document
 from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.nodes.document_size import within_bounds
 from inferometer_api.nodes.figures import figure
 from inferometer_api.nodes.fitness import MOST_STILL, MOST_STOLEN
 from inferometer_api.nodes.wire_rates import LOOPBACK, WIRE_FIGURES, is_selected
@@ -120,7 +121,7 @@ def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeChara
     cautions = _cautions(idle, cpu_times(), findings)
     from inferometer_serving.node.matrix import matrix_units  # noqa: PLC0415 - see _probes
 
-    return document.model_copy(
+    whole = document.model_copy(
         update={
             "finished_at": _now(),
             "figures": findings.figures,
@@ -129,6 +130,7 @@ def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeChara
             "cautions": cautions,
         }
     )
+    return within_bounds(whole)
 
 
 def _probes(
