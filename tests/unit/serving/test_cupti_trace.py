@@ -159,6 +159,19 @@ def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.parametrize("use", ["run", "finish"])
+def test_a_process_that_was_killed_says_so(use: str, tmp_path: Path) -> None:
+    """Whether it is to run or to finish: the layers of the other process are kept then."""
+    file = save(identity(), tmp_path / "model.onnx")
+    session = GpuProfiledSession(
+        str(file), EngineSettings(device=Device.CPU), Interrupt(), has_kernels=False
+    )
+    session._process.kill()
+    session._process.join()
+    with pytest.raises(ModelRefusedError, match="ended before its time"):
+        session.run([], _INPUTS) if use == "run" else session.finish(1)
+
+
 def _launched(session: gpu_process._Kernels, cupti: _Cupti, number: int) -> int:
     """Run once, as if a kernel had been launched in the middle of the run."""
     began = time_ns()

@@ -52,20 +52,18 @@ class GpuProfiledSession:
         self._interrupt = interrupt
         interrupt.add(self._process.terminate)
         self._sent: dict[str, Array] | None = None
-        self._receive()
+        self._answer()
 
     def run(self, output_names: list[str], inputs: dict[str, Array]) -> int:
         """Infer once; return how many ns it took there."""
         sends = self._sent is not inputs
-        self._connection.send(("run", (output_names, inputs if sends else None)))
+        took: int = self._answer(("run", (output_names, inputs if sends else None)))
         self._sent = inputs
-        took: int = self._receive()
         return took
 
     def finish(self, runs: int) -> EngineProfile:
         """Return the layers or the kernels of the last `runs` runs, and end the process."""
-        self._connection.send(("finish", (runs,)))
-        found: EngineProfile = self._receive()
+        found: EngineProfile = self._answer(("finish", (runs,)))
         self.close()
         return found
 
@@ -79,8 +77,11 @@ class GpuProfiledSession:
         self._process.kill()
         self._process.join()
 
-    def _receive(self) -> Any:
+    def _answer(self, request: tuple[str, tuple[Any, ...]] | None = None) -> Any:
+        """Send a request if there is one, and return the next answer."""
         try:
+            if request is not None:
+                self._connection.send(request)
             succeeded, found = self._connection.recv()
         except (EOFError, OSError) as error:
             self.close()
