@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from ctypes import c_size_t
 from pathlib import Path
 from threading import get_native_id
 from time import monotonic_ns, perf_counter_ns, time_ns
@@ -35,6 +36,7 @@ class _Cupti:
         self.flushes = flushes
         self._completed: Callable[[list[Any]], None] = print
         self.enabled: set[int] = set()
+        self.dropped = 0
 
     def set_thread_id_type(self, kind: int) -> None:
         assert kind == self.ActivityThreadIdType.SYSTEM
@@ -57,6 +59,10 @@ class _Cupti:
 
     def get_timestamp(self) -> int:
         return time_ns()
+
+    def activity_get_num_dropped_records(self, context: int, stream: int, address: int) -> None:
+        assert (context, stream) == (0, 0)
+        c_size_t.from_address(address).value = self.dropped
 
 
 def _with(monkeypatch: pytest.MonkeyPatch, cupti: object) -> None:
@@ -85,6 +91,17 @@ def test_a_run_keeps_its_executions_and_their_launches(monkeypatch: pytest.Monke
     }
     recorder.stop()
     assert cupti.enabled == set()
+
+
+def test_records_that_cupti_dropped_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUPTI writes their number to an address; the profile's notes have it."""
+    cupti = _Cupti([recorded()["activities"]])
+    cupti.dropped = 4
+    _with(monkeypatch, SimpleNamespace(cupti=cupti))
+    recorder = CuptiRecorder()
+    before = recorder.read_clocks(time_ns)
+    recorder.end_run()
+    assert recorder.trace(before, recorder.read_clocks(time_ns), 0).dropped == 4
 
 
 def test_old_runs_are_forgotten_beyond_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from ctypes import addressof, c_size_t
 from time import monotonic_ns, perf_counter_ns, time_ns
 from typing import Any
 
@@ -128,7 +129,14 @@ class CuptiRecorder:
             after=after,
             profile_start_ns=profile_start_ns,
             multiprocessor=read_gpu()[0],
+            dropped=self._dropped(),
         )
+
+    def _dropped(self) -> int:
+        """Return how many records had no room since the last call, of all threads and streams."""
+        found = c_size_t()
+        self._cupti.activity_get_num_dropped_records(0, 0, addressof(found))
+        return found.value
 
     @property
     def runs(self) -> int:
