@@ -17,6 +17,7 @@ from inferometer_api.nodes.wire_rates import (
     wire_server_command,
 )
 from inferometer_loadgen import wire_probe
+from inferometer_loadgen.wire.contract import Connection, ConnectionFailedError, RequestTarget
 from inferometer_loadgen.wire_probe import WireTarget, measure_wire
 from support.wire_client import run
 
@@ -102,6 +103,24 @@ def test_a_server_that_cannot_be_reached_is_unavailable() -> None:
     assert rates.figures == []
     assert list(rates.unavailable) == [f"{POD_TO_POD} (HTTP)", f"{POD_TO_POD} (GRPC)"]
     assert all("127.0.0.1:1" in each for each in rates.unavailable.values())
+
+
+def test_a_server_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the network drops what is sent, gRPC does not wait as long as HTTP has."""
+    waited: dict[str, float] = {}
+
+    async def dropped(
+        target: RequestTarget, *_: object, connect_timeout_seconds: float
+    ) -> Connection:
+        waited.setdefault(target.protocol, connect_timeout_seconds)
+        await asyncio.sleep(connect_timeout_seconds)
+        raise ConnectionFailedError("no answer")
+
+    monkeypatch.setattr(wire_probe, "open_connection", dropped)
+    monkeypatch.setattr(wire_probe, "_LATER_READY_SECONDS", 0.05)
+    rates = run(measure_wire([WireTarget(POD_TO_POD, "127.0.0.1", 1, 1)], {}, 0.2))
+    assert waited == {"HTTP": 0.2, "GRPC": 0.05}
+    assert len(rates.unavailable) == 2
 
 
 @pytest.mark.usefixtures("few")
