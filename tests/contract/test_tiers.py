@@ -57,6 +57,14 @@ def test_every_file_has_its_groups_or_a_reason_to_have_none(tracked: list[str]) 
         ("helm/inferometer-agent/values.yaml", ["nodes", "dashboards"]),
         ("tests/accuracy/test_intervals.py", ["accuracy"]),
         ("loadgen/src/inferometer_loadgen/fleet/clock.py", ["accuracy", "local", "nodes"]),
+        (
+            "serving/src/inferometer_serving/gpu/device.py",
+            ["local", "packaging", "nodes", "gpu"],
+        ),
+        (
+            "serving/src/inferometer_serving/profile/gpu_process.py",
+            ["local", "packaging", "nodes", "gpu"],
+        ),
         ("tests/support/oracle_server.py", ["accuracy", "local", "nodes", "suites"]),
         (
             "tests/cluster/conftest.py",
