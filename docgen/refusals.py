@@ -81,13 +81,14 @@ def refusals_section() -> str:
     """Return the section of the reference, with each sentence below the places that say it."""
     places: dict[str, list[Place]] = {}
     for members in REFUSED:
+        run = run_with(members)
         for place in get_args(Place):
-            for sentence in unavailable(run_with(members), place=place):
-                where = places.setdefault(sentence, [])
+            for sentence in unavailable(run, place=place):
+                where = places.setdefault(_item(sentence, run.spec.server.runtime), [])
                 where += [] if place in where else [place]
     lines = [_HEAD]
     for which, heading in _HEADINGS.items():
-        items = [_item(sentence) for sentence, where in places.items() if tuple(where) == which]
+        items = [item for item, where in places.items() if tuple(where) == which]
         lines += ["", heading, "", *items]
     return "\n".join(lines)
 
@@ -109,6 +110,9 @@ def run_with(members: Members) -> BenchmarkRun:
     )
 
 
-def _item(sentence: str) -> str:
+def _item(sentence: str, runtime: str) -> str:
+    """Return a sentence as an item, with the runtime of its example if another has other values."""
     path, _, words = sentence.partition(": ")
-    return f"* `{path}`: {words}"
+    is_limit = path.startswith("spec.server.") and "; available: " in words
+    known = f" (runtime {runtime})" if is_limit and path != "spec.server.runtime" else ""
+    return f"* `{path}`{known}: {words}"

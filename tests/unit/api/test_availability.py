@@ -1,5 +1,6 @@
 """Tests of availability: what this version does not support is refused by its path."""
 
+import re
 from typing import Any, get_args
 
 import pytest
@@ -400,7 +401,20 @@ def test_the_reference_lists_only_what_is_refused() -> None:
         found = [unavailable(run_with(path_value), place=place) for place in get_args(Place)]
         assert any(found), path_value
         sentences |= {each.replace(": ", "`: ", 1) for group in found for each in group}
-    assert {line.removeprefix("* `") for line in _reference_lines()} == sentences
+    lines = [re.sub(r" \(runtime \w+\)", "", line) for line in _reference_lines()]
+    assert {line.removeprefix("* `") for line in lines} == sentences
+
+
+def test_the_reference_names_the_runtime_of_a_limit() -> None:
+    """A GPU is refused for MLServer: others serve on it."""
+    known = {
+        line.split("`")[1]: line.split("`")[2].partition(":")[0]
+        for line in _reference_lines()
+        if "is not available in this version; available: " in line
+    }
+    assert known.pop("spec.server.runtime", "") == ""
+    assert known["spec.server.device"] == " (runtime MLServer)"
+    assert all(each.startswith(" (runtime ") for each in known.values())
 
 
 def test_the_reference_lists_everything_that_is_refused() -> None:
