@@ -17,7 +17,12 @@ from inferometer_cli.local.layers import TimingRequest
 from support.onnx_models import identity, save
 
 _RECORDED = Path(__file__).parents[2] / "data" / "layers"
-_ENGINES = {"onnxruntime": "1.31.1", "cudnn": "9.19.0", "cublas": "13.1.0"}
+_ENGINES = {
+    "onnxruntime": "1.31.1",
+    "cudnn": "9.19.0",
+    "cublas": "13.1.0",
+    "matrix-units": "0.1.0",
+}
 
 
 def _recorded(precision: str) -> LayerTimings:
@@ -79,7 +84,7 @@ def test_layers_are_timed_once_by_the_engines_of_a_gpu(
     assert set(first.suite.bricks) == {
         key for key, layer in graph.layers.items() if not is_view(layer)
     }
-    assert first.engines == ("onnxruntime", "cudnn", "cublas")
+    assert first.engines == ("onnxruntime", "cudnn", "cublas", "matrix-units")
     assert first.settings.arguments[-2:] == ("--device", "GPU")
     assert [each.gpu_way for each in first.variants] == ["", "CudaGraph", "ChannelsLast"]
     assert second.suite.bricks == {}

@@ -13,11 +13,8 @@ from inferometer_serving.gpu.reductions import OpenedReduction
 from inferometer_serving.gpu.segmented import KernelPlan
 from inferometer_serving.layers.gpu import measure as measure_module
 from inferometer_serving.layers.gpu import ways as ways_module
-from inferometer_serving.layers.gpu.measure import (
-    GpuMeasureOptions,
-    has_kernels,
-    open_matrix_units,
-)
+from inferometer_serving.layers.gpu.measure import GpuMeasureOptions, open_matrix_units
+from inferometer_serving.layers.gpu.problems import has_kernels
 from inferometer_serving.layers.optimised import GraphSettings
 
 

@@ -108,7 +108,7 @@ def bound(  # noqa: PLR0913 - one argument for each option
 
 
 def _checked_precision(device: str, precision: str | None) -> str:
-    """Return the precision of a bound. Raises RefusedError if the device has it not."""
+    """Return the precision of a bound. Raises RefusedError if the device does not support it."""
     known = _PRECISIONS[device]
     if precision is None:
         return known[0]
@@ -205,6 +205,7 @@ def _missing_layers(
     """Return the layers that take time and that an engine has neither timed nor refused."""
     from inferometer_analysis.bricks.split import compose_suite
     from inferometer_analysis.layer_work import is_view, why_not_alone
+    from inferometer_serving.layers.gpu.problems import has_kernels
 
     tried = set() if known is None else {(each.key, each.engine) for each in known.failed}
     tried |= {
@@ -212,17 +213,19 @@ def _missing_layers(
         for each in (() if known is None else known.kernels)
         if each.precision in ("", request.precision)
     }
-    wanted = set(installed)
-    if request.settings.device == "GPU":
-        # The libraries have kernels for some layers only, and are tried next to ONNX Runtime.
-        wanted -= {engine for _, engine in tried} - {"onnxruntime"}
+    is_on_gpu = request.settings.device == "GPU"
+    # The libraries of a GPU have kernels for some layers only; ONNX Runtime has them for all.
     suite = compose_suite([graph], 1)
     bricks = {
         key: brick
         for key, brick in suite.bricks.items()
         if request.fill
-        and not is_view(suite.layers[key])
-        and not why_not_alone(suite.layers[key])
-        and any((key, engine) not in tried for engine in wanted)
+        and not is_view(layer := suite.layers[key])
+        and not why_not_alone(layer)
+        and any(
+            (key, engine) not in tried
+            for engine in installed
+            if not is_on_gpu or engine == "onnxruntime" or has_kernels(engine, layer)
+        )
     }
     return suite.model_copy(update={"bricks": bricks})

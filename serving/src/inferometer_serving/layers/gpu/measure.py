@@ -28,7 +28,7 @@ from inferometer_serving.gpu.activities import ActivityRecorder, record_activiti
 from inferometer_serving.gpu.device import GpuDevice, GpuUnavailableError, open_gpu
 from inferometer_serving.gpu.libraries import load_library
 from inferometer_serving.gpu.reductions import ENGINE as MATRIX_UNITS
-from inferometer_serving.gpu.reductions import has_segments, open_reduction
+from inferometer_serving.gpu.reductions import open_reduction
 from inferometer_serving.layers.brick_model import brick_model
 from inferometer_serving.layers.gpu.cublas import product_ways
 from inferometer_serving.layers.gpu.cudnn import Cudnn, CudnnSettings
@@ -50,6 +50,7 @@ from inferometer_serving.layers.gpu.problems import (
     Normalization,
     Pooling,
     Product,
+    has_kernels,
     is_half,
     problem_of,
 )
@@ -248,14 +249,6 @@ def _kernel_items(
                 bytes=_SESSION_BYTES + brick_bytes(suite, brick),
                 finish=partial(_keep_kernels, found, key),
             )
-
-
-def has_kernels(engine: str, layer: Layer) -> bool:
-    """Return whether a library of kernels has any for a layer."""
-    if engine == MATRIX_UNITS:
-        return has_segments(layer)
-    problem = problem_of(layer)
-    return problem is not None and isinstance(problem, Product) == (engine == "cublas")
 
 
 def _open_onnx(

@@ -9,6 +9,8 @@ from google.protobuf import json_format
 from onnx import AttributeProto, helper
 
 from inferometer_api.layers.graph import Layer, LayerTensor
+from inferometer_serving.gpu.reductions import ENGINE as MATRIX_UNITS
+from inferometer_serving.gpu.reductions import has_segments
 
 _FLOATS = ("FLOAT", "FLOAT16")
 Pair = tuple[int, int]
@@ -106,6 +108,14 @@ Problem = Convolution | Product | Pooling | RowSoftmax | Activation | Normalizat
 def is_half(layer: Layer) -> bool:
     """Return whether a layer computes with numbers of 16 bits."""
     return layer.inputs[0].datatype == "FLOAT16"
+
+
+def has_kernels(engine: str, layer: Layer) -> bool:
+    """Return whether a library of kernels has any for a layer."""
+    if engine == MATRIX_UNITS:
+        return has_segments(layer)
+    problem = problem_of(layer)
+    return problem is not None and isinstance(problem, Product) == (engine == "cublas")
 
 
 def problem_of(layer: Layer) -> Problem | None:
