@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from inferometer_models.errors import ModelRefusedError
+from inferometer_serving.gpu.kernel_names import readable, uses_tensor_cores
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.profile.gpu_activities import (
     GpuActivity,
@@ -16,7 +17,6 @@ from inferometer_serving.profile.gpu_activities import (
     Launch,
 )
 from inferometer_serving.profile.gpu_kernels import kernels_of
-from inferometer_serving.profile.kernel_names import readable, uses_tensor_cores
 from inferometer_serving.profile.layer_times import EngineProfile
 from inferometer_serving.profile.onnx_events import profile_of
 from inferometer_serving.profile.profiler import _joined
@@ -98,15 +98,22 @@ def test_the_name_shows_the_use_of_tensor_cores() -> None:
         ("turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_tn", True),
         ("ampere_sgemm_128x64_tn", False),
         ("cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4", True),
-        ("nvjet_hsh_64x8_64x16_4x1_v_bz_TNT", False),
+        ("nvjet_hsh_64x8_64x16_4x1_v_bz_TNT", True),
+        ("nvjet_sm90_qqtst_144x128_128x6_1x2_h_bz_coopA_algo2_TNN", True),
         ("sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1", True),
         ("sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw", False),
         ("onnxruntime::cuda::_UnaryElementWise<half, half>", False),
+        ("_ZN7cutlass7Kernel2I50cutlass_80_tensorop_s1688gemm_64x64_32x6_nn_align4EEv", True),
+        ("sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x256x32_warpgroupsize2x1x1", True),
+        ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize64x32", True),
+        ("_Z23implicit_convolve_sgemmIffLi1024ELi5ELi5ELi3ELi3ELi3ELi1ELb0ELb0ELb1EEv", False),
+        ("_Z24op_generic_tensor_kernelILi1EfffLi256EL16cudnnGenericOp_t8E", False),
+        ("_Z20fft2d_r2c_64x64IfEvP6float2PKT_iiiiiiii", False),
     ],
 )
 def test_names_of_libraries_show_tensor_cores(name: str, *, expected: bool) -> None:
     """What cuBLAS, cuDNN and CUTLASS write into names; a name that says nothing is no proof."""
-    assert uses_tensor_cores(name) is expected
+    assert uses_tensor_cores(readable(name)) is expected
 
 
 def test_names_are_readable() -> None:

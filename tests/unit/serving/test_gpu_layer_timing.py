@@ -20,7 +20,7 @@ from inferometer_serving.layers.brick_model import brick_model
 from inferometer_serving.layers.gpu import ways as ways_module
 from inferometer_serving.layers.gpu.measure import effective_precision, gpu_variant
 from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices, open_layer, open_whole
-from inferometer_serving.layers.gpu.ways import GpuKernels, Way, nearest, uses_tensor_cores
+from inferometer_serving.layers.gpu.ways import GpuKernels, Way, fastest_timing, nearest
 from inferometer_serving.layers.optimised import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import rewrite
@@ -156,20 +156,13 @@ def test_ways_near_the_best_are_kept() -> None:
     assert nearest([fast, wavering, slow]) == [fast, wavering]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "expected"),
-    [
-        ("_ZN7cutlass7Kernel2I50cutlass_80_tensorop_s1688gemm_64x64_32x6_nn_align4EEv", True),
-        ("sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x256x32_warpgroupsize2x1x1", True),
-        ("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize64x32", True),
-        ("_Z23implicit_convolve_sgemmIffLi1024ELi5ELi5ELi3ELi3ELi3ELi1ELb0ELb0ELb1EEv", False),
-        ("_Z24op_generic_tensor_kernelILi1EfffLi256EL16cudnnGenericOp_t8E", False),
-        ("_Z20fft2d_r2c_64x64IfEvP6float2PKT_iiiiiiii", False),
-    ],
-)
-def test_names_of_kernels_show_tensor_cores(kernel: str, *, expected: bool) -> None:
-    """The names are of kernels that an NVIDIA H200 ran."""
-    assert uses_tensor_cores(kernel) == expected
+def test_a_timing_names_its_kernels_as_a_profile_does() -> None:
+    """In C++, and with whether they use tensor cores."""
+    way = Way("", lambda: None)
+    way.add([GpuExecution(name, 10, 20) for name in ("_Z5scaleIfEvPf", "nvjet_sm90_hsh_64x8_TNT")])
+    found = fastest_timing("key", "cublas", "FP16", [way], 1)
+    assert found.gpu_kernels == ["scale<float>", "nvjet_sm90_hsh_64x8_TNT"]
+    assert found.uses_tensor_cores
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,7 @@ def test_the_names_of_kernels_say_which_tensor_cores_are_used() -> None:
         "FP32": ["sm80_xmma_gemm_f32f32_f32f32_f32_tn_n"],
         "BF16": ["nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT", "splitKreduce_kernel"],
         "FP16": ["gemv_kernel"],
+        "TF32": ["sm80_xmma_gemm_f32f32_f32f32_f32_tn_n"],
     }
     units = {
         each.name: each.used_by
@@ -216,7 +217,7 @@ def test_the_names_of_kernels_say_which_tensor_cores_are_used() -> None:
         )
     }
     assert units["tensor_bf16"] == {"cublas": ["nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_TNT"]}
-    assert units["tensor_fp16"] == {}
+    assert units["tensor_fp16"] == units["tensor_tf32"] == {}
     assert "tensor_fp32" not in units
 
 

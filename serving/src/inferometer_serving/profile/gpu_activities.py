@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from inferometer_serving.profile.kernel_names import readable, uses_tensor_cores
+from inferometer_serving.gpu.kernel_names import readable, uses_tensor_cores
 from inferometer_serving.profile.occupancy import Multiprocessor
 
 Dimensions = tuple[int, int, int]

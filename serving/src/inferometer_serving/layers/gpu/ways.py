@@ -1,6 +1,5 @@
 """Ways to compute one layer on a GPU, timed by the durations of what each runs there."""
 
-import re
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -11,19 +10,12 @@ from typing import Any
 from inferometer_api.layers.timings import KernelTiming
 from inferometer_serving.gpu.activities import ActivityRecorder, GpuExecution
 from inferometer_serving.gpu.device import call
+from inferometer_serving.gpu.kernel_names import readable, uses_tensor_cores
 
 _TRIALS = 2
 """After so many runs, ways that are far from the best are dropped."""
 _FAR = 1.5
-_MOST_NAMES, _MOST_CHARACTERS = 8, 120
-_ON_TENSOR_CORES = re.compile(
-    r"tensorop|wgmma|hmma|imma|"
-    r"(?<![a-z0-9])[his]\d*(?:884|1688|16816|16832|64x\d+x\d+)|"
-    r"(?:tf32|bf16|f16|fp16|e4m3|e5m2|i8|s8)[a-z0-9]*_(?:tf32|bf16|f16|fp16|e4m3|e5m2|i8|s8)|"
-    r"_[a-z0-9]+_tf32f32_"
-)
-"""What NVIDIA's libraries write into the names of such kernels: the shape of the instruction
-(s1688, h884), CUTLASS's class of operator, or reduced inputs."""
+_MOST_NAMES = 8
 
 
 @dataclass(slots=True)
@@ -43,7 +35,7 @@ class Way:
         if not activities:
             raise RuntimeError("Nothing of it ran on the GPU.")
         self.durations_ns.append(float(sum(each.end_ns - each.start_ns for each in activities)))
-        self.names = tuple(each.name for each in activities)
+        self.names = tuple(readable(each.name) for each in activities)
 
 
 class GpuKernels:
@@ -103,15 +95,10 @@ def fastest_timing(
         nanoseconds=median(durations),
         runs=len(durations),
         algorithm=best.algorithm,
-        gpu_kernels=[each[:_MOST_CHARACTERS] for each in best.names[:_MOST_NAMES]],
+        gpu_kernels=list(best.names[:_MOST_NAMES]),
         uses_tensor_cores=any(map(uses_tensor_cores, best.names)),
         spread_nanoseconds=max(upper - lower, 0.0),
     )
-
-
-def uses_tensor_cores(kernel: str) -> bool:
-    """Return whether the name of a kernel says that it multiplies matrices on tensor cores."""
-    return _ON_TENSOR_CORES.search(kernel) is not None
 
 
 def synchronize() -> None:

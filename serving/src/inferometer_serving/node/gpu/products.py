@@ -8,6 +8,7 @@ from typing import Any
 from inferometer_api.nodes.characteristics import MatrixUnit, NodeFigure
 from inferometer_api.nodes.figures import figure
 from inferometer_serving.gpu.device import GpuDevice, address_argument, compiled, device_memory
+from inferometer_serving.gpu.kernel_names import readable, uses_tensor_cores
 from inferometer_serving.node.gpu.clock import Work, gpu_clock
 from inferometer_serving.node.gpu.cublas import PRODUCT_TYPES, SquareProduct, product
 from inferometer_serving.node.gpu.launches import captured, kernel_names
@@ -44,8 +45,6 @@ _TENSOR_CORES: Mapping[str, tuple[str, tuple[int, int]]] = {
     for precision, kind in PRODUCT_TYPES.items()
     if precision != "FP32"
 }
-_OF_TENSOR_CORES = ("tensorop", "nvjet", "xmma", "wgmma", "hmma", "imma", "884", "1688", "16816")
-"""What is in the names of cuBLAS's kernels that use tensor cores."""
 
 
 def product_peak(
@@ -115,4 +114,4 @@ def tensor_cores(gpu: GpuDevice, kernels: Mapping[str, list[str]]) -> list[Matri
 
 
 def _users(names: Iterable[str]) -> list[str]:
-    return sorted({each for each in names if any(part in each for part in _OF_TENSOR_CORES)})
+    return sorted({each for each in map(readable, names) if uses_tensor_cores(each)})

@@ -7,13 +7,14 @@ from typing import Any
 
 _MOST_CHARACTERS = 300
 _ON_TENSOR_CORES = re.compile(
-    r"tensorop|(?<![a-z])[a-z]?wgmma|hmma|imma|"
+    r"tensorop|nvjet_|(?<![a-z])[a-z]?wgmma|hmma|imma|"
     r"(?<![a-z0-9])[his]\d*(?:884|1688|16816|16832|64x\d+x\d+)|"
     r"(?:tf32|bf16|f16|fp16|e4m3|e5m2|i8|s8)[a-z0-9]*_(?:tf32|bf16|f16|fp16|e4m3|e5m2|i8|s8)|"
     r"_[a-z0-9]+_tf32f32_",
 )
 """What the libraries of NVIDIA write into the names of kernels that use tensor cores: the shape of
-the matrix instruction (s1688, h884), CUTLASS's operator class, or reduced inputs (tf32f32)."""
+the matrix instruction (s1688, h884), CUTLASS's operator class, or reduced inputs (tf32f32). nvjet
+are cuBLAS's products for 9.0 and later, all of them on tensor cores."""
 
 
 @cache
