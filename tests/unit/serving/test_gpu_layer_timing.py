@@ -142,9 +142,13 @@ def test_what_runs_nothing_on_the_gpu_is_no_timing() -> None:
 
 
 def test_an_engine_without_an_algorithm_says_so() -> None:
-    """Every algorithm may have refused the layer's shapes."""
+    """Every algorithm may have refused the layer's shapes; its tensors are freed."""
+    freed: list[str] = []
+    resources = ExitStack()
+    resources.callback(freed.append, "tensor")
     with pytest.raises(RuntimeError, match="cudnn has no algorithm"):
-        GpuKernels("cudnn", "", [], ActivityRecorder(Cupti()), ExitStack())
+        GpuKernels("cudnn", "", [], ActivityRecorder(Cupti()), resources)
+    assert freed == ["tensor"]
 
 
 def test_ways_near_the_best_are_kept() -> None:

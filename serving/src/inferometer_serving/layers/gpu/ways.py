@@ -53,6 +53,7 @@ class GpuKernels:
         resources: ExitStack,
     ) -> None:
         if not ways:
+            resources.close()
             raise RuntimeError(f"{engine} has no algorithm for it.")
         self.engine = engine
         self.precision = precision
