@@ -6,7 +6,7 @@ what runs on the GPU, by CUPTI. Inputs and outputs stay on the GPU: transfers ar
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -25,8 +25,8 @@ from inferometer_api.layers.timings import (
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.gpu.activities import ActivityRecorder, record_activities
-from inferometer_serving.gpu.device import GpuDevice, GpuUnavailableError, open_gpu
-from inferometer_serving.gpu.libraries import load_library
+from inferometer_serving.gpu.device import CudaError, GpuDevice, GpuUnavailableError, open_gpu
+from inferometer_serving.gpu.libraries import LibraryError, load_library
 from inferometer_serving.gpu.reductions import ENGINE as MATRIX_UNITS
 from inferometer_serving.gpu.reductions import open_reduction
 from inferometer_serving.layers.brick_model import brick_model
@@ -133,7 +133,7 @@ def measure_on_gpu(
     """Return timings of the single layers of a suite, and of variants of one model.
 
     What an engine refuses is named with the reason. Raises ModelRefusedError if no variant can
-    run, or there is no GPU.
+    run, there is no GPU, or it fails.
     """
     began = time.monotonic()
     until = began + options.budget_seconds
@@ -151,8 +151,9 @@ def measure_on_gpu(
             kernels = list(_kernel_items(gpu, suite, options, recorder, found))
             floor = _empty_item(gpu, resources, recorder, options, found)
             time_items([floor, *kernels], report, until_seconds=until)
-    except GpuUnavailableError as error:
-        raise ModelRefusedError(f"The layers cannot be timed on a GPU: {error}.") from error
+    except (GpuUnavailableError, CudaError, LibraryError) as error:
+        reason = str(error).rstrip(".")
+        raise ModelRefusedError(f"The layers cannot be timed on a GPU: {reason}.") from error
     floor_ns = [each.nanoseconds for each in found.kernels if each.key == _EMPTY]
     items = [*ways, *kernels]
     return LayerTimings(
@@ -205,23 +206,27 @@ def _add_busy(
     recorder: ActivityRecorder,
     found: _Found,
 ) -> None:
-    """Add to each variant how long the GPU works for one inference."""
+    """Add to each variant that can be recorded how long the GPU works for one inference."""
     for item, variant in zip(items, variants, strict=True):
         if item.failure or variant.choices.uses_graph:
             continue
-        session = open_whole(
-            read_graph(variant.model, max_bytes=MOST_BYTES), options.graph, variant.choices
-        )
-        way = Way(variant.name, session.run)
-        for _ in range(options.rounds + 1):
-            recorder.taken()
-            way.launch()
-            synchronize()
-            way.add(recorder.taken())
-        timing = found.measured[variant.name]
-        found.measured[variant.name] = timing.model_copy(
-            update={"busy_nanoseconds": median(way.durations_ns[1:])}
-        )
+        with suppress(Exception):  # it ran before; its time stays, without that of the GPU
+            timing = found.measured[variant.name]
+            busy_ns = _busy_ns(variant, options, recorder)
+            found.measured[variant.name] = timing.model_copy(update={"busy_nanoseconds": busy_ns})
+
+
+def _busy_ns(variant: GpuVariant, options: GpuMeasureOptions, recorder: ActivityRecorder) -> float:
+    session = open_whole(
+        read_graph(variant.model, max_bytes=MOST_BYTES), options.graph, variant.choices
+    )
+    way = Way(variant.name, session.run)
+    for _ in range(options.rounds + 1):
+        recorder.taken()
+        way.launch()
+        synchronize()
+        way.add(recorder.taken())
+    return median(way.durations_ns[1:])
 
 
 def _kernel_items(
