@@ -11,8 +11,9 @@ from inferometer_analysis.layer_work import is_view
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_cli.commands import advise as advise_command
 from inferometer_cli.commands import bound as bound_command
+from inferometer_cli.commands import serve
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.local import layers
+from inferometer_cli.local import gpu_evidence, layers
 from inferometer_cli.local.layers import TimingRequest
 from support.onnx_models import identity, save
 
@@ -56,7 +57,7 @@ def _gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RecordedGpu:
     graphs = {"TF32": _recorded("TF32").graphs[0], "FP16": _recorded("FP16").graphs[0]}
     half = tmp_path / "half.onnx"
     monkeypatch.setattr(layers, "time_layers", found.time_layers)
-    monkeypatch.setattr(layers, "_gpu_name", lambda: _recorded("TF32").machine.name)
+    monkeypatch.setattr(layers, "gpu_name", lambda: _recorded("TF32").machine.name)
     monkeypatch.setattr(layers, "engines_here", lambda _: _ENGINES)
     monkeypatch.setattr(layers, "rewritten_model", lambda *_: half)
     monkeypatch.setattr(
@@ -104,6 +105,10 @@ def test_advice_on_a_gpu_compares_the_bounds_of_two_precisions(
     assert [each.precision for each in gpu.requests] == ["TF32", "FP16"]
 
 
+def _unexpected(*values: object) -> None:
+    raise AssertionError(values)
+
+
 @contextmanager
 def _refusal(words: str) -> Iterator[None]:
     with pytest.raises(RefusedError, match=words):
@@ -121,7 +126,11 @@ def test_a_precision_of_the_other_device_is_refused(model: str) -> None:
 def test_a_machine_without_a_gpu_says_what_is_missing(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is measured."""
+    """Nothing is fetched, rewritten or measured."""
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    monkeypatch.setattr(serve, "fetched_model", _unexpected)
+    monkeypatch.setattr(gpu_evidence, "fetched_model", _unexpected)
     with _refusal("There is no GPU to measure on: cuda-bindings is not installed. Install"):
-        bound_command.bound(model, device="GPU")
+        bound_command.bound(model, device="GPU", precision="FP16")
+    with _refusal("There is no GPU to measure on: cuda-bindings is not installed. Install"):
+        advise_command.advise(model, device="GPU")

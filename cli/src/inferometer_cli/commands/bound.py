@@ -78,13 +78,15 @@ def bound(  # noqa: PLR0913 - one argument for each option
     that the database lacks, which takes about a minute for 100 different layers on a CPU.
     """
     from inferometer_cli.commands.serve import fetched_model
-    from inferometer_cli.local.layers import LayerSettings, Variant
+    from inferometer_cli.local.layers import LayerSettings, Variant, gpu_name
     from inferometer_cli.local.node_documents import recent_measurements
     from inferometer_results.layers.bound_report import bound_document, bound_report
 
     uri = model_uri(model)
     wanted = _checked_precision(device, precision)
     settings = LayerSettings(batch_size, threads, "Plain", read_shapes(warm_up_shape), device)
+    if device == "GPU":
+        gpu_name()  # before anything is fetched or rewritten
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         file = fetched_model(uri, None, Path(folder)).path
         with opened(database) as store:

@@ -1,4 +1,4 @@
-"""What advice on a GPU is drawn from: variants of the model, its layers, and bounds of both."""
+"""Measures what advice on a GPU follows from: variants of a model, its layers and its bounds."""
 
 import tempfile
 from pathlib import Path
@@ -16,7 +16,8 @@ from inferometer_cli.commands.bound import (
 )
 from inferometer_cli.commands.serve import fetched_model
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.local.layers import LayerSettings, Variant, rewritten_model
+from inferometer_cli.local import layers
+from inferometer_cli.local.layers import LayerSettings, Variant
 from inferometer_cli.result_store import opened
 from inferometer_cli.terminal import print_message
 
@@ -32,6 +33,7 @@ def evidence_on_gpu(
 
     Raises RefusedError without a GPU, FailedError if ONNX Runtime does not take the model there.
     """
+    layers.gpu_name()
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         file = fetched_model(uri, None, Path(folder)).path
         request = gpu_bound_request(file, settings, _PRESENT, _ROUNDS, fill=True)
@@ -56,7 +58,7 @@ def evidence_on_gpu(
 def _halved(file: Path, settings: LayerSettings) -> Path | None:
     """Return the model in FP16; print why there is none."""
     try:
-        return rewritten_model(file, _LOWER, on_cpu(settings))
+        return layers.rewritten_model(file, _LOWER, on_cpu(settings))
     except (RefusedError, FailedError) as error:
         print_message(f"not rewritten as {_LOWER}: {error}")
         return None

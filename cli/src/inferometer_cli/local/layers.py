@@ -197,7 +197,7 @@ def known_here(store: "Store", threads: int, device: str = "CPU") -> LayerTiming
 
     if device == "CPU":
         return known_timings(store, machine_name(), threads, engine_versions())
-    return known_timings(store, _gpu_name(), 1, engines_here(device))
+    return known_timings(store, gpu_name(), 1, engines_here(device))
 
 
 def engines_here(device: str) -> dict[str, str]:
@@ -209,7 +209,8 @@ def engines_here(device: str) -> dict[str, str]:
     return gpu_engine_versions()
 
 
-def _gpu_name() -> str:
+def gpu_name() -> str:
+    """Return the model of the GPU and its driver. Raises RefusedError if there is none."""
     from inferometer_serving.gpu.device import GpuUnavailableError
     from inferometer_serving.gpu.identity import gpu_machine_name
 
