@@ -5,7 +5,7 @@ a layer, and of a kernel that is the only one of its layer. Those of other kerne
 """
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
 from statistics import median
@@ -33,6 +33,7 @@ from inferometer_api.results.result import (
 )
 from inferometer_results.profile import profiled_steps
 
+_SINGLE = "float"
 NO_LAYER = "no layer: copies of inputs and outputs"
 
 Work = tuple[float, float, float]
@@ -110,14 +111,32 @@ def layer_work(profile: StepProfile) -> dict[int, Work]:
     return found
 
 
-def processor_of(gpu: GpuProfile | None, *, has_tensor_cores: bool) -> Processor | None:
-    """Return the peaks of a roofline: with tensor cores those of TF32; None: not known."""
-    if gpu is None:
+def processor_of(gpu: GpuProfile | None, on_tensor_cores: Collection[str]) -> Processor | None:
+    """Return the peaks of a roofline; None: not known.
+
+    `on_tensor_cores` are the datatypes whose products run on tensor cores: of FP32 as TF32. The
+    peak of other datatypes there is not known.
+    """
+    if gpu is None or not set(on_tensor_cores) <= {_SINGLE}:
         return None
-    flops = gpu.tf32_flops_per_second if has_tensor_cores else gpu.fp32_flops_per_second
+    flops = gpu.tf32_flops_per_second if on_tensor_cores else gpu.fp32_flops_per_second
     if not flops or not gpu.bytes_per_second:  # a virtual GPU may hide its clocks
         return None
     return Processor(float(flops), float(gpu.bytes_per_second))
+
+
+def _on_tensor_cores(profile: StepProfile) -> dict[int | None, str]:
+    """Return the datatype of each layer with kernels on tensor cores; empty if not known."""
+    datatypes = {each.index: each.inputs[0].datatype for each in profile.layers if each.inputs}
+    return {
+        each.layer: "" if each.layer is None else _plain(datatypes.get(each.layer, ""))
+        for each in profile.kernels
+        if each.tensor_cores
+    }
+
+
+def _plain(datatype: str) -> str:
+    return datatype.removeprefix("tensor(").removesuffix(")").lower()
 
 
 def bound_of(row: KernelRow, processor: Processor | None) -> str:
@@ -142,12 +161,13 @@ def gpu_rows_by_layer(profile: StepProfile) -> list[LayerKernels]:
         if each.durations_nanoseconds
     }
     others = gpu_and_other_latency(latencies, kernels)
+    types = _on_tensor_cores(profile)
     return [
         LayerKernels(
             layer=None if index is None else layers.get(index),
             row=row,
             other_ns=others[index][1] if index in others else None,
-            processor=processor_of(profile.gpu, has_tensor_cores=row.has_tensor_cores),
+            processor=processor_of(profile.gpu, [types[index]] if index in types else []),
         )
         for index, row in rows.items()
     ]
@@ -188,7 +208,7 @@ def gpu_sentences(profile: StepProfile) -> Iterator[str]:
     if throughput is None or intensity is None:
         yield "The model's flops are not known: its layers include some without a formula."
         return
-    bound = bound_of(row, processor_of(profile.gpu, has_tensor_cores=row.has_tensor_cores))
+    bound = bound_of(row, processor_of(profile.gpu, set(_on_tensor_cores(profile).values())))
     yield (
         f"By the layers' tensors the GPU computes {throughput / 1e12:.2f} TFLOP/s at "
         f"{intensity:.1f} flop/byte" + (f", bound by {bound}." if bound else ".")
@@ -217,7 +237,8 @@ def _a8(profile: StepProfile) -> Iterator[tuple[KernelProfile, KernelRow]]:
 
 
 def _values(kernel: KernelProfile, row: KernelRow, profile: StepProfile) -> dict[str, Any]:
-    processor = processor_of(profile.gpu, has_tensor_cores=row.has_tensor_cores)
+    types = _on_tensor_cores(profile)
+    processor = processor_of(profile.gpu, [types[kernel.layer]] if kernel.tensor_cores else [])
     layer = next((each for each in profile.layers if each.index == kernel.layer), None)
     return {
         "index": kernel.index,

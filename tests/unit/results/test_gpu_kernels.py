@@ -99,16 +99,35 @@ def test_an_operator_without_a_formula_leaves_the_work_unknown() -> None:
 
 
 def test_rooflines_need_the_peaks_of_the_gpu() -> None:
-    """With tensor cores those of TF32; of a kind that is not known none."""
+    """On tensor cores those of TF32; of FP16 there, or of a GPU that is not known, none."""
     gpu = recorded_profile().gpu
     assert gpu is not None
-    fast, plain = (processor_of(gpu, has_tensor_cores=each) for each in (True, False))
+    fast, plain = (processor_of(gpu, each) for each in (["float"], []))
     assert fast is not None
     assert plain is not None
     assert fast.ideal_intensity == pytest.approx(8 * plain.ideal_intensity)
     for hidden in ({"fp32_flops_per_second": None}, {"bytes_per_second": 0}):
-        assert processor_of(gpu.model_copy(update=hidden), has_tensor_cores=False) is None
-    assert processor_of(None, has_tensor_cores=True) is None
+        assert processor_of(gpu.model_copy(update=hidden), []) is None
+    assert processor_of(None, ["float"]) is None
+    assert processor_of(gpu, ["float", "float16"]) is None
+
+
+def test_layers_in_fp16_on_tensor_cores_have_no_bound() -> None:
+    """The peak of TF32 is half of theirs: they would seem to be at the roofline, or beyond it."""
+    profile = recorded_profile()
+    on_cores = {each.layer for each in profile.kernels if each.tensor_cores}
+    halves = [
+        each.model_copy(
+            update={
+                "inputs": [one.model_copy(update={"datatype": "float16"}) for one in each.inputs]
+            }
+        )
+        for each in profile.layers
+    ]
+    rows = gpu_rows_by_layer(profile.model_copy(update={"layers": halves}))
+    known = {each.layer.index: each.bound for each in rows if each.layer is not None}
+    assert {known[layer] for layer in on_cores if layer is not None} == {""}
+    assert {known[layer] for layer in known.keys() - on_cores} & {"memory", "compute"}
 
 
 def test_sentences_have_the_overhead_of_each_level() -> None:
