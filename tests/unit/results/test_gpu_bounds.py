@@ -76,6 +76,16 @@ def test_a_view_of_a_gpu_has_the_precision_of_its_first_variant() -> None:
     assert row.report.bound.covered > 0
 
 
+def test_a_view_has_the_bounds_of_a_model_in_each_precision() -> None:
+    """The model is the same in TF32 and FP32, unlike in FP16."""
+    tf32 = _recorded("bert_base-1-TF32")
+    name, first = next(iter(tf32.variants.items()))
+    variants = {name: first.model_copy(update={"precision": "FP32"})}
+    fp32 = tf32.model_copy(update={"variants": variants})
+    rows = bound_rows([tf32, fp32], layer_machines([tf32]))
+    assert sorted(each.report.precision for each in rows) == ["FP32", "TF32"]
+
+
 def _variant(timings: LayerTimings, way: GpuWay) -> MeasuredVariant:
     found = timings.variants[f"onnxruntime:TF32:1{way and ':' + way}"]
     rounds = tuple(found.nanoseconds)

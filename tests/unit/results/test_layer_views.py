@@ -147,6 +147,7 @@ def test_pages_show_layers_bounds_and_bricks(tmp_path: Path) -> None:
         )
         assert "2 kernels timed" in layers
         assert "openvino, FP32, 1: 10 %" in bounds
+        assert '<td class="left">FP32</td>' in bounds
         assert "&lt;slow&gt; CPU" in bricks
         assert "<slow>" not in bricks
         assert bricks.index(">fast<") < bricks.index("&lt;slow&gt;")

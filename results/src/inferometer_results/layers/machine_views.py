@@ -82,16 +82,17 @@ def layer_machines(documents: Iterable[LayerTimings]) -> list[LayerMachine]:
 def bound_rows(
     documents: Iterable[LayerTimings], machines: Iterable[LayerMachine]
 ) -> list[BoundRow]:
-    """Return the bounds of each measured model, the newest measurement of each machine alone."""
+    """Return the bounds of each measured model: the newest of each machine and precision."""
     known = {_key(each.state): each.timings for each in machines}
     rows: dict[tuple[str, ...], BoundRow] = {}
     for each in documents:
         for graph in each.graphs:
             if graph.layout == "Plain" and each.variants:
+                precision = _precision(each)
                 report = bound_report(
-                    graph.model, _precision(each), graph, known.get(_key(each.machine)), each
+                    graph.model, precision, graph, known.get(_key(each.machine)), each
                 )
-                key = (graph.model, str(graph.batch_size), *_key(each.machine))
+                key = (graph.model, str(graph.batch_size), *_key(each.machine), precision)
                 rows[key] = BoundRow(report, graph.batch_size, tuple(_faster(each)))
     return [rows[key] for key in sorted(rows)]
 
