@@ -123,6 +123,12 @@ def test_a_precision_of_the_other_device_is_refused(model: str) -> None:
         bound_command.bound(model, precision="TF32")
 
 
+def test_threads_are_refused_on_a_gpu(model: str) -> None:
+    """The database would keep the timings as those of one thread."""
+    with _refusal("--threads is for --device CPU"):
+        bound_command.bound(model, device="GPU", threads=4)
+
+
 def test_a_machine_without_a_gpu_says_what_is_missing(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,7 +83,7 @@ def bound(  # noqa: PLR0913 - one argument for each option
     from inferometer_results.layers.bound_report import bound_document, bound_report
 
     uri = model_uri(model)
-    wanted = _checked_precision(device, precision)
+    wanted = _checked_precision(device, precision, threads)
     settings = LayerSettings(batch_size, threads, "Plain", read_shapes(warm_up_shape), device)
     if device == "GPU":
         gpu_name()  # before anything is fetched or rewritten
@@ -109,8 +109,15 @@ def bound(  # noqa: PLR0913 - one argument for each option
     print_output("\n".join(document["sentences"]))
 
 
-def _checked_precision(device: str, precision: str | None) -> str:
-    """Return the precision of a bound. Raises RefusedError if the device does not support it."""
+def _checked_precision(device: str, precision: str | None, threads: int) -> str:
+    """Return the precision of a bound.
+
+    Raises RefusedError if the device does not support it, or has no such number of threads.
+    """
+    if device == "GPU" and threads != 1:
+        raise RefusedError(
+            "--threads is for --device CPU: one thread launches the kernels of a GPU. Leave it out."
+        )
     known = _PRECISIONS[device]
     if precision is None:
         return known[0]
