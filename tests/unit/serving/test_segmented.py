@@ -1,7 +1,7 @@
 """Segments, their plans and their kernels' source, without a GPU."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 
 import pytest
@@ -24,7 +24,6 @@ from inferometer_serving.gpu.segmented_tuning import (
     LENGTHS,
     candidates,
     plan_for,
-    rates_for,
     table_of,
 )
 
@@ -89,12 +88,6 @@ def test_the_table_has_the_fastest_plan_and_its_rate() -> None:
     found = table_of(_GPU, {("Sum", 16): [(1e-3, KernelPlan("Quad")), (2e-3, KernelPlan("Warp"))]})
     assert found["plans"]["Sum"]["16"]["algorithm"] == "Quad"
     assert found["bytesPerSecond"]["Sum"]["16"] == 1000 * ((1 << 30) + 4 * (1 << 25))
-
-
-def test_rates_are_those_of_this_card_or_none() -> None:
-    """They were measured for each length of the table."""
-    assert tuple(rates_for("Sum", "NVIDIA H200")) == LENGTHS
-    assert rates_for("Sum", "NVIDIA H100 80GB HBM3") == {}
 
 
 def test_a_gpu_without_these_products_is_named() -> None:
@@ -179,18 +172,14 @@ def test_a_layer_that_the_kernels_do_not_compute_is_refused(layer: Layer, reason
         layer_segments(layer)
 
 
-def test_a_layer_is_timed_by_its_own_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mean is a sum that its kernel scales; the entry has the time of one launch."""
+def test_a_layer_has_its_own_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mean is a sum that its kernel scales."""
     seen: list[object] = []
 
     @contextmanager
     def kernel(_: GpuDevice, segments: Segments, plan: KernelPlan) -> Iterator[SegmentedKernel]:
         seen.append((segments, plan))
         yield SegmentedKernel(segments, plan, {})
-
-    def timed(launch: partial[None], _: object, *, launches: int) -> float:
-        seen.append((launch.args, launches))
-        return 2e-6
 
     memory = iter([(0x10, 2 * 192), (0x20, 4 * 6)])
 
@@ -204,14 +193,10 @@ def test_a_layer_is_timed_by_its_own_kernel(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(reductions, name, allocated)
     monkeypatch.setattr(reductions, "stream", lambda: nullcontext("a stream"))
     monkeypatch.setattr(reductions, "segmented_kernel", kernel)
-    monkeypatch.setattr(reductions, "seconds_per_launch", timed)
-    found = reductions.reduction_timing(
-        _GPU, "a key", _layer("ReduceMean", [{"name": "axes", "ints": ["-1"]}])
-    )
+    layer = _layer("ReduceMean", [{"name": "axes", "ints": ["-1"]}])
+    with ExitStack() as resources:
+        opened = reductions.open_reduction(_GPU, layer, resources)
     segments = Segments("Sum", "float16", 32, 6)
-    assert seen == [
-        (segments, plan_for(segments, (7, 5))),
-        ((0x10, 0x20, "a stream", 1 / 32), 8),
-    ]
-    assert (found.key, found.engine) == ("a key", reductions.ENGINE)
-    assert found.nanoseconds == pytest.approx(2_000)
+    assert seen == [(segments, plan_for(segments, (7, 5)))]
+    assert isinstance(opened.launch, partial)
+    assert opened.launch.args == (0x10, 0x20, "a stream", 1 / 32)

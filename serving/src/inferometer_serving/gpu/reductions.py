@@ -1,4 +1,4 @@
-"""Reductions of a model's layers as segments for matrix units, and their time on a GPU."""
+"""Reductions of a model's layers as segments for matrix units of a GPU."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -8,7 +8,6 @@ from math import prod
 from typing import Any
 
 from inferometer_api.layers.graph import Layer
-from inferometer_api.layers.timings import KernelTiming
 from inferometer_serving.gpu.device import GpuDevice, device_memory, stream
 from inferometer_serving.gpu.segmented import (
     KernelPlan,
@@ -18,11 +17,10 @@ from inferometer_serving.gpu.segmented import (
     SegmentsRefusedError,
     segmented_kernel,
 )
-from inferometer_serving.gpu.segmented_tuning import plan_for, random_values, seconds_per_launch
+from inferometer_serving.gpu.segmented_tuning import plan_for, random_values
 
 ENGINE = "matrix-units"
 """In the layer database."""
-_LAUNCHES = 8
 _OPERATIONS: dict[str, Operation] = {"ReduceSum": "Sum", "ReduceMean": "Sum", "CumSum": "Scan"}
 _OPERANDS: dict[str, Operand] = {"FLOAT16": "float16", "BFLOAT16": "bfloat16"}
 
@@ -121,17 +119,3 @@ def open_reduction(gpu: GpuDevice, layer: Layer, resources: ExitStack) -> Opened
     kernel = resources.enter_context(segmented_kernel(gpu, segments, plan))
     scale = 1 / segments.length if layer.operator == "ReduceMean" else 1.0
     return OpenedReduction(plan, on, partial(kernel.launch, source, target, on, scale))
-
-
-def reduction_timing(gpu: GpuDevice, key: str, layer: Layer) -> KernelTiming:
-    """Return a layer's entry for the layer database.
-
-    Launches follow one another: data that fits into the L2 cache stays there, as that of a layer
-    does whose input has just been computed. Raises as `open_reduction` does.
-    """
-    with ExitStack() as resources:
-        opened = open_reduction(gpu, layer, resources)
-        seconds = seconds_per_launch(opened.launch, opened.stream, launches=_LAUNCHES)
-    return KernelTiming(
-        key=key, engine=ENGINE, precision="", nanoseconds=1e9 * seconds, runs=_LAUNCHES
-    )

@@ -62,15 +62,6 @@ def plan_for(segments: Segments, compute_capability: tuple[int, int]) -> KernelP
     return KernelPlan("Quad") if plan.refusal(segments) else plan
 
 
-def rates_for(operation: Operation, card: str) -> dict[int, float]:
-    """Return the bytes that the plans moved in a second when they were tuned, by length.
-
-    Empty if that model of GPU was never measured: cards of one capability differ in bandwidth.
-    """
-    rates = [each["bytesPerSecond"][operation] for each in _tables() if each["card"] == card]
-    return {int(length): rate for each in rates for length, rate in each.items()}
-
-
 def _tables() -> list[dict[str, Any]]:
     text = resources.files(__package__).joinpath(_TABLE).read_text()
     tables: list[dict[str, Any]] = json.loads(text)
