@@ -18,7 +18,8 @@ _LEAST_GAIN = 0.01
 _NO_CHOICE = (
     "ONNX Runtime searches among cuDNN's algorithms itself; no setting takes another for one layer."
 )
-
+_OWN_KERNELS = "matrix-units"
+_NO_SUMS = "No engine has kernels on matrix units for sums: a custom operator would call them."
 _NO_GRAPH = "A CUDA graph would fill them, for which the server has no setting."
 _NOT_MEASURED = "No variant without them was measured."
 
@@ -114,13 +115,15 @@ def _faster_algorithms(gpu: GpuEvidence, now: float) -> Iterator[Advice]:
         return
     largest = sorted(savings, key=lambda each: each[2].nanoseconds - each[1].nanoseconds)
     named = "; ".join(_choice(*each) for each in largest[:_MOST_NAMED])
+    is_sum = {best.engine == _OWN_KERNELS for _, _, best in savings}
+    reasons = [words for words, each in ((_NO_CHOICE, False), (_NO_SUMS, True)) if each in is_sum]
     noise = hypot(*(_noise(own, best) for _, own, best in savings))
     yield Advice(
         "Q3",
         f"{len(savings)} layers have a faster algorithm, which saves {saved / 1e6:.3f} ms: "
         f"{named}.",
         Interval(saved / now, (saved - noise) / now, (saved + noise) / now),
-        why_not=_NO_CHOICE,
+        why_not=" ".join(reasons),
     )
 
 

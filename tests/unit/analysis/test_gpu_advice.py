@@ -66,6 +66,16 @@ def test_a_faster_algorithm_counts_at_each_place_of_its_layer() -> None:
     assert round(advice.gain.high - 0.2, 6) == round(500 * 2**0.5 / 100_000, 6)
 
 
+def test_advice_says_why_no_setting_takes_the_algorithm() -> None:
+    """ONNX Runtime chooses among those of cuDNN, and has none on matrix units."""
+    own = _timing("onnxruntime", 30_000, 0)
+    of_library = _advice(_timing("cudnn", 20_000, 0), own)["Q3"].why_not
+    of_sums = _advice(_timing("matrix-units", 20_000, 0), own)["Q3"].why_not
+    assert of_library.startswith("ONNX Runtime searches among cuDNN's algorithms")
+    assert "matrix units" not in of_library
+    assert of_sums.startswith("No engine has kernels on matrix units for sums")
+
+
 def test_a_difference_within_the_noise_is_no_advice() -> None:
     """The quartiles overlap."""
     assert "Q3" not in _advice(
