@@ -71,11 +71,12 @@ def bound(  # noqa: PLR0913 - one argument for each option
     """Show the best latency of a model on this machine, next to the latency that it has.
 
     The lower bound is the sum of the fastest known timings of all layers, by ONNX Runtime and
-    OpenVINO, or on a GPU by ONNX Runtime's CUDA provider, cuDNN and cuBLAS; the critical path is
-    what unlimited parallelism would leave of it. The roofline follows from the machine's peak
-    arithmetic and bandwidth, as measured now or, on a CPU and if that is more, by inferometer node
-    in the last 30 days. On a GPU, inputs and outputs stay in its memory. --fill times the layers
-    that the database lacks, which takes about a minute for 100 different layers on a CPU.
+    OpenVINO, or on a GPU by ONNX Runtime's CUDA provider, cuDNN, cuBLAS and sums on matrix units;
+    the critical path is what unlimited parallelism would leave of it. The roofline follows from the
+    machine's peak arithmetic and bandwidth, as measured now or, on a CPU and if that is more, by
+    inferometer node in the last 30 days. On a GPU, inputs and outputs stay in its memory. --fill
+    times the layers that the database lacks, which takes about a minute for 100 different layers on
+    a CPU.
     """
     from inferometer_cli.commands.serve import fetched_model
     from inferometer_cli.local.layers import LayerSettings, Variant, gpu_name

@@ -57,7 +57,7 @@ GranularityOption = Annotated[
 ]
 DeviceOption = Annotated[
     Literal["CPU", "GPU"],
-    typer.Option("--device", help="GPU: the first NVIDIA GPU, by CUDA, cuDNN and cuBLAS."),
+    typer.Option("--device", help="Where to run: CPU, or the first NVIDIA GPU."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
