@@ -1,8 +1,10 @@
 """Segments, their plans and their kernels' source, without a GPU."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,7 @@ from inferometer_serving.gpu.segmented import (
 from inferometer_serving.gpu.segmented_tuning import (
     LENGTHS,
     candidates,
+    main,
     plan_for,
     table_of,
 )
@@ -200,3 +203,16 @@ def test_a_layer_has_its_own_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == [(segments, plan_for(segments, (7, 5)))]
     assert isinstance(opened.launch, partial)
     assert opened.launch.args == (0x10, 0x20, "a stream", 1 / 32)
+
+
+def test_without_a_gpu_the_tuning_says_so_and_leaves_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command ends with 2."""
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    file = tmp_path / "plans.json"
+    file.write_text("[]")
+    assert main(file) == 2
+    expected = "The kernels cannot be tuned: cuda-bindings is not installed.\n"
+    assert capsys.readouterr().err == expected
+    assert file.read_text() == "[]"

@@ -1,7 +1,8 @@
 """Auto-tuning of the kernels for segments: the fastest plan for each length on this GPU.
 
 `python -m inferometer_serving.gpu.segmented_tuning FILE` measures and adds this GPU's compute
-capability to the table in FILE; the package has the one of 9.0.
+capability to the table in FILE; the package has the one of 9.0. Exit codes: 0 it was tuned; 2 there
+is no GPU or no compiler.
 """
 
 import json
@@ -21,6 +22,7 @@ import numpy as np
 
 from inferometer_serving.gpu.device import (
     GpuDevice,
+    GpuUnavailableError,
     call,
     device_memory,
     loaded,
@@ -50,6 +52,7 @@ _RANDOM = 1 << 22
 _LONGEST_QUAD, _LONGEST_WARP = 1 << 12, 1 << 15
 _MOST_LOADS = 16
 _SMALLEST_PART = 1 << 12
+_EXIT_REFUSED = 2
 
 Seconds = dict[tuple[Operation, int], list[tuple[float, KernelPlan]]]
 
@@ -211,14 +214,19 @@ def _large(operation: Operation, length: int) -> Segments:
     return Segments(operation, "float16", length, _ELEMENTS // length)
 
 
-def main(file: Path) -> None:
-    """Tune on this GPU, and write its table into a file of tables."""
+def main(file: Path) -> int:
+    """Tune on this GPU, and write its table into a file of tables; return the exit code."""
     tables = json.loads(file.read_text()) if file.exists() else []
-    with open_gpu() as gpu:
-        found = table_of(gpu, tune(gpu))
+    try:
+        with open_gpu() as gpu:
+            found = table_of(gpu, tune(gpu))
+    except GpuUnavailableError as error:
+        sys.stderr.write(f"The kernels cannot be tuned: {error}.\n")
+        return _EXIT_REFUSED
     others = [each for each in tables if each["computeCapability"] != found["computeCapability"]]
     file.write_text(json.dumps([*others, found], indent=1) + "\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    sys.exit(main(Path(sys.argv[1])))
