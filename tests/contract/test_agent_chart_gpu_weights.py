@@ -1,10 +1,12 @@
 """The agent chart's broker of GPU weights is off by default, and has no rights but its folder."""
 
+from pathlib import Path
+
 import kubernetes_validate  # type: ignore[import-untyped] # it ships no types
 import pytest
 
 from inferometer_serving.gpu.broker.__main__ import _parser
-from support.agent_chart import agents
+from support.agent_chart import AGENTS, agents, agents_notes
 from support.chart import Json, of_kind
 
 VALUES: Json = {
@@ -64,3 +66,12 @@ def test_it_runs_on_nodes_with_gpus_and_has_no_rights_but_its_folder() -> None:
     )
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
     assert policy["spec"]["egress"] == []
+
+
+def test_notes_say_how_servers_use_it(tmp_path: Path) -> None:
+    """Runs do not mount its folder: who enables it has to."""
+    notes = agents_notes(VALUES, tmp_path / "enabled")
+    assert f"rollout status daemonset/{_NAME} --namespace {AGENTS}" in notes
+    assert "mounts the folder /run/weights of the node" in notes
+    assert "--weight-broker" in notes
+    assert "--weight-broker" not in agents_notes({}, tmp_path / "default")
