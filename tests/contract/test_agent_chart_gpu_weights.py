@@ -50,6 +50,7 @@ def test_it_runs_on_nodes_with_gpus_and_has_no_rights_but_its_folder() -> None:
     assert not {"hostNetwork", "hostIPC", "hostPID"} & set(spec)
     (container,) = spec["containers"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert {each["name"]: each["value"] for each in container["env"]} == {
         "NVIDIA_VISIBLE_DEVICES": "all",
         "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
