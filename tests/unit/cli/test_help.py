@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
 from inferometer_cli.command_line import app
+from inferometer_results.nodes.comm_scope_names import OF_FIGURES
 from inferometer_serving.command_line import OPTIONS
+from inferometer_serving.node.__main__ import UnknownPrimitiveError, measure
 from support.command import Command
 
 TREE: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
@@ -72,6 +75,20 @@ def test_a_list_of_commands_cuts_no_sentence(
     _, _, listed = inferometer(*group.split(), "--help").stdout.partition("Commands:\n")
     assert listed
     assert "..." not in listed
+
+
+def test_node_lists_what_its_names_begin_with(inferometer: Command, tmp_path: Path) -> None:
+    """Every name that can be measured begins with a word of `node --help`."""
+    completed = " ".join(inferometer("node", "--help").stdout.split())
+    listed, comma, _ = completed.partition("begin so: ")[2].partition(", and Comm|Scope")
+    assert comma
+    with pytest.raises(UnknownPrimitiveError) as refused:
+        measure(tmp_path, ("no such name",), 1)
+    names = str(refused.value).rstrip(".").partition("There are ")[2].split(", ")
+    assert "steal" in names
+    begins = (*listed.split(", "), *OF_FIGURES)
+    of_figures = [each for each in names if each != "storage"]  # its figures are disk, pageCache
+    assert [each for each in of_figures if not each.startswith(begins)] == []
 
 
 def test_serve_lists_the_options_of_the_server(inferometer: Command) -> None:
