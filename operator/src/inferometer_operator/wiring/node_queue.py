@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from inferometer_api.nodes.benchmark import NodeBenchmarkStatus
 from inferometer_operator.reconcile.observed import Json
-from inferometer_operator.reconcile.queue_position import QueuedRun
+from inferometer_operator.reconcile.queue_position import QueuedRun, QueueState
 from inferometer_operator.wiring.run_queue import RunQueue
 
 
@@ -50,3 +51,21 @@ class NodeQueue:
         for gone in self._entries.get(uid, set()) - now:
             self.queue.remove(gone)
         self._entries[uid] = now
+
+
+def queue_entries(raw: Json, status: NodeBenchmarkStatus) -> Sequence[QueuedRun]:
+    """Return the entries of the nodes in the queue of runs: one for each that is not over."""
+    metadata = raw["metadata"]
+    states: dict[str, QueueState] = {"Waiting": "waiting", "Running": "admitted"}
+    return [
+        QueuedRun(
+            uid=f"{metadata['uid']}/{row.node}",
+            created=metadata.get("creationTimestamp", ""),
+            namespace=metadata["namespace"],
+            name=f"{metadata['name']} on {row.node}",
+            state=states[row.state],
+            begun=row.start_time or "",
+        )
+        for row in status.nodes
+        if row.state in states
+    ]

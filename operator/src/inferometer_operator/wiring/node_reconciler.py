@@ -37,12 +37,11 @@ from inferometer_operator.reconcile.nodes.observed import NodeRefusal, NodesObse
 from inferometer_operator.reconcile.nodes.wire import job_keys, measures_wire, startable
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Event
-from inferometer_operator.reconcile.queue_position import QueuedRun, QueueState
 from inferometer_operator.reconcile.workload_state import queue_name
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.node_jobs import node_jobs
 from inferometer_operator.wiring.node_log import NoDocumentError, read_document
-from inferometer_operator.wiring.node_queue import NodeQueue
+from inferometer_operator.wiring.node_queue import NodeQueue, queue_entries
 from inferometer_operator.wiring.node_wire import NodeWire
 
 KIND: Final = "NodeBenchmark"
@@ -160,7 +159,7 @@ class NodeReconciler:
             raw = await self._write(raw, decision.status)
         finally:
             # Turns that the status does not show are given back.
-            self.queue.replace(raw, _entries(raw, read_node_status(raw)))
+            self.queue.replace(raw, queue_entries(raw, read_node_status(raw)))
         self._forget_nodes(row.node for row in decision.status.nodes if row.state in OVER)
         owner = _owner(raw)
         gpus = {row.node: row.gpus or 0 for row in decision.status.nodes}
@@ -202,7 +201,7 @@ class NodeReconciler:
         jobs, pods = node_jobs(self.dependencies.reader, _owner(raw), keys)
         waiting = startable(status.nodes, spec)
         return NodesObserved(
-            admitted=self.queue.admitted(raw, waiting, _entries(raw, status)),
+            admitted=self.queue.admitted(raw, waiting, queue_entries(raw, status)),
             jobs=jobs,
             pods=pods,
             measured=frozenset(self._wire.documents),
@@ -300,24 +299,6 @@ class NodeReconciler:
             _log.info("node_benchmark_ended", name=raw["metadata"]["name"], phase=status.phase)
             await self.dependencies.writer.create_event(written, _end_event(status))
         return written
-
-
-def _entries(raw: Json, status: NodeBenchmarkStatus) -> Sequence[QueuedRun]:
-    """Return the entries of the nodes in the queue of runs: one for each that is not over."""
-    metadata = raw["metadata"]
-    states: dict[str, QueueState] = {"Waiting": "waiting", "Running": "admitted"}
-    return [
-        QueuedRun(
-            uid=f"{metadata['uid']}/{row.node}",
-            created=metadata.get("creationTimestamp", ""),
-            namespace=metadata["namespace"],
-            name=f"{metadata['name']} on {row.node}",
-            state=states[row.state],
-            begun=row.start_time or "",
-        )
-        for row in status.nodes
-        if row.state in states
-    ]
 
 
 def _soonest(*pauses: float | None) -> float | None:
