@@ -7,17 +7,29 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 from inferometer_fetch import __main__ as fetcher
 from inferometer_fetch import transfer
+from inferometer_fetch.cache import download
+from inferometer_fetch.cache.access import Access
+from inferometer_fetch.cache.download import Downloads
+from inferometer_fetch.cache.request import ModelRequest
+from inferometer_fetch.cache.store import ModelStore
 from inferometer_fetch.data_files import fetch_inputs
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.model import fetch_model
+from inferometer_fetch.object_store import ObjectStore
 from inferometer_models.errors import ModelRefusedError
 from support import onnx_models
 from support.object_store import keys, object_store
@@ -120,7 +132,7 @@ def test_external_data_elsewhere_is_refused(
         ("s3://nobody/top.onnx", {}, "does not exist, according to .*NoSuchBucket"),
         ("s3://models/top.onnx", {"secretAccessKey": "x"}, "SignatureDoesNotMatch"),
         ("s3://models/top.onnx", {"accessKeyId": "x"}, "Check bucket, key and accessKeyId"),
-        ("s3://models/top.onnx", {"region": "eu-west-1"}, "expecting .*us-east-1.*region"),
+        ("s3://models/top.onnx", {"region": "eu-west-1"}, "AuthorizationHeaderMalformed.*region"),
         ("s3://models/top.onnx", {"accessKeyId": ""}, "but accessKeyId are missing"),
         ("s3://models/top.onnx", {"endpoint": "storage:9000"}, "is not an address"),
         ("s3://models/samples.npz", {}, "is not an ONNX model"),
@@ -135,7 +147,7 @@ def test_a_refusal_of_the_store_is_reported(
     overrides: dict[str, str],
     sentence: str,
 ) -> None:
-    """A missing object, wrong keys and a wrong region are refused in the store's own words."""
+    """A missing object, wrong keys and a wrong region are refused with the store's code."""
     _set_environment(
         monkeypatch,
         keys(endpoint, **overrides) if "endpoint" not in overrides else keys(**overrides),
@@ -243,3 +255,74 @@ def test_a_pods_fetcher_reads_the_keys_from_its_environment(endpoint: str, tmp_p
         "inputs.npz",
         "model.onnx",
     ]
+
+
+class _Internal(BaseHTTPRequestHandler):
+    """A host that only the fetcher reaches; the first part of a path is the status it gives."""
+
+    def do_GET(self) -> None:
+        body = b"<Code>the-password</Code><Message>the-password</Message> token=the-password"
+        self.send_response(int(self.path.split("/")[1]), "the-password")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Last-Modified", "the-password")
+        self.send_header("ETag", "the-password")
+        self.end_headers()
+        self.wfile.write(body)
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep quiet."""
+
+
+class _Redirecting(_Internal):
+    """A store that has every object, and redirects all who get one."""
+
+    location: ClassVar[str]
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "1")
+        self.send_header("Last-Modified", "Sat, 21 Nov 2026 06:00:00 GMT")
+        self.send_header("ETag", '"x"')
+        self.end_headers()
+
+    @override
+    def do_GET(self) -> None:
+        self.send_response(307)
+        self.send_header("Location", self.location)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+@contextmanager
+def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 409, 418, 429, 500, 503])
+def test_nothing_that_a_store_redirects_to_is_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """A pod's author could read what only the plugin reaches: bodies, status lines, headers."""
+    monkeypatch.setattr(download, "_PAUSES_SECONDS", (0.0, 0.0))
+    with _serving(_Internal) as internal, _serving(_Redirecting) as endpoint:
+        monkeypatch.setattr(
+            _Redirecting, "location", f"{internal}/{status}/the-password", raising=False
+        )
+        request = ModelRequest(
+            "s3://b/m.onnx", "0" * 64, "a", ObjectStore("id", "secret", endpoint=endpoint)
+        )
+        Access(time.monotonic).check(request)
+        store = ModelStore(tmp_path, quota_bytes=1 << 20, policy="LRU", clock=time.time)
+        downloads = Downloads(store, max_model_bytes=1 << 20)
+        with pytest.raises((ModelRefusedError, FetchFailedError)) as caught:
+            downloads.fetch(request, timeout_seconds=60)
+        downloads.close()
+    assert "the-password" not in str(caught.value)
+    assert f"HTTP {status}" in str(caught.value) or status == HTTPStatus.OK

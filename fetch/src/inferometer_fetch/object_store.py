@@ -1,10 +1,12 @@
 """Streams of objects in S3-compatible stores."""
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from http import HTTPStatus
 from typing import TYPE_CHECKING, BinaryIO
 
 import obstore
@@ -27,9 +29,34 @@ _WHOLE = timedelta(days=1)
 _PART_BYTES, _PARTS_AT_ONCE = 8 << 20, 2
 """At most 80 GiB in 10,000 parts; memory for two of them."""
 _CERTIFICATE_FAULT = re.compile(r"InvalidCertificate\((?:\s*Other\(\s*OtherError\()?\s*(\w+)")
-_CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
-"""The operating system's message, deep in the library's text of a fault."""
+_SYSTEM_FAULT = re.compile(r"\bOs \{\s*code: (\d{1,3}),")
+"""The operating system's error, deep in the library's text of a fault."""
+_UNRESOLVED_HOST = "failed to lookup address information"
 _UNKNOWN_HOST = "Name or service not known"
+_TIMEOUT = "TimedOut"
+_STORE_CODES = frozenset(
+    {
+        "AccessDenied",
+        "AuthorizationHeaderMalformed",
+        "EntityTooLarge",
+        "ExpiredToken",
+        "InternalError",
+        "InvalidAccessKeyId",
+        "InvalidBucketName",
+        "InvalidToken",
+        "KMS.DisabledException",
+        "NoSuchBucket",
+        "NoSuchKey",
+        "PermanentRedirect",
+        "QuotaExceeded",
+        "RequestTimeTooSkewed",
+        "ServiceUnavailable",
+        "SignatureDoesNotMatch",
+        "SlowDown",
+        "TokenRefreshRequired",
+    }
+)
+"""Codes of the protocol that messages name; the rest of a reply may be of any host."""
 _PASSING_STATUSES = frozenset({"408", "425", "429"})
 
 
@@ -53,7 +80,7 @@ class ObjectStore:
 
 
 class ObjectStoreError(Exception):
-    """A store did not take or give an object; the message is what it reported."""
+    """A store did not take or give an object; the message says why in words of ours."""
 
     def __init__(self, message: str, *, is_transient: bool) -> None:
         super().__init__(message)
@@ -201,7 +228,7 @@ def _fault(what: str, store: ObjectStore, error: Exception) -> Exception:
             f"The {what} cannot be fetched: the certificate of {store} is not trusted "
             f"({certificate[1]}). Put the PEM of its authority into the Secret's key caCertificate."
         )
-    if _UNKNOWN_HOST in text:
+    if _UNKNOWN_HOST in text and status is None:
         return ModelRefusedError(
             f"The {what} cannot be fetched: the host of {store} is unknown. Correct the "
             "Secret's key endpoint."
@@ -215,7 +242,7 @@ def _fault(what: str, store: ObjectStore, error: Exception) -> Exception:
 
 
 def _status(error: Exception) -> str | None:
-    found = re.search(r"status code: (\d+)", str(error))
+    found = re.search(r"status code: (\d{3})\b", str(error))
     return None if found is None else found[1]
 
 
@@ -224,11 +251,30 @@ def _is_final(status: str) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Return the code and message of the store, else the first line of the library."""
+    """Return what happened in words of ours.
+
+    A pod may name a store that redirects to a host that only this process reaches: no byte
+    of a reply is quoted, neither of its body nor of its headers.
+    """
     text = str(error)
-    found = re.search(r"<Code>(.*?)</Code>\s*<Message>(.*?)</Message>", text, re.DOTALL)
-    if found is not None:
-        return f"{found[1]}: {found[2].rstrip('.')}"
-    cause = _CAUSE.search(text)
-    first = text.partition("\n")[0].rpartition(" - ")[2]
-    return (cause[1] if cause else first)[:300].rstrip(". ")
+    status = _status(error)
+    if status is not None:
+        code = re.search(r"<Code>([\w.]+)</Code>", text)
+        return _status_words(int(status)) + (
+            f", {code[1]}" if code is not None and code[1] in _STORE_CODES else ""
+        )
+    if isinstance(error, ValueError):  # raised before there is a request
+        return text.partition("\n")[0][:300].rstrip(". ")
+    system = _SYSTEM_FAULT.search(text)
+    if system is not None:
+        return os.strerror(int(system[1]))
+    if _UNRESOLVED_HOST in text:
+        return "the name of its host cannot be resolved"
+    return "it did not answer in time" if _TIMEOUT in text else "its reply is not one of S3"
+
+
+def _status_words(status: int) -> str:
+    try:
+        return f"HTTP {status} ({HTTPStatus(status).phrase})"
+    except ValueError:
+        return f"HTTP {status}"
