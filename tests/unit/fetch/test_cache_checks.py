@@ -52,6 +52,20 @@ def test_a_damaged_file_is_never_mounted_again(
     assert (store.files(request.key) / CACHE_MODEL_FILE).read_bytes() == CONTENT
 
 
+def test_damage_outlasts_a_check_that_finds_none(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """A disk that reads rightly once again is not trusted: the model is fetched anew."""
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    damage(store)
+    cache.verify()
+    (store.files(public(CONTENT).key) / CACHE_MODEL_FILE).write_bytes(CONTENT)
+    assert cache.verify() == {}
+    with pytest.raises(DamagedEntryError):
+        cache.publish(public(CONTENT), tmp_path / "u", timeout_seconds=60)
+
+
 def test_damage_is_remembered_by_the_next_plugin(
     tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
 ) -> None:

@@ -136,6 +136,29 @@ def test_credentials_are_accepted_for_an_hour(
         assert file.is_dir() or b"https://store" not in file.read_bytes()
 
 
+@pytest.mark.parametrize("other", ["address", "checksum", "namespace"])
+def test_credentials_are_accepted_for_one_model(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter, other: str
+) -> None:
+    """Keys that may read one model mount no other one, which the cache has, without their store."""
+    theirs_uri = "s3://models/theirs.onnx"
+    content.contents |= {theirs_uri: b"theirs"}
+    cached = {
+        "address": private(CONTENT, uri=theirs_uri),
+        "checksum": private(b"theirs"),
+        "namespace": private(CONTENT, namespace="b"),
+    }[other]
+    content.contents[cached.uri] = b"theirs" if other == "checksum" else CONTENT
+    cache, _ = node_cache(tmp_path / "c", content, mounter)
+    cache.publish(cached, tmp_path / "t", timeout_seconds=60)
+    content.contents[PRIVATE_URI] = CONTENT
+    accepted = private(CONTENT, keys="others")
+    cache.publish(accepted, tmp_path / "u", timeout_seconds=60)
+    content.refusal = ModelRefusedError("AccessDenied")
+    with pytest.raises(ModelRefusedError, match="AccessDenied"):
+        cache.publish(replace(cached, store=accepted.store), tmp_path / "v", timeout_seconds=60)
+
+
 def test_stalled_downloads_of_a_namespace_leave_room_for_others(
     tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
 ) -> None:
