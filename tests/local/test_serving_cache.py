@@ -12,6 +12,7 @@ import grpc  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
+from inferometer_fetch.cache import download
 from inferometer_fetch.cache.csi_messages import (
     CSI_SERVICES,
     REGISTRATION_SERVICE,
@@ -25,6 +26,7 @@ from inferometer_fetch.cache.csi_server import (
     start_server,
 )
 from inferometer_fetch.cache.download import external_locations
+from inferometer_fetch.cache.errors import UnreadableGraphError
 from inferometer_models.errors import ModelRefusedError
 from support import onnx_models
 from support.model_cache import MemoryMounter, ScriptedStore, node_cache
@@ -160,6 +162,16 @@ def test_another_process_reads_an_untrusted_graph(tmp_path: Path) -> None:
     model.write_bytes(b"no model")
     with pytest.raises(ModelRefusedError, match="not an ONNX model"):
         external_locations(model)
+
+
+def test_a_graph_that_takes_too_long_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message is a sentence for the event, without the command of the process."""
+    (tmp_path / "m.onnx").write_bytes(CONTENT)
+    monkeypatch.setattr(download, "_PARSE_SECONDS", 0.001)
+    with pytest.raises(UnreadableGraphError, match=r"^The graph of the model could not be read"):
+        external_locations(tmp_path / "m.onnx")
 
 
 def test_the_process_that_reads_a_graph_has_no_rights(

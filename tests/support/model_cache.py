@@ -54,6 +54,8 @@ class ScriptedStore:
         self.reports_size = True
         self.external: tuple[str, ...] = ()
         """Where the models have their external data."""
+        self.graph_fault: Exception | None = None
+        """Raised when a graph is read."""
         self.gates: dict[str, threading.Event] = {}
         """An address with a gate yields nothing before the gate opens."""
         self.check_gates: dict[str, threading.Event] = {}
@@ -77,6 +79,12 @@ class ScriptedStore:
             yield whole[half:]
 
         return content
+
+    def find_external(self, _: Path) -> tuple[str, ...]:
+        """Return where a model has its external data, or raise the fault."""
+        if self.graph_fault is not None:
+            raise self.graph_fault
+        return self.external
 
     def ask(self, request: ModelRequest) -> None:
         """Note a check of credentials, and refuse them if that is planned."""
@@ -116,7 +124,7 @@ def node_cache(
         store,
         max_model_bytes=max_model_bytes,
         open_content=content.open_content,
-        find_external=lambda _: content.external,
+        find_external=content.find_external,
     )
     cache = NodeCache(store, downloads, Access(lambda: now[0], content.ask), mounter)
     cache.restore()

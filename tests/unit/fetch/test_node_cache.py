@@ -13,6 +13,7 @@ from inferometer_fetch.cache import download
 from inferometer_fetch.cache.errors import (
     MountedOtherwiseError,
     StillFetchingError,
+    UnreadableGraphError,
 )
 from inferometer_fetch.cache.references import MOUNTED, MOUNTING, NodeMount, Reference
 from inferometer_fetch.cache.request import model_request
@@ -168,6 +169,19 @@ def test_a_store_that_is_gone_is_reported_and_its_part_kept(
     assert store.used_bytes == 5
     cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
     assert content.opened[-1] == (URI, 5)
+
+
+def test_a_model_whose_graph_cannot_be_read_is_not_downloaded_again(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """The kubelet's next call reads the graph again, of the file that is there and right."""
+    content.graph_fault = UnreadableGraphError("too long")
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    for _ in range(2):
+        with pytest.raises(ModelRefusedError, match="too long"):
+            cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert (store.fetched_bytes, store.used_bytes) == (len(CONTENT), len(CONTENT))
+    assert (mounter.table, store.references()) == ({}, {})
 
 
 @pytest.mark.parametrize("reports_size", [True, False])

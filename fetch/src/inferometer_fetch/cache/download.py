@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_MODEL_FILE
 from inferometer_api.spec.address import address
-from inferometer_fetch.cache.errors import CacheFullError, StillFetchingError
+from inferometer_fetch.cache.errors import CacheFullError, StillFetchingError, UnreadableGraphError
 from inferometer_fetch.cache.limits import NamespaceLimit
 from inferometer_fetch.cache.records import Entry
 from inferometer_fetch.cache.request import ModelRequest
@@ -108,7 +108,7 @@ class Downloads:
             return self._store.with_room(
                 lambda: self._store.commit(source, request.key, sha256, self._timer() - began)
             )
-        except FetchFailedError:
+        except (FetchFailedError, UnreadableGraphError):
             self._store.end(source, keep=True, fetch_seconds=self._timer() - began)
             raise
         except OSError as error:
@@ -259,21 +259,28 @@ def external_locations(model: Path, *, user: int | None = None) -> tuple[str, ..
     """Return where an ONNX file has its external data, relative to it.
 
     The file is not trusted: another process parses it, as `user` without rights if that is given.
-    Raises ModelRefusedError if it is no ONNX model, or has data outside its folder.
+    Raises ModelRefusedError if it is no ONNX model, or has data outside its folder, and
+    UnreadableGraphError if it takes too long.
     """
     with model.open("rb") as file:
         words = [sys.executable, "-m", "inferometer_fetch.cache.graph_locations"]
-        ended = subprocess.run(  # noqa: S603 - words of our own
-            words,
-            stdin=file,
-            capture_output=True,
-            cwd="/",
-            user=user,
-            group=user,
-            extra_groups=None if user is None else (),
-            timeout=_PARSE_SECONDS,
-            check=False,
-        )
+        try:
+            ended = subprocess.run(  # noqa: S603 - words of our own
+                words,
+                stdin=file,
+                capture_output=True,
+                cwd="/",
+                user=user,
+                group=user,
+                extra_groups=None if user is None else (),
+                timeout=_PARSE_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UnreadableGraphError(
+                f"The graph of the model could not be read within {_PARSE_SECONDS} s: save it with "
+                "fewer operators, or fetch it without the cache."
+            ) from error
     if ended.returncode:
         reason = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2][:500]
         raise ModelRefusedError(reason or "The model could not be read.")

@@ -1,8 +1,14 @@
 """Errors of the node's model cache; each message is a sentence for the pod's events."""
 
+from inferometer_models.errors import ModelRefusedError
+
 
 class CacheFullError(Exception):
     """Pods use so much of the quota or disk that a model does not fit."""
+
+
+class UnreadableGraphError(ModelRefusedError):
+    """A whole and right download whose graph takes more than the cache gives to read it."""
 
 
 class StillFetchingError(Exception):
