@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.nodes.figures import figure
+from inferometer_api.nodes.fitness import load_generation_faults
 from inferometer_serving.node import __main__ as node_main
 from inferometer_serving.node import (
     host_memory,
@@ -221,9 +223,46 @@ def test_a_process_that_stands_still_is_a_caution(
 ) -> None:
     """Jitter says that others, or a quota, had the CPU."""
     pause = round(share * punctuality._SPIN_NS)
-    monkeypatch.setattr(punctuality, "_pauses_ns", lambda: [pause])
+    watch = punctuality._Watch(still_ns=pause, longest_ns=pause)
+    monkeypatch.setattr(punctuality, "_watch_clock", lambda: watch)
     cautions = " ".join(measure(tmp_path, ("jitter",), 60).cautions)
     assert (f"stood still for {share:.0%} of the time" in cautions) == is_caution
+
+
+def test_a_quiet_window_does_not_hide_the_standstills_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The share is all standstills over all time, with a caution; the longest is that of all."""
+    still, windows = 90_000_000, [0, 1, 1, 1, 1]
+    watches = iter(punctuality._Watch(each * still, each * still) for each in windows)
+    monkeypatch.setattr(punctuality, "_watch_clock", lambda: next(watches))
+    document = measure(tmp_path, ("jitter",), 60)
+    share, longest = document.figure("jitter/share"), document.figure("jitter/longest")
+    assert share is not None
+    assert longest is not None
+    assert share.value == pytest.approx(0.24)
+    assert share.best == 0.0
+    assert longest.value == pytest.approx(still)
+    assert list(load_generation_faults([document]))
+    assert any("stood still for 24%" in each for each in document.cautions)
+
+
+def test_a_standstill_counts_as_long_as_its_window_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No share is above 1; the longest standstill is whole."""
+    end = punctuality._SPIN_NS
+    times = iter([0, 10, end // 2, 3 * end])
+    monkeypatch.setattr(time, "monotonic_ns", lambda: next(times))
+    assert punctuality._watch_clock() == (end - 10, 3 * end - end // 2)
+
+
+def test_shares_of_zero_are_zero() -> None:
+    """Their interval is that of an arithmetic mean, within 0 and 1."""
+    none, one = figure("a", "share", [0.0] * 5), figure("a", "share", [0.0])
+    assert (none.value, none.low, none.high) == (0.0, 0.0, 0.0)
+    assert (one.value, one.low) == (0.0, None)
+    some = figure("a", "share", [0.0, 0.0, 0.9, 0.9, 0.9])
+    assert some.value == pytest.approx(0.54)
+    assert (some.low, some.high) == (0.0, 1.0)
 
 
 def test_what_comes_too_late_is_not_measured(tmp_path: Path) -> None:

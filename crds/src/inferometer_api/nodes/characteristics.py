@@ -24,9 +24,10 @@ class NodeFigure(Document):
     """What it was measured at: threads, bytes, precision, engine, ..."""
     unit: Unit
     value: float
-    """Geometric mean of the samples."""
+    """Geometric mean of the samples; of a share, the arithmetic one, because shares can be 0."""
     low: float | None = None
-    """Lower end of its 95 % interval (Student's t of the logarithms); absent if not known."""
+    """Lower end of its 95 % interval (Student's t, of the logarithms except of a share);
+    absent if not known."""
     high: float | None = None
     best: float
     """The highest sample of a rate, the lowest of a time or share."""

@@ -19,8 +19,8 @@ _BEFORE = {
     "percentile": "p",
 }
 _TERA, _GIGA = 1e12, 1e9
-_NO_SHARE = 1e-9
-"""A share of zero is measured as this, because means are geometric."""
+_NO_SHARE = 1.1e-9
+"""Documents of earlier versions have 1e-9, more or less a rounding error, as a share of zero."""
 
 
 def figure_cells(figure: NodeFigure) -> tuple[str, ...]:

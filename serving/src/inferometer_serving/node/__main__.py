@@ -190,7 +190,7 @@ def _cautions(idle: tuple[CpuTimes, CpuTimes], after: CpuTimes, findings: Findin
             "quota, had its CPU."
         )
     stolen = (after.stolen - idle[0].stolen) / max(1, after.total - idle[0].total)
-    findings.figures.append(figure(_STEAL, "share", [max(1e-9, stolen)]))
+    findings.figures.append(figure(_STEAL, "share", [max(0.0, stolen)]))
     if stolen > MOST_STOLEN:
         found.append(f"The hypervisor gave {stolen:.1%} of the CPU time to other guests.")
     return found

@@ -5,6 +5,7 @@ They say whether it is fit to generate load.
 
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,15 @@ _REPEATS = 5
 _SPIN_NS = 300_000_000
 _PAUSE_NS = 20_000
 """A step of the loop that takes longer is a standstill; usually one takes a tenth of 1 us."""
+
+
+class _Watch(NamedTuple):
+    """What a process saw that ran for `_SPIN_NS`."""
+
+    still_ns: int
+    """Standstills within this time."""
+    longest_ns: int
+    """The longest of them, until its end."""
 
 
 def punctuality_probes() -> Iterator[NodeProbe]:
@@ -49,22 +59,23 @@ def _lags_ns() -> list[int]:
 
 
 def _standstills() -> list[NodeFigure]:
-    found = [_pauses_ns() for _ in range(_REPEATS)]
+    found = [_watch_clock() for _ in range(_REPEATS)]
     return [
-        figure("jitter/share", "share", [max(1e-9, sum(each) / _SPIN_NS) for each in found]),
-        figure("jitter/longest", "ns", [float(max(each, default=1)) for each in found]),
+        figure("jitter/share", "share", [each.still_ns / _SPIN_NS for each in found]),
+        figure("jitter/longest", "ns", [float(max(each.longest_ns for each in found))]),
     ]
 
 
-def _pauses_ns() -> list[int]:
+def _watch_clock() -> _Watch:
     """Return the standstills of a loop that only reads the clock."""
-    pauses = []
+    still = longest = 0
     clock = time.monotonic_ns
     last = clock()
     end = last + _SPIN_NS
     while last < end:
         now = clock()
         if now - last > _PAUSE_NS:
-            pauses.append(now - last)
+            still += min(now, end) - last
+            longest = max(longest, now - last)
         last = now
-    return pauses
+    return _Watch(still, longest)
