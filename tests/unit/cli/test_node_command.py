@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from inferometer_cli.commands import node as node_command
 from inferometer_cli.commands.node import node
 from inferometer_cli.exits import FailedError
 from inferometer_cli.local import node_benchmark
@@ -62,6 +63,33 @@ def test_figures_of_a_killed_benchmark_are_kept_and_printed(
     printed = capsys.readouterr().out
     assert "250 ns" in printed
     assert "Not measured: stream (1 threads): the benchmark ended while" in printed
+
+
+def test_figures_are_printed_though_the_database_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command fails after them."""
+    monkeypatch.setattr(node_benchmark, "measure_node", lambda *_: a_node_document())
+    with pytest.raises(FailedError, match="nowhere"):
+        node(database="/proc/nowhere/results.db")
+    assert "stream/triad" in capsys.readouterr().out
+
+
+def test_a_document_is_kept_though_it_cannot_be_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader of the output may have closed it: `inferometer node | head`."""
+
+    def close_pipe(_: str) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(node_benchmark, "measure_node", lambda *_: a_node_document())
+    monkeypatch.setattr(node_command, "print_output", close_pipe)
+    database = str(tmp_path / "results.db")
+    with pytest.raises(BrokenPipeError):
+        node(database=database)
+    with opened(database) as store:
+        assert len(known_characteristics(store)) == 1
 
 
 @pytest.mark.usefixtures("killed")

@@ -79,14 +79,21 @@ def node(
         document = measure_node(folder, only or (), report)
     except EndedEarlyError as error:
         document, failure = error.document, error
-    if save:
-        with opened(database) as store:
-            from inferometer_results.store.node_characteristics import keep_characteristics
-
-            keep_characteristics(store, document)
-    _print(document, format_, others)
+    # First, so that a database that cannot be written costs no figures.
+    try:
+        _print(document, format_, others)
+    finally:
+        if save:
+            _keep(document, database)
     if failure is not None:
         raise failure
+
+
+def _keep(document: "NodeCharacteristics", database: str | None) -> None:
+    from inferometer_results.store.node_characteristics import keep_characteristics
+
+    with opened(database) as store:
+        keep_characteristics(store, document)
 
 
 def _read(file: Path | None) -> "list[CommScopeFigure]":
