@@ -1,12 +1,15 @@
 """`inferometer cache`: whether sharing a model pays, and files that are no model."""
 
+import errno
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inferometer_cli.commands.cache import cache
-from inferometer_cli.exits import RefusedError
+from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local import model_forms
 from support import onnx_models
 
@@ -57,6 +60,74 @@ def test_the_recommendation_says_whether_to_share(
     printed = capsys.readouterr().out
     assert "Keep MemoryMapped" in printed
     assert sentence in printed
+
+
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Have a measurement end at once; return the models that were measured."""
+    form = tmp_path / "forms" / "external"
+    form.mkdir(parents=True)
+    (form / "model.onnx").write_bytes(b"best")
+    found: list[Path] = []
+
+    def measure(model: Path, _: Path, **__: Any) -> dict[str, Any]:
+        found.append(model)
+        document = _document(_SHARING, 1 << 20)
+        for each in document["forms"]:
+            each["model"] = str(form / "model.onnx")
+        return document
+
+    monkeypatch.setattr(model_forms, "measure_forms", measure)
+    return found
+
+
+def test_the_best_form_is_kept(tmp_path: Path, measured: list[Path]) -> None:
+    """The folder is new, and so may be those above it."""
+    cache(tmp_path / "model.onnx", write=tmp_path / "new" / "form")
+    assert len(measured) == 1
+    assert (tmp_path / "new" / "form" / "model.onnx").read_bytes() == b"best"
+
+
+@pytest.mark.parametrize("folder", ["/proc/nowhere/form", "/dev/null/form", "/tmp"])  # noqa: S108
+def test_a_folder_that_cannot_be_made_is_refused_before_the_measurement(
+    measured: list[Path], folder: str
+) -> None:
+    """The message names it."""
+    with pytest.raises(RefusedError, match=folder):
+        cache(Path("model.onnx"), write=Path(folder))
+    assert measured == []
+
+
+def test_a_form_that_cannot_be_copied_costs_no_figures(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    measured: list[Path],
+) -> None:
+    """The table is printed, and the command fails with the reason."""
+
+    def fill_disk(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "copyfile", fill_disk)
+    with pytest.raises(FailedError, match=r"is not whole: .*No space left"):
+        cache(tmp_path / "model.onnx", write=tmp_path / "form")
+    assert len(measured) == 1
+    assert "Keep MemoryMapped" in capsys.readouterr().out
+
+
+def test_a_measurement_that_fails_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command can then be repeated."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise FailedError("ended early")
+
+    monkeypatch.setattr(model_forms, "measure_forms", fail)
+    with pytest.raises(FailedError, match="ended early"):
+        cache(tmp_path / "model.onnx", write=tmp_path / "form")
+    assert not (tmp_path / "form").exists()
 
 
 @pytest.mark.parametrize(

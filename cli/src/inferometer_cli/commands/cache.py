@@ -2,12 +2,14 @@
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inferometer_cli.exits import RefusedError
+from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.terminal import output_console, print_message, print_output
 
 if TYPE_CHECKING:
@@ -60,22 +62,56 @@ def cache(
     """
     from inferometer_cli.local.model_forms import measure_forms
 
-    if write is not None and write.exists():
-        raise RefusedError(f"The folder {write} exists: name a new one in --write.")
-    with tempfile.TemporaryDirectory(prefix="inferometer-forms-") as folder:
+    with (
+        _new_folder(write) as target,
+        tempfile.TemporaryDirectory(prefix="inferometer-forms-") as folder,
+    ):
         print_message(f"Writing and opening the forms of {model} ...")
         document = measure_forms(model, Path(folder) / "forms", threads=threads, servers=servers)
-        forms = document["forms"]
-        choice = _choice(forms)
-        if write is not None:
-            (best,) = (each for each in forms if each["name"] == choice.best.name)
-            shutil.copytree(Path(best["model"]).parent, write)
+        choice = _choice(document["forms"])
+        try:
+            _print(document, choice, as_json=as_json)
+        finally:
+            if target is not None:
+                (best,) = (each for each in document["forms"] if each["name"] == choice.best.name)
+                _copy(Path(best["model"]).parent, target)
+
+
+@contextmanager
+def _new_folder(folder: Path | None) -> Iterator[Path | None]:
+    """Make a folder before anything is measured; delete it if the block leaves it empty."""
+    if folder is None:
+        yield None
+        return
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError as error:
+        raise RefusedError(f"The folder {folder} exists: name a new one in --write.") from error
+    except OSError as error:
+        raise RefusedError(f"Cannot make the folder {folder}: {error.strerror}.") from error
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _copy(form: Path, folder: Path) -> None:
+    try:
+        shutil.copytree(form, folder, dirs_exist_ok=True)
+    except OSError as error:
+        # Of several errors, the first one's reason.
+        why = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
+        raise FailedError(f"The form in {folder} is not whole: {why}.") from error
+
+
+def _print(document: dict[str, Any], choice: "FormChoice", *, as_json: bool) -> None:
     if as_json:
         import orjson
 
         print_output(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
         return
-    _print_table(forms)
+    _print_table(document["forms"])
     for sentence in (*_sentences(choice), _sharing_sentence(document, choice)):
         print_output(sentence)
 
