@@ -46,6 +46,27 @@ def test_without_a_gpu_there_is_one_reason_and_nothing_else_changes(
     assert all(each.gpu is None for each in document.matrix_units)
 
 
+@pytest.mark.parametrize(
+    "begin", ["UM_Demand", "cudaMemcpyAsync", "ZeroCopy", "cudart_kernel", "cudaMemcpyPeerAsync"]
+)
+def test_figures_of_gpus_have_their_reason_without_one(
+    begin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their names are known on every machine: they are unavailable, not refused."""
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    document = measure(tmp_path, (begin,), 60)
+    assert document.unavailable == {"gpu": "cuda-bindings is not installed"}
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_names_without_a_gpu_are_those_with_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figure is missing, and none is too many."""
+    known = {name for each in probes.gpu_probes({}) for name in each.figures}
+    monkeypatch.setattr(probes, "gpu_count", lambda: 0)
+    (only,) = probes.gpu_probes({})
+    assert set(only.figures) == known
+
+
 @pytest.mark.usefixtures("two_gpus")
 def test_each_numa_node_gpu_and_pair_has_its_probes() -> None:
     """Transfers between host and GPU are measured from every NUMA node."""

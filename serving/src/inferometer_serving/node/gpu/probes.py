@@ -56,6 +56,13 @@ _OF_GPU: Mapping[str, tuple[_Measure, tuple[str, ...]]] = {
     "local copies": (local_copies, ("cudaMemcpyAsync_GPUToGPU",)),
     "memory": (device_loops, MEMORY_FIGURES),
 }
+_PRODUCT_FIGURES = ("gpu/gemm",)
+_FIGURES = (
+    *(name for each in (_OF_GPU, _OF_HOST_AND_GPU) for _, names in each.values() for name in names),
+    *_PRODUCT_FIGURES,
+    *PEER_FIGURES,
+    *STAGED_FIGURES,
+)
 
 
 def gpu_probes(kernels: TensorKernels) -> Iterator[NodeProbe]:
@@ -65,7 +72,7 @@ def gpu_probes(kernels: TensorKernels) -> Iterator[NodeProbe]:
     """
     count = gpu_count()
     if not count:
-        yield NodeProbe("gpu", _unavailable)
+        yield NodeProbe("gpu", _unavailable, _FIGURES)
         return
     nodes = numa_cpus()
     for gpu in range(count):
@@ -75,7 +82,7 @@ def gpu_probes(kernels: TensorKernels) -> Iterator[NodeProbe]:
             yield NodeProbe(f"gpu {what} (GPU {gpu})", probe, names)
         for precision in PRODUCT_TYPES:
             probe = partial(_peak, gpu, precision, kernels)
-            yield NodeProbe(f"gpu product (GPU {gpu}, {precision})", probe, ("gpu/gemm",))
+            yield NodeProbe(f"gpu product (GPU {gpu}, {precision})", probe, _PRODUCT_FIGURES)
         for node, cpus in nodes.items():
             for what, (measure, names) in _OF_HOST_AND_GPU.items():
                 probe = partial(_measured, measure, gpu, cpus, {"node": node, "gpu": gpu})
