@@ -25,6 +25,7 @@ def _document(sharing: dict[str, Any], size: int) -> dict[str, Any]:
             {"name": "OneFile", "files": 1, **slow, **other},
             {"name": "MemoryMapped", "files": 2, **fast, **other},
         ],
+        "unavailable": {},
         "sharing": sharing,
     }
 
@@ -60,6 +61,20 @@ def test_the_recommendation_says_whether_to_share(
     printed = capsys.readouterr().out
     assert "Keep MemoryMapped" in printed
     assert sentence in printed
+
+
+def test_a_form_that_a_model_cannot_have_is_named_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other forms are in the table, and one of them is recommended."""
+    document = _document(_SHARING, 3 << 30)
+    document["forms"] = document["forms"][1:]
+    document["unavailable"] = {"OneFile": "it is too large"}
+    monkeypatch.setattr(model_forms, "measure_forms", lambda *_, **__: document)
+    cache(tmp_path / "model.onnx")
+    printed = capsys.readouterr().out
+    assert "Not measured: OneFile: it is too large." in printed
+    assert "Keep MemoryMapped" in printed
 
 
 @pytest.fixture

@@ -4,16 +4,32 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_serving.model_forms.forms import ModelForm
+from inferometer_serving.model_forms import forms
+from inferometer_serving.model_forms.forms import ModelForm, unavailable_forms, write_forms
 from inferometer_serving.model_forms.measure import sharing_constants
 from inferometer_serving.node import storage
 from inferometer_serving.node.samples import NotMeasurableError
+from support import onnx_models
 
 
 def _a_form(folder: Path) -> ModelForm:
     file = folder / "model.onnx"
     file.write_bytes(bytes(1 << 16))
     return ModelForm("OneFile", file)
+
+
+@pytest.mark.parametrize(("largest_bytes", "has_one_file"), [(1 << 20, True), (100, False)])
+def test_a_model_that_is_too_large_for_one_file_has_the_other_forms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest_bytes: int, *, has_one_file: bool
+) -> None:
+    """ONNX Runtime refuses a file of 2 GiB and more."""
+    monkeypatch.setattr(forms, "_LARGEST_FILE_BYTES", largest_bytes)
+    model = onnx_models.write_with_external_data(tmp_path)
+    written = write_forms(model, tmp_path / "forms", threads=1)
+    others = ["ExternalData", "MemoryMapped", "SavedPrepacked"]
+    assert [each.name for each in written] == ["OneFile"] * has_one_file + others
+    assert all(each.model.exists() for each in written)
+    assert list(unavailable_forms(written)) == ["OneFile"] * (not has_one_file)
 
 
 def test_constants_are_a_rate_and_two_times(

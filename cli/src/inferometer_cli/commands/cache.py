@@ -112,6 +112,8 @@ def _print(document: dict[str, Any], choice: "FormChoice", *, as_json: bool) -> 
         print_output(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
         return
     _print_table(document["forms"])
+    for name, why in document["unavailable"].items():
+        print_output(f"Not measured: {name}: {why}.")
     for sentence in (*_sentences(choice), _sharing_sentence(document, choice)):
         print_output(sentence)
 

@@ -1,11 +1,12 @@
 """Measures the forms of a model: `python -m inferometer_serving.model_forms MODEL --folder FOLDER`.
 
-It writes the forms below the folder, and prints one line of JSON: `{"machineKind": ...,
-"servers": N, "forms": [...], "sharing": {...}}`. Each form has `name`, `model`, `prepacking`,
-`graphOptimization`, `files`, `fileBytes`, the medians `loadMilliseconds`, `firstMilliseconds` and
-`steadyMilliseconds` of fresh processes with the page cache warm, `togetherMilliseconds` (the
-slowest load of N at once), and `addedBytes`: what each further server of the model takes (PSS),
-less what it takes for a tiny one. `sharing` has the constants of `measure.sharing_constants`.
+It writes the forms below the folder, and prints one line of JSON: `{"machineKind": ..., "servers":
+N, "forms": [...], "unavailable": {...}, "sharing": {...}}`. Each form has `name`, `model`,
+`prepacking`, `graphOptimization`, `files`, `fileBytes`, the medians `loadMilliseconds`,
+`firstMilliseconds` and `steadyMilliseconds` of fresh processes with the page cache warm,
+`togetherMilliseconds` (the slowest load of N at once), and `addedBytes`: what each further server
+of the model takes (PSS), less what it takes for a tiny one. `unavailable` has the reason for each
+form that the model cannot have. `sharing` has the constants of `measure.sharing_constants`.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from inferometer_serving.model_forms.forms import machine_kind, write_forms
+from inferometer_serving.model_forms.forms import machine_kind, unavailable_forms, write_forms
 from inferometer_serving.model_forms.measure import (
     Probing,
     added_bytes,
@@ -63,6 +64,7 @@ def main() -> int:
         "machineKind": machine_kind(),
         "servers": given.servers,
         "forms": found,
+        "unavailable": unavailable_forms(forms),
         "sharing": sharing_constants(forms[0], given.folder),
     }
     sys.stdout.write(json.dumps(document) + "\n")

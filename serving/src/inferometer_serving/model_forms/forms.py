@@ -2,6 +2,7 @@
 
 import hashlib
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from inferometer_serving.model.session import EngineSettings
 
 MODEL_FILE, WEIGHTS_FILE = "model.onnx", "model.onnx.data"
 _CPU_FACTS = Path("/proc/cpuinfo")
+_ONE_FILE = "OneFile"
+_LARGEST_FILE_BYTES = (1 << 31) - 1
+"""The largest message of Protocol Buffers, which an ONNX file is."""
 _LEAST_EXTERNAL_BYTES = 1024
 """Smaller tensors stay in the ONNX file."""
 
@@ -28,21 +32,29 @@ class ModelForm:
 
 
 def write_forms(model: Path, folder: Path, *, threads: int) -> tuple[ModelForm, ...]:
-    """Write every form of a model below a folder; return them, the plain file first.
+    """Write the forms that a model can have below a folder; return them, the plain file first.
 
     The prepacked form fits this kind of CPU and this version of the engine alone; its folder is
     named after both.
     """
     external = _write_external(model, folder / "external")
     prepacked = _write_prepacked(external, folder / f"prepacked-{machine_kind()}", threads)
-    inside = _write_inside(model, folder / "inside")
-    return (
-        ModelForm("OneFile", inside),
+    forms = (
         ModelForm("ExternalData", external),
         ModelForm("MemoryMapped", external, prepacking=False),
         # It is optimised already.
         ModelForm("SavedPrepacked", prepacked, graph_optimization="Disabled"),
     )
+    if sum(each.stat().st_size for each in external.parent.iterdir()) > _LARGEST_FILE_BYTES:
+        return forms
+    return (ModelForm(_ONE_FILE, _write_inside(model, folder / "inside")), *forms)
+
+
+def unavailable_forms(forms: Sequence[ModelForm]) -> dict[str, str]:
+    """Return which forms of a model were not written, and why: a clause for each."""
+    if any(each.name == _ONE_FILE for each in forms):
+        return {}
+    return {_ONE_FILE: "an ONNX file cannot have 2 GiB or more, and with its weights it has"}
 
 
 def machine_kind() -> str:
