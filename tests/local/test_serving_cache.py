@@ -164,6 +164,53 @@ def test_another_process_reads_an_untrusted_graph(tmp_path: Path) -> None:
         external_locations(model)
 
 
+def test_the_memory_for_a_graph_does_not_grow_with_its_weights(tmp_path: Path) -> None:
+    """Of a file that is larger than the memory of its reader, the locations are found."""
+    model = onnx_models.write_with_external_data(tmp_path, "w/data.bin")
+    weights_bytes = 2 << 30
+    field = b"\x4a" + _varint(weights_bytes)  # TensorProto.raw_data
+    for tag in (b"\x2a", b"\x3a"):  # GraphProto.initializer, ModelProto.graph
+        field = tag + _varint(len(field) + weights_bytes) + field
+    with model.open("ab") as file:
+        file.write(field)
+        file.truncate(file.tell() + weights_bytes)
+    assert external_locations(model) == ("w/data.bin",)
+
+
+def _varint(value: int) -> bytes:
+    low, rest = value & 0x7F, value >> 7
+    return bytes([low | 0x80]) + _varint(rest) if rest else bytes([low])
+
+
+@pytest.mark.parametrize("end", [0, -1])
+def test_what_is_no_whole_model_is_refused(tmp_path: Path, end: int) -> None:
+    """The reason is that of the parser, for an empty file and one that was cut."""
+    (tmp_path / "m.onnx").write_bytes(CONTENT[:end])
+    with pytest.raises(ModelRefusedError, match=r"of the volume is not an ONNX model: it is"):
+        external_locations(tmp_path / "m.onnx")
+
+
+def test_a_graph_that_is_too_large_is_refused_with_the_right_reason(tmp_path: Path) -> None:
+    """What counts is its size without its weights; it is not said to be another format."""
+    model = onnx_models.identity()
+    for _ in range(600):
+        model.graph.node.add(op_type="Identity", name="n" * 60_000)
+    onnx_models.save(model, tmp_path / "m.onnx")
+    with pytest.raises(UnreadableGraphError, match="over 32 MiB without its weights"):
+        external_locations(tmp_path / "m.onnx")
+
+
+def test_a_reader_of_graphs_that_is_killed_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel ends it where the container has no memory: the message says what to raise."""
+    (tmp_path / "m.onnx").write_bytes(CONTENT)
+    killed = subprocess.CompletedProcess[bytes]([], -9, b"", b"")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: killed)
+    with pytest.raises(UnreadableGraphError, match=r"signal 9: raise modelCache\.resources"):
+        external_locations(tmp_path / "m.onnx")
+
+
 def test_a_graph_that_takes_too_long_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

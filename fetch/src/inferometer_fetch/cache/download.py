@@ -16,7 +16,12 @@ from typing import TypeAlias
 
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_MODEL_FILE
 from inferometer_api.spec.address import address
-from inferometer_fetch.cache.errors import CacheFullError, StillFetchingError, UnreadableGraphError
+from inferometer_fetch.cache.errors import (
+    GRAPH_TOO_LARGE_EXIT,
+    CacheFullError,
+    StillFetchingError,
+    UnreadableGraphError,
+)
 from inferometer_fetch.cache.limits import NamespaceLimit
 from inferometer_fetch.cache.records import Entry
 from inferometer_fetch.cache.request import ModelRequest
@@ -260,7 +265,7 @@ def external_locations(model: Path, *, user: int | None = None) -> tuple[str, ..
 
     The file is not trusted: another process parses it, as `user` without rights if that is given.
     Raises ModelRefusedError if it is no ONNX model, or has data outside its folder, and
-    UnreadableGraphError if it takes too long.
+    UnreadableGraphError if it takes too long or too much memory.
     """
     with model.open("rb") as file:
         words = [sys.executable, "-m", "inferometer_fetch.cache.graph_locations"]
@@ -281,8 +286,15 @@ def external_locations(model: Path, *, user: int | None = None) -> tuple[str, ..
                 f"The graph of the model could not be read within {_PARSE_SECONDS} s: save it with "
                 "fewer operators, or fetch it without the cache."
             ) from error
+    if ended.returncode < 0:
+        raise UnreadableGraphError(
+            f"The process that reads the graph of the model ended by signal {-ended.returncode}: "
+            "raise modelCache.resources.limits.memory in the chart of the agents."
+        )
     if ended.returncode:
         reason = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2][:500]
+        if ended.returncode == GRAPH_TOO_LARGE_EXIT:
+            raise UnreadableGraphError(reason)
         raise ModelRefusedError(reason or "The model could not be read.")
     locations: list[str] = json.loads(ended.stdout)
     return tuple(locations)

@@ -2,6 +2,9 @@
 
 from inferometer_models.errors import ModelRefusedError
 
+GRAPH_TOO_LARGE_EXIT = 3
+"""Exit code of the process that reads a graph."""
+
 
 class CacheFullError(Exception):
     """Pods use so much of the quota or disk that a model does not fit."""
