@@ -3,13 +3,15 @@
 import errno
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inferometer_cli.commands.cache import cache
-from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.exits import ExitCode, FailedError, RefusedError
 from inferometer_cli.local import model_forms
 from support import onnx_models
 
@@ -142,6 +144,38 @@ def test_a_measurement_that_fails_leaves_no_folder(
     monkeypatch.setattr(model_forms, "measure_forms", fail)
     with pytest.raises(FailedError, match="ended early"):
         cache(tmp_path / "model.onnx", write=tmp_path / "form")
+    assert not (tmp_path / "form").exists()
+
+
+_MAIN = """
+import gc, sys
+from inferometer_cli.__main__ import main
+sys.executable = sys.argv.pop(1)
+try:
+    main()
+except SystemExit as error:
+    code = error.code
+gc.collect()
+sys.exit(code)
+"""
+
+
+def test_a_signal_ends_the_measurement_without_a_traceback(tmp_path: Path) -> None:
+    """Its own children hold its standard error until they are killed, as those that probe do."""
+    program = tmp_path / "program"
+    program.write_text(
+        "#!/bin/sh\nsleep 0.5\nsleep 60 >/dev/null &\nkill -TERM $PPID\nexec sleep 60\n"
+    )
+    program.chmod(0o755)
+    model = onnx_models.write_with_external_data(tmp_path)
+    words = [str(program), "cache", str(model), "--write", str(tmp_path / "form")]
+    found = subprocess.run(
+        [sys.executable, "-c", _MAIN, *words], capture_output=True, text=True, check=False
+    )
+    first, *others = found.stderr.splitlines()
+    assert first.startswith("Writing and opening the forms")
+    assert others == ["inferometer: terminated."]
+    assert found.returncode == ExitCode.TERMINATED
     assert not (tmp_path / "form").exists()
 
 
