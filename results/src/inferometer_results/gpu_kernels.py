@@ -4,10 +4,8 @@ CUPTI's activities have no counters. So flops and bytes are computed from the la
 a layer, and of a kernel that is the only one of its layer. Those of other kernels are not known.
 """
 
-import csv
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from io import StringIO
 from statistics import median
 from typing import Any
 
@@ -31,7 +29,7 @@ from inferometer_api.results.result import (
     ResultDocument,
     StepProfile,
 )
-from inferometer_results.profile import profiled_steps
+from inferometer_results.profile import csv_of, profiled_steps
 
 _SINGLE = "float"
 NO_LAYER = "no layer: copies of inputs and outputs"
@@ -264,11 +262,4 @@ def _values(kernel: KernelProfile, row: KernelRow, profile: StepProfile) -> dict
 
 def kernels_csv(document: ResultDocument) -> str:
     """Return the kernels of every profiled step as CSV with a heading; empty without kernels."""
-    rows = kernel_documents(document)
-    if not rows:
-        return ""
-    text = StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return csv_of(kernel_documents(document))

@@ -1,7 +1,7 @@
 """The profiles in a result, as rows of XSP's analyses A1 to A7 and of the engine's kernels."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from statistics import median
@@ -191,7 +191,11 @@ def layer_documents(document: ResultDocument) -> list[dict[str, Any]]:
 
 def layers_csv(document: ResultDocument) -> str:
     """Return the layers of every profiled step as CSV with a heading; empty without layers."""
-    rows = layer_documents(document)
+    return csv_of(layer_documents(document))
+
+
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows of equal keys as CSV with a heading; empty without rows."""
     if not rows:
         return ""
     text = StringIO()
