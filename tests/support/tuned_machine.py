@@ -1,12 +1,14 @@
 """A machine that `inferometer tune` measures at once."""
 
 import json
+import os
 from base64 import b64encode
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from inferometer_api.results.result import (
     Outcome,
@@ -19,6 +21,7 @@ from inferometer_api.results.result import (
 )
 from inferometer_api.results.search import Peak
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.local import measurement
 from support.command import Command
 from support.results import a_result, an_environment
 from support.steps import Load, a_step
@@ -84,6 +87,14 @@ class TunedMachine:
             largest=[int(values.argmax())],
         )
         return OutputSamples(inputs=["0"], outputs=[output])
+
+
+def tuned_machine(patch: pytest.MonkeyPatch) -> TunedMachine:
+    """Return a machine of 4 CPUs that measures at once, in place of this one."""
+    made = TunedMachine()
+    patch.setattr(measurement, "measure", made.measure)
+    patch.setattr(os, "sched_getaffinity", lambda _: set(range(4)))
+    return made
 
 
 def summary() -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """`inferometer tune` measures candidates, leaves out other computations, and confirms the best."""
 
-import os
 from pathlib import Path
 from typing import Literal
 
@@ -12,9 +11,15 @@ from inferometer_api.results.result import (
     Verdict,
 )
 from inferometer_cli.exits import ExitCode
-from inferometer_cli.local import measurement
 from support.command import Command
-from support.tuned_machine import TunedMachine, peaks_of, summary, trials_of, tune
+from support.tuned_machine import (
+    TunedMachine,
+    peaks_of,
+    summary,
+    trials_of,
+    tune,
+    tuned_machine,
+)
 
 
 @pytest.fixture
@@ -26,10 +31,7 @@ def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> TunedMachine:
     """Return a machine of 4 CPUs that measures at once."""
-    made = TunedMachine()
-    monkeypatch.setattr(measurement, "measure", made.measure)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)))
-    return made
+    return tuned_machine(monkeypatch)
 
 
 def test_the_best_three_are_confirmed_on_fresh_seeds(

@@ -1,15 +1,20 @@
 """Settings and options of `inferometer tune`."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from inferometer_cli.exits import ExitCode
-from inferometer_cli.local import measurement
 from support.command import Command
-from support.tuned_machine import TunedMachine, peaks_of, summary, trials_of, tune
+from support.tuned_machine import (
+    TunedMachine,
+    peaks_of,
+    summary,
+    trials_of,
+    tune,
+    tuned_machine,
+)
 
 
 @pytest.fixture
@@ -21,10 +26,7 @@ def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> TunedMachine:
     """Return a machine of 4 CPUs that measures at once."""
-    made = TunedMachine()
-    monkeypatch.setattr(measurement, "measure", made.measure)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)))
-    return made
+    return tuned_machine(monkeypatch)
 
 
 def test_a_setting_of_the_command_line_leaves_one_candidate_of_equal_ones(
