@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
+from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, BinaryIO
 
 import obstore
@@ -23,6 +24,11 @@ if TYPE_CHECKING:  # only the library's stubs define them
     from obstore.store import ClientConfig, S3Config
 
 _REQUIRED = ("accessKeyId", "secretAccessKey")
+_ENDPOINT = re.compile(
+    r"https?://(?P<host>[\w-]{1,63}(\.[\w-]{1,63})*|\[[\da-f:.]+\])(:(?P<port>\d{1,5}))?(/[\w.~-]+)*",
+    re.ASCII | re.IGNORECASE,
+)
+_PORTS = range(1, 1 << 16)
 _CONNECT = timedelta(seconds=10)
 _STALL = timedelta(seconds=30)
 _WHOLE = timedelta(days=1)
@@ -103,7 +109,7 @@ def store_from(
             "for a store other than Amazon's, endpoint."
         )
     endpoint = keys["endpoint"].rstrip("/")
-    if endpoint and not endpoint.startswith(("http://", "https://")):
+    if endpoint and not _is_address(endpoint):
         raise ModelRefusedError(
             f"The endpoint {endpoint!r} of the {what} is not an address: write "
             "http://HOST:PORT or https://HOST:PORT into the Secret's key endpoint."
@@ -116,6 +122,24 @@ def store_from(
         region=keys["region"] or "us-east-1",
         ca_certificate=keys["caCertificate"],
     )
+
+
+def _is_address(endpoint: str) -> bool:
+    """Return whether it is http:// or https:// with a host; the library panics on some others."""
+    found = _ENDPOINT.fullmatch(endpoint)
+    if found is None or int(found["port"] or 1) not in _PORTS:
+        return False
+    host = found["host"]
+    try:
+        if host.startswith("["):
+            IPv6Address(host[1:-1])
+        elif host.rpartition(".")[2].isdigit():
+            IPv4Address(host)
+        else:
+            host.encode("ascii").decode("idna")
+    except ValueError:
+        return False
+    return True
 
 
 def object_stream(
