@@ -24,7 +24,6 @@ from inferometer_serving.model.onnx_refusals import refusal
 from inferometer_serving.model.placement import (
     AssignedNode,
     GraphPlacement,
-    bookkeeping_nodes,
     placement,
     work_depends_on_values,
 )
@@ -84,7 +83,7 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
         # At the end of the process the memory goes with it.
         weakref.finalize(session, end_sharing).atexit = False
     _check_provider(session, wanted)
-    placed = placement(_assigned(session), wanted, bookkeeping_nodes(graph.model))
+    placed = placement(_assigned(session), wanted, graph.model)
     if settings.device is Device.CPU:
         placed = replace(placed, compute_nodes_fell_back=0)  # a provider may take a part
     signature = _signature(graph, session)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from onnx import GraphProto, ModelProto, NodeProto
 
 _SHAPE_OPERATORS = frozenset({"Shape", "Size"})
+_OPERATORS_ADDED_TO_SHAPES = frozenset({"Gather"})
+"""What ONNX Runtime adds after a Shape, under names of its own, where it moves a Transpose."""
 _SIZE_INPUTS = {
     "ConstantOfShape": (0,),
     "Expand": (1,),
@@ -44,14 +46,20 @@ class GraphPlacement:
 
 
 def placement(
-    nodes: Iterable[AssignedNode], wanted_provider: str, bookkeeping: frozenset[str]
+    nodes: Iterable[AssignedNode], wanted_provider: str, model: ModelProto
 ) -> GraphPlacement:
-    """Return where `nodes` run; those named in `bookkeeping` never count as fallen back."""
+    """Return where the `nodes` of a session run; those that only handle shapes do not fall back."""
     counts: Counter[str] = Counter()
+    bookkeeping = bookkeeping_nodes(model)
+    named = {each.name for each in model.graph.node}
     fell_back = 0
     for node in nodes:
         counts[node.provider] += 1
-        is_bookkeeping = node.name in bookkeeping or node.operator in _SHAPE_OPERATORS
+        is_bookkeeping = (
+            node.name in bookkeeping
+            or node.operator in _SHAPE_OPERATORS
+            or (node.name not in named and node.operator in _OPERATORS_ADDED_TO_SHAPES)
+        )
         fell_back += node.provider != wanted_provider and not is_bookkeeping
     return GraphPlacement(dict(sorted(counts.items())), fell_back)
 
