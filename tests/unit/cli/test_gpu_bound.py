@@ -14,7 +14,7 @@ from inferometer_cli.commands import bound as bound_command
 from inferometer_cli.commands import serve
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.local import gpu_evidence, layers
-from inferometer_cli.local.layers import TimingRequest
+from inferometer_cli.local.layers import LayerSettings, TimingRequest
 from support.onnx_models import identity, save
 
 _RECORDED = Path(__file__).parents[2] / "data" / "layers"
@@ -140,3 +140,18 @@ def test_a_machine_without_a_gpu_says_what_is_missing(
         bound_command.bound(model, device="GPU", precision="FP16")
     with _refusal("There is no GPU to measure on: cuda-bindings is not installed. Install"):
         advise_command.advise(model, device="GPU")
+
+
+@pytest.mark.parametrize("precision", ["FP32", "TF32", "FP16"])
+def test_the_process_that_times_layers_knows_each_precision_of_a_gpu(precision: str) -> None:
+    """It gets as far as the GPU, which is missing."""
+    request = TimingRequest(LayerSettings(device="GPU"), precision=precision)
+    with _refusal("The layers cannot be timed on a GPU: "):
+        layers.time_layers(request, lambda *_: None)
+
+
+def test_tf32_is_refused_on_a_cpu() -> None:
+    """By the process that times layers too, with what to choose."""
+    request = TimingRequest(LayerSettings(), precision="TF32")
+    with _refusal("TF32 is a precision of GPUs: choose FP32 or BF16 on a CPU"):
+        layers.time_layers(request, lambda *_: None)

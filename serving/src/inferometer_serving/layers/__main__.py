@@ -27,6 +27,8 @@ from inferometer_serving.layers.whole_model import MOST_BYTES, NamedVariant
 from inferometer_serving.options import Device, EngineName, Precision
 
 _EXIT_REFUSED = 2
+_TF32 = "TF32"
+"""A precision of layers on a GPU alone: no engine is started with it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     timed.add_argument("--variants", type=Path, help="JSON: ways to run a whole model.")
     timed.add_argument("--rounds", type=int, default=8)
     timed.add_argument("--engine", action="append", default=[], dest="engines")
-    timed.add_argument("--precision", type=Precision, default=Precision.DEFAULT)
+    timed.add_argument("--precision", choices=(*Precision, _TF32), default=Precision.DEFAULT)
     timed.add_argument("--budget-seconds", type=float, default=inf)
     rewritten = commands.add_parser("rewrite", help="Write a model that may be faster.")
     rewritten.set_defaults(action=_rewrite)
@@ -104,6 +106,8 @@ def _time(options: argparse.Namespace) -> None:
     if options.device is Device.GPU:
         _print(_timed_on_gpu(options).model_dump_json(exclude_none=True))
         return
+    if options.precision == _TF32:
+        raise ModelRefusedError("TF32 is a precision of GPUs: choose FP32 or BF16 on a CPU.")
     found = measure(
         BrickSuite.read_json(options.suite.read_bytes()),
         [read_graph(each, max_bytes=MOST_BYTES) for each in options.models],
@@ -112,7 +116,7 @@ def _time(options: argparse.Namespace) -> None:
             _settings(options),
             options.rounds,
             tuple(map(EngineName, options.engines)),
-            options.precision,
+            Precision(options.precision),
             options.budget_seconds,
         ),
         _print_progress,
@@ -135,7 +139,7 @@ def _timed_on_gpu(options: argparse.Namespace) -> LayerTimings:
             _settings(options),
             options.rounds,
             tuple(options.engines),
-            options.precision is not Precision.FP32,
+            options.precision != Precision.FP32,
             options.budget_seconds,
         ),
         _print_progress,
