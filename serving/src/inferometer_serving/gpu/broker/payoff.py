@@ -42,7 +42,7 @@ def measure_constants(memory: WeightMemory) -> SharingConstants:
     sample = os.memfd_create("sample")
     loads, exports, opens = [], [], []
     try:
-        os.truncate(sample, _SAMPLE_BYTES)
+        os.write(sample, bytes(_SAMPLE_BYTES))  # pages of its own: a hole would be read from one
         for _ in range(_REPEATS + 1):
             block, seconds = _timed(memory.load, sample, layout)
             loads.append(seconds)
