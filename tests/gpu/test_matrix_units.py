@@ -1,5 +1,6 @@
 """Sums and prefix sums of segments on matrix units, on a real GPU, against the NumPy oracle."""
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -89,6 +90,15 @@ def _oracle(segments: Segments, values: Floats) -> Floats:
     return which(values, segments.length, operands)
 
 
+def _oracle_error(segments: Segments) -> float:
+    """Return what the oracle may be off by, which adds rows or tiles one after another in float32.
+
+    That is more than six standard deviations of as many independent roundings.
+    """
+    steps = segments.length // (16 if segments.length % 256 else 256)
+    return math.sqrt(steps) * 2.0**-23
+
+
 @pytest.mark.parametrize("operand", ["float16", "bfloat16"])
 @pytest.mark.parametrize("operation", ["Sum", "Scan"])
 @pytest.mark.parametrize("length", [*_LENGTHS, *_LONG])
@@ -102,8 +112,8 @@ def test_segments_of_any_length_and_odd_count_are_what_float64_and_the_oracle_sa
     found = _computed(gpu, segments, values)
     assert _error(segments, values, found) < _LARGEST_ERROR
     if length % 16 == 0:
-        size = _exact(segments, np.abs(values))
-        assert (np.abs(found - _oracle(segments, values)) < _LARGEST_ERROR * size).all()
+        bound = (_LARGEST_ERROR + _oracle_error(segments)) * _exact(segments, np.abs(values))
+        assert (np.abs(found - _oracle(segments, values)) < bound).all()
     whole = np.random.default_rng().integers(-8, 9, segments.elements).astype(np.float32)
     assert np.array_equal(_computed(gpu, segments, whole), _exact(segments, whole))
 
