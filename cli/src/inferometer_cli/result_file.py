@@ -95,7 +95,8 @@ def save_result(document: ResultDocument, directory: Path) -> tuple[Path, Path]:
     except OSError as error:
         raise FailedError(
             f"The result is saved in {result}, but its report could not be written: "
-            f"{error.strerror}. Free some disk space, then run: inferometer report {result}"
+            f"{error.strerror}: {error.filename or report}. Remedy that, then run: "
+            f"inferometer report {result}"
         ) from error
     return result, report
 
