@@ -137,7 +137,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "serving/src/inferometer_serving/node/gpu/*": ("gpu",),
     "serving/src/inferometer_serving/model/onnx_runtime.py": ("gpu",),
     "serving/src/inferometer_serving/model/shared_weights.py": ("gpu",),
-    "serving/src/inferometer_serving/profile/cupti_trace.py": ("gpu",),
+    "serving/src/inferometer_serving/profile/run_recorder.py": ("gpu",),
     "serving/src/inferometer_serving/profile/gpu_*": ("gpu",),
     "serving/src/inferometer_serving/profile/occupancy.py": ("gpu",),
     "serving/src/inferometer_serving/model/pipeline.py": ("tasks",),

@@ -12,13 +12,13 @@ from inferometer_serving.gpu.device import GpuDevice, GpuUnavailableError, write
 from inferometer_serving.gpu.identity import gpu_engine_versions, gpu_machine_name
 from inferometer_serving.gpu.libraries import LibraryError, load_library
 from inferometer_serving.layers.brick_model import brick_model
-from inferometer_serving.layers.gpu.cublas import product_ways
 from inferometer_serving.layers.gpu.cudnn import Cudnn, CudnnSettings
 from inferometer_serving.layers.gpu.device_tensors import DeviceTensors, on_device
 from inferometer_serving.layers.gpu.machine import probe_peaks
 from inferometer_serving.layers.gpu.measure import has_channels
 from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices, open_layer
 from inferometer_serving.layers.gpu.problems import Product, problem_of
+from inferometer_serving.layers.gpu.product_ways import product_ways
 from inferometer_serving.layers.gpu.ways import GpuKernels, Way, synchronize
 from inferometer_serving.layers.optimised import load_cuda_libraries
 from support.single_layers import (

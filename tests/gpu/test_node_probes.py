@@ -36,7 +36,6 @@ from inferometer_serving.node.gpu.copies import (
     host_copies,
     local_copies,
 )
-from inferometer_serving.node.gpu.cublas import PRODUCT_TYPES, product
 from inferometer_serving.node.gpu.host_buffers import device_address, pinned_memory
 from inferometer_serving.node.gpu.launches import (
     LAUNCH_FIGURES,
@@ -49,6 +48,7 @@ from inferometer_serving.node.gpu.memory import MEMORY_FIGURES, device_loops, ho
 from inferometer_serving.node.gpu.peers import _peer_copies, direct_transfers
 from inferometer_serving.node.gpu.probes import gpu_identities, gpu_probes, gpu_units
 from inferometer_serving.node.gpu.products import product_peak, random_operands
+from inferometer_serving.node.gpu.square_product import PRODUCT_TYPES, product
 from inferometer_serving.node.gpu.zero_copy import (
     WORD_KERNELS,
     ZERO_COPY_FIGURES,

@@ -7,13 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from inferometer_api.results.result import StepProfile
-from inferometer_serving.profile.cupti_trace import read_activity
-from inferometer_serving.profile.gpu_activities import (
-    GpuActivity,
-    GpuClockReading,
-    GpuTrace,
-    Launch,
-)
+from inferometer_serving.gpu.activities import GpuActivity, Launch, read_activity
+from inferometer_serving.profile.gpu_activities import GpuClockReading, GpuTrace
 from inferometer_serving.profile.gpu_kernels import kernels_of
 from inferometer_serving.profile.occupancy import Multiprocessor, peaks
 from inferometer_serving.profile.onnx_events import profile_of
@@ -79,3 +74,8 @@ def recorded_profile() -> StepProfile:
             "notes": list(notes),
         }
     )
+
+
+def execution(name: str, start_ns: int, end_ns: int) -> GpuActivity:
+    """Return a kernel as it ran."""
+    return GpuActivity("Kernel", 1, name, start_ns, end_ns, 7)

@@ -8,14 +8,10 @@ from typing import Any
 import pytest
 
 from inferometer_models.errors import ModelRefusedError
+from inferometer_serving.gpu.activities import GpuActivity, Launch
 from inferometer_serving.gpu.kernel_names import readable, uses_tensor_cores
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.profile.gpu_activities import (
-    GpuActivity,
-    GpuClockReading,
-    GpuTrace,
-    Launch,
-)
+from inferometer_serving.profile.gpu_activities import GpuClockReading, GpuTrace
 from inferometer_serving.profile.gpu_kernels import kernels_of
 from inferometer_serving.profile.layer_times import EngineProfile
 from inferometer_serving.profile.onnx_events import profile_of

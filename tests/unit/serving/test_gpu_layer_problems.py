@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferometer_serving.layers.gpu.cublas import StoredMatrix, stored_matrices
 from inferometer_serving.layers.gpu.device_tensors import layer_arrays
 from inferometer_serving.layers.gpu.problems import (
     Activation,
@@ -18,6 +17,7 @@ from inferometer_serving.layers.gpu.problems import (
     RowSoftmax,
     problem_of,
 )
+from inferometer_serving.layers.gpu.product_ways import StoredMatrix, stored_matrices
 from support.single_layers import LAYERS, computed_on_cpu, relative_error, single_layer
 
 

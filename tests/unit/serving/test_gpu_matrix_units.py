@@ -7,7 +7,7 @@ import pytest
 
 from inferometer_api.layers.bricks import Brick, BrickSuite
 from inferometer_api.layers.graph import Layer, LayerTensor
-from inferometer_serving.gpu.activities import ActivityRecorder, GpuExecution
+from inferometer_serving.gpu.activities import ActivityRecorder, GpuActivity
 from inferometer_serving.gpu.device import GpuDevice
 from inferometer_serving.gpu.reductions import OpenedReduction
 from inferometer_serving.gpu.segmented import KernelPlan
@@ -16,6 +16,7 @@ from inferometer_serving.layers.gpu import ways as ways_module
 from inferometer_serving.layers.gpu.measure import GpuMeasureOptions, open_matrix_units
 from inferometer_serving.layers.gpu.problems import has_kernels
 from inferometer_serving.layers.optimised import GraphSettings
+from support.recorded_kernels import execution
 
 
 def _mean(shape: list[int], axis: int) -> Layer:
@@ -45,9 +46,9 @@ def test_a_sum_on_matrix_units_is_a_way_with_the_name_of_its_plan(
     """The timing joins bounds of every precision, as that of other layers without products."""
     monkeypatch.setattr(ways_module, "synchronize", lambda: None)
     recorder = ActivityRecorder(MagicMock())
-    ran: list[GpuExecution] = []
+    ran: list[GpuActivity] = []
 
-    def taken() -> list[GpuExecution]:
+    def taken() -> list[GpuActivity]:
         found = list(ran)
         ran.clear()
         return found
@@ -58,7 +59,7 @@ def test_a_sum_on_matrix_units_is_a_way_with_the_name_of_its_plan(
     def opened(_: object, of: Layer, __: ExitStack) -> OpenedReduction:
         assert of is layer
         return OpenedReduction(
-            KernelPlan("Quad"), None, lambda: ran.append(GpuExecution("reduce_segments", 100, 107))
+            KernelPlan("Quad"), None, lambda: ran.append(execution("reduce_segments", 100, 107))
         )
 
     monkeypatch.setattr(measure_module, "open_reduction", opened)

@@ -16,8 +16,8 @@ from inferometer_serving.gpu.device import CudaError, GpuDevice
 from inferometer_serving.node.__main__ import measure
 from inferometer_serving.node.gpu import launches, probes, products
 from inferometer_serving.node.gpu.cache_flush import compile_flush
-from inferometer_serving.node.gpu.cublas import PRODUCT_TYPES
 from inferometer_serving.node.gpu.memory import cycle_order, pointer_cycle
+from inferometer_serving.node.gpu.square_product import PRODUCT_TYPES
 from inferometer_serving.node.samples import Findings, NotMeasurableError
 
 _CPUS = frozenset(os.sched_getaffinity(0))

@@ -1,45 +1,121 @@
-"""Activities of a GPU as CUPTI records them: kernels, copies and fills with their durations.
+"""Activities of a GPU as CUPTI records them: kernels, copies and fills, and what launched them.
 
-It calls CUPTI by cupti-python, which is installed with the extra `gpu`. CUPTI slows the launches of
+An activity is two spans with one correlation ID: the launch, a call of CUDA on a thread, and the
+execution on the GPU. Times are in ns, on CUPTI's clock.
+
+CUPTI is called by cupti-python, which is installed with the extra `gpu`. It slows the launches of
 kernels down, not the kernels: measure latencies of whole models without it.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ctypes import addressof, c_size_t
 from dataclasses import dataclass
 from typing import Any
 
 from inferometer_serving.gpu.device import GpuUnavailableError
 
-_BUFFER_BYTES = 1 << 20
-_FORCED = 1
-_KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET")
+Dimensions = tuple[int, int, int]
+
+_BUFFER_BYTES = 8 << 20
+_FLUSH_FORCED = 1
+"""Also buffers that have room left: flush when no work is under way."""
+_MEMCPY, _MEMSET, _KERNEL, _DRIVER, _RUNTIME, _CONCURRENT_KERNEL = 1, 2, 3, 4, 5, 10
+"""CUpti_ActivityKind."""
+_LAUNCHES = (_DRIVER, _RUNTIME)
+_EXECUTIONS = (_MEMCPY, _MEMSET, _CONCURRENT_KERNEL)
+_DIRECTIONS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA"}
+_DIRECTIONS |= {8: "DtoD", 9: "HtoH", 10: "PtoP"}
 
 
 @dataclass(frozen=True, slots=True)
-class GpuExecution:
-    """One kernel, copy or fill."""
+class Launch:
+    """A call of CUDA."""
 
-    name: str
-    """The mangled name of a kernel; `memcpy` or `memset` for the others."""
+    correlation: int
+    thread: int
+    """The thread's ID in the system."""
     start_ns: int
     end_ns: int
 
 
-class ActivityRecorder:
-    """Collects the activities of this process."""
+@dataclass(frozen=True, slots=True)
+class GpuActivity:
+    """What a GPU did for a call."""
 
-    def __init__(self, cupti: Any) -> None:
+    kind: str
+    """Kernel, Memcpy or Memset."""
+    correlation: int
+    name: str
+    """A kernel's name as the linker knows it; of a copy its direction."""
+    start_ns: int
+    end_ns: int
+    stream: int
+    is_in_graph: bool = False
+    """Whether a CUDA graph launched it: its launch is that of the whole graph."""
+    grid: Dimensions | None = None
+    block: Dimensions | None = None
+    registers: int = 0
+    """Of each thread."""
+    shared_bytes: int = 0
+    """Static and dynamic shared memory of each block."""
+    shared_capacity_bytes: int = 0
+    """The shared memory of a multiprocessor while it ran."""
+    moved_bytes: int = 0
+    """Of a copy or fill."""
+
+
+def read_activity(activity: Any) -> Launch | GpuActivity | None:
+    """Return what a record of CUPTI says; None if it is no call and no execution."""
+    kind = int(activity.kind)
+    if kind in _LAUNCHES:
+        return Launch(activity.correlation_id, activity.thread_id, activity.start, activity.end)
+    if kind not in (*_EXECUTIONS, _KERNEL):
+        return None
+    common = {
+        "correlation": activity.correlation_id,
+        "start_ns": activity.start,
+        "end_ns": activity.end,
+        "stream": activity.stream_id,
+        "is_in_graph": bool(activity.graph_id),
+    }
+    if kind == _MEMCPY:
+        direction = _DIRECTIONS.get(int(activity.copy_kind), "")
+        name = f"Memcpy {direction}".rstrip()
+        return GpuActivity(kind="Memcpy", name=name, moved_bytes=activity.bytes, **common)
+    if kind == _MEMSET:
+        return GpuActivity(kind="Memset", name="Memset", moved_bytes=activity.bytes, **common)
+    return GpuActivity(
+        kind="Kernel",
+        name=activity.name,
+        grid=(activity.grid_x, activity.grid_y, activity.grid_z),
+        block=(activity.block_x, activity.block_y, activity.block_z),
+        registers=activity.registers_per_thread,
+        shared_bytes=activity.static_shared_memory + activity.dynamic_shared_memory,
+        shared_capacity_bytes=activity.shared_memory_executed,
+        **common,
+    )
+
+
+class ActivityRecorder:
+    """Collects the activities of this process from `start` to `stop`."""
+
+    def __init__(self, cupti: Any, *, has_launches: bool = False) -> None:
         self._cupti = cupti
-        self._found: list[GpuExecution] = []
-        self._kinds = {getattr(cupti.ActivityKind, name): name for name in _KINDS}
+        self._kinds = (*_EXECUTIONS, *_LAUNCHES) if has_launches else _EXECUTIONS
+        self._lock = threading.Lock()
+        self._launches: list[Launch] = []
+        self._executions: list[GpuActivity] = []
 
     def start(self) -> None:
         """Record from now on. Raises GpuUnavailableError if CUPTI refuses."""
+        cupti = self._cupti
         try:
-            self._cupti.activity_register_callbacks(_new_buffer, self._take)
+            cupti.set_thread_id_type(cupti.ActivityThreadIdType.SYSTEM)
+            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._add)
             for kind in self._kinds:
-                self._cupti.activity_enable(kind)
+                cupti.activity_enable(kind)
         except Exception as error:
             raise GpuUnavailableError(f"CUPTI cannot record this process: {error}") from error
 
@@ -47,37 +123,57 @@ class ActivityRecorder:
         """Record no longer."""
         for kind in self._kinds:
             self._cupti.activity_disable(kind)
-        self.taken()
 
-    def taken(self) -> list[GpuExecution]:
-        """Return the activities that have ended since the last call, by their start."""
-        self._cupti.activity_flush_all(_FORCED)
-        found, self._found = self._found, []
-        return sorted(found, key=lambda each: each.start_ns)
+    def taken(self) -> list[GpuActivity]:
+        """Return what ended on the GPU since the last call, by its start."""
+        return self.taken_with_launches()[1]
 
-    def _take(self, activities: Any) -> None:
-        for each in activities:
-            name = self._kinds.get(each.kind)
-            if name is not None:
-                is_kernel = name == _KINDS[0]
-                words = str(each.name) if is_kernel else name.lower()
-                self._found.append(GpuExecution(words, int(each.start), int(each.end)))
+    def taken_with_launches(self) -> tuple[list[Launch], list[GpuActivity]]:
+        """Return also the calls that launched it, in no order; other calls are left out."""
+        self._cupti.activity_flush_all(_FLUSH_FORCED)
+        with self._lock:
+            launches, executions = self._launches, self._executions
+            self._launches, self._executions = [], []
+        correlations = {each.correlation for each in executions}
+        kept = [each for each in launches if each.correlation in correlations]
+        return kept, sorted(executions, key=lambda each: each.start_ns)
+
+    def now_ns(self) -> int:
+        """Return the time on CUPTI's clock."""
+        return int(self._cupti.get_timestamp())
+
+    def dropped(self) -> int:
+        """Return how many records had no room since the last call, of all threads and streams."""
+        found = c_size_t()
+        self._cupti.activity_get_num_dropped_records(0, 0, addressof(found))
+        return found.value
+
+    def _add(self, activities: list[Any]) -> None:
+        """Take records, which last no longer than this call."""
+        with self._lock:
+            for activity in activities:
+                found = read_activity(activity)
+                if isinstance(found, Launch):
+                    self._launches.append(found)
+                elif found is not None:
+                    self._executions.append(found)
 
 
-def _new_buffer() -> tuple[int, int]:
-    """Return the bytes of a buffer, and how many records it may hold: as many as fit."""
-    return _BUFFER_BYTES, 0
+def start_recorder(*, has_launches: bool = False) -> ActivityRecorder:
+    """Return a recorder that has started. Raises GpuUnavailableError with the reason."""
+    try:
+        from cupti import cupti  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise GpuUnavailableError("cupti-python is not installed") from error
+    recorder = ActivityRecorder(cupti, has_launches=has_launches)
+    recorder.start()
+    return recorder
 
 
 @contextmanager
 def record_activities() -> Iterator[ActivityRecorder]:
     """Record what runs on the GPU. Raises GpuUnavailableError with the reason."""
-    try:
-        from cupti import cupti  # noqa: PLC0415 - optional
-    except ImportError as error:
-        raise GpuUnavailableError("cupti-python is not installed") from error
-    recorder = ActivityRecorder(cupti)
-    recorder.start()
+    recorder = start_recorder()
     try:
         yield recorder
     finally:

@@ -5,12 +5,12 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from inferometer_serving.gpu.device import GpuUnavailableError
+from inferometer_serving.gpu.device import CudaError, GpuUnavailableError
 
 _FILES = {"cudnn": "libcudnn.so.9", "cublasLt": "libcublasLt.so.13"}
 
 
-class LibraryError(RuntimeError):
+class LibraryError(CudaError):
     """A call of a library failed; the message names the call and its status."""
 
 

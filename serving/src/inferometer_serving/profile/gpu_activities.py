@@ -1,53 +1,15 @@
-"""The activities of a GPU as CUPTI records them, and the kernels of an inference.
+"""The activities of a GPU with the clocks around them, and the kernels of an inference.
 
-An activity is two spans with one correlation ID: the launch, a call of CUDA on a thread, and the
-execution on the GPU. Times are in ns.
+Times are in ns.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from inferometer_serving.gpu.activities import GpuActivity, Launch
 from inferometer_serving.gpu.kernel_names import readable, uses_tensor_cores
 from inferometer_serving.profile.occupancy import Multiprocessor
-
-Dimensions = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """A call of CUDA."""
-
-    correlation: int
-    thread: int
-    start_ns: int
-    end_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class GpuActivity:
-    """What a GPU did for a call."""
-
-    kind: str
-    """Kernel, Memcpy or Memset."""
-    correlation: int
-    name: str
-    """A kernel's name as the linker knows it; of a copy its direction."""
-    start_ns: int
-    end_ns: int
-    stream: int
-    is_in_graph: bool = False
-    """Whether a CUDA graph launched it: its launch is that of the whole graph."""
-    grid: Dimensions | None = None
-    block: Dimensions | None = None
-    registers: int = 0
-    """Of each thread."""
-    shared_bytes: int = 0
-    """Static and dynamic shared memory of each block."""
-    shared_capacity_bytes: int = 0
-    """The shared memory of a multiprocessor while it ran."""
-    moved_bytes: int = 0
-    """Of a copy or fill."""
 
 
 @dataclass(frozen=True, slots=True)

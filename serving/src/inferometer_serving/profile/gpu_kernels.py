@@ -9,12 +9,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from inferometer_serving.profile.gpu_activities import (
-    GpuActivity,
-    GpuTrace,
-    KernelTimes,
-    Launch,
-)
+from inferometer_serving.gpu.activities import GpuActivity, Launch
+from inferometer_serving.profile.gpu_activities import GpuTrace, KernelTimes
 from inferometer_serving.profile.onnx_events import RunEvents, events_by_run, layer_key
 
 _RESOLUTION_NS = 1000

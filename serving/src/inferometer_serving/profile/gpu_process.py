@@ -17,16 +17,16 @@ from typing import Any
 from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.model.session import EngineSettings, Interrupt, reason_of
-from inferometer_serving.profile.cupti_trace import (
-    CuptiRecorder,
-    engine_clock,
-    read_candidates,
-    read_gpu,
-)
 from inferometer_serving.profile.gpu_kernels import kernels_of
 from inferometer_serving.profile.layer_times import EngineProfile
 from inferometer_serving.profile.onnx_events import profile_of
 from inferometer_serving.profile.onnx_runtime import OnnxProfiledSession
+from inferometer_serving.profile.run_recorder import (
+    RunRecorder,
+    engine_clock,
+    read_candidates,
+    read_gpu,
+)
 
 _END_SECONDS = 10.0
 _SERIALIZED = (
@@ -153,7 +153,7 @@ class _Kernels:
         self._clock: Callable[[], int] = engine_clock(
             self._session.start_ns, before, read_candidates()
         )
-        self._recorder = CuptiRecorder()
+        self._recorder = RunRecorder()
         self._before = self._recorder.read_clocks(self._clock)
         self._inputs: dict[str, Array] = {}
 

@@ -14,9 +14,9 @@ from inferometer_serving.gpu.device import (
 )
 from inferometer_serving.gpu.identity import gpu_engine_versions, gpu_machine_name
 from inferometer_serving.gpu.libraries import load_library
-from inferometer_serving.layers.gpu.cublas import product_ways
 from inferometer_serving.layers.gpu.device_tensors import on_device
 from inferometer_serving.layers.gpu.problems import Product
+from inferometer_serving.layers.gpu.product_ways import product_ways
 
 _COPIED_BYTES = tuple(1 << power for power in range(20, 33, 2))
 """A bound must allow for tensors that stay in the cache."""

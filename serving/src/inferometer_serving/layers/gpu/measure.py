@@ -26,11 +26,10 @@ from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.gpu.activities import ActivityRecorder, record_activities
 from inferometer_serving.gpu.device import CudaError, GpuDevice, GpuUnavailableError, open_gpu
-from inferometer_serving.gpu.libraries import LibraryError, load_library
+from inferometer_serving.gpu.libraries import load_library
 from inferometer_serving.gpu.reductions import ENGINE as MATRIX_UNITS
 from inferometer_serving.gpu.reductions import open_reduction
 from inferometer_serving.layers.brick_model import brick_model
-from inferometer_serving.layers.gpu.cublas import product_ways
 from inferometer_serving.layers.gpu.cudnn import Cudnn, CudnnSettings
 from inferometer_serving.layers.gpu.device_tensors import on_device
 from inferometer_serving.layers.gpu.machine import (
@@ -54,6 +53,7 @@ from inferometer_serving.layers.gpu.problems import (
     is_half,
     problem_of,
 )
+from inferometer_serving.layers.gpu.product_ways import product_ways
 from inferometer_serving.layers.gpu.ways import GpuKernels, Way, synchronize
 from inferometer_serving.layers.measure import brick_bytes
 from inferometer_serving.layers.optimised import GraphSettings, load_cuda_libraries
@@ -151,7 +151,7 @@ def measure_on_gpu(
             kernels = list(_kernel_items(gpu, suite, options, recorder, found))
             floor = _empty_item(gpu, resources, recorder, options, found)
             time_items([floor, *kernels], report, until_seconds=until)
-    except (GpuUnavailableError, CudaError, LibraryError) as error:
+    except (GpuUnavailableError, CudaError) as error:
         reason = str(error).rstrip(".")
         raise ModelRefusedError(f"The layers cannot be timed on a GPU: {reason}.") from error
     floor_ns = [each.nanoseconds for each in found.kernels if each.key == _EMPTY]

@@ -8,7 +8,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from inferometer_api.layers.timings import KernelTiming
-from inferometer_serving.gpu.activities import ActivityRecorder, GpuExecution
+from inferometer_serving.gpu.activities import ActivityRecorder, GpuActivity
 from inferometer_serving.gpu.device import call
 from inferometer_serving.gpu.kernel_names import readable, uses_tensor_cores
 
@@ -30,7 +30,7 @@ class Way:
     names: tuple[str, ...] = ()
     """The kernels of the last run, in their order."""
 
-    def add(self, activities: Sequence[GpuExecution]) -> None:
+    def add(self, activities: Sequence[GpuActivity]) -> None:
         """Add a run. Raises RuntimeError if nothing ran on the GPU."""
         if not activities:
             raise RuntimeError("Nothing of it ran on the GPU.")

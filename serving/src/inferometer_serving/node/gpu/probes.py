@@ -20,7 +20,6 @@ from inferometer_serving.node.gpu.copies import (
     host_copies,
     local_copies,
 )
-from inferometer_serving.node.gpu.cublas import PRODUCT_TYPES
 from inferometer_serving.node.gpu.launches import LAUNCH_FIGURES, launch_costs
 from inferometer_serving.node.gpu.managed_memory import MANAGED_FIGURES, managed_transfers
 from inferometer_serving.node.gpu.memory import (
@@ -36,6 +35,7 @@ from inferometer_serving.node.gpu.peers import (
     staged_transfers,
 )
 from inferometer_serving.node.gpu.products import product_peak, tensor_cores
+from inferometer_serving.node.gpu.square_product import PRODUCT_TYPES
 from inferometer_serving.node.gpu.zero_copy import ZERO_COPY_FIGURES, zero_copies
 from inferometer_serving.node.machine import numa_cpus, running_on
 from inferometer_serving.node.samples import NodeProbe, NotMeasurableError

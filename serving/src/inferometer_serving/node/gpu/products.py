@@ -10,8 +10,8 @@ from inferometer_api.nodes.figures import figure
 from inferometer_serving.gpu.device import GpuDevice, address_argument, compiled, device_memory
 from inferometer_serving.gpu.kernel_names import readable, uses_tensor_cores
 from inferometer_serving.node.gpu.clock import Work, gpu_clock
-from inferometer_serving.node.gpu.cublas import PRODUCT_TYPES, SquareProduct, product
 from inferometer_serving.node.gpu.launches import captured, kernel_names
+from inferometer_serving.node.gpu.square_product import PRODUCT_TYPES, SquareProduct, product
 from inferometer_serving.node.samples import NotMeasurableError
 
 _WIDTH = 8192

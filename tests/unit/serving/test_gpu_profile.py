@@ -16,10 +16,10 @@ from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.model.session import EngineSettings, Interrupt
 from inferometer_serving.options import Device
-from inferometer_serving.profile import cupti_trace, gpu_process
-from inferometer_serving.profile.cupti_trace import CuptiRecorder, engine_clock, read_candidates
+from inferometer_serving.profile import gpu_process, run_recorder
 from inferometer_serving.profile.gpu_process import GpuProfiledSession
 from inferometer_serving.profile.occupancy import peaks
+from inferometer_serving.profile.run_recorder import RunRecorder, engine_clock, read_candidates
 from support.onnx_models import busy, identity, save
 from support.recorded_kernels import H200, PEAKS, recorded
 
@@ -67,7 +67,7 @@ class _Cupti:
 
 def _with(monkeypatch: pytest.MonkeyPatch, cupti: object) -> None:
     monkeypatch.setitem(sys.modules, "cupti", cupti)
-    for module in (cupti_trace, gpu_process):
+    for module in (run_recorder, gpu_process):
         monkeypatch.setattr(module, "read_gpu", lambda: (H200, PEAKS))
 
 
@@ -78,7 +78,7 @@ def test_a_run_keeps_its_executions_and_their_launches(monkeypatch: pytest.Monke
     other = {"kind": 38}
     cupti = _Cupti([[*activities, idle, other], []])
     _with(monkeypatch, SimpleNamespace(cupti=cupti))
-    recorder = CuptiRecorder()
+    recorder = RunRecorder()
     assert cupti.enabled == {1, 2, 4, 5, 10}
     before = recorder.read_clocks(time_ns)
     recorder.end_run()
@@ -98,7 +98,7 @@ def test_records_that_cupti_dropped_are_counted(monkeypatch: pytest.MonkeyPatch)
     cupti = _Cupti([recorded()["activities"]])
     cupti.dropped = 4
     _with(monkeypatch, SimpleNamespace(cupti=cupti))
-    recorder = CuptiRecorder()
+    recorder = RunRecorder()
     before = recorder.read_clocks(time_ns)
     recorder.end_run()
     assert recorder.trace(before, recorder.read_clocks(time_ns), 0).dropped == 4
@@ -106,10 +106,10 @@ def test_records_that_cupti_dropped_are_counted(monkeypatch: pytest.MonkeyPatch)
 
 def test_old_runs_are_forgotten_beyond_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long profile keeps its last runs, and at least one."""
-    monkeypatch.setattr(cupti_trace, "_MOST_ACTIVITIES", 400)
+    monkeypatch.setattr(run_recorder, "_MOST_ACTIVITIES", 400)
     activities = recorded()["activities"]
     _with(monkeypatch, SimpleNamespace(cupti=_Cupti([activities] * 3)))
-    recorder = CuptiRecorder()
+    recorder = RunRecorder()
     for _ in range(3):
         recorder.end_run()
     assert recorder.runs == 1
@@ -119,7 +119,7 @@ def test_clocks_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reading lies within the time that it took, in each clock."""
     _with(monkeypatch, SimpleNamespace(cupti=_Cupti([])))
     began, began_ours = time_ns(), perf_counter_ns()
-    found = CuptiRecorder().read_clocks(time_ns)
+    found = RunRecorder().read_clocks(time_ns)
     assert began <= found.engine_ns <= found.cupti_ns <= time_ns()
     assert began_ours <= found.ours_ns <= perf_counter_ns()
 
@@ -155,7 +155,7 @@ def test_a_session_that_cannot_start_says_why(tmp_path: Path) -> None:
         GpuProfiledSession(
             str(file), EngineSettings(device=Device.GPU), Interrupt(), has_kernels=False
         )
-    with pytest.raises(ModelRefusedError, match="No module named 'cupti'"):
+    with pytest.raises(ModelRefusedError, match="cupti-python is not installed"):
         GpuProfiledSession(
             str(file), EngineSettings(device=Device.CPU), Interrupt(), has_kernels=True
         )
