@@ -32,6 +32,7 @@ _GPU_WAYS: Mapping[GpuWay, tuple[Question, str]] = {
     "CudaGraph": ("Q4", "Launched as one CUDA graph, the kernels follow each other without gaps."),
     "ChannelsLast": ("Q3", "With channels last, convolutions have faster algorithms."),
 }
+_GPU_SETTINGS: Mapping[GpuWay, str] = {"CudaGraph": "cudaGraph", "ChannelsLast": "channelsLast"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +54,22 @@ class MeasuredVariant:
     gpu_way: GpuWay = ""
 
     @property
-    def why_not(self) -> str:
-        """Why the server cannot be set to run this variant; empty if it can."""
-        if self.gpu_way:
-            return "The server has no setting for it."
-        if self.device == "GPU" and self.precision == "FP32":
-            return "The server has no setting against TF32."
-        return ""
-
-    @property
     def settings(self) -> tuple[str, ...]:
         """The fields of a run that choose this variant, as PATH=VALUE."""
-        if self.device == "GPU":
-            device = ("spec.server.device=GPU",)
-            return (*device, f"spec.model.uri={self.model}") if self.model else device
+        found = self._of_gpu() if self.device == "GPU" else self._of_cpu()
+        return tuple(f"{path}={value}" for path, value in found)
+
+    def _of_gpu(self) -> list[tuple[str, str]]:
+        found = [("spec.server.device", "GPU")]
+        if self.gpu_way:
+            found.append((f"spec.server.onnxRuntime.{_GPU_SETTINGS[self.gpu_way]}", "true"))
+        if self.precision == "FP32":
+            found.append(("spec.server.onnxRuntime.tf32", "false"))
+        if self.model:
+            found.append(("spec.model.uri", self.model))
+        return found
+
+    def _of_cpu(self) -> list[tuple[str, str]]:
         is_openvino = self.engine == "openvino"
         found = [("spec.server.runtime", "OpenVino" if is_openvino else "OnnxRuntime")]
         found.append(("spec.server.threads", str(self.threads)))
@@ -77,7 +80,7 @@ class MeasuredVariant:
             found.append(("spec.model.uri", self.model))
         elif is_openvino:
             found.append(("spec.server.precision", self.precision))
-        return tuple(f"{path}={value}" for path, value in found)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ def _variants(evidence: Evidence) -> Iterator[Advice]:
             continue
         question, words = _proposal(present, other)
         changed = tuple(each for each in other.settings if each not in present.settings)
-        yield Advice(question, words, gain, () if other.why_not else changed, other.why_not)
+        yield Advice(question, words, gain, changed)
 
 
 def _proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple[Question, str]:

@@ -20,7 +20,7 @@ _NO_CHOICE = (
 )
 _OWN_KERNELS = "matrix-units"
 _NO_SUMS = "No engine has kernels on matrix units for sums: a custom operator would call them."
-_NO_GRAPH = "A CUDA graph would fill them, for which the server has no setting."
+_NO_GRAPH = "Tried and not faster beyond noise: as one CUDA graph."
 _NOT_MEASURED = "No variant without them was measured."
 
 

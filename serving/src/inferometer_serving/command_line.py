@@ -261,6 +261,22 @@ OPTIONS: tuple[Option, ...] = (
         "off|on",
     ),
     Option(
+        "cuda_graph",
+        _switch,
+        "Whether an inference is launched on the GPU as one CUDA graph, of each shape of its "
+        "inputs.",
+        "off|on",
+    ),
+    Option(
+        "channels_last",
+        _switch,
+        "Whether convolutions on the GPU have the channels last in memory.",
+        "off|on",
+    ),
+    Option(
+        "tf32", _switch, "Whether products of FP32 on the GPU may be rounded to TF32.", "off|on"
+    ),
+    Option(
         "weight_broker",
         Path,
         "The folder with the sockets of the brokers that share weights in GPU memory. A model "

@@ -74,6 +74,9 @@ class OnnxRuntimeChoices:
     arena: bool = True
     spinning: bool = True
     prepacking: bool = True
+    cuda_graph: bool = False
+    channels_last: bool = False
+    tf32: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,9 @@ class ServeOptions:
     arena: bool = True
     spinning: bool = True
     prepacking: bool = True
+    cuda_graph: bool = False
+    channels_last: bool = False
+    tf32: bool = True
     weight_broker: Path | None = None
     """The folder with the sockets of the brokers that share weights in GPU memory."""
     manifest: Path | None = None

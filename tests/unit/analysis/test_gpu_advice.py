@@ -102,9 +102,9 @@ def test_tensor_cores_are_counted_among_the_layers_that_multiply() -> None:
     assert "Q6" not in _advice(own, own)
 
 
-def test_fp32_instead_of_tf32_has_no_setting() -> None:
+def test_fp32_instead_of_tf32_is_a_setting() -> None:
     """The provider allows TF32 by default."""
     own = _timing("onnxruntime", 30_000, 0)
     faster = MeasuredVariant("onnxruntime", "FP32", 1, (50_000,) * 7, device="GPU")
     advice = _advice(own, own, others=(faster,))["Q6"]
-    assert (advice.settings, advice.why_not) == ((), "The server has no setting against TF32.")
+    assert advice.settings == ("spec.server.onnxRuntime.tf32=false",)

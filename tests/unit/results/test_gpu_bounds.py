@@ -9,8 +9,13 @@ import pytest
 from inferometer_analysis.advice import Advice, GpuWay, MeasuredVariant
 from inferometer_analysis.bound import best_timings
 from inferometer_analysis.gpu_advice import GpuTimings, advise_on_gpu, gpu_evidence
+from inferometer_analysis.samples import Interval
 from inferometer_api.layers.timings import LayerTimings
-from inferometer_results.layers.advice_report import AdviceReport, advice_sentences
+from inferometer_results.layers.advice_report import (
+    AdviceReport,
+    advice_document,
+    advice_sentences,
+)
 from inferometer_results.layers.bound_report import BoundReport, bound_document, bound_report
 from inferometer_results.layers.machine_views import bound_rows, layer_machines
 
@@ -152,17 +157,14 @@ def test_the_saving_of_algorithms_is_the_difference_to_the_fastest() -> None:
 
 
 def test_a_cuda_graph_fills_the_gaps_that_the_timings_show() -> None:
-    """Both gains are about the same; the server has no setting for a graph."""
-    predicted, achieved = (
-        each for each in _advice("CudaGraph", "ChannelsLast") if each.question == "Q4"
-    )
+    """Both gains are about the same, and a setting applies the graph."""
+    predicted = _only(_advice("ChannelsLast"), "Q4")
+    measured = _only(_advice("CudaGraph", "ChannelsLast"), "Q4")
     assert "The GPU has nothing to do for" in predicted.sentence
-    assert "one CUDA graph" in achieved.sentence
-    assert abs(predicted.gain.value - achieved.gain.value) < 0.06
-    assert achieved.settings == ()
-    assert predicted.why_not == (
-        "A CUDA graph would fill them, for which the server has no setting."
-    )
+    assert predicted.why_not == "No variant without them was measured."
+    assert "one CUDA graph" in measured.sentence
+    assert abs(predicted.gain.value - measured.gain.value) < 0.06
+    assert measured.settings == ("spec.server.onnxRuntime.cudaGraph=true",)
 
 
 def test_a_faster_model_in_fp16_replaces_the_prediction() -> None:
@@ -180,3 +182,23 @@ def test_advice_is_worded_for_a_gpu() -> None:
     present = _variant(_recorded("resnet50-1-TF32"), "")
     sentences = list(advice_sentences(AdviceReport("zoo://model", present, tuple(_advice()))))
     assert sentences[0] == "An inference takes 2.453 ms on onnxruntime in TF32, on the GPU."
+
+
+def test_a_prediction_becomes_a_share_of_the_served_latency() -> None:
+    """What a server adds to an inference stays as it is: next to 4.906 ms the gain halves."""
+    present = _variant(_recorded("resnet50-1-TF32"), "")
+    advice = tuple(each for each in _advice("CudaGraph") if each.settings)
+    (piece,) = advice
+    report = AdviceReport(
+        "zoo://model",
+        present,
+        advice,
+        was_tried=True,
+        achieved={0: Interval(0.25)},
+        served_ns=2 * median(present.nanoseconds),
+    )
+    document = advice_document(report)
+    assert document["servedNanoseconds"] == round(2 * median(present.nanoseconds))
+    assert document["advice"][0]["predictedServedGain"] == piece.gain.value / 2
+    expected = f"predicted of that: {50 * piece.gain.value:.1f} %"
+    assert any(each.endswith(expected) for each in advice_sentences(report))

@@ -87,7 +87,12 @@ def advise(  # noqa: PLR0913 - one argument for each option
                 uri, batch_size, settings.shapes, rounds, evidence.present.settings
             )
             tried = try_advice(trial, advice, ending)
-        report = replace(report, achieved=tried.achieved, failures=tried.failures)
+        report = replace(
+            report,
+            achieved=tried.achieved,
+            failures=tried.failures,
+            served_ns=tried.served_ns,
+        )
     if json:
         import orjson
 

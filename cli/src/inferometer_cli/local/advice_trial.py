@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from time import monotonic
 
 import typer
@@ -41,6 +42,8 @@ class TrialResult:
     """Gains in served latency."""
     failures: Mapping[int, str]
     """Why a piece could not be measured."""
+    served_ns: float | None = None
+    """The median latency of the model as it is; None if nothing was tried."""
 
 
 def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopSignal) -> TrialResult:
@@ -76,7 +79,7 @@ def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopSigna
         for place in order
         if place is not None and place not in failures
     }
-    return TrialResult(achieved, failures)
+    return TrialResult(achieved, failures, median(latency[None]) if latency[None] else None)
 
 
 def _median_latency(trial: TrialSettings, settings: Sequence[str], ending: StopSignal) -> float:

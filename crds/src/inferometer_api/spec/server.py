@@ -92,6 +92,23 @@ Sequential."""
 external data stays memory-mapped: the model opens at once, and the servers of a node share its \
 pages; some operators then take longer (`inferometer cache` measures it). Absent: true."""
 
+    cuda_graph: bool | None = None
+    """Whether an inference is launched on the GPU as one CUDA graph, of each shape of its inputs: \
+no gaps between short kernels. Refused if a node of the model computes on the CPU. Absent: false."""
+
+    channels_last: bool | None = None
+    """Whether convolutions run with the channels last in the GPU's memory, as tensor cores take \
+them. Absent: false."""
+
+    tf32: bool | None = None
+    """Whether products of FP32 may be rounded to TF32 on tensor cores. Absent: true."""
+
+    @property
+    def has_choices_of_cuda(self) -> bool:
+        """Whether a choice is made that only the provider CUDA has."""
+        made = (self.cuda_graph, self.channels_last, self.tf32)
+        return any(each is not None for each in made)
+
     constraints: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="!has(self.interOpThreads) || self.interOpThreads == 1 || "
@@ -101,6 +118,15 @@ pages; some operators then take longer (`inferometer cache` measures it). Absent
                 options.inter_op_threads in {None, 1} or options.execution_mode == "Parallel"
             ),
             field="interOpThreads",
+        ),
+        Rule(
+            cel="!has(self.provider) || self.provider == 'CUDA' || !has(self.cudaGraph) && "
+            "!has(self.channelsLast) && !has(self.tf32)",
+            message="cudaGraph, channelsLast and tf32 are only for the provider CUDA",
+            holds=lambda options: (
+                options.provider in {None, "CUDA"} or not options.has_choices_of_cuda
+            ),
+            field="provider",
         ),
     )
 
@@ -298,6 +324,17 @@ end; ONNX Runtime must be installed for Triton's Python). Absent: OnnxRuntime.""
                 server.onnx_runtime is None
                 or server.onnx_runtime.provider is None
                 or (server.onnx_runtime.provider in GPU_PROVIDERS) == (server.device == "GPU")
+            ),
+            field="onnxRuntime",
+        ),
+        Rule(
+            cel="!has(self.onnxRuntime) || self.device == 'GPU' || !has(self.onnxRuntime.cudaGraph)"
+            " && !has(self.onnxRuntime.channelsLast) && !has(self.onnxRuntime.tf32)",
+            message="cudaGraph, channelsLast and tf32 need device GPU",
+            holds=lambda server: (
+                server.onnx_runtime is None
+                or server.device == "GPU"
+                or not server.onnx_runtime.has_choices_of_cuda
             ),
             field="onnxRuntime",
         ),

@@ -19,6 +19,14 @@ class AdviceReport:
     was_tried: bool = False
     achieved: Mapping[int, Interval] = field(default_factory=dict)
     failures: Mapping[int, str] = field(default_factory=dict)
+    served_ns: float | None = None
+    """The median latency through a server of the model as it is; None: it was not measured."""
+
+    def served_gain(self, place: int) -> float | None:
+        """Return which share of the served latency a piece should save: the rest stays."""
+        if self.served_ns is None:
+            return None
+        return self.advice[place].gain.value * median(self.present.nanoseconds) / self.served_ns
 
     def why_not_applied(self, place: int) -> str:
         """Return why a piece was not applied; empty if it was, or was not tried yet."""
@@ -32,12 +40,14 @@ def advice_document(report: AdviceReport) -> dict[str, Any]:
         "engine": report.present.engine,
         "precision": report.present.precision,
         "nanoseconds": round(median(report.present.nanoseconds)),
+        "servedNanoseconds": None if report.served_ns is None else round(report.served_ns),
         "advice": [
             {
                 "question": each.question,
                 "title": each.title,
                 "sentence": each.sentence,
                 "predictedGain": _gain(each.gain),
+                "predictedServedGain": report.served_gain(at),
                 "achievedGain": _gain(report.achieved[at]) if at in report.achieved else None,
                 "settings": list(each.settings),
                 "whyNotApplied": report.why_not_applied(at),
@@ -59,6 +69,8 @@ def advice_sentences(report: AdviceReport) -> Iterator[str]:
         f"An inference takes {median(present.nanoseconds) / 1e6:.3f} ms on {present.engine} in "
         f"{present.precision or 'an unknown precision'}, {how}."
     )
+    if report.served_ns is not None:
+        yield f"Through a server its median latency is {report.served_ns / 1e6:.3f} ms."
     if not report.advice:
         yield "No advice: nothing that was measured is faster."
     for at, each in enumerate(report.advice):
@@ -68,7 +80,9 @@ def advice_sentences(report: AdviceReport) -> Iterator[str]:
             yield f"  Apply: {'  '.join(f'--set {setting}' for setting in each.settings)}"
         yield f"  Predicted gain: {_percent(each.gain)}"
         if at in report.achieved:
-            yield f"  Achieved gain:  {_percent(report.achieved[at])}, in served latency"
+            served = report.served_gain(at)
+            of_it = "" if served is None else f"; predicted of that: {100 * served:.1f} %"
+            yield f"  Achieved gain:  {_percent(report.achieved[at])}, in served latency{of_it}"
         elif report.why_not_applied(at):
             yield f"  Not applied: {report.why_not_applied(at)}"
     if not report.was_tried and any(not each.why_not for each in report.advice):

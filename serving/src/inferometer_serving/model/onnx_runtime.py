@@ -20,6 +20,7 @@ from inferometer_models.graph_file import GraphFile
 from inferometer_serving.infer.datatypes import BY_RUNTIME_NAME, DATATYPES
 from inferometer_serving.infer.signature import Signature, TensorSpec
 from inferometer_serving.infer.tensors import Array
+from inferometer_serving.model.cuda_graph import CudaGraphRunner
 from inferometer_serving.model.onnx_refusals import refusal
 from inferometer_serving.model.placement import (
     AssignedNode,
@@ -50,7 +51,14 @@ _LEVELS = {
     "Extended": "ORT_ENABLE_EXTENDED",
     "All": "ORT_ENABLE_ALL",
 }
+_CUDA_CHOICES = {
+    "cuda_graph": "enable_cuda_graph",
+    "channels_last": "prefer_nhwc",
+    "tf32": "use_tf32",
+}
+"""Choices of OnnxRuntimeChoices, as options of the CUDA provider."""
 _NO_PREPACKING = "session.disable_prepacking"
+_NOT_IN_CUDA_GRAPHS = frozenset({"BF16", "BYTES"})
 _SPINNING = ("session.intra_op.allow_spinning", "session.inter_op.allow_spinning")
 
 
@@ -63,12 +71,19 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
     """
     wanted = _provider(settings)
     options, end_sharing, sharing = _options_and_weights(graph, wanted, settings)
-    run_options = onnxruntime.RunOptions()
-    run_options.log_severity_level = _LOG_FATAL_ONLY
+    run_options: list[Any] = []
+
+    def new_run_options() -> Any:
+        made = onnxruntime.RunOptions()
+        made.log_severity_level = _LOG_FATAL_ONLY
+        made.terminate = interrupt.is_set
+        run_options.append(made)
+        return made
 
     def interrupt_calls() -> None:
         options.set_load_cancellation_flag(True)
-        run_options.terminate = True
+        for each in run_options:
+            each.terminate = True
 
     interrupt.add(interrupt_calls)
     try:
@@ -88,7 +103,7 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
         placed = replace(placed, compute_nodes_fell_back=0)  # a provider may take a part
     signature = _signature(graph, session)
     return Session(
-        runner=_runner(graph, session, signature, run_options),
+        runner=_runner(graph, session, signature, new_run_options),
         signature=signature,
         providers=tuple(session.get_providers()),
         placement=placed,
@@ -200,7 +215,16 @@ def _effective(session: Any, wanted: str, placed: GraphPlacement) -> dict[str, s
         "arena": _on_or_off(options.enable_cpu_mem_arena),
         "prepacking": _on_or_off(options.get_session_config_entry(_NO_PREPACKING) == "0"),
         "spinning": _on_or_off(options.get_session_config_entry(_SPINNING[0]) == "1"),
+        **_choices_of_cuda(session),
     }
+
+
+def _choices_of_cuda(session: Any) -> dict[str, str]:
+    """Return the choices that the CUDA provider has; none without it."""
+    options = session.get_provider_options().get(_CUDA)
+    if options is None:
+        return {}
+    return {ours: _on_or_off(options[theirs] == "1") for ours, theirs in _CUDA_CHOICES.items()}
 
 
 def _on_or_off(value: bool) -> str:  # noqa: FBT001 - the value is the subject
@@ -214,6 +238,10 @@ def _providers(wanted: str, settings: EngineSettings) -> list[Any]:
     if wanted == _PROVIDERS[Provider.XNNPACK]:
         # It has threads of its own.
         return [(wanted, {"intra_op_num_threads": str(settings.threads)}), _CPU]
+    if wanted == _CUDA:
+        choices = settings.onnx_runtime
+        made = {theirs: str(int(getattr(choices, ours))) for ours, theirs in _CUDA_CHOICES.items()}
+        return [(wanted, made), _CPU]
     return [wanted, _CUDA, _CPU] if wanted == _PROVIDERS[Provider.TENSORRT] else [wanted, _CPU]
 
 
@@ -288,7 +316,12 @@ def _remedy_for_type(kind: str, found: str) -> str:
     return ""
 
 
-def _runner(graph: GraphFile, session: Any, signature: Signature, run_options: Any) -> Runner:
+def _runner(
+    graph: GraphFile, session: Any, signature: Signature, new_run_options: Callable[[], Any]
+) -> Runner:
+    if _choices_of_cuda(session).get("cuda_graph") == "on":
+        return _graph_runner(graph, session, signature, new_run_options)
+    run_options = new_run_options()
     if not any(each.datatype.name == "BF16" for each in signature.outputs):
         return _ArrayRunner(session, signature, run_options)
     if any(each.datatype.name == "BYTES" for each in signature.inputs):
@@ -297,6 +330,18 @@ def _runner(graph: GraphFile, session: Any, signature: Signature, run_options: A
             "one call from Python: let the model cast its BF16 outputs to FP32."
         )
     return _ValueRunner(session, signature, run_options)
+
+
+def _graph_runner(
+    graph: GraphFile, session: Any, signature: Signature, new_run_options: Callable[[], Any]
+) -> Runner:
+    for each in (*signature.inputs, *signature.outputs):
+        if each.datatype.name in _NOT_IN_CUDA_GRAPHS:
+            raise ModelRefusedError(
+                f"The tensor '{each.name}' of the model {graph.path} is {each.datatype.name}: "
+                "a CUDA graph cannot have it, so set cudaGraph to false."
+            )
+    return CudaGraphRunner(session, new_run_options)
 
 
 class _ArrayRunner:
