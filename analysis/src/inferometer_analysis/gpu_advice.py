@@ -16,7 +16,8 @@ _MOST_NAMED = 3
 _LEAST_GAIN = 0.01
 """Smaller gains are no advice."""
 _NO_CHOICE = (
-    "ONNX Runtime searches among cuDNN's algorithms itself; no setting takes another for one layer."
+    "ONNX Runtime chooses the algorithms of cuDNN and cuBLAS itself, and no setting takes another "
+    "for one layer."
 )
 _OWN_KERNELS = "matrix-units"
 _NO_SUMS = "No engine has kernels on matrix units for sums: a custom operator would call them."
