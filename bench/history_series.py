@@ -64,10 +64,10 @@ _SPECS: Mapping[str, Mapping[str, str]] = {
         "protocol": "HTTP",
         "scenario": "batch: {batchSizes: [4]}",
     },
-    "shufflenet-clients": {
+    "shufflenet-traffic": {
         "model": "classification/shufflenet_v2_x0_5",
         "protocol": "GRPC",
-        "scenario": "concurrency: {clients: [2]}",
+        "scenario": "server: {targetQps: 50, latencyBoundMicroseconds: 100000, percentile: P90}",
     },
 }
 
