@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from inferometer_serving.gpu.cublas import (
     BF16,
@@ -57,10 +58,10 @@ class SquareProduct:
     algorithm: Heuristic
     layouts: tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
 
-    def multiply(self, first: int, second: int, result: int, on: object) -> None:
+    def multiply(self, first: int, second: int, result: int, on: Any) -> None:
         """Put the product of two addresses' matrices into a stream. Raises LibraryError."""
         addresses = (first, second, result)
-        self.matmul.launch(self.algorithm, self.layouts, addresses, stream=int(on))  # type: ignore[call-overload]
+        self.matmul.launch(self.algorithm, self.layouts, addresses, stream=int(on))
 
 
 @contextmanager
