@@ -12,14 +12,14 @@ from inferometer_serving.gpu.device import GpuDevice, GpuUnavailableError, write
 from inferometer_serving.gpu.identity import gpu_engine_versions, gpu_machine_name
 from inferometer_serving.gpu.libraries import LibraryError, load_library
 from inferometer_serving.layers.brick_model import brick_model
+from inferometer_serving.layers.gpu.algorithms import Algorithm, GpuKernels, synchronize
 from inferometer_serving.layers.gpu.cudnn import Cudnn, CudnnSettings
 from inferometer_serving.layers.gpu.device_tensors import DeviceTensors, on_device
 from inferometer_serving.layers.gpu.machine import probe_peaks
 from inferometer_serving.layers.gpu.measure import has_channels
 from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices, open_layer
 from inferometer_serving.layers.gpu.problems import Product, problem_of
-from inferometer_serving.layers.gpu.product_ways import product_ways
-from inferometer_serving.layers.gpu.ways import GpuKernels, Way, synchronize
+from inferometer_serving.layers.gpu.product_algorithms import product_algorithms
 from inferometer_serving.layers.optimised import load_cuda_libraries
 from support.single_layers import (
     LAYERS,
@@ -49,16 +49,16 @@ def _layer(name: str, precision: str) -> Layer:
     return single_layer(operator, shapes, datatype, **attributes)
 
 
-def _ways(
+def _algorithms(
     layer: Layer, precision: str, resources: ExitStack, *, channels_last: bool
-) -> tuple[list[Way], DeviceTensors]:
+) -> tuple[list[Algorithm], DeviceTensors]:
     problem = problem_of(layer)
     assert problem is not None
     is_half, allows_tf32 = precision == "FP16", precision == "TF32"
     operands = on_device(layer, resources, channels_last=channels_last)
     if isinstance(problem, Product):
         library = load_library("cublasLt")
-        return product_ways(
+        return product_algorithms(
             library,
             problem,
             operands,
@@ -67,7 +67,7 @@ def _ways(
             resources=resources,
         ), operands
     settings = CudnnSettings(is_half, allows_tf32, channels_last)
-    return Cudnn(load_library("cudnn"), settings, resources).ways(problem, operands), operands
+    return Cudnn(load_library("cudnn"), settings, resources).algorithms(problem, operands), operands
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
@@ -86,16 +86,16 @@ def test_each_algorithm_computes_what_the_cpu_computes(
     with ExitStack() as resources:
         if (name, precision) == _NORMALISATION_IN_FP16:
             with pytest.raises(LibraryError, match="FP16"):
-                _ways(layer, precision, resources, channels_last=channels_last)
+                _algorithms(layer, precision, resources, channels_last=channels_last)
             return
-        ways, operands = _ways(layer, precision, resources, channels_last=channels_last)
-        assert ways or channels_last  # cuDNN has not every layout for every layer
-        for way in ways:
+        algorithms, operands = _algorithms(layer, precision, resources, channels_last=channels_last)
+        assert algorithms or channels_last  # cuDNN has not every layout for every layer
+        for algorithm in algorithms:
             write(operands.output, np.full(operands.shape, np.nan, operands.dtype))
-            way.launch()
+            algorithm.launch()
             synchronize()
             error = relative_error(operands.result(), expected)
-            assert error < _TOLERANCES[precision], way.algorithm
+            assert error < _TOLERANCES[precision], algorithm.name
 
 
 @pytest.mark.parametrize("name", ["fused convolution with a sum", "Gemm", "softmax"])
@@ -106,7 +106,7 @@ def test_a_layer_by_onnx_runtime_runs_kernels_on_the_gpu(
     layer = _layer(name, "FP32")
     load_cuda_libraries()
     session = open_layer(brick_model(*suite_of(layer)), CudaChoices(allows_tf32=False))
-    kernels = GpuKernels("onnxruntime", "FP32", [Way("", session.run)], recorder, ExitStack())
+    kernels = GpuKernels("onnxruntime", "FP32", [Algorithm("", session.run)], recorder, ExitStack())
     for _ in range(5):
         kernels.run()
     found = kernels.timing("key", 4)

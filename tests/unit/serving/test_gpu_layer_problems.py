@@ -17,7 +17,7 @@ from inferometer_serving.layers.gpu.problems import (
     RowSoftmax,
     problem_of,
 )
-from inferometer_serving.layers.gpu.product_ways import StoredMatrix, stored_matrices
+from inferometer_serving.layers.gpu.product_algorithms import StoredMatrix, stored_matrices
 from support.single_layers import LAYERS, computed_on_cpu, relative_error, single_layer
 
 

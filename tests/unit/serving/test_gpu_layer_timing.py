@@ -17,10 +17,10 @@ from inferometer_serving.gpu.device import GpuUnavailableError
 from inferometer_serving.gpu.identity import driver_version
 from inferometer_serving.gpu.libraries import Library, LibraryError, readable_version
 from inferometer_serving.layers.brick_model import brick_model
-from inferometer_serving.layers.gpu import ways as ways_module
+from inferometer_serving.layers.gpu import algorithms as algorithms_module
+from inferometer_serving.layers.gpu.algorithms import Algorithm, GpuKernels, fastest_timing, nearest
 from inferometer_serving.layers.gpu.measure import effective_precision, gpu_variant
 from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices, open_layer, open_whole
-from inferometer_serving.layers.gpu.ways import GpuKernels, Way, fastest_timing, nearest
 from inferometer_serving.layers.optimised import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import rewrite
@@ -115,8 +115,8 @@ def test_a_refusal_of_cupti_is_a_reason() -> None:
 def _kernels(
     monkeypatch: pytest.MonkeyPatch, durations: dict[str, list[int]]
 ) -> tuple[GpuKernels, dict[str, int]]:
-    """Return a layer whose ways last as long as given, and how often each was launched."""
-    monkeypatch.setattr(ways_module, "synchronize", lambda: None)
+    """Return a layer whose algorithms last as long as given, and how often each was launched."""
+    monkeypatch.setattr(algorithms_module, "synchronize", lambda: None)
     cupti, launches = Cupti(), dict.fromkeys(durations, 0)
     recorder = ActivityRecorder(cupti)
     recorder.start()
@@ -126,12 +126,12 @@ def _kernels(
         launches[name] += 1
         cupti.pending.append(_activity(10, 100, 100 + took, f"kernel_{name}"))
 
-    ways = [Way(name, lambda name=name: launch(name)) for name in durations]  # type: ignore[misc]
-    return GpuKernels("cudnn", "TF32", ways, recorder, ExitStack()), launches
+    algorithms = [Algorithm(name, lambda name=name: launch(name)) for name in durations]  # type: ignore[misc]
+    return GpuKernels("cudnn", "TF32", algorithms, recorder, ExitStack()), launches
 
 
 def test_the_fastest_algorithm_gives_the_timing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its median, quartiles and kernels; a way far from the best is dropped after two runs."""
+    """Its median, quartiles and kernels; one far from the best is dropped after two runs."""
     kernels, launches = _kernels(
         monkeypatch,
         {"GEMM": [100] * 6, "WINOGRAD": [90, 40, 60, 50, 70, 55], "FFT": [900] * 6},
@@ -149,7 +149,7 @@ def test_the_fastest_algorithm_gives_the_timing(monkeypatch: pytest.MonkeyPatch)
 def test_what_runs_nothing_on_the_gpu_is_no_timing() -> None:
     """ONNX Runtime may have put it on the CPU."""
     with pytest.raises(RuntimeError, match="Nothing of it ran on the GPU"):
-        Way("", lambda: None).add([])
+        Algorithm("", lambda: None).add([])
 
 
 def test_an_engine_without_an_algorithm_says_so() -> None:
@@ -162,10 +162,10 @@ def test_an_engine_without_an_algorithm_says_so() -> None:
     assert freed == ["tensor"]
 
 
-def test_ways_near_the_best_are_kept() -> None:
-    """One slow run does not drop a way."""
+def test_algorithms_near_the_best_are_kept() -> None:
+    """One slow run does not drop an algorithm."""
     fast, wavering, slow = (
-        Way(name, lambda: None, times)
+        Algorithm(name, lambda: None, times)
         for name, times in (("a", [10.0, 11.0]), ("b", [40.0, 14.0]), ("c", [16.0, 17.0]))
     )
     assert nearest([fast, wavering, slow]) == [fast, wavering]
@@ -173,9 +173,11 @@ def test_ways_near_the_best_are_kept() -> None:
 
 def test_a_timing_names_its_kernels_as_a_profile_does() -> None:
     """In C++, and with whether they use tensor cores."""
-    way = Way("", lambda: None)
-    way.add([execution(name, 10, 20) for name in ("_Z5scaleIfEvPf", "nvjet_sm90_hsh_64x8_TNT")])
-    found = fastest_timing("key", "cublas", "FP16", [way], 1)
+    algorithm = Algorithm("", lambda: None)
+    algorithm.add(
+        [execution(name, 10, 20) for name in ("_Z5scaleIfEvPf", "nvjet_sm90_hsh_64x8_TNT")]
+    )
+    found = fastest_timing("key", "cublas", "FP16", [algorithm], 1)
     assert found.gpu_kernels == ["scale<float>", "nvjet_sm90_hsh_64x8_TNT"]
     assert found.uses_tensor_cores
 

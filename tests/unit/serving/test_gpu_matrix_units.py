@@ -11,8 +11,8 @@ from inferometer_serving.gpu.activities import ActivityRecorder, GpuActivity
 from inferometer_serving.gpu.device import GpuDevice
 from inferometer_serving.gpu.reductions import OpenedReduction
 from inferometer_serving.gpu.segmented import KernelPlan
+from inferometer_serving.layers.gpu import algorithms as algorithms_module
 from inferometer_serving.layers.gpu import measure as measure_module
-from inferometer_serving.layers.gpu import ways as ways_module
 from inferometer_serving.layers.gpu.measure import GpuMeasureOptions, open_matrix_units
 from inferometer_serving.layers.gpu.problems import has_kernels
 from inferometer_serving.layers.optimised import GraphSettings
@@ -40,11 +40,11 @@ def test_sums_over_the_innermost_axes_have_kernels_on_matrix_units() -> None:
     assert not has_kernels("cublas", _mean([2, 3, 64], 2))
 
 
-def test_a_sum_on_matrix_units_is_a_way_with_the_name_of_its_plan(
+def test_a_sum_on_matrix_units_is_an_algorithm_with_the_name_of_its_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The timing joins bounds of every precision, as that of other layers without products."""
-    monkeypatch.setattr(ways_module, "synchronize", lambda: None)
+    monkeypatch.setattr(algorithms_module, "synchronize", lambda: None)
     recorder = ActivityRecorder(MagicMock())
     ran: list[GpuActivity] = []
 

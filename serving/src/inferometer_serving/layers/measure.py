@@ -109,23 +109,23 @@ def measure(
     found = _Found()
     bricks, kernels = _brick_items(suite, options), _kernel_items(suite, options, found)
     wholes = [_model_item(graph, options) for graph in models]
-    ways = [_variant_item(each, options, found) for each in variants]
+    variant_items = [_variant_item(each, options, found) for each in variants]
     single, chain = (_chain_item(length, options) for length in (1, _CHAIN))
     calls = [single, *bricks, *wholes, chain] if bricks else wholes
-    items = [*ways, *calls, *kernels]
+    items = [*variant_items, *calls, *kernels]
     time_items(items, report, until_seconds=began + options.budget_seconds)
-    if ways and all(each.failure for each in ways):
-        raise ModelRefusedError(ways[0].failure)
+    if variant_items and all(each.failure for each in variant_items):
+        raise ModelRefusedError(variant_items[0].failure)
     call_ns, node_ns = _call_costs(single, chain)
     settings = EngineSettings(threads=options.graph.threads, precision=options.precision)
     return LayerTimings(
-        machine=machine_state(settings, with_peaks=bool(ways)),
+        machine=machine_state(settings, with_peaks=bool(variant_items)),
         run_nanoseconds=round(call_ns),
         node_nanoseconds=round(node_ns),
         seconds=time.monotonic() - began,
         bricks={each.name: each.timing() for each in bricks if not each.failure},
         kernels=found.kernels,
-        failed=_failures(bricks, wholes, ways) + _kernel_failures(kernels),
+        failed=_failures(bricks, wholes, variant_items) + _kernel_failures(kernels),
         untimed=[each.name for each in items if each.failure == OUT_OF_TIME],
         models={each.name: each.timing() for each in wholes if not each.failure},
         variants=found.measured,

@@ -8,6 +8,7 @@ from typing import Any
 
 from inferometer_serving.gpu.device import device_memory
 from inferometer_serving.gpu.libraries import Library, LibraryError
+from inferometer_serving.layers.gpu.algorithms import Algorithm
 from inferometer_serving.layers.gpu.device_tensors import DeviceTensors
 from inferometer_serving.layers.gpu.problems import (
     Activation,
@@ -18,7 +19,6 @@ from inferometer_serving.layers.gpu.problems import (
     Problem,
     RowSoftmax,
 )
-from inferometer_serving.layers.gpu.ways import Way
 
 CONVOLUTION_ALGORITHMS = (
     "IMPLICIT_GEMM",
@@ -94,8 +94,8 @@ class Cudnn:
         self._handle = library.created("cudnnCreate")
         resources.callback(library.call, "cudnnDestroy", self._handle)
 
-    def ways(self, problem: Problem, operands: DeviceTensors) -> list[Way]:
-        """Return the ways to compute a problem; none if cuDNN has no function for it."""
+    def algorithms(self, problem: Problem, operands: DeviceTensors) -> list[Algorithm]:
+        """Return cuDNN's algorithms for a problem; none if cuDNN has no function for it."""
         if isinstance(problem, Convolution):
             return list(self._convolution(problem, operands))
         launch: Any
@@ -112,7 +112,7 @@ class Cudnn:
                 name, launch = problem.function, self._elementwise(problem, operands)
             case _:
                 return []
-        return [Way(name, launch)]
+        return [Algorithm(name, launch)]
 
     @property
     def _suffix(self) -> str:
@@ -139,7 +139,7 @@ class Cudnn:
             "Activation", "cudnnSetActivationDescriptor", number, 0, float(coefficient)
         )
 
-    def _convolution(self, problem: Convolution, operands: DeviceTensors) -> Iterator[Way]:
+    def _convolution(self, problem: Convolution, operands: DeviceTensors) -> Iterator[Algorithm]:
         own = self._settings
         tensors = (
             self._tensor(problem.input),
@@ -159,7 +159,7 @@ class Cudnn:
         )
         self._library.call("cudnnSetConvolutionGroupCount", tensors[2], problem.groups)
         self._library.call("cudnnSetConvolutionMathType", tensors[2], own.math)
-        for number in self._algorithms(tensors):
+        for number in self._algorithm_numbers(tensors):
             if problem.has_bias and not problem.is_rectified and number != _PRECOMPUTED:
                 continue  # cuDNN adds a bias alone in no other
             try:
@@ -167,10 +167,10 @@ class Cudnn:
                 launch()
             except LibraryError:
                 continue
-            yield Way(f"{CONVOLUTION_ALGORITHMS[number]}{self._suffix}", launch)
+            yield Algorithm(f"{CONVOLUTION_ALGORITHMS[number]}{self._suffix}", launch)
 
-    def _algorithms(self, tensors: Sequence[ctypes.c_void_p]) -> list[int]:
-        """Return the algorithms that cuDNN's heuristics do not refuse, the likely best first."""
+    def _algorithm_numbers(self, tensors: Sequence[ctypes.c_void_p]) -> list[int]:
+        """Return the algorithms that cuDNN accepts by their numbers, the likely fastest first."""
         count = len(CONVOLUTION_ALGORITHMS)
         found, written = (_Performance * count)(), ctypes.c_int()
         source, filters, convolution, output = tensors

@@ -16,7 +16,7 @@ from inferometer_serving.gpu.identity import gpu_engine_versions, gpu_machine_na
 from inferometer_serving.gpu.libraries import load_library
 from inferometer_serving.layers.gpu.device_tensors import on_device
 from inferometer_serving.layers.gpu.problems import Product
-from inferometer_serving.layers.gpu.product_ways import product_ways
+from inferometer_serving.layers.gpu.product_algorithms import product_algorithms
 
 _COPIED_BYTES = tuple(1 << power for power in range(20, 33, 2))
 """A bound must allow for tensors that stay in the cache."""
@@ -81,7 +81,7 @@ def _product_rate(datatype: str, *, allows_tf32: bool) -> float:
         tensor = LayerTensor(kind="Activation", datatype=datatype, shape=[width, width])
         layer = Layer(operator="MatMul", version=13, inputs=[tensor, tensor], outputs=[tensor])
         with ExitStack() as resources:
-            ways = product_ways(
+            algorithms = product_algorithms(
                 library,
                 Product(width, width, width),
                 on_device(layer, resources),
@@ -89,8 +89,8 @@ def _product_rate(datatype: str, *, allows_tf32: bool) -> float:
                 allows_tf32=allows_tf32,
                 resources=resources,
             )
-            for way in ways[:2]:
-                rate = 2.0 * width**3 * _PRODUCTS / _shortest(_repeated(way.launch))
+            for algorithm in algorithms[:2]:
+                rate = 2.0 * width**3 * _PRODUCTS / _shortest(_repeated(algorithm.launch))
                 best = max(best, rate)
     return best
 

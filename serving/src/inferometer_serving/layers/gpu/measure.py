@@ -30,6 +30,7 @@ from inferometer_serving.gpu.libraries import load_library
 from inferometer_serving.gpu.reductions import ENGINE as MATRIX_UNITS
 from inferometer_serving.gpu.reductions import open_reduction
 from inferometer_serving.layers.brick_model import brick_model
+from inferometer_serving.layers.gpu.algorithms import Algorithm, GpuKernels, synchronize
 from inferometer_serving.layers.gpu.cudnn import Cudnn, CudnnSettings
 from inferometer_serving.layers.gpu.device_tensors import on_device
 from inferometer_serving.layers.gpu.machine import (
@@ -53,8 +54,7 @@ from inferometer_serving.layers.gpu.problems import (
     is_half,
     problem_of,
 )
-from inferometer_serving.layers.gpu.product_ways import product_ways
-from inferometer_serving.layers.gpu.ways import GpuKernels, Way, synchronize
+from inferometer_serving.layers.gpu.product_algorithms import product_algorithms
 from inferometer_serving.layers.measure import brick_bytes
 from inferometer_serving.layers.optimised import GraphSettings, load_cuda_libraries
 from inferometer_serving.layers.timing import OUT_OF_TIME, Item, Report, time_items
@@ -141,13 +141,13 @@ def measure_on_gpu(
     try:
         with open_gpu() as gpu, ExitStack() as resources:
             load_cuda_libraries()
-            ways = [_variant_item(each, options, found) for each in variants]
-            time_items(ways, report, until_seconds=until)
-            if ways and all(each.failure for each in ways):
-                raise ModelRefusedError(ways[0].failure)
+            variant_items = [_variant_item(each, options, found) for each in variants]
+            time_items(variant_items, report, until_seconds=until)
+            if variant_items and all(each.failure for each in variant_items):
+                raise ModelRefusedError(variant_items[0].failure)
             state = gpu_state(gpu, options.peaks if variants else None)
             recorder = resources.enter_context(record_activities())
-            _add_busy(ways, variants, options, recorder, found)
+            _add_busy(variant_items, variants, options, recorder, found)
             kernels = list(_kernel_items(gpu, suite, options, recorder, found))
             floor = _empty_item(gpu, resources, recorder, options, found)
             time_items([floor, *kernels], report, until_seconds=until)
@@ -155,7 +155,7 @@ def measure_on_gpu(
         reason = str(error).rstrip(".")
         raise ModelRefusedError(f"The layers cannot be timed on a GPU: {reason}.") from error
     floor_ns = [each.nanoseconds for each in found.kernels if each.key == _EMPTY]
-    items = [*ways, *kernels]
+    items = [*variant_items, *kernels]
     return LayerTimings(
         machine=state,
         node_nanoseconds=round(floor_ns[0]) if floor_ns else 0,
@@ -220,13 +220,13 @@ def _busy_ns(variant: GpuVariant, options: GpuMeasureOptions, recorder: Activity
     session = open_whole(
         read_graph(variant.model, max_bytes=MOST_BYTES), options.graph, variant.choices
     )
-    way = Way(variant.name, session.run)
+    model = Algorithm(variant.name, session.run)
     for _ in range(options.rounds + 1):
         recorder.taken()
-        way.launch()
+        model.launch()
         synchronize()
-        way.add(recorder.taken())
-    return median(way.durations_ns[1:])
+        model.add(recorder.taken())
+    return median(model.durations_ns[1:])
 
 
 def _kernel_items(
@@ -263,8 +263,8 @@ def _open_onnx(
     choices = CudaChoices(allows_tf32=options.allows_tf32)
     session = open_layer(brick_model(suite, brick), choices)
     precision = effective_precision(suite.layers[key], allows_tf32=options.allows_tf32)
-    ways = [Way("", session.run)]
-    return GpuKernels("onnxruntime", precision, ways, recorder, ExitStack())
+    algorithms = [Algorithm("", session.run)]
+    return GpuKernels("onnxruntime", precision, algorithms, recorder, ExitStack())
 
 
 def _open_cudnn(
@@ -274,14 +274,14 @@ def _open_cudnn(
     problem = problem_of(layer)
     library = load_library("cudnn")
     with ExitStack() as resources:
-        ways: list[Way] = []
+        algorithms: list[Algorithm] = []
         for channels_last in (False, True) if has_channels(layer) else (False,):
             operands = on_device(layer, resources, channels_last=channels_last)
             settings = CudnnSettings(is_half(layer), options.allows_tf32, channels_last)
             if problem is not None:
-                ways += Cudnn(library, settings, resources).ways(problem, operands)
+                algorithms += Cudnn(library, settings, resources).algorithms(problem, operands)
         precision = effective_precision(layer, allows_tf32=options.allows_tf32)
-        return GpuKernels("cudnn", precision, ways, recorder, resources.pop_all())
+        return GpuKernels("cudnn", precision, algorithms, recorder, resources.pop_all())
 
 
 def has_channels(layer: Layer) -> bool:
@@ -299,7 +299,7 @@ def _open_cublas(
     if not isinstance(problem, Product):
         raise TypeError(f"{layer.operator} is no product of matrices.")
     with ExitStack() as resources:
-        ways = product_ways(
+        algorithms = product_algorithms(
             load_library("cublasLt"),
             problem,
             on_device(layer, resources),
@@ -308,7 +308,7 @@ def _open_cublas(
             resources=resources,
         )
         precision = effective_precision(layer, allows_tf32=options.allows_tf32)
-        return GpuKernels("cublas", precision, ways, recorder, resources.pop_all())
+        return GpuKernels("cublas", precision, algorithms, recorder, resources.pop_all())
 
 
 def open_matrix_units(
@@ -317,8 +317,8 @@ def open_matrix_units(
     """Return our kernel of a sum or a prefix sum. Raises as `open_reduction` does."""
     with ExitStack() as resources:
         opened = open_reduction(gpu, suite.layers[key], resources)
-        ways = [Way(opened.plan.algorithm, opened.launch)]
-        return GpuKernels(MATRIX_UNITS, "", ways, recorder, resources.pop_all())
+        algorithms = [Algorithm(opened.plan.algorithm, opened.launch)]
+        return GpuKernels(MATRIX_UNITS, "", algorithms, recorder, resources.pop_all())
 
 
 def _keep_kernels(found: _Found, key: str, kernels: GpuKernels, runs: int) -> None:
@@ -336,7 +336,7 @@ def _empty_item(
 
     def opened() -> GpuKernels:
         launch: Callable[[], None] = open_empty_kernel(gpu, resources)
-        return GpuKernels("cuda", "", [Way("", launch)], recorder, ExitStack())
+        return GpuKernels("cuda", "", [Algorithm("", launch)], recorder, ExitStack())
 
     return Item(
         name=f"cuda:{_EMPTY}",

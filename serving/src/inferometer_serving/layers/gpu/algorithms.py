@@ -1,4 +1,4 @@
-"""Ways to compute one layer on a GPU, timed by the durations of what each runs there."""
+"""Algorithms of an engine for one layer on a GPU, timed by the kernels that each runs there."""
 
 import weakref
 from collections.abc import Callable, Sequence
@@ -13,21 +13,21 @@ from inferometer_serving.gpu.device import call
 from inferometer_serving.gpu.kernel_names import readable, uses_tensor_cores
 
 _TRIALS = 2
-"""After so many runs, ways that are far from the best are dropped."""
+"""After so many runs, algorithms that are far from the best are dropped."""
 _FAR = 1.5
 _MOST_NAMES = 8
 
 
 @dataclass(slots=True)
-class Way:
-    """One algorithm for a layer."""
+class Algorithm:
+    """An algorithm of an engine for one layer, with the durations of its runs."""
 
-    algorithm: str
+    name: str
     launch: Callable[[], object]
     """Puts the work in its stream; it may return before the work has ended."""
     durations_ns: list[float] = field(default_factory=list)
     """What ran on the GPU in each run, added up."""
-    names: tuple[str, ...] = ()
+    kernel_names: tuple[str, ...] = ()
     """The kernels of the last run, in their order."""
 
     def add(self, activities: Sequence[GpuActivity]) -> None:
@@ -35,11 +35,11 @@ class Way:
         if not activities:
             raise RuntimeError("Nothing of it ran on the GPU.")
         self.durations_ns.append(float(sum(each.end_ns - each.start_ns for each in activities)))
-        self.names = tuple(readable(each.name) for each in activities)
+        self.kernel_names = tuple(readable(each.name) for each in activities)
 
 
 class GpuKernels:
-    """A layer by one engine, with all ways that the engine has for it."""
+    """A layer by one engine, with all algorithms that the engine has for it."""
 
     inputs: tuple[Any, ...] = ()
     """Of its host memory, none: everything lies on the GPU."""
@@ -48,45 +48,45 @@ class GpuKernels:
         self,
         engine: str,
         precision: str,
-        ways: Sequence[Way],
+        algorithms: Sequence[Algorithm],
         recorder: ActivityRecorder,
         resources: ExitStack,
     ) -> None:
-        if not ways:
+        if not algorithms:
             resources.close()
             raise RuntimeError(f"{engine} has no algorithm for it.")
         self.engine = engine
         self.precision = precision
         self._recorder = recorder
-        self._ways = list(ways)
+        self._algorithms = list(algorithms)
         weakref.finalize(self, resources.close)
 
     def run(self) -> None:
-        """Compute the layer once in each way that is left."""
-        for way in self._ways:
+        """Compute the layer once by each algorithm that is left."""
+        for algorithm in self._algorithms:
             self._recorder.taken()
-            way.launch()
+            algorithm.launch()
             synchronize()
-            way.add(self._recorder.taken())
-        if len(self._ways[0].durations_ns) == _TRIALS:
-            self._ways = nearest(self._ways)
+            algorithm.add(self._recorder.taken())
+        if len(self._algorithms[0].durations_ns) == _TRIALS:
+            self._algorithms = nearest(self._algorithms)
 
     def timing(self, key: str, runs: int) -> KernelTiming:
-        """Return the timing of the fastest way over its last `runs` runs."""
-        return fastest_timing(key, self.engine, self.precision, self._ways, runs)
+        """Return the timing of the fastest algorithm over its last `runs` runs."""
+        return fastest_timing(key, self.engine, self.precision, self._algorithms, runs)
 
 
-def nearest(ways: Sequence[Way]) -> list[Way]:
-    """Return the ways whose shortest run is not far from the shortest of all."""
-    shortest = min(min(each.durations_ns) for each in ways)
-    return [each for each in ways if min(each.durations_ns) <= _FAR * shortest]
+def nearest(algorithms: Sequence[Algorithm]) -> list[Algorithm]:
+    """Return the algorithms whose shortest run is not far from the shortest of all."""
+    shortest = min(min(each.durations_ns) for each in algorithms)
+    return [each for each in algorithms if min(each.durations_ns) <= _FAR * shortest]
 
 
 def fastest_timing(
-    key: str, engine: str, precision: str, ways: Sequence[Way], runs: int
+    key: str, engine: str, precision: str, algorithms: Sequence[Algorithm], runs: int
 ) -> KernelTiming:
-    """Return the timing of the way with the lowest median over the last `runs` runs."""
-    best = min(ways, key=lambda each: median(each.durations_ns[-runs:]))
+    """Return the timing of the algorithm with the lowest median over the last `runs` runs."""
+    best = min(algorithms, key=lambda each: median(each.durations_ns[-runs:]))
     durations = best.durations_ns[-runs:]
     lower, _, upper = quantiles(durations, n=4) if len(durations) > 1 else durations * 3
     return KernelTiming(
@@ -95,9 +95,9 @@ def fastest_timing(
         precision=precision,
         nanoseconds=median(durations),
         runs=len(durations),
-        algorithm=best.algorithm,
-        gpu_kernels=list(best.names[:_MOST_NAMES]),
-        uses_tensor_cores=any(map(uses_tensor_cores, best.names)),
+        algorithm=best.name,
+        gpu_kernels=list(best.kernel_names[:_MOST_NAMES]),
+        uses_tensor_cores=any(map(uses_tensor_cores, best.kernel_names)),
         spread_nanoseconds=max(upper - lower, 0.0),
     )
 

@@ -1,4 +1,4 @@
-"""Layers that are products of matrices, in every algorithm that cuBLASLt offers for them."""
+"""Layers that are products of matrices, by every algorithm that cuBLASLt offers for them."""
 
 import ctypes
 from contextlib import ExitStack
@@ -19,9 +19,9 @@ from inferometer_serving.gpu.cublas import (
     Matmul,
 )
 from inferometer_serving.gpu.libraries import Library
+from inferometer_serving.layers.gpu.algorithms import Algorithm
 from inferometer_serving.layers.gpu.device_tensors import DeviceTensors
 from inferometer_serving.layers.gpu.problems import Product
-from inferometer_serving.layers.gpu.ways import Way
 
 _MOST_ALGORITHMS = 6
 
@@ -51,7 +51,7 @@ def stored_matrices(product: Product) -> tuple[StoredMatrix, StoredMatrix, Store
     return factors[1], factors[0], result
 
 
-def product_ways(
+def product_algorithms(
     library: Library,
     product: Product,
     operands: DeviceTensors,
@@ -59,8 +59,8 @@ def product_ways(
     is_half: bool,
     allows_tf32: bool,
     resources: ExitStack,
-) -> list[Way]:
-    """Return a way for each algorithm. Raises LibraryError."""
+) -> list[Algorithm]:
+    """Return the algorithms that cuBLASLt's heuristics suggest. Raises LibraryError."""
     datatype = FP16 if is_half else FP32
     compute = COMPUTE_TF32 if allows_tf32 and not is_half else COMPUTE_FP32
     left, right, result = stored_matrices(product)
@@ -76,8 +76,8 @@ def product_ways(
     ]
     addresses = (operands.inputs[1], operands.inputs[0], operands.output)
 
-    def way(found: Heuristic) -> Way:
+    def algorithm(found: Heuristic) -> Algorithm:
         launch = partial(matmul.launch, found, layouts, addresses, alpha=product.alpha)
-        return Way(matmul.algorithm_name(found), launch)
+        return Algorithm(matmul.algorithm_name(found), launch)
 
-    return [way(each) for each in matmul.heuristics(layouts, _MOST_ALGORITHMS)]
+    return [algorithm(each) for each in matmul.heuristics(layouts, _MOST_ALGORITHMS)]
