@@ -25,14 +25,17 @@ _ELEMENTWISE = frozenset(
 
 Rewriting = Literal["", "FP16", "Fused", "INT8"]
 """How the model was rewritten: in FP16, with fused operators, or by static quantisation."""
-GpuWay = Literal["", "CudaGraph", "ChannelsLast"]
-"""How a GPU runs it: an inference as one CUDA graph, or with the channels last in memory."""
-_GPU_WAYS: Mapping[GpuWay, tuple[Question, str]] = {
+ProviderOption = Literal["", "CudaGraph", "ChannelsLast"]
+"""Option of the CUDA provider: an inference as one CUDA graph, or channels last; empty: none."""
+_OPTION_ADVICE: Mapping[ProviderOption, tuple[Question, str]] = {
     "": ("Q4", "Launched kernel by kernel, with channels first, an inference is faster."),
     "CudaGraph": ("Q4", "Launched as one CUDA graph, the kernels follow each other without gaps."),
     "ChannelsLast": ("Q3", "With channels last, convolutions have faster algorithms."),
 }
-_GPU_SETTINGS: Mapping[GpuWay, str] = {"CudaGraph": "cudaGraph", "ChannelsLast": "channelsLast"}
+_OPTION_FIELDS: Mapping[ProviderOption, str] = {
+    "CudaGraph": "cudaGraph",
+    "ChannelsLast": "channelsLast",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class MeasuredVariant:
     model: str = ""
     """Address of the rewritten model; empty if it is the original."""
     device: Literal["CPU", "GPU"] = "CPU"
-    gpu_way: GpuWay = ""
+    provider_option: ProviderOption = ""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -61,8 +64,10 @@ class MeasuredVariant:
 
     def _of_gpu(self) -> list[tuple[str, str]]:
         found = [("spec.server.device", "GPU")]
-        if self.gpu_way:
-            found.append((f"spec.server.onnxRuntime.{_GPU_SETTINGS[self.gpu_way]}", "true"))
+        if self.provider_option:
+            found.append(
+                (f"spec.server.onnxRuntime.{_OPTION_FIELDS[self.provider_option]}", "true")
+            )
         if self.precision == "FP32":
             found.append(("spec.server.onnxRuntime.tf32", "false"))
         if self.model:
@@ -170,8 +175,8 @@ def _variants(evidence: Evidence) -> Iterator[Advice]:
 
 def _proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple[Question, str]:
     """Return the question that a variant answers, and the sentence."""
-    if other.gpu_way != present.gpu_way and other.precision == present.precision:
-        return _GPU_WAYS[other.gpu_way]
+    if other.provider_option != present.provider_option and other.precision == present.precision:
+        return _OPTION_ADVICE[other.provider_option]
     return _general_proposal(present, other)
 
 

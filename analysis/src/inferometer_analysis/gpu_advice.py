@@ -156,7 +156,7 @@ def _idle_gaps(evidence: Evidence, gpu: GpuEvidence) -> Iterator[Advice]:
 
 
 def _has_graph(evidence: Evidence) -> bool:
-    return any(each.gpu_way == "CudaGraph" for each in evidence.others)
+    return any(each.provider_option == "CudaGraph" for each in evidence.others)
 
 
 def _tensor_cores(evidence: Evidence, gpu: GpuEvidence) -> Iterator[Advice]:

@@ -87,7 +87,7 @@ def test_layers_are_timed_once_by_the_engines_of_a_gpu(
     }
     assert first.engines == ("onnxruntime", "cudnn", "cublas", "matrix-units")
     assert first.settings.arguments[-2:] == ("--device", "GPU")
-    assert [each.gpu_way for each in first.variants] == ["", "CudaGraph", "ChannelsLast"]
+    assert [each.provider_option for each in first.variants] == ["", "CudaGraph", "ChannelsLast"]
     assert second.suite.bricks == {}
     assert third.suite.bricks
     assert {each.model.name for each in third.variants} == {"half.onnx"}

@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 
-from inferometer_analysis.advice import Advice, GpuWay, MeasuredVariant
+from inferometer_analysis.advice import Advice, MeasuredVariant, ProviderOption
 from inferometer_analysis.bound import best_timings
 from inferometer_analysis.gpu_advice import GpuTimings, advise_on_gpu, gpu_evidence
 from inferometer_analysis.samples import Interval
@@ -55,7 +55,7 @@ def test_the_work_of_a_gpu_lies_between_bound_and_latency() -> None:
     assert report.bound.sequential_ns < report.busy[name] < report.measured[name].value
 
 
-def test_the_sentences_name_the_ways_of_a_gpu_and_the_noise_floor() -> None:
+def test_the_sentences_name_the_provider_options_and_the_noise_floor() -> None:
     """A GPU has no threads; what an empty kernel takes stands next to the figures."""
     sentences = "\n".join(bound_document(_report("resnet50-1-TF32"))["sentences"])
     assert "Coverage: 100.0 %" in sentences
@@ -91,18 +91,18 @@ def test_a_view_has_the_bounds_of_a_model_in_each_precision() -> None:
     assert sorted(each.report.precision for each in rows) == ["FP32", "TF32"]
 
 
-def _variant(timings: LayerTimings, way: GpuWay) -> MeasuredVariant:
-    found = timings.variants[f"onnxruntime:TF32:1{way and ':' + way}"]
+def _variant(timings: LayerTimings, option: ProviderOption) -> MeasuredVariant:
+    found = timings.variants[f"onnxruntime:TF32:1{option and ':' + option}"]
     rounds = tuple(found.nanoseconds)
     return MeasuredVariant(
-        "onnxruntime", "TF32", 1, rounds, found.difference, device="GPU", gpu_way=way
+        "onnxruntime", "TF32", 1, rounds, found.difference, device="GPU", provider_option=option
     )
 
 
-def _advice(*ways: GpuWay, fp16_factor: float | None = None) -> list[Advice]:
+def _advice(*options: ProviderOption, fp16_factor: float | None = None) -> list[Advice]:
     """Return advice with variants: recorded ones, and one in FP16 that takes a planted share."""
     single, half = _recorded("resnet50-1-TF32"), _recorded("resnet50-1-FP16")
-    measured = [_variant(single, way) for way in ("", *ways)]
+    measured = [_variant(single, each) for each in ("", *options)]
     if fp16_factor is not None:
         rounds = tuple(round(fp16_factor * each) for each in measured[0].nanoseconds)
         model = "file:/half.onnx"

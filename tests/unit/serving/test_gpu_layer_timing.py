@@ -201,8 +201,8 @@ def test_only_products_of_matrices_have_a_precision(
 
 
 def test_a_variant_is_read_with_its_choices() -> None:
-    """FP32 forbids TF32; the ways become options of the provider."""
-    fields = {"name": "n", "model": "/m.onnx", "precision": "FP32", "gpuWay": "CudaGraph"}
+    """FP32 forbids TF32; a provider option is set by its name in ONNX Runtime."""
+    fields = {"name": "n", "model": "/m.onnx", "precision": "FP32", "providerOption": "CudaGraph"}
     found = gpu_variant(fields)
     ((provider, options),) = found.choices.providers
     assert provider == "CUDAExecutionProvider"
@@ -211,7 +211,7 @@ def test_a_variant_is_read_with_its_choices() -> None:
         "1",
         "0",
     )
-    assert gpu_variant({**fields, "precision": "FP16", "gpuWay": ""}).choices.allows_tf32
+    assert gpu_variant({**fields, "precision": "FP16", "providerOption": ""}).choices.allows_tf32
 
 
 @pytest.mark.parametrize("name", ["fused convolution with a sum", "scaled transposed product"])

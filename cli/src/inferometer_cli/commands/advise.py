@@ -199,7 +199,7 @@ def measured_variants(
             rewriting=each.rewriting,
             model="" if each.model == file else model_uri(str(each.model)),
             device=timings.machine.device,
-            gpu_way=each.gpu_way,
+            provider_option=each.provider_option,
         )
         for each in variants
         if (timing := timings.variants.get(each.name)) is not None

@@ -24,7 +24,7 @@ from inferometer_cli.result_store import DatabaseOption, opened
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
-    from inferometer_analysis.advice import GpuWay
+    from inferometer_analysis.advice import ProviderOption
     from inferometer_api.layers.bricks import BrickSuite
     from inferometer_api.layers.graph import LayerGraph
     from inferometer_api.layers.timings import LayerTimings
@@ -156,8 +156,8 @@ def gpu_bound_request(
     from inferometer_cli.local.layers import Variant, rewritten_model
 
     model = rewritten_model(file, "FP16", on_cpu(settings)) if precision == "FP16" else file
-    ways: tuple[GpuWay, ...] = ("", "CudaGraph", "ChannelsLast")
-    variants = tuple(Variant(model, precision=precision, gpu_way=way) for way in ways)
+    options: tuple[ProviderOption, ...] = ("", "CudaGraph", "ChannelsLast")
+    variants = tuple(Variant(model, precision=precision, provider_option=each) for each in options)
     return BoundRequest(settings, precision, variants, rounds, fill=fill)
 
 

@@ -29,7 +29,7 @@ _LOWER: Literal["FP16"] = "FP16"
 def evidence_on_gpu(
     uri: str, settings: LayerSettings, database: str | None
 ) -> tuple[Evidence, GpuEvidence]:
-    """Measure a model on the GPU as ONNX Runtime runs it by default, in other ways and in FP16.
+    """Measure a model on the GPU by ONNX Runtime: by default, with other options, and in FP16.
 
     Raises RefusedError without a GPU, FailedError if ONNX Runtime does not take the model there.
     """
@@ -49,7 +49,7 @@ def evidence_on_gpu(
                 in_fp16 = BoundRequest(settings, _LOWER, (), _ROUNDS, fill=True)
                 lower.append(_timings(measure_bound(store, halved, in_fp16), _LOWER))
     measured = measured_variants(found.measured, variants, file)
-    if not measured or measured[0].gpu_way or measured[0].model:
+    if not measured or measured[0].provider_option or measured[0].model:
         raise FailedError("ONNX Runtime does not take this model on the GPU.")
     busy_ns = found.measured.variants[variants[0].name].busy_nanoseconds
     return gpu_evidence(measured, _timings(found, _PRESENT, busy_ns), lower)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from inferometer_analysis.advice import GpuWay, Rewriting
+from inferometer_analysis.advice import ProviderOption, Rewriting
 from inferometer_api.document import Document
 from inferometer_api.layers.bricks import BrickSuite
 from inferometer_api.layers.graph import LayerGraph, Layout
@@ -69,7 +69,7 @@ class Variant:
     threads: int = 1
     rewriting: Rewriting = ""
     graph_optimization: str = "All"
-    gpu_way: GpuWay = ""
+    provider_option: ProviderOption = ""
 
     @property
     def name(self) -> str:
@@ -77,7 +77,7 @@ class Variant:
         level = "" if self.graph_optimization == "All" else self.graph_optimization
         words = (
             *(self.engine, self.precision, str(self.threads)),
-            *(level, self.rewriting, self.gpu_way),
+            *(level, self.rewriting, self.provider_option),
         )
         return ":".join(each for each in words if each)
 
@@ -91,7 +91,7 @@ class Variant:
             "precision": self.precision,
             "threads": self.threads,
             "graphOptimization": self.graph_optimization,
-            "gpuWay": self.gpu_way,
+            "providerOption": self.provider_option,
         }
 
 

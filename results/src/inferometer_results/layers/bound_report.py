@@ -19,7 +19,7 @@ from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import NodePeak, bandwidth_peak, product_peak
 
 _MOST_NAMED = 10
-_GPU_WAYS = {"CudaGraph": "as one CUDA graph", "ChannelsLast": "channels last"}
+_OPTION_WORDS = {"CudaGraph": "as one CUDA graph", "ChannelsLast": "channels last"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ def _variant_words(name: str, device: str) -> str:
     """Return "onnxruntime, FP32, 1 thread" for onnxruntime:FP32:1; a GPU has no threads."""
     engine, precision, threads, *others = name.split(":")
     if device == "GPU":
-        return ", ".join((engine, precision, *(_GPU_WAYS.get(each, each) for each in others)))
+        return ", ".join((engine, precision, *(_OPTION_WORDS.get(each, each) for each in others)))
     counted = f"{threads} thread{'' if threads == '1' else 's'}"
     return ", ".join((engine, precision, counted, *others))
 

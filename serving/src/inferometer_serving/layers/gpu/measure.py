@@ -115,11 +115,11 @@ def effective_precision(layer: Layer, *, allows_tf32: bool) -> str:
 
 def gpu_variant(fields: Mapping[str, Any]) -> GpuVariant:
     """Return a variant from its JSON form."""
-    precision, way = fields["precision"], fields["gpuWay"]
+    precision, option = fields["precision"], fields["providerOption"]
     choices = CudaChoices(
         allows_tf32=precision != "FP32",
-        uses_graph=way == "CudaGraph",
-        channels_last=way == "ChannelsLast",
+        uses_graph=option == "CudaGraph",
+        channels_last=option == "ChannelsLast",
     )
     return GpuVariant(fields["name"], Path(fields["model"]), choices, precision)
 
