@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from inferometer_api.spec.address import AddressError, address
+from inferometer_fetch.addresses import checked_address
 from inferometer_fetch.mounts import mounted_file
 from inferometer_fetch.transfer import file_chunks, transfer_to_file
 from inferometer_models.errors import ModelRefusedError
@@ -82,10 +82,7 @@ def _transfer(
 
 
 def _stream(what: str, uri: str, sources: Path | None) -> Callable[[], Iterable[bytes]]:
-    try:
-        found = address(uri)
-    except AddressError as error:
-        raise ModelRefusedError(str(error)) from error
+    found = checked_address(uri)
     if found is None:
         if not uri.startswith("https://"):
             raise ModelRefusedError(

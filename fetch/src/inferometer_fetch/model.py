@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from inferometer_api.spec.address import Address, AddressError, address
+from inferometer_api.spec.address import Address
 from inferometer_api.spec.zoo_address import UnknownModelError, zoo_name
+from inferometer_fetch.addresses import checked_address
 from inferometer_fetch.built_in import cached_model, write_model
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.fetched_model import FetchedModel, GraphInput
@@ -65,7 +66,7 @@ def fetch_model(  # noqa: PLR0913 - each is one fact of the request, and named
     """
     if file_name is not None:
         path_below(destination, file_name)
-    found = _address(uri)
+    found = checked_address(uri)
     match uri.partition(":")[0].lower() if ":" in uri else "":
         case "zoo":
             entry = _zoo_entry(uri, sha256, max_bytes)
@@ -91,13 +92,6 @@ def fetch_model(  # noqa: PLR0913 - each is one fact of the request, and named
     model = _checked(uri, path, name, sha256, max_bytes)
     target = destination / (file_name or path.name)
     return _copied(model, target) if is_copied and path != target else model
-
-
-def _address(uri: str) -> Address | None:
-    try:
-        return address(uri)
-    except AddressError as error:
-        raise ModelRefusedError(str(error)) from error
 
 
 def _last_part(uri: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from inferometer_api.plan.cluster_objects import CACHE_ATTRIBUTES
-from inferometer_api.spec.address import STORE_VARIABLES, AddressError, address
+from inferometer_api.spec.address import STORE_VARIABLES
+from inferometer_fetch.addresses import checked_address
 from inferometer_fetch.object_store import ObjectStore, store_from
 from inferometer_models.errors import ModelRefusedError
 
@@ -84,10 +85,7 @@ def model_request(attributes: Mapping[str, str], credentials: Mapping[str, str])
 
 def _store_of(uri: str, credentials: Mapping[str, str]) -> ObjectStore | None:
     """Return the store of an s3:// address, and None for https://; raise ModelRefusedError."""
-    try:
-        found = address(uri)
-    except AddressError as error:
-        raise ModelRefusedError(str(error)) from error
+    found = checked_address(uri)
     if found is not None and found.kind == "s3":
         environment = {
             variable: credentials[key]
