@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 from inferometer_api.plan.spec_warnings import spec_warnings
+from inferometer_cli.commands.overhead import overhead
 from inferometer_cli.exits import ExitCode, RefusedError
+from inferometer_cli.local import rungs
 from inferometer_cli.quick_run import (
     QuickOptions,
     compose_run,
@@ -169,6 +171,21 @@ def test_a_path_of_a_model_may_be_an_address(
     assert model_uri("model.onnx") == f"file:{tmp_path}/model.onnx"
     for address in ("file:model.onnx", "zoo://text/gpt2", "https://h/model.onnx"):
         assert model_uri(address) == address
+
+
+@pytest.mark.parametrize("model", ["file:model.onnx", "50%25 off.onnx"])
+def test_the_ladder_takes_a_model_as_other_commands_do(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path with a percent sign or a blank, and `file:`, mean the same everywhere."""
+
+    def open_in_process(uri: str, *_: object) -> None:
+        raise RefusedError(uri)
+
+    monkeypatch.setattr(rungs, "in_process", open_in_process)
+    with pytest.raises(RefusedError) as refused:
+        overhead(model)
+    assert str(refused.value) == model_uri(model)
 
 
 def test_waiting_for_a_server_sets_its_deadline(inferometer: Command) -> None:

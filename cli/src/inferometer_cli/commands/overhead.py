@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inferometer_cli.exits import RefusedError, deferred_signals
+from inferometer_cli.quick_run import model_uri
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def overhead(
     from inferometer_cli.local.rungs import behind, in_process, interleaved, own_server
 
     given = [_named(each) for each in rung or []]
-    uri = model if "://" in model else f"file:{Path(model).absolute()}"
+    uri = model_uri(model)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="inferometer-")))
         ending = stack.enter_context(deferred_signals())
