@@ -177,14 +177,18 @@ async def start_child(
 
 
 async def output_document(
-    name: str, command: Sequence[str], watch: Callable[[bytes], None] = lambda _: None
+    name: str,
+    command: Sequence[str],
+    watch: Callable[[bytes], None] = lambda _: None,
+    *,
+    env: Mapping[str, str] | None = None,
 ) -> bytes:
     """Run a child to its end; return the last line of its output, which is its document.
 
-    `watch` gets every line. Raises RefusedError if the child refuses its work, and FailedError if
-    it ends early.
+    `watch` gets every line, and `env` is added to the environment. Raises RefusedError if the child
+    refuses its work, and FailedError if it ends early.
     """
-    child = await ChildProcess.start(name, command)
+    child = await ChildProcess.start(name, command, env=env)
     last = b""
     try:
         async for line in child.lines():

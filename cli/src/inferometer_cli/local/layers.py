@@ -20,12 +20,7 @@ from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.spec.zoo_address import UnknownModelError
 from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.local.child_process import (
-    GRACE_SECONDS,
-    ChildProcess,
-    describe_exit,
-    refusal_of,
-)
+from inferometer_cli.local.child_process import output_document
 from inferometer_fetch.built_in import cached_model, zoo_cache
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_models import zoo
@@ -138,8 +133,7 @@ def model_files(names: Sequence[str]) -> list[Path]:
 
 def describe_model(path: Path, settings: LayerSettings) -> LayerGraph:
     """Return the layers of a model. Raises RefusedError if they cannot be found."""
-    last = asyncio.run(_child(("describe", str(path), *settings.arguments), lambda _: None))
-    return LayerGraph.read_json(last)
+    return LayerGraph.read_json(_child_document(("describe", str(path), *settings.arguments)))
 
 
 def rewritten_model(path: Path, kind: str, settings: LayerSettings) -> Path:
@@ -156,8 +150,7 @@ def rewritten_model(path: Path, kind: str, settings: LayerSettings) -> Path:
             output.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FailedError(f"Cannot write {output}: {error.strerror or error}.") from error
-        arguments = ("rewrite", str(path), kind, str(output), *settings.arguments)
-        asyncio.run(_child(arguments, lambda _: None))
+        _child_document(("rewrite", str(path), kind, str(output), *settings.arguments))
     return output
 
 
@@ -170,7 +163,8 @@ def time_layers(request: TimingRequest, report: Callable[[int, int], None]) -> L
 
     def watch(line: bytes) -> None:
         event = json.loads(line)
-        report(event["done"], event["total"])
+        if event.get("event") == "progress":
+            report(event["done"], event["total"])
 
     with tempfile.TemporaryDirectory(prefix="inferometer-") as name:
         folder = Path(name)
@@ -184,7 +178,7 @@ def time_layers(request: TimingRequest, report: Callable[[int, int], None]) -> L
             arguments += ["--engine", engine]
         for each in request.models:
             arguments += ["--model", str(each)]
-        return LayerTimings.read_json(asyncio.run(_child(arguments, watch)))
+        return LayerTimings.read_json(_child_document(arguments, watch))
 
 
 def known_here(store: "Store", threads: int, device: str = "CPU") -> LayerTimings | None:
@@ -243,24 +237,10 @@ def write_document(path: Path, document: Document) -> None:
         raise FailedError(f"Cannot write {path}: {error.strerror or error}.") from error
 
 
-async def _child(arguments: Sequence[str], watch: Callable[[bytes], None]) -> bytes:
-    """Return the last line of a child's output, which is its document; `watch` gets the others."""
-    child = await ChildProcess.start(
-        "layers", (sys.executable, "-m", _MODULE, *arguments), env={"OMP_NUM_THREADS": "1"}
-    )
-    try:
-        last = b""
-        async for line in child.lines():
-            if last:
-                watch(last)
-            last = line
-        code = await child.wait()
-    finally:
-        await child.stop(grace_seconds=GRACE_SECONDS)
-    if code:
-        if refusal := refusal_of(child, code):
-            raise RefusedError(refusal)
-        raise FailedError(
-            f"The layers could not be measured: {describe_exit(code)}. {child.last_lines()}"
-        )
-    return last
+def _child_document(
+    arguments: Sequence[str], watch: Callable[[bytes], None] = lambda _: None
+) -> bytes:
+    """Return the document of a child process; `watch` gets every line of its output."""
+    command = (sys.executable, "-m", _MODULE, *arguments)
+    env = {"OMP_NUM_THREADS": "1"}
+    return asyncio.run(output_document("measurement of the layers", command, watch, env=env))
