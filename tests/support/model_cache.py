@@ -16,6 +16,9 @@ from inferometer_fetch.object_store import ObjectStore
 from inferometer_models.cache_eviction import EvictionPolicy
 
 GIGABYTE = 1 << 30
+CONTENT = b"0123456789"
+URI, PRIVATE_URI = "https://models/m.onnx", "s3://models/m.onnx"
+OTHER_URI = "https://other/token=SECRET/m.onnx"
 
 
 class MemoryMounter:
@@ -131,15 +134,13 @@ def node_cache(
     return cache, store
 
 
-def public(
-    content: bytes, uri: str = "https://models/m.onnx", namespace: str = "a"
-) -> ModelRequest:
+def public(content: bytes, uri: str = URI, namespace: str = "a") -> ModelRequest:
     """Return a request for a public model."""
     return ModelRequest(uri, hashlib.sha256(content).hexdigest(), namespace)
 
 
 def private(
-    content: bytes, namespace: str = "a", keys: str = "s", uri: str = "s3://models/m.onnx"
+    content: bytes, namespace: str = "a", keys: str = "s", uri: str = PRIVATE_URI
 ) -> ModelRequest:
     """Return a request for a private model."""
     store = ObjectStore("id", keys, endpoint="https://store")

@@ -9,23 +9,9 @@ from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
 from inferometer_fetch.cache.__main__ import _check_repeatedly
 from inferometer_fetch.cache.errors import DamagedEntryError
 from inferometer_fetch.cache.store import ModelStore
-from support.model_cache import MemoryMounter, ScriptedStore, node_cache, public
+from support.model_cache import CONTENT, MemoryMounter, ScriptedStore, node_cache, public
 
-CONTENT = b"0123456789"
-URI = "https://models/m.onnx"
 DAY_SECONDS = 24 * 3600.0
-
-
-@pytest.fixture
-def content() -> ScriptedStore:
-    """Return a store with one model."""
-    return ScriptedStore({URI: CONTENT})
-
-
-@pytest.fixture
-def mounter() -> MemoryMounter:
-    """Return a node without mounts."""
-    return MemoryMounter()
 
 
 def damage(store: ModelStore) -> None:

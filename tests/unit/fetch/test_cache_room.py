@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_fetch.cache import download
 from inferometer_fetch.cache.errors import CacheFullError
 from inferometer_fetch.cache.files import write_json
 from inferometer_fetch.cache.node_cache import NodeCache
@@ -16,19 +15,8 @@ from inferometer_fetch.transfer import TransientError
 from support.model_cache import MemoryMounter, ScriptedStore, node_cache, public
 
 CONTENTS = {f"https://models/{name}": name.encode() * 40 for name in "abc"}
+pytestmark = pytest.mark.usefixtures("no_pauses")
 A, B, C = (public(content, uri) for uri, content in CONTENTS.items())
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the next try follow at once."""
-    monkeypatch.setattr(download, "_PAUSES_SECONDS", (0.0, 0.0))
-
-
-@pytest.fixture
-def mounter() -> MemoryMounter:
-    """Return a node without mounts."""
-    return MemoryMounter()
 
 
 def use_once(cache: NodeCache, folder: Path, *requests: ModelRequest) -> None:

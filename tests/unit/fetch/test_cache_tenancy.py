@@ -7,36 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from inferometer_fetch.cache import download
 from inferometer_fetch.cache.csi_server import CALLS_AT_ONCE
 from inferometer_fetch.cache.errors import StillFetchingError
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.transfer import TransientError
 from inferometer_models.errors import ModelRefusedError
-from support.model_cache import MemoryMounter, ScriptedStore, node_cache, private, public
+from support.model_cache import (
+    CONTENT,
+    OTHER_URI,
+    PRIVATE_URI,
+    URI,
+    MemoryMounter,
+    ScriptedStore,
+    node_cache,
+    private,
+    public,
+)
 from support.waiting import wait_until
 
-CONTENT = b"0123456789"
-URI, PRIVATE_URI = "https://models/m.onnx", "s3://models/m.onnx"
-OTHER_URI = "https://other/token=SECRET/m.onnx"
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the next try follow at once."""
-    monkeypatch.setattr(download, "_PAUSES_SECONDS", (0.0, 0.0))
-
-
-@pytest.fixture
-def content() -> ScriptedStore:
-    """Return a store with one model, under public addresses and a private one."""
-    return ScriptedStore({URI: CONTENT, OTHER_URI: CONTENT, PRIVATE_URI: CONTENT})
-
-
-@pytest.fixture
-def mounter() -> MemoryMounter:
-    """Return a node without mounts."""
-    return MemoryMounter()
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
 
 def test_an_address_that_stalls_or_lies_keeps_the_model_from_no_other_pod(

@@ -9,7 +9,6 @@ import pytest
 
 from inferometer_api.nodes.cache_statistics import read_cache_statistics
 from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
-from inferometer_fetch.cache import download
 from inferometer_fetch.cache.errors import (
     MountedOtherwiseError,
     StillFetchingError,
@@ -20,29 +19,19 @@ from inferometer_fetch.cache.request import model_request
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.transfer import TransientError
 from inferometer_models.errors import ModelRefusedError
-from support.model_cache import MemoryMounter, ScriptedStore, node_cache, private, public
+from support.model_cache import (
+    CONTENT,
+    PRIVATE_URI,
+    URI,
+    MemoryMounter,
+    ScriptedStore,
+    node_cache,
+    private,
+    public,
+)
 from support.waiting import wait_until
 
-CONTENT = b"0123456789"
-URI, PRIVATE_URI = "https://models/m.onnx", "s3://models/m.onnx"
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the next try follow at once."""
-    monkeypatch.setattr(download, "_PAUSES_SECONDS", (0.0, 0.0))
-
-
-@pytest.fixture
-def content() -> ScriptedStore:
-    """Return a store with one model, under a public and a private address."""
-    return ScriptedStore({URI: CONTENT, PRIVATE_URI: CONTENT})
-
-
-@pytest.fixture
-def mounter() -> MemoryMounter:
-    """Return a node without mounts."""
-    return MemoryMounter()
+pytestmark = pytest.mark.usefixtures("no_pauses")
 
 
 def test_pods_share_one_download(
