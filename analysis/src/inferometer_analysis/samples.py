@@ -1,4 +1,4 @@
-"""Figures of repeated measurements: trimmed means and intervals of medians."""
+"""Trimmed means of repeated measurements, and confidence intervals of their medians."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure with the bounds of its 95 % confidence interval; none if there are too few."""
+    """A figure with the bounds of its 95 % confidence interval; None with too few values."""
 
     value: float
     low: float | None = None
@@ -21,8 +21,8 @@ class Interval:
 def trimmed_mean(values: Sequence[float], share: float = _TRIMMED_SHARE) -> float:
     """Return the mean without the smallest and the largest floor(`share` * n) values.
 
-    XSP and DLBricks merge runs so, with a share of 0.2. Nothing is dropped if floor(share * n) is
-    0. Raises ValueError without values.
+    XSP and DLBricks merge runs with this mean and a share of 0.2. No value is dropped if
+    floor(share * n) is 0. Raises ValueError without values.
     """
     if not values:
         raise ValueError("there are no values to merge")
@@ -31,9 +31,11 @@ def trimmed_mean(values: Sequence[float], share: float = _TRIMMED_SHARE) -> floa
 
 
 def median_interval(values: Sequence[float]) -> Interval:
-    """Return the median with the bounds of order statistics, at least 95 % by the binomial tail.
+    """Return the median with its confidence interval, whose bounds are two of the values.
 
-    Fewer than 6 values have no bounds. Raises ValueError without values.
+    By the binomial distribution the interval covers the median with at least 95 %, whatever the
+    distribution of the values. Fewer than 6 values have no bounds. Raises ValueError without
+    values.
     """
     if not values:
         raise ValueError("there are no values")
@@ -45,7 +47,7 @@ def median_interval(values: Sequence[float]) -> Interval:
 
 
 def _lower_rank(count: int) -> int | None:
-    """Return the largest rank, from 0, that is below the median with the confidence wanted."""
+    """Return the index of the lower bound in the ordered values; None if there are too few."""
     tail, found = 0.0, None
     for rank in range(count // 2):
         tail += math.comb(count, rank) / 2**count
@@ -58,6 +60,7 @@ def _lower_rank(count: int) -> int | None:
 def difference(after: Sequence[float], before: Sequence[float]) -> Interval:
     """Return the median of the paired differences `after` - `before`, with its interval.
 
-    Pairs are runs of one round, so that what changes slowly on the machine affects both alike.
+    Values of one index are of one round, so that slow changes of the machine affect both alike.
+    Raises ValueError if the lengths differ, or without values.
     """
     return median_interval([second - first for second, first in zip(after, before, strict=True)])

@@ -23,7 +23,7 @@ def array_shapes(path: Path) -> dict[str, Shape]:
                 if name.endswith(".npy")
             }
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        # Not in numpy's words, which quote the file.
+        # The message of numpy is left out, because it quotes the content of the file.
         raise ModelRefusedError(
             f"The inputs file {path} cannot be read as a .npz file: save it with numpy.savez."
         ) from error
@@ -40,10 +40,12 @@ def _shape(archive: zipfile.ZipFile, name: str) -> Shape:
 def sample_shapes(
     signature: Signature, batch_size: int, arrays: Mapping[str, Shape]
 ) -> dict[str, Shape]:
-    """Return the whole shape of each input with open axes in a request of `batch_size` samples.
+    """Return the shape of each input with open axes in a request of `batch_size` samples.
 
-    The first axis of an array counts its samples. Where the model has a batch axis, or the batch
-    is larger than 1, samples are joined along it; else a sample is the input as it stands.
+    `arrays` has shapes by the name of the input; the first axis of each counts the samples. An
+    input with an open batch axis, or any input if `batch_size` is above 1, gets `batch_size` as its
+    first axis, followed by the axes of a sample. Other inputs get the axes of a sample alone.
+    Inputs without an array are left out.
     """
     shapes = {}
     for spec in signature.inputs:

@@ -1,4 +1,4 @@
-"""What a primitive is, and how long calls take."""
+"""The primitives of the node benchmark, and the durations of calls."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,28 +16,29 @@ class NotMeasurableError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class NodeProbe:
-    """One primitive: measures one figure or several."""
+    """A primitive of the node benchmark, which measures one or more figures."""
 
     name: str
     measure: Callable[[], Sequence[NodeFigure]]
     """Raises NotMeasurableError."""
     figures: tuple[str, ...] = ()
-    """Names of its figures, unless they equal the begin of its own."""
+    """Names of its figures; empty if the probe's name starts with that of its only figure."""
 
     def has(self, begin: str) -> bool:
-        """Return whether its name, or that of one of its figures, begins so."""
+        """Return whether its name or one of `figures` starts with `begin`."""
         return any(each.startswith(begin) for each in (self.name, *self.figures))
 
 
 @dataclass(slots=True)
 class Findings:
-    """What was found so far."""
+    """The figures measured so far, and why others are missing."""
 
     figures: list[NodeFigure] = field(default_factory=list)
     unavailable: dict[str, str] = field(default_factory=dict)
+    """Why a probe could not measure, by its name; a clause without a full stop."""
 
     def add(self, probe: NodeProbe) -> None:
-        """Measure, and note why not if that cannot be."""
+        """Run a probe and add its figures, or the reason why it cannot measure."""
         try:
             self.figures += probe.measure()
         except (NotMeasurableError, OSError, MemoryError) as error:
@@ -45,16 +46,16 @@ class Findings:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Return how long a call takes, at least a nanosecond."""
+    """Return the duration of one call in seconds, at least 1 ns."""
     began = time.perf_counter_ns()
     work()
     return max(1, time.perf_counter_ns() - began) / 1e9
 
 
 def seconds_per_call(work: Callable[[], object]) -> float:
-    """Return how long a call takes on average, over as many calls as take 20 ms.
+    """Return the mean duration of a call in seconds, over as many calls as take about 20 ms.
 
-    A call before them is not counted.
+    Two calls before them are not counted: one warms up, and one determines their number.
     """
     work()
     times = max(1, round(_LEAST_SECONDS / seconds_of(work)))
@@ -62,9 +63,9 @@ def seconds_per_call(work: Callable[[], object]) -> float:
 
 
 def seconds_per_repeat(work: Callable[[int], object]) -> float:
-    """Return how long one of many repeats takes, where one call does as many as it is given.
+    """Return the duration of one repeat in seconds; `work(n)` makes n repeats in one call.
 
-    The number is doubled until a call takes 20 ms; the calls before that one are not counted.
+    n is doubled from 1 until a call takes at least 20 ms, and only that call counts.
     """
     times = 1
     while (seconds := seconds_of(partial(work, times))) < _LEAST_SECONDS:

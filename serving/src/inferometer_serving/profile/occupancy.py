@@ -1,4 +1,4 @@
-"""What a GPU's multiprocessors can hold: theoretical occupancy of a kernel, and peak rates."""
+"""The theoretical occupancy of a kernel, and the theoretical peak rates of a GPU."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,9 +6,11 @@ from typing import Any
 _LANES = 32
 """Threads of a warp."""
 _PARTITIONS = 4
-"""Each multiprocessor has four schedulers, with a quarter of the registers each."""
+"""Schedulers of a multiprocessor. Each has a quarter of its registers."""
 _REGISTER_UNIT = 256
+"""Each warp gets a multiple of this number of registers."""
 _SHARED_UNIT = 128
+"""Each block gets a multiple of this number of bytes of shared memory."""
 _FP32_LANES = {
     (7, 0): 64,
     (7, 5): 64,
@@ -29,21 +31,23 @@ _TF32_MACS = {(8, 0): 512, (9, 0): 1024}
 
 @dataclass(frozen=True, slots=True)
 class Multiprocessor:
-    """What one multiprocessor has for the blocks that it holds at a time."""
+    """Limits of one multiprocessor for the blocks that it runs at the same time."""
 
     threads: int
     registers: int
     blocks: int
     reserved_shared_bytes: int
-    """What the system takes of the shared memory of each block."""
+    """Shared memory that CUDA reserves for itself in each block."""
 
     def occupancy(
         self, block_threads: int, registers: int, shared_bytes: int, shared_capacity_bytes: int
     ) -> float:
-        """Return the share of its warps that blocks of a kernel can fill, from 0 to 1.
+        """Return the share of its warps that the blocks of a kernel can fill, from 0 to 1.
 
-        The capacity is the shared memory with which the kernel ran. It bounds the achieved
-        occupancy from above (CUDA's occupancy calculator).
+        The result is the theoretical occupancy of CUDA's occupancy calculator, an upper bound of
+        the achieved one. `registers` is the number for each thread, and `shared_bytes` the shared
+        memory of each block. `shared_capacity_bytes` is the shared memory that the multiprocessor
+        had for all blocks while the kernel ran; 0 sets no limit.
         """
         block_warps = -(-block_threads // _LANES)
         warps = self.threads // _LANES
@@ -64,14 +68,16 @@ def _rounded_up(value: int, unit: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GpuPeaks:
-    """A GPU and its theoretical rates at its highest clocks; None: not known of its kind."""
+    """A GPU and its theoretical peak rates; None if the rate of its architecture is not known."""
 
     name: str
     multiprocessors: int
     fp32_flops_per_second: int | None
+    """A multiply-accumulate counts as two operations."""
     tf32_flops_per_second: int | None
-    """By tensor cores, dense."""
+    """The same on tensor cores, without sparsity."""
     bytes_per_second: int
+    """Of its memory, reads and writes together."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the member `gpu` of the profile's document."""
@@ -96,9 +102,9 @@ def peaks(
     memory_clock_khz: int,
     bus_bits: int,
 ) -> GpuPeaks:
-    """Return the rates that follow from the clocks and widths of a GPU.
+    """Return the peak rates of a GPU at its highest clocks, `clock_khz` and `memory_clock_khz`.
 
-    A multiply-accumulate is two operations; memory moves data twice in each of its cycles.
+    `bus_bits` is the width of the memory bus. Memory moves data twice in each of its cycles.
     """
     cycles_per_second = clock_khz * 1000 * multiprocessors
 

@@ -1,15 +1,15 @@
-"""Where the tensors of a file lie in GPU memory."""
+"""Layout of a file's tensors in GPU memory, and the copies that fill it. All sizes are in bytes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 ALIGNMENT_BYTES = 256
-"""CUDA's own allocations have this alignment, which its libraries' fastest kernels need."""
+"""The alignment of CUDA's own allocations. The fastest kernels of its libraries require it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The bytes of one tensor in a file."""
+    """Offset and length of one tensor in a file."""
 
     offset: int
     length: int
@@ -17,7 +17,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes to read from a file to a place in a buffer."""
+    """A part of a file, and its place in the buffer that it is read into."""
 
     file_offset: int
     length: int
@@ -26,25 +26,27 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class CopyWindow:
-    """A part of the memory that is copied at once."""
+    """A part of the GPU memory that one copy fills."""
 
     place: int
     length: int
     pieces: tuple[Piece, ...]
-    """Places are relative to the window."""
+    """Their places are relative to the start of the window."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightLayout:
-    """The place of each extent in memory."""
+    """The place of each extent in one allocation."""
 
     extents: tuple[Extent, ...]
     places: tuple[int, ...]
+    """One for each extent, relative to the start of the allocation."""
     size_bytes: int
+    """The end of the last extent, rounded up to the alignment."""
 
 
 def lay_out(extents: Sequence[Extent]) -> WeightLayout:
-    """Return aligned places, one after another in the order of the extents."""
+    """Return a layout of the extents in their order, each at the next aligned place."""
     places, end = [], 0
     for extent in extents:
         places.append(end)
@@ -53,9 +55,10 @@ def lay_out(extents: Sequence[Extent]) -> WeightLayout:
 
 
 def windows(layout: WeightLayout, window_bytes: int) -> Iterator[CopyWindow]:
-    """Yield what to copy, in windows of at most `window_bytes`, a multiple of the alignment.
+    """Yield the copies that fill a layout, each of at most `window_bytes`.
 
-    Every byte of the layout is in a window. Those in no piece lie between tensors.
+    `window_bytes` must be a multiple of the alignment. The windows cover the layout without gaps
+    or overlaps. Bytes of a window that no piece fills are padding between tensors.
     """
     pieces: list[Piece] = []
     first = 0

@@ -1,4 +1,4 @@
-"""Whether sharing a model pays: TrIMS's rule, with constants measured on this machine."""
+"""The seconds that sharing a model saves by TrIMS's rule, with constants of this machine."""
 
 import os
 import statistics
@@ -18,31 +18,37 @@ _REPEATS = 5
 
 @dataclass(frozen=True, slots=True)
 class SharingConstants:
-    """What a load and a share cost."""
+    """What loads, exports and opens cost on one GPU."""
 
     load_bytes_per_second: float
-    """From the page cache to the GPU."""
+    """Rate of a load from the page cache to the GPU."""
     export_seconds: float
+    """Duration of one export of loaded weights to another process."""
     open_seconds: float
+    """Duration of one open of exported weights."""
 
     def seconds_saved(self, size_bytes: int, objects: int = 1) -> float:
-        """Return rho = b / q - n (o + s) of TrIMS (Dakkak, Li and others, 2019).
+        """Return how many seconds sharing saves over another load; negative if it costs more.
 
-        `b` is the size, `q` the rate of a load, `n` the number of shared objects, `o` the cost to
-        export one and `s` the cost to open one. Sharing pays if it is above 0. A model is one
-        object here: all its tensors lie in one allocation.
+        This is rho = b / q - n (o + s) of TrIMS (Dakkak, Li and others, 2019): `b` is the size in
+        bytes, `q` the rate of a load, `n` the number of shared objects, `o` the duration of an
+        export and `s` that of an open. A model is one object, because all its tensors lie in one
+        allocation.
         """
         cost = objects * (self.export_seconds + self.open_seconds)
         return size_bytes / self.load_bytes_per_second - cost
 
 
 def measure_constants(memory: WeightMemory) -> SharingConstants:
-    """Load, export and open a sample; return the medians. Raises what the memory raises."""
+    """Return the medians of five loads, exports and opens of a 64 MiB sample.
+
+    Raises what the memory raises.
+    """
     layout = lay_out([Extent(0, _SAMPLE_BYTES)])
     sample = os.memfd_create("sample")
     loads, exports, opens = [], [], []
     try:
-        os.write(sample, bytes(_SAMPLE_BYTES))  # pages of its own: a hole would be read from one
+        os.write(sample, bytes(_SAMPLE_BYTES))  # a hole would be one page, which stays cached
         for _ in range(_REPEATS + 1):
             block, seconds = _timed(memory.load, sample, layout)
             loads.append(seconds)
@@ -55,7 +61,7 @@ def measure_constants(memory: WeightMemory) -> SharingConstants:
             block.free()
     finally:
         os.close(sample)
-    # The first of each is slower: CUDA prepares what all later calls use.
+    # The first of each is slower, because CUDA sets up state that all later calls use.
     load, export, open_ = (statistics.median(each[1:]) for each in (loads, exports, opens))
     return SharingConstants(_SAMPLE_BYTES / load, export, open_)
 

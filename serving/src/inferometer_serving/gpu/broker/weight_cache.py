@@ -1,4 +1,4 @@
-"""What a GPU holds: models, their references, and the room that is left."""
+"""Tracks the models in the memory of a GPU, and decides which of them are evicted."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,10 @@ class _Entry:
 
 
 class WeightCache:
-    """Decides; the memory itself is its caller's, who also makes calls one after another.
+    """The models in a GPU's memory within a quota, with their sizes and references.
 
-    Times are seconds of the caller's clock.
+    The caller allocates and frees the memory, and must not call two methods at the same time. Each
+    `now` is in seconds of the caller's clock.
     """
 
     def __init__(self, quota_bytes: int, policy: EvictionPolicy) -> None:
@@ -25,28 +26,29 @@ class WeightCache:
 
     @property
     def used_bytes(self) -> int:
-        """The bytes of all models, those being loaded included."""
+        """The size of all models, including those that are being loaded."""
         return sum(each.model.size_bytes for each in self._entries.values())
 
     @property
     def references(self) -> int:
-        """How many clients use a model."""
+        """The number of references to all models."""
         return sum(each.references for each in self._entries.values())
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The models."""
+        """The keys of all models, including those that are being loaded."""
         return tuple(self._entries)
 
     def is_loaded(self, key: str) -> bool | None:
-        """Say whether a model is loaded; None: it is not here. False: it is being loaded."""
+        """Return True if a model is loaded, False while it is being loaded, None without it."""
         entry = self._entries.get(key)
         return None if entry is None else entry.is_loaded
 
     def reserve(self, key: str, size_bytes: int, now: float) -> tuple[str, ...] | None:
-        """Make room for a model that is not here; return the keys of those that have to leave.
+        """Add a model as being loaded, and evict unused ones; return the keys of the evicted.
 
-        None if it has no room even without all unused models: then nothing changes.
+        The caller frees their memory. Returns None, and changes nothing, if the quota has no room
+        for the model even without all unused models.
         """
         missing_bytes = self.used_bytes + size_bytes - self.quota_bytes
         unused = (
@@ -61,23 +63,23 @@ class WeightCache:
         return victims
 
     def finish(self, key: str, load_seconds: float, now: float) -> None:
-        """Note that a reserved model is loaded."""
+        """Mark a reserved model as loaded, without a reference."""
         size_bytes = self._entries[key].model.size_bytes
         model = CachedModel(key, size_bytes, load_seconds, 0.0, now)
         self._entries[key] = _Entry(model, is_loaded=True)
 
     def discard(self, key: str) -> None:
-        """Forget a reserved model that could not be loaded."""
+        """Remove a reserved model whose load failed."""
         del self._entries[key]
 
     def acquire(self, key: str, now: float) -> None:
-        """Add a reference to a loaded model."""
+        """Add a reference to a loaded model, which counts as a use."""
         entry = self._entries[key]
         entry.references += 1
         entry.model = entry.model.used_at(now)
 
     def release(self, key: str, now: float) -> None:
-        """Remove a reference."""
+        """Remove a reference. The model counts as used until `now`."""
         entry = self._entries[key]
         entry.references -= 1
         entry.model = entry.model.released_at(now)
