@@ -97,11 +97,15 @@ def test_layers_are_timed_once_by_the_engines_of_a_gpu(
 def test_advice_on_a_gpu_compares_the_bounds_of_two_precisions(
     gpu: RecordedGpu, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """TF32 is what ONNX Runtime does by default; the model in FP16 is the lower one."""
+    """TF32 is what ONNX Runtime does by default; the model in FP16 is the lower one.
+
+    What settings apply stands with them.
+    """
     advise_command.advise(model, device="GPU", database=str(tmp_path / "layers.db"))
     shown = capsys.readouterr().out
     assert "in FP16 the bound is 0.342 instead of 0.460 ms" in shown
-    assert "by cudnn IMPLICIT_PRECOMP_GEMM NHWC" in shown
+    assert "--set spec.server.onnxRuntime.cudaGraph=true" in shown
+    assert "--set spec.server.onnxRuntime.channelsLast=true" in shown
     assert [each.precision for each in gpu.requests] == ["TF32", "FP16"]
 
 

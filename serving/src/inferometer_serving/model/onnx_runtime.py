@@ -224,7 +224,7 @@ def _choices_of_cuda(session: Any) -> dict[str, str]:
     options = session.get_provider_options().get(_CUDA)
     if options is None:
         return {}
-    return {ours: _on_or_off(options[theirs] == "1") for ours, theirs in _CUDA_CHOICES.items()}
+    return {ours: _on_or_off(options.get(theirs) == "1") for ours, theirs in _CUDA_CHOICES.items()}
 
 
 def _on_or_off(value: bool) -> str:  # noqa: FBT001 - the value is the subject
