@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
+from inferometer_api.results.accuracy import ManifestInfo
 from inferometer_api.results.result import Finding, ResultDocument, Verdict, percentile_of
 from inferometer_api.results.search import RepeatFigure, RepeatSummary
 from inferometer_api.spec.run import BenchmarkRun
@@ -15,6 +16,7 @@ from inferometer_api.spec.server import External
 from inferometer_loadgen.verdict.rule_table import RULES
 from inferometer_results.report import render_report
 from inferometer_results.report.cards import NO_BOUNDS, cards
+from inferometer_results.report.facts import environment_groups
 from inferometer_results.rules import rule_pages
 from support.any_results import any_results
 from support.html_page import HtmlPage
@@ -297,6 +299,39 @@ def test_the_environment_is_complete() -> None:
         *environment.notes,
     ):
         assert fact in text
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "sentence"),
+    [
+        ("onnxruntime", "1.31.1", "needs onnxruntime >=1.20 <2, has onnxruntime 1.31.1"),
+        ("onnxruntime", "", "has onnxruntime; the version was not checked, as the server reports"),
+        ("", "", "needs onnxruntime >=1.20 <2; not checked, as the server reports no engine"),
+    ],
+)
+def test_the_engine_of_a_manifest_is_named_or_said_to_be_unchecked(
+    engine: str, version: str, sentence: str
+) -> None:
+    """A server of others reports no engine, and Triton no version of it."""
+    manifest = ManifestInfo(
+        name="digits",
+        version="1.2.0",
+        license="MIT",
+        sha256="0" * 64,
+        framework="onnxruntime",
+        framework_constraint=">=1.20 <2",
+        resolved_engine=engine,
+        resolved_version=version,
+    )
+    environment = an_environment()
+    model = environment.model.model_copy(update={"manifest": manifest})
+    found = dict(
+        fact
+        for group in environment_groups(environment.model_copy(update={"model": model}))
+        for fact in group.facts
+    )
+    assert "digits 1.2.0 (licence MIT" in found["Manifest"]
+    assert sentence in found["Engine by the manifest"]
 
 
 def test_the_device_of_an_external_server_is_not_guessed() -> None:

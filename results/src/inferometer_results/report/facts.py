@@ -6,6 +6,7 @@ from datetime import UTC
 
 import yaml
 
+from inferometer_api.results.accuracy import ManifestInfo
 from inferometer_api.results.result import (
     Environment,
     NodeTelemetry,
@@ -292,10 +293,31 @@ def _model(environment: Environment) -> Iterator[tuple[str, str]]:
         yield "URI", model.uri
     if model.sha256:
         yield "SHA-256", model.sha256
+    if model.manifest is not None:
+        yield "Manifest", _manifest(model.manifest)
+        yield "Engine by the manifest", _resolved(model.manifest)
     for tensor in model.inputs:
         yield "Input", _tensor(tensor)
     for tensor in model.outputs:
         yield "Output", _tensor(tensor)
+
+
+def _manifest(manifest: ManifestInfo) -> str:
+    named = f"{manifest.name} {manifest.version}"
+    return f"{named} (licence {manifest.license}; SHA-256 {manifest.sha256})"
+
+
+def _resolved(manifest: ManifestInfo) -> str:
+    """Return which engine a manifest needs and got, or what could not be checked."""
+    needed = f"{manifest.framework} {manifest.framework_constraint}".strip()
+    if not manifest.resolved_engine:
+        return f"needs {needed}; not checked, as the server reports no engine"
+    if not manifest.resolved_version:
+        return (
+            f"needs {needed}, has {manifest.resolved_engine}; the version was not checked, as the "
+            "server reports none"
+        )
+    return f"needs {needed}, has {manifest.resolved_engine} {manifest.resolved_version}"
 
 
 def _tensor(tensor: Tensor) -> str:
