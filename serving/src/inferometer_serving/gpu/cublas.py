@@ -48,7 +48,7 @@ class Matmul:
         self._handle = library.created("cublasLtCreate")
         resources.callback(library.call, "cublasLtDestroy", self._handle)
         self._description = self._created("MatmulDesc", ctypes.c_int(compute), ctypes.c_int(scale))
-        self._scalar = ctypes.c_int32 if scale == INT32 else ctypes.c_float
+        self._scales_integers = scale == INT32
         self._workspace = ctypes.c_void_p(resources.enter_context(device_memory(_WORKSPACE_BYTES)))
 
     def set(self, attribute: int, value: Any) -> None:
@@ -106,10 +106,10 @@ class Matmul:
             "cublasLtMatmul",
             self._handle,
             self._description,
-            ctypes.byref(self._scalar(alpha)),
+            ctypes.byref(self._factor(alpha)),
             *(left, layouts[0]),
             *(right, layouts[1]),
-            ctypes.byref(self._scalar(0)),
+            ctypes.byref(self._factor(0)),
             *(result, layouts[2]),
             *(result, layouts[2]),
             ctypes.byref(found),
@@ -133,6 +133,9 @@ class Matmul:
             )
             numbers.append(value.value)
         return f"algorithm {numbers[0]}, tile {numbers[1]}"
+
+    def _factor(self, value: float) -> ctypes.c_int32 | ctypes.c_float:
+        return ctypes.c_int32(int(value)) if self._scales_integers else ctypes.c_float(value)
 
     def _created(self, kind: str, *arguments: Any) -> ctypes.c_void_p:
         found = self._library.created(f"cublasLt{kind}Create", *arguments)
