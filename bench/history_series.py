@@ -64,10 +64,10 @@ _SPECS: Mapping[str, Mapping[str, str]] = {
         "protocol": "HTTP",
         "scenario": "batch: {batchSizes: [4]}",
     },
-    "shufflenet-traffic": {
-        "model": "classification/shufflenet_v2_x0_5",
+    "resnet50-grpc": {
+        "model": "classification/resnet50",
         "protocol": "GRPC",
-        "scenario": "server: {targetQps: 50, latencyBoundMicroseconds: 100000, percentile: P90}",
+        "scenario": "singleStream: {}",
     },
 }
 
