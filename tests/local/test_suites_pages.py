@@ -104,7 +104,7 @@ def test_the_pages_of_suites_are_whole_in_any_width_and_theme(explorer: str, fil
     assert SUITE in texts["suites"]
     for name in ("suite", "file"):
         for words in (
-            "8 of 8 runs are over: 6 VALID, 1 INVALID, 1 failed.",
+            "12 of 12 runs are over: 10 VALID, 1 INVALID, 1 failed.",
             "FAIL 1 of 8 figures are slower than the baseline.",
             "A slow-down of 3.1 % is found with a probability of 80 %",
             "both VALID, or were on two nodes: 4, 7 on node-a.",

@@ -21,13 +21,16 @@ def a_suite_result(
     protocol: str = "grpc",
     **changed: Any,
 ) -> bytes:
-    """Return the result of a run of a suite; `factor` makes it slower, `state` is its verdict."""
+    """Return the result of a run of a suite.
+
+    `factor` makes it slower, `state` is its verdict, `block` its number.
+    """
     document = json.loads(a_document(number))
     labels = {
         "inferometer.dev/suite": SUITE,
         "inferometer.dev/suite-execution": execution,
         "inferometer.dev/suite-cell": f"key-{model}",
-        "inferometer.dev/suite-block": "1",
+        "inferometer.dev/suite-block": str(changed.get("block", 1)),
         "inferometer.dev/suite-role": role,
         "axis.inferometer.dev/model": model,
         "axis.inferometer.dev/protocol": protocol,
@@ -104,6 +107,12 @@ def fill_suite(store: Store) -> None:
         a_suite_result(16, "second", model="middle", protocol="http", state="INVALID"),
         a_suite_result(17, "second", "closing"),
     ]
+    # Three repeats, so that a difference can be shown.
+    for number, block, factor in ((18, 2, 1.41), (20, 3, 1.39)):
+        contents += [
+            a_suite_result(number, "second", protocol="http", factor=factor, block=block),
+            a_suite_result(number + 1, "second", block=block),
+        ]
     for content in contents:
         store.add(content, origin, source="a result")
-    keep_outcome(store, a_suite_outcome("second", "FAIL", planned=8), origin)
+    keep_outcome(store, a_suite_outcome("second", "FAIL", planned=12), origin)

@@ -219,8 +219,11 @@ def test_the_explorer_marks_no_best_cell_across_precisions(tmp_path: Path) -> No
 
     def stars(precision: str) -> str:
         with Store(str(tmp_path / f"{precision}.db")) as store:
-            for number, protocol in ((1, "grpc"), (2, "http")):
-                found = json.loads(a_suite_result(number, "only", protocol=protocol, factor=number))
+            runs = [(block, at) for block in (1, 2, 3) for at in (1, 2)]
+            for number, (block, factor) in enumerate(runs):
+                protocol = "http" if factor == 2 else "grpc"
+                changed = {"factor": factor, "block": block}
+                found = json.loads(a_suite_result(number, "only", protocol=protocol, **changed))
                 if protocol == "http":
                     settings = found["environment"]["server"]["settings"]
                     settings["precision"] = precision or settings.get("precision", "")

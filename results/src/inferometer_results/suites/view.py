@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from inferometer_api.ranking import NOT_RANKED
 from inferometer_api.suite.figures import MORE_IS_BETTER, Figures
 from inferometer_api.suite.status import GateStatus
 from inferometer_results.quantity import DASH, duration, significant
+from inferometer_results.suites.best_cells import CellValues, best_cells
 
 _INCLUDED = "cell"
 """In the place of an axis, the name of an included cell; no axis can have this name."""
@@ -64,7 +64,7 @@ class HeatCell:
     note: str
     """Its state, if it has no figure; otherwise over how many runs it is."""
     is_best: bool
-    """Whether it is the best of its row, and the row may be ranked."""
+    """Whether it is one of the best of its row (see `best_cells`), and the row may be ranked."""
     link: str
 
 
@@ -168,24 +168,26 @@ def _map(cells: Sequence[SuiteRun], scenario: str, figure: str, caveat: Caveat) 
     by_place: dict[tuple[str, str], list[SuiteRun]] = {}
     for run in cells:
         by_place.setdefault((_row(run, axis), _column(run, axis)), []).append(run)
-    means = {
-        place: mean
+    known = {
+        place: values
         for place, some in by_place.items()
-        if (mean := _mean(some, scenario, figure)) is not None
+        if (values := _values(some, scenario, figure)) is not None
     }
+    means = {place: values.mean for place, values in known.items()}
     rows, note = [], ""
     for row in dict.fromkeys(place[0] for place in by_place):
-        in_row = {column: means[row, column] for column in columns if (row, column) in means}
-        best = _best_text(in_row, figure)
-        if best and not _may_rank(in_row, {at: by_place[row, at] for at in in_row}, figure, caveat):
-            best, note = "", NOT_RANKED
+        in_row = {column: known[row, column] for column in columns if (row, column) in known}
+        best = best_cells(in_row, more_is_better=MORE_IS_BETTER[figure])
+        runs = {column: by_place[row, column] for column in in_row}
+        if best and not _may_rank(in_row, runs, figure, caveat):
+            best, note = frozenset(), NOT_RANKED
         cells_of_row = (
             _heat_cell(
                 by_place.get((row, column), ()),
                 means.get((row, column)),
                 figure,
                 _level(means.get((row, column)), means.values(), figure),
-                best,
+                is_best=column in best,
             )
             for column in columns
         )
@@ -194,14 +196,14 @@ def _map(cells: Sequence[SuiteRun], scenario: str, figure: str, caveat: Caveat) 
 
 
 def _may_rank(
-    in_row: Mapping[str, float],
+    in_row: Mapping[str, CellValues],
     runs: Mapping[str, Sequence[SuiteRun]],
     figure: str,
     caveat: Caveat,
 ) -> bool:
     """Return whether the best cell of a row may be ranked with each other one."""
     choose = max if MORE_IS_BETTER[figure] else min
-    first = _valid_run(runs[choose(in_row, key=in_row.__getitem__)])
+    first = _valid_run(runs[choose(in_row, key=lambda column: in_row[column].mean)])
     others = {run.engine: run for run in map(_valid_run, runs.values())}
     return not any(
         caveat(first, other) for engine, other in others.items() if engine != first.engine
@@ -229,22 +231,17 @@ def _row(run: SuiteRun, axis: str) -> str:
     return ", ".join([*names, *([run.system] if run.system else [])]) or "all"
 
 
-def _mean(runs: Iterable[SuiteRun], scenario: str, figure: str) -> float | None:
-    """Return the geometric mean over the VALID runs of a cell."""
-    values = [
-        (run.figures or {})[scenario][figure]
+def _values(runs: Iterable[SuiteRun], scenario: str, figure: str) -> CellValues | None:
+    """Return a figure in the VALID runs of a cell; a reused run belongs to no block."""
+    found = [
+        (run, (run.figures or {})[scenario][figure])
         for run in runs
         if run.state in _WITH_FIGURES and figure in (run.figures or {}).get(scenario, {})
     ]
-    return math.exp(fmean(map(math.log, values))) if values else None
-
-
-def _best_text(in_row: Mapping[str, float], figure: str) -> str:
-    """Return the best figure of a row as it is shown; empty if all look alike."""
-    if len({_text(value, figure) for value in in_row.values()}) < 2:
-        return ""
-    choose = max if MORE_IS_BETTER[figure] else min
-    return _text(choose(in_row.values()), figure)
+    if not found:
+        return None
+    by_block = {run.repeat: value for run, value in found if run.state == "V"}
+    return CellValues(tuple(value for _, value in found), by_block)
 
 
 def _text(value: float, figure: str) -> str:
@@ -266,7 +263,7 @@ def _level(value: float | None, all_values: Iterable[float], figure: str) -> int
 
 
 def _heat_cell(
-    runs: Sequence[SuiteRun], mean: float | None, figure: str, level: int, best: str
+    runs: Sequence[SuiteRun], mean: float | None, figure: str, level: int, *, is_best: bool
 ) -> HeatCell:
     link = next((run.link for run in reversed(runs) if run.link), "")
     if mean is None:
@@ -277,4 +274,4 @@ def _heat_cell(
     notes = [] if len(runs) == 1 else [f"{valid} of {len(runs)} runs"]
     if reused := sum(run.state == "R" for run in runs):
         notes.append("reused" if reused == valid else f"{reused} reused")
-    return HeatCell(text, level, ", ".join(notes), text == best, link)
+    return HeatCell(text, level, ", ".join(notes), is_best, link)
