@@ -51,6 +51,48 @@ def test_a_small_error_is_equivalent() -> None:
     assert "same in 2 of 2" in agreement_sentence(found)
 
 
+@pytest.mark.parametrize("factor", [2.0, 0.001, 1.06, -1.0])
+def test_errors_of_scale_and_offset_count(factor: float) -> None:
+    """They leave the cosine or the first class as it is; the order of both servers is no matter."""
+    for other in (SCORES * factor, SCORES + 0.05):
+        for one, two in ((SCORES, other), (other, SCORES)):
+            found = compare_outputs(samples(one), samples(two), 2)
+            assert found is not None
+            assert not found.is_equivalent
+    label = np.array([[3.0], [4.0]])
+    found = compare_outputs(samples(label, classes=False), samples(label + 1, classes=False), 2)
+    assert found is not None
+    assert (found.cosine, found.is_equivalent) == (1, False)
+    assert "error by the norm 28.28%" in agreement_sentence(found)
+    assert found.keeps(0.9)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "int8"])
+def test_rounding_to_reduced_precision_is_equivalent(dtype: str) -> None:
+    """Outputs whose numbers are rounded to 8 bits of mantissa, or to 256 levels of their range."""
+    rng = np.random.default_rng(3)
+    exact = rng.normal(size=(8, 32)).astype("<f4")
+    step = np.abs(exact).max() / 127
+    bits = (exact.view("<u4") + 0x8000) & np.uint32(0xFFFF0000)
+    rounded = bits.view("<f4") if dtype == "bf16" else np.round(exact / step) * step
+    found = compare_outputs(samples(exact), samples(rounded), 8)
+    assert found is not None
+    assert found.is_equivalent
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_agrees_with_nothing_not_even_with_itself(value: float) -> None:
+    """One in a reply suffices; the errors are those of the other numbers."""
+    for broken in (np.full((2, 3), value), np.where(SCORES == 0.4, value, SCORES)):
+        for one in (SCORES, broken):
+            found = compare_outputs(samples(one), samples(broken), 2)
+            assert found is not None
+            assert (found.is_equivalent, found.keeps(0.0), found.cosine) == (False, False, 0)
+            assert found.not_finite == (~np.isfinite(broken)).sum()
+            assert (found.largest_error, found.mean_error) == (0, 0)
+            assert "numbers are NaN or infinite. The outputs" in agreement_sentence(found)
+
+
 @pytest.mark.parametrize("wrong", [np.zeros((2, 3)), np.full((2, 3), np.nan), -SCORES])
 def test_zeros_and_what_is_not_a_number_agree_with_nothing(wrong: np.ndarray) -> None:
     """A server that answers nonsense fast is not ranked."""

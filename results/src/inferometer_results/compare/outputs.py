@@ -1,5 +1,6 @@
 """Numeric comparison of the outputs of two results, and what it permits to conclude."""
 
+import math
 from base64 import b64decode
 from dataclasses import dataclass
 
@@ -11,7 +12,8 @@ from inferometer_api.results.result import OutputSamples, ResultDocument, Sample
 
 LEAST_COSINE = 0.999
 """Below it outputs are not equivalent. Reduced precision keeps it: bfloat16 has 8 bits, which are
-errors of 0.4 % in each number."""
+errors of 0.4 % in each number. The error by the norm has a limit that follows from it, see
+`largest_relative_error`."""
 LEAST_SAME_CLASS = 0.75
 """The least share of replies with the same first class. Of random inputs the scores of the first
 two classes may be nearly equal, so that a rounding error exchanges them."""
@@ -33,6 +35,12 @@ class OutputAgreement:
     """Of the least similar output in the least similar reply."""
     scale: float
     """The largest magnitude in the first server's outputs."""
+    relative_error: float
+    """The norm of the differences in an output over all replies, by the smaller one of the norms of
+    both outputs; of the least similar output. Infinite if a number is not finite."""
+    not_finite: int = 0
+    """Numbers that are NaN or infinite in either server's outputs. The errors leave them out, and
+    the cosine of their reply is 0."""
     classes: int = 0
     """Replies with a score for each class."""
     same_class: int = 0
@@ -44,9 +52,19 @@ class OutputAgreement:
         return self.keeps(LEAST_COSINE)
 
     def keeps(self, least_cosine: float) -> bool:
-        """Return whether outputs are so nearly parallel, and most replies have the same class."""
+        """Return whether outputs are so nearly parallel and of one size, mostly of one class."""
         is_same = self.same_class >= LEAST_SAME_CLASS * self.classes
-        return self.cosine >= least_cosine and is_same
+        is_near = self.relative_error <= largest_relative_error(least_cosine)
+        return self.cosine >= least_cosine and is_near and is_same
+
+
+def largest_relative_error(least_cosine: float) -> float:
+    """Return the error by the norm that is as large as that of two equally long outputs.
+
+    A cosine of 0.999 gives 4.5 %. It bounds errors of scale and offset as the cosine bounds those
+    of direction, which it alone sees.
+    """
+    return math.sqrt(2 * (1 - least_cosine))
 
 
 def output_agreement(
@@ -76,12 +94,17 @@ def compare_outputs(
     ]
     if not pairs or not count:
         return None
-    errors, cosines, classes, same = [], [], 0, 0
-    scale = 0.0
+    errors, cosines, classes, same, not_finite = [], [], 0, 0, 0
+    scale = relative_error = 0.0
     for one, other in pairs:
         a, b = _values(one, count), _values(other, count)
-        errors.append(np.abs(a - b).ravel())
-        cosines.append(float(_cosines(a, b).min()))
+        is_finite = np.isfinite(a) & np.isfinite(b)
+        a, b = np.where(is_finite, a, 0.0), np.where(is_finite, b, 0.0)
+        of_replies = np.where(is_finite.all(axis=1), _cosines(a, b), 0.0)
+        errors.append(np.abs(a - b)[is_finite])
+        cosines.append(float(of_replies.min()))
+        not_finite += int((~is_finite).sum())
+        relative_error = max(relative_error, _relative_error(a, b))
         scale = max(scale, float(np.abs(a).max()))
         top = list(zip(one.largest, other.largest, strict=False))[:count]
         classes += len(top)
@@ -89,10 +112,12 @@ def compare_outputs(
     every = np.concatenate(errors)
     return OutputAgreement(
         samples=count,
-        largest_error=float(every.max()),
-        mean_error=float(every.mean()),
+        largest_error=float(every.max(initial=0.0)),
+        mean_error=float(every.mean()) if every.size else 0.0,
         cosine=min(cosines),
         scale=scale,
+        relative_error=math.inf if not_finite else relative_error,
+        not_finite=not_finite,
         classes=classes,
         same_class=same,
     )
@@ -103,14 +128,18 @@ def agreement_sentence(found: OutputAgreement) -> str:
     top = f", the first class is the same in {found.same_class} of {found.classes}"
     words = (
         f"Outputs for {found.samples} seeded inputs: largest error {found.largest_error:.3g}, mean "
-        f"error {found.mean_error:.3g} (largest output {found.scale:.3g}), cosine "
-        f"{found.cosine:.6f}{top if found.classes else ''}."
+        f"error {found.mean_error:.3g} (largest output {found.scale:.3g}), error by the norm "
+        f"{found.relative_error:.2%}, cosine {found.cosine:.6f}{top if found.classes else ''}."
     )
+    if found.not_finite:
+        words += f" {found.not_finite} of the compared numbers are NaN or infinite."
     if found.is_equivalent:
         return words
     return (
-        f"{words} The outputs are not equivalent, which takes a cosine of at least {LEAST_COSINE} "
-        f"and the same first class in {LEAST_SAME_CLASS:.0%} of replies."
+        f"{words} The outputs are not equivalent, which takes finite numbers, a cosine of at least "
+        f"{LEAST_COSINE}, an error by the norm of at most "
+        f"{largest_relative_error(LEAST_COSINE):.1%}, and the same first class in "
+        f"{LEAST_SAME_CLASS:.0%} of replies."
     )
 
 
@@ -159,8 +188,16 @@ def _samples(document: ResultDocument | None) -> OutputSamples | None:
 
 def _values(output: SampledOutput, count: int) -> NDArray[np.float64]:
     flat = np.frombuffer(b64decode(output.values), "<f4").astype(np.float64)
-    # What is not a number agrees with nothing.
-    return np.nan_to_num(flat.reshape(-1, output.values_per_sample)[:count], nan=0.0)
+    return flat.reshape(-1, output.values_per_sample)[:count]
+
+
+def _relative_error(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Return the norm of the differences by the smaller norm; 0 if both are zero."""
+    apart = float(np.linalg.norm(a - b))
+    smaller = float(min(np.linalg.norm(a), np.linalg.norm(b)))
+    if not apart:
+        return 0.0
+    return apart / smaller if smaller else math.inf
 
 
 def _cosines(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
