@@ -6,9 +6,11 @@ import json
 import math
 from typing import Any
 
+import numpy as np
+
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.metrics.metric import MetricValue
-from inferometer_tasks.sample import Detections, Prediction
+from inferometer_tasks.sample import Detections, Prediction, class_number
 
 MOST_SAMPLES = 100_000
 """COCO's evaluation keeps all boxes in memory."""
@@ -18,7 +20,7 @@ class MeanAveragePrecision:
     """COCO's AP over IoU 0.50 to 0.95.
 
     A label is a list of objects with `box` (left, top, width, height in pixels), `class`, and
-    `crowd` if it stands for several.
+    `crowd` (true or false) if it stands for several. Crowds are neither found nor missed.
     """
 
     def __init__(self) -> None:
@@ -35,6 +37,8 @@ class MeanAveragePrecision:
                 f"MAP takes at most {MOST_SAMPLES:,} samples, because COCO's evaluation keeps all "
                 "boxes in memory: set samples."
             )
+        if not (np.isfinite(prediction.boxes).all() and np.isfinite(prediction.scores).all()):
+            raise SampleError("The model has boxes or scores that are not finite.")
         image = len(self._images) + 1
         self._wanted += [self._annotation(image, each) for each in _objects(label)]
         self._images.append({"id": image})
@@ -50,25 +54,42 @@ class MeanAveragePrecision:
     def _annotation(self, image: int, given: Any) -> dict[str, Any]:
         try:
             left, top, width, height = map(float, given["box"])
-            kind, crowd = int(given["class"]), int(bool(given.get("crowd", False)))
+            kind, crowd = class_number(given["class"]), given.get("crowd", False)
         except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
             raise SampleError(
                 "Its label is not a list of objects with box (left, top, width, height) and class."
             ) from error
         if not all(map(math.isfinite, (left, top, width, height))):
             raise SampleError(f"A box of its label is not finite: {given['box']}.")
+        if width < 0 or height < 0:
+            raise SampleError(
+                f"A box of its label has a negative width or height: {given['box']}. A box is "
+                "left, top, width and height."
+            )
+        if kind is None:
+            raise SampleError(
+                f"An object of its label has the class {given['class']!r}, which is no whole "
+                "number: classes of boxes have numbers only."
+            )
+        if crowd not in (0, 1):
+            raise SampleError(
+                f"An object of its label has crowd {crowd!r}: write true or false, without quotes."
+            )
         return {
             "id": len(self._wanted) + 1,
             "image_id": image,
             "category_id": kind,
             "bbox": [left, top, width, height],
             "area": width * height,
-            "iscrowd": crowd,
+            "iscrowd": int(crowd),
         }
 
     def result(self) -> MetricValue | None:
-        """Return the mean average precision; it has no bounds."""
-        if not self._images or not self._wanted:
+        """Return the mean average precision; None if no object could be found.
+
+        It has no bounds.
+        """
+        if all(each["iscrowd"] for each in self._wanted):
             return None
         if not self._found:
             return MetricValue(0.0, len(self._images))

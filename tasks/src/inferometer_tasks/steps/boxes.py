@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inferometer_api.manifest.output_steps import Boxes
-from inferometer_tasks.errors import TaskRefusedError
+from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.sample import Array, Detections
 
 Floats = npt.NDArray[np.float64]
@@ -18,7 +18,8 @@ def detections(
     Without an image, `scale` is None, and the boxes have the model's own coordinates.
 
     `found` is [boxes, 4], or with the scores [boxes, 4 + classes]. `scores` is [boxes] or
-    [boxes, classes], and `classes` is [boxes]. Raises TaskRefusedError if they do not fit.
+    [boxes, classes], and `classes` is [boxes]. Raises TaskRefusedError if they do not fit, and
+    SampleError if a score is NaN, or if a box that counts is no box or of no class.
     """
     if not found.size:
         empty = np.zeros(0, np.int64)
@@ -34,22 +35,49 @@ def detections(
     if rows.shape[1] != 4:
         raise TaskRefusedError(f"A box has 4 numbers, but the rows have {rows.shape[1]}.")
     table = _score_table(scores, len(rows))
+    if np.isnan(table).any():
+        raise SampleError(
+            f"The model has {int(np.isnan(table).sum()):,} NaN among {table.size:,} scores of "
+            "boxes: they cannot be compared."
+        )
     best = table.max(axis=1)
     if classes is not None and classes.size != len(rows):
         raise TaskRefusedError(
             f"The model gives {len(rows)} boxes and {classes.size} classes: name the output with "
             "one class per box in boxes.classes."
         )
-    kinds = table.argmax(axis=1) if classes is None else classes.ravel().astype(np.int64)
     chosen = np.flatnonzero(best >= step.score_threshold)
+    _check_finite(rows[chosen])
+    kinds = table.argmax(axis=1)[chosen] if classes is None else _whole(classes.ravel()[chosen])
     corners = _corners(step, rows[chosen])
-    kept = suppressed(corners, best[chosen], kinds[chosen], step.iou_threshold)[: step.max_boxes]
+    kept = suppressed(corners, best[chosen], kinds, step.iou_threshold)[: step.max_boxes]
     corners = corners[kept]
     return Detections(
         corners if scale is None else scale.to_image(corners, normalized=step.normalized),
         best[chosen][kept],
-        kinds[chosen][kept].astype(np.int64),
+        kinds[kept].astype(np.int64),
     )
+
+
+def _check_finite(rows: Floats) -> None:
+    bad = rows[~np.isfinite(rows).all(axis=1)]
+    if len(bad):
+        raise SampleError(
+            f"The model has {len(bad):,} boxes that are not finite, such as {bad[0].tolist()}: "
+            "they cannot be compared."
+        )
+
+
+def _whole(classes: Array) -> npt.NDArray[np.int64]:
+    """Return numbers of classes, which many models state as floats."""
+    values = classes.astype(np.float64)
+    bad = values[~((values == np.floor(values)) & (np.abs(values) < 2**53))]
+    if bad.size:
+        raise SampleError(
+            f"The model has a box of class {bad[0]:g}, but classes are whole numbers: check "
+            "boxes.classes."
+        )
+    return values.astype(np.int64)
 
 
 def _score_table(scores: Array, count: int) -> Floats:
