@@ -53,6 +53,7 @@ class Assets:
         self._manifest = manifest
         self._folder = folder
         self._lines: dict[str, tuple[str, ...]] = {}
+        self._names: dict[str, frozenset[str]] = {}
         self._of_thread = _OfThread()
 
     def check(self) -> None:
@@ -71,6 +72,12 @@ class Assets:
             text = text.replace("\r\n", "\n")
             self._lines[path] = tuple(text.removesuffix("\n").split("\n"))
         return self._lines[path]
+
+    def names(self, path: str) -> frozenset[str]:
+        """Return the lines of a label file without blanks around them."""
+        if path not in self._names:
+            self._names[path] = frozenset(each.strip() for each in self.lines(path))
+        return self._names[path]
 
     def tokenizer(self, path: str) -> Any:
         """Return a tokenizer of Hugging Face's library, which only this thread has.

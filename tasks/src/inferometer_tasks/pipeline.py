@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -180,9 +180,19 @@ class TaskPipeline:
     @property
     def labels(self) -> tuple[str, ...] | None:
         """The labels of the classes; None if there are none."""
+        file = self._label_file
+        return None if file is None else self._assets.lines(file)
+
+    @property
+    def class_names(self) -> frozenset[str]:
+        """The labels of the classes, without blanks around them."""
+        file = self._label_file
+        return frozenset() if file is None else self._assets.names(file)
+
+    @property
+    def _label_file(self) -> str | None:
         step = self._predicting.steps[-1].setting if self._predicting.steps else None
-        labels = step.labels if isinstance(step, TopK) else None
-        return None if labels is None else self._assets.lines(labels)
+        return step.labels if isinstance(step, TopK) else None
 
     @property
     def prediction_output(self) -> str:
@@ -236,10 +246,8 @@ class TaskPipeline:
         match step.setting:
             case Softmax():
                 return classes.softmax(value)
-            case TopK(labels=labels) as setting:
-                return classes.top_k(
-                    setting, value, None if labels is None else self._assets.lines(labels)
-                )
+            case TopK() as setting:
+                return replace(classes.top_k(setting, value, self.labels), names=self.class_names)
             case Ctc() as setting:
                 return classes.ctc(setting, value, self._assets.lines(setting.vocabulary))
             case ArgmaxMask() as setting:

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,8 @@ class Classes:
     best: tuple[ScoredClass, ...]
     count: int
     """Number of classes that the model distinguishes."""
+    names: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """Labels of all its classes, without blanks around them; empty if there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from typing_extensions import override
@@ -13,7 +14,7 @@ from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.pipeline import TaskPipeline, Tensors, predicting_output, step_names
 from inferometer_tasks.prediction_forms import prediction_form
-from inferometer_tasks.sample import Array, Content, Prediction, Sample
+from inferometer_tasks.sample import Array, Classes, Content, Prediction, Sample
 
 SAMPLE, CONTEXT = "sample", "context"
 
@@ -99,9 +100,11 @@ class ServedSteps(TaskPipeline):
     @override
     def prediction(self, outputs: Mapping[str, Array], sample: Sample) -> Prediction:
         try:
-            return self._form.decode(outputs)
+            found = self._form.decode(outputs)
         except (LookupError, ValueError) as error:
             raise SampleError(f"The reply is no prediction: {error!r}.") from error
+        # A reply has the labels of the best classes only.
+        return replace(found, names=self.class_names) if isinstance(found, Classes) else found
 
 
 def _element(content: Content) -> Array:

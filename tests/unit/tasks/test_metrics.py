@@ -100,6 +100,37 @@ def test_a_name_cannot_be_compared_with_classes_without_names() -> None:
     assert METRICS["Top1"]().add(unnamed, "3") is True
 
 
+def a_pipeline(labels: str) -> TaskPipeline:
+    """Return the steps of a model whose label file has these lines."""
+    manifest = ModelManifest.model_validate(
+        yaml.safe_load(MANIFEST)
+        | {
+            "outputs": [{"name": "logits", "steps": [{"topK": {"k": 1, "labels": "l.txt"}}]}],
+            "assets": [{"path": "l.txt", "text": labels}],
+        }
+    )
+    return TaskPipeline(manifest, Assets(manifest, Path()))
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ("zero", "is none of the 3 names in the manifest's labels: write it as there"),
+        ("Dog", "'dog' there differs only in case"),
+        ("cafe\u0301", "'caf\u00e9' there differs only in case or in how its accents are encoded"),
+    ],
+)
+def test_a_name_that_no_class_has_makes_its_sample_fail(label: str, words: str) -> None:
+    """It is not counted as wrong, however many classes topK keeps."""
+    pipeline, metric = a_pipeline(" cat\ndog\ncaf\u00e9\n"), METRICS["Top1"]()
+    found = pipeline.prediction({"logits": np.array([0.1, 0.7, 0.2])}, Sample("1", ""))
+    with pytest.raises(SampleError, match=words):
+        metric.add(found, label)
+    assert metric.result() is None
+    counted = [metric.add(found, each) for each in ("dog", "cat ", "caf\u00e9")]
+    assert counted == [True, False, False]
+
+
 @pytest.mark.parametrize(
     ("found", "label", "exact", "f1"),
     [

@@ -10,6 +10,7 @@ from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_api.results.result import Tensor
 from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import SampleError, TaskRefusedError
+from inferometer_tasks.metrics.table import METRICS
 from inferometer_tasks.prediction_forms import prediction_form
 from inferometer_tasks.sample import Classes, Detections, Mask, Sample, ScoredClass
 from inferometer_tasks.served_steps import (
@@ -197,3 +198,21 @@ def test_a_reply_that_is_no_prediction_fails_its_sample() -> None:
     client = ServedSteps(of_model, Assets(of_model, Path()), [OUTPUT])
     with pytest.raises(SampleError, match="no prediction"):
         client.prediction({"scores": np.zeros(1)}, Sample("s", b""))
+
+
+def test_a_label_that_no_class_has_fails_its_sample_here_too() -> None:
+    """A reply has the name of the best class only; the others are in the manifest."""
+    of_model = manifest(
+        {"topK": {"k": 1, "labels": "l.txt"}}, assets=[{"path": "l.txt", "text": "cat\ndog\n"}]
+    )
+    client = ServedSteps(of_model, Assets(of_model, Path()), [OUTPUT])
+    reply = {
+        "classes": np.array([1]),
+        "scores": np.array([0.9]),
+        "class_count": np.array(2),
+        "labels": np.array([b"dog"], object),
+    }
+    found, metric = client.prediction(reply, Sample("s", b"")), METRICS["Top1"]()
+    with pytest.raises(SampleError, match="none of the 2 names"):
+        metric.add(found, "bird")
+    assert [metric.add(found, each) for each in ("cat", "dog", 1)] == [False, True, True]

@@ -1,5 +1,6 @@
 """Accuracy of classes: the share of samples whose label is among the best."""
 
+import unicodedata
 from typing import Any
 
 from inferometer_tasks.errors import SampleError, TaskRefusedError
@@ -17,7 +18,7 @@ class TopAccuracy:
     def add(self, prediction: Prediction, label: Any) -> bool:
         """Count a prediction; its label is the number or the name of a class.
 
-        Raises SampleError if the label can be neither, or is a name and the classes have none.
+        Raises SampleError if the label can be neither, or is a name that no class has.
         """
         if not isinstance(prediction, Classes):
             raise TaskRefusedError(
@@ -53,9 +54,26 @@ def _class_of(label: Any, prediction: Classes) -> int | str:
         return number
     if not isinstance(label, str) or not label.strip():
         raise SampleError(f"Its label {label!r} is neither the number nor the name of a class.")
-    if not any(each.label for each in prediction.best):
+    name = label.strip()
+    names = prediction.names or {each.label.strip() for each in prediction.best} - {""}
+    if not names:
         raise SampleError(
             f"Its label {label!r} is the name of a class, but the manifest names no classes: set "
             "topK.labels, or label the samples by number."
         )
-    return label.strip()
+    if prediction.names and name not in names:
+        alike = next((each for each in sorted(names) if _folded(each) == _folded(name)), None)
+        advice = (
+            "write it as there, or label the samples by number"
+            if alike is None
+            else f"{alike!r} there differs only in case or in how its accents are encoded"
+        )
+        raise SampleError(
+            f"Its label {label!r} is none of the {len(names):,} names in the manifest's labels: "
+            f"{advice}."
+        )
+    return name
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold()
