@@ -11,6 +11,7 @@ from inferometer_api.manifest.output_steps import ArgmaxMask, Boxes, Softmax, To
 from inferometer_api.results.result import Tensor
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.pipeline import Tensors, predicting_output
+from inferometer_tasks.python_steps import prediction_of_python
 from inferometer_tasks.sample import (
     Array,
     Classes,
@@ -185,12 +186,7 @@ class _PythonForm:
         return {"prediction": np.array([_json(each) for each in predictions], np.object_)}
 
     def decode(self, tensors: Mapping[str, Array]) -> Prediction:
-        found = json.loads(_text(tensors["prediction"]))
-        if isinstance(found, str):
-            return found
-        if isinstance(found, int):
-            return Classes((ScoredClass(found, 1.0),), found + 1)
-        return np.asarray(found)
+        return prediction_of_python(json.loads(_text(tensors["prediction"])))
 
 
 def _json(prediction: Prediction) -> str:

@@ -11,6 +11,7 @@ from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.pipeline import StepTimes, TaskPipeline, Tensors
 from inferometer_tasks.sample import Array, Classes, Prediction, Sample, ScoredClass
+from inferometer_tasks.steps.tensor import DTYPES
 
 
 class PythonSteps(TaskPipeline):
@@ -47,14 +48,31 @@ class PythonSteps(TaskPipeline):
         self.times.current = "postprocess"
         found = _call(self._post, "postprocess", self._context(sample), dict(outputs))
         self.times.add("postprocess", since)
-        if isinstance(found, str):
-            return found
-        if isinstance(found, int | np.integer):
-            return Classes((ScoredClass(int(found), 1.0),), int(found) + 1)
-        return np.asarray(found)
+        return prediction_of_python(found)
 
     def _context(self, sample: Sample) -> dict[str, Any]:
         return {"labels": self._lines, "context": sample.context}
+
+
+def prediction_of_python(found: Any) -> Prediction:
+    """Return what `postprocess` returned as a prediction; raises SampleError if it is none."""
+    if isinstance(found, str):
+        return found
+    try:
+        array = np.asarray(found)
+    except ValueError as error:  # rows of different lengths
+        raise SampleError(f"postprocess returned no array: {error}.") from error
+    is_number = array.dtype.kind in "biuf" or array.dtype == DTYPES["BF16"]
+    if not is_number or (not array.ndim and array.dtype.kind == "b"):
+        raise SampleError(
+            f"postprocess returned {found!r:.100}: it must return a class's number, a text or an "
+            "array of numbers."
+        )
+    if array.ndim or array.dtype.kind not in "iu":
+        return array
+    if array < 0:
+        raise SampleError(f"postprocess returned the class {array}, but classes begin with 0.")
+    return Classes((ScoredClass(int(array), 1.0),), None)
 
 
 def _function(source: str | None, name: str) -> Callable[..., Any] | None:

@@ -46,8 +46,8 @@ class Classes:
     """The best classes, the best first."""
 
     best: tuple[ScoredClass, ...]
-    count: int
-    """Number of classes that the model distinguishes."""
+    count: int | None
+    """Number of classes that the model distinguishes; None if a manifest's own Python chose."""
     names: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """Labels of all its classes, without blanks around them; empty if there are none."""
 

@@ -12,6 +12,7 @@ from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.metrics.table import METRICS
 from inferometer_tasks.prediction_forms import prediction_form
+from inferometer_tasks.python_steps import PythonSteps
 from inferometer_tasks.sample import Classes, Detections, Mask, Sample, ScoredClass
 from inferometer_tasks.served_steps import (
     CONTEXT,
@@ -99,6 +100,56 @@ def test_predictions_survive_the_way_through_tensors(
             {name: tensors[name][row, ...] for name in sent},
         ):
             check_same(client.prediction(rows, Sample("s", b"")), wanted)
+
+
+POST = "def postprocess(context, outputs):\n    return {}\n"
+
+
+def predicted(value: str, folder: Path) -> list[Any]:
+    """Return what a model's own Python predicts, in the load generator and through a server."""
+    of_model = manifest(postprocess=POST.format(value))
+    assets = Assets(of_model, folder)
+    here = PythonSteps(of_model, assets).prediction({"out": np.arange(3)}, Sample("s", b""))
+    form = prediction_form(of_model, [OUTPUT])
+    rows = {name: each[0] for name, each in form.encode([here]).items()}
+    served = ServedSteps(of_model, assets, form.tensors)
+    return [here, served.prediction(rows, Sample("s", b""))]
+
+
+@pytest.mark.parametrize("value", ["2", "outputs['out'].argmax()", "outputs['out'].max()"])
+def test_a_class_of_own_python_is_compared_with_every_label(value: str, tmp_path: Path) -> None:
+    """Python does not say how many classes there are: of six labels, one is right."""
+    for found in predicted(value, tmp_path):
+        metric = METRICS["Top1"]()
+        assert [metric.add(found, each) for each in range(6)] == [0, 0, 1, 0, 0, 0]
+        result = metric.result()
+        assert result is not None
+        assert (result.correct, result.samples) == (1, 6)
+        with pytest.raises(SampleError, match="classes begin with 0"):
+            metric.add(found, -1)
+        with pytest.raises(SampleError, match="postprocess returns numbers"):
+            metric.add(found, "two")
+        with pytest.raises(TaskRefusedError, match="postprocess returns one: measure Top1"):
+            METRICS["Top5"]().add(found, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("-1", "the class -1, but classes begin with 0"),
+        ("None", "returned None: it must return"),
+        ("True", "returned True: it must return"),
+        ("{'class': 1}", "it must return a class's number"),
+        ("[[1], [1, 2]]", "returned no array"),
+        ("['a']", "it must return a class's number"),
+    ],
+)
+def test_what_is_no_prediction_makes_its_sample_fail(
+    value: str, words: str, tmp_path: Path
+) -> None:
+    """It is not read as a class."""
+    with pytest.raises(SampleError, match=words):
+        predicted(value, tmp_path)
 
 
 def check_same(found: Any, wanted: Any) -> None:

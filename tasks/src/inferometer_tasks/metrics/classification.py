@@ -25,7 +25,12 @@ class TopAccuracy:
                 f"Top{self._k} needs the best classes: end the output's steps with topK."
             )
         best = prediction.best
-        if len(best) < min(self._k, prediction.count):
+        if prediction.count is None and self._k > 1:
+            raise TaskRefusedError(
+                f"Top{self._k} needs {self._k} classes, but postprocess returns one: measure Top1, "
+                "or replace postprocess by the step topK."
+            )
+        if prediction.count is not None and len(best) < min(self._k, prediction.count):
             raise TaskRefusedError(
                 f"Top{self._k} needs {self._k} classes, but topK keeps {len(best)}: raise k."
             )
@@ -46,6 +51,10 @@ def _class_of(label: Any, prediction: Classes) -> int | str:
         raise SampleError("It has no label.")
     number = class_number(label)
     if number is not None:
+        if prediction.count is None:
+            if number < 0:
+                raise SampleError(f"Its label is {number}, but classes begin with 0.")
+            return number
         if not 0 <= number < prediction.count:
             raise SampleError(
                 f"Its label is {str(label).strip()}, but the model distinguishes "
@@ -56,6 +65,11 @@ def _class_of(label: Any, prediction: Classes) -> int | str:
         raise SampleError(f"Its label {label!r} is neither the number nor the name of a class.")
     name = label.strip()
     names = prediction.names or {each.label.strip() for each in prediction.best} - {""}
+    if not names and prediction.count is None:
+        raise SampleError(
+            f"Its label {label!r} is the name of a class, but postprocess returns numbers: label "
+            "the samples by number."
+        )
     if not names:
         raise SampleError(
             f"Its label {label!r} is the name of a class, but the manifest names no classes: set "
