@@ -1,6 +1,8 @@
 """The steps of a manifest, checked once and applied to each sample."""
 
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -57,17 +59,25 @@ _LAST = frozenset({"topK", "boxes", "ctc", "argmaxMask", "span"})
 
 @dataclass(slots=True)
 class StepTimes:
-    """Time spent in each step, in nanoseconds, over all samples."""
+    """Time spent in each step, in nanoseconds, over all samples and threads.
 
-    clock: Clock = time.perf_counter_ns
+    It is the time on a CPU: threads that run the steps of several samples wait for each other.
+    """
+
+    clock: Clock = time.thread_time_ns
     totals: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    """How often each step was run to its end."""
     current: str = ""
     """The step that was begun last, if one thread runs all of them."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(self, name: str, since_ns: int) -> int:
         """Add the time since then to a step; return the time now."""
         now = self.clock()
-        self.totals[name] = self.totals.get(name, 0) + now - since_ns
+        with self._lock:
+            self.totals[name] = self.totals.get(name, 0) + now - since_ns
+            self.counts[name] += 1
         return now
 
 
@@ -156,13 +166,18 @@ def predicting_output(manifest: ModelManifest) -> ManifestOutput:
 
 def step_names(manifest: ModelManifest) -> tuple[str, ...]:
     """Return the names of all steps that are run, in their order, each once."""
+    return tuple(_runs_per_sample(manifest))
+
+
+def _runs_per_sample(manifest: ModelManifest) -> Counter[str]:
+    """Return how often each step is run on a sample, in the order of the steps."""
     before = [name_of(step) for each in manifest.inputs for step in each.steps]
     after = [name_of(step) for step in predicting_output(manifest).steps]
     if manifest.preprocess is not None:
         before = ["preprocess"]
     if manifest.postprocess is not None:
         after = ["postprocess"]
-    return tuple(dict.fromkeys((*before, *after)))
+    return Counter((*before, *after))
 
 
 class TaskPipeline:
@@ -176,6 +191,15 @@ class TaskPipeline:
         self._assets = assets
         self.times = times or StepTimes()
         self._predicting = predicting_output(manifest)
+
+    def mean_times(self) -> dict[str, int]:
+        """Return the time of each step in nanoseconds, a mean over the samples that passed it."""
+        counts = self.times.counts
+        return {
+            name: self.times.totals[name] * runs // counts[name]
+            for name, runs in _runs_per_sample(self._manifest).items()
+            if counts[name]
+        }
 
     @property
     def labels(self) -> tuple[str, ...] | None:

@@ -79,7 +79,8 @@ class StepTime(Document):
 
     step: str
     nanoseconds: Count
-    """Mean over the processed samples."""
+    """Mean over the samples that passed it: time on a CPU in the load generator, elapsed time in \
+the server."""
 
 
 class AccuracyResult(Document):

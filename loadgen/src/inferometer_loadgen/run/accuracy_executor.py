@@ -46,6 +46,7 @@ from inferometer_loadgen.wire.connection import open_connection, prepare
 from inferometer_tasks.datasets.dataset import Dataset, UnreadableSample, open_dataset
 from inferometer_tasks.errors import SampleError, confine_to_sample
 from inferometer_tasks.model_inputs import fit_inputs, is_batched
+from inferometer_tasks.pipeline import StepTimes
 from inferometer_tasks.sample import Sample
 
 _NO_ENERGY = "scenarios of kind accuracy do not measure energy"
@@ -182,6 +183,7 @@ class AccuracyRepeat:
     async def run_step(self, step: StepPlan) -> StepEnd:
         """Send every sample once. Raises TaskRefusedError if the steps do not fit the replies."""
         self._plan = step
+        self._prepared.task.pipeline.times = StepTimes()  # of this repeat alone
         samples = SharedIterator(self._prepared.dataset.first(self._prepared.spec.samples))
         before = None if self._sampling is None else await self._sampling.sample()
         began = time.monotonic_ns()
@@ -338,6 +340,5 @@ class AccuracyRepeat:
             for each in self._server_time.steps:
                 yield StepTime(step=each.step, nanoseconds=each.nanoseconds)
             return
-        count = max(1, self._evaluation.processed)
-        for name, total in self._prepared.task.pipeline.times.totals.items():
-            yield StepTime(step=name, nanoseconds=total // count)
+        for name, mean in self._prepared.task.pipeline.mean_times().items():
+            yield StepTime(step=name, nanoseconds=mean)

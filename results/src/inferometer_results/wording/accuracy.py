@@ -12,7 +12,7 @@ _MOST_NAMED = 5
 def accuracy_sentences(accuracy: AccuracyResult, *, has_steps: bool = True) -> Iterator[str]:
     """Yield the measures, the data set, and the samples that failed or are wrong.
 
-    Without `has_steps` the times of the steps are said elsewhere.
+    Without `has_steps`, the server runs the steps, and their times are said elsewhere.
     """
     if accuracy.figures:
         yield f"{'; '.join(map(figure_text, accuracy.figures))}."
@@ -41,7 +41,7 @@ def accuracy_sentences(accuracy: AccuracyResult, *, has_steps: bool = True) -> I
         )
     if accuracy.steps and has_steps:
         times = ", ".join(f"{each.step} {duration(each.nanoseconds)}" for each in accuracy.steps)
-        yield f"Steps around the model, mean per sample: {times}."
+        yield f"Steps around the model, mean time on a CPU per sample: {times}."
 
 
 def figure_text(figure: AccuracyFigure) -> str:
