@@ -102,6 +102,12 @@ def _sentences(trend: Trend) -> Iterator[str]:
             )
         elif change.finding is not None:
             yield _finding(change)
+    if trend.unreadable:
+        findings = "1 finding" if trend.unreadable == 1 else f"{trend.unreadable} findings"
+        yield (
+            f"{findings} about changes of these results cannot be read. Repeat `inferometer "
+            "results confirm`."
+        )
     yield _judgement(trend)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.local import measurement
+from inferometer_results.store.index_rows import ACCEPT_CHANGE, JournalRow
 from inferometer_results.store.store import Store
 from support.command import Command
 from support.history_results import (
@@ -45,6 +46,17 @@ def keep(database: str, documents: list[dict[str, Any]]) -> list[str]:
     """Put results into the command's database."""
     with Store(database) as store:
         return add_all(store, documents)
+
+
+def test_a_finding_that_cannot_be_read_is_counted(inferometer: Command, database: str) -> None:
+    """The change remains a candidate."""
+    ids = keep(database, a_step_up())
+    with Store(database) as store:
+        store.note(ids[20], JournalRow("2026-02-01T00:00:00.000Z", "ann", ACCEPT_CHANGE, "{}"))
+    shown = inferometer("results", "trend")
+    assert (shown.code, shown.stderr) == (0, "")
+    assert "1 finding about changes of these results cannot be read." in shown.stdout
+    assert f"inferometer results confirm {ids[20][:12]}" in shown.stdout
 
 
 def test_a_trend_has_a_line_with_its_change_points(inferometer: Command, database: str) -> None:

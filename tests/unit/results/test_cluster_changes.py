@@ -20,6 +20,7 @@ from support.stored_results import LOCAL, a_document, answers
 
 API = f"{EXPLORER}/api/v1"
 FINDING = ChangeFinding("latency", "", "p50", 1.1, 1.05, 1.15, 12).text()
+_UNREADABLE = json.dumps(json.loads(FINDING) | {"scenario": []})
 _NOBODYS = "0" * 32
 
 
@@ -169,6 +170,7 @@ def test_who_may_delete_runs_deletes_their_results(service: _Service) -> None:
         (b'{"action": "retract", "text": " "}', {}, 400),
         (b'{"action": "retract", "text": "' + b"a" * 1001 + b'"}', {}, 400),
         (b'{"action": "accept-change", "text": "yes"}', {}, 400),
+        (json.dumps({"action": "accept-change", "text": _UNREADABLE}).encode(), {}, 400),
         (b'{"action": "tag", "text": "' + b"a" * 40_000 + b'"}', {}, 400),
         (b'{"action": "tag", "text": "a"}', {"content-type": "text/plain"}, 415),
     ],

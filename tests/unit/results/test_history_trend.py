@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
+from inferometer_results.annotation import AnnotationError, check_annotation
 from inferometer_results.history.trend import ChangeFinding, Trend, trend_fields, trends
 from inferometer_results.store.condition import SearchError
 from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, JournalRow
@@ -18,6 +20,27 @@ from support.history_results import SCENARIO, a_history_document, a_step_up, add
 
 Document = dict[str, Any]
 FINDING = ChangeFinding(SCENARIO, "", "p50", 1.19, 1.15, 1.23, 12)
+
+UNREADABLE = [
+    json.dumps(asdict(FINDING) | changed)
+    for changed in (
+        {"scenario": []},
+        {"step": 1},
+        {"figure": "p42"},
+        {"figure": {}},
+        {"ratio": "x", "low": []},
+        {"ratio": True},
+        {"ratio": float("nan")},
+        {"high": float("inf")},
+        {"high": 10**400},
+        {"low": 0},
+        {"low": 1.3, "high": 1.2},
+        {"rounds": 1.5},
+        {"rounds": 0},
+        {"more": 1},
+    )
+]
+"""Findings with one field of another type or without sense."""
 
 
 @pytest.fixture
@@ -151,14 +174,22 @@ def test_an_accepted_change_is_a_change_point_where_none_is_found(store: Store) 
     assert trend.analysis.runs == 8
 
 
-def test_an_entry_that_cannot_be_read_is_no_finding(store: Store) -> None:
-    """Of a newer version, or damaged."""
+@pytest.mark.parametrize("text", ['{"novelty": 1}', "[" * 5000, *UNREADABLE])
+def test_an_entry_that_cannot_be_read_is_no_finding(store: Store, text: str) -> None:
+    """Of a newer version, or damaged; the trend counts it."""
     ids = add_all(store, a_step_up())
-    store.note(
-        ids[20], JournalRow("2026-02-01T00:00:00.000Z", "ann", ACCEPT_CHANGE, '{"novelty": 1}')
-    )
+    store.note(ids[20], JournalRow("2026-02-01T00:00:00.000Z", "ann", ACCEPT_CHANGE, text))
     (trend,) = trends_of(store)
     assert [each.state for each in trend.changes] == ["candidate"]
+    assert (trend.unreadable, trend_fields(trend)["unreadableFindings"]) == (1, 1)
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_a_finding_that_could_not_be_read_is_not_recorded(text: str) -> None:
+    """Each field has its type, and the bounds of the ratio are in order."""
+    check_annotation(ACCEPT_CHANGE, FINDING.text())
+    with pytest.raises(AnnotationError, match="A finding is that of interleaved runs"):
+        check_annotation(ACCEPT_CHANGE, text)
 
 
 def test_a_figure_without_a_history_is_refused(store: Store) -> None:

@@ -14,6 +14,7 @@ from inferometer_results.explore.prices import read_prices
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api import summary_schema
 from inferometer_results.service.app import create_app
+from inferometer_results.store.index_rows import ACCEPT_CHANGE, JournalRow
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from support.html_page import HtmlPage
@@ -205,6 +206,25 @@ def test_a_trend_names_changes_and_adds_up_latencies(explorer: _Explorer) -> Non
         for step in scenario["steps"]
     ]
     assert f"({2 * sum(queries):,} queries, histograms added)" in together.text
+
+
+def test_a_trend_stays_readable_with_a_finding_that_is_not(tmp_path: Path) -> None:
+    """The page counts it, and the API leaves it out."""
+    found = _Explorer(str(tmp_path / "results.db"))
+    wanted = {"spec": found.spec, "node": "bench-1", "step": "latency", "figure": "p50"}
+    with found.store, found.client:
+        assert "cannot be read" not in found.page("/trend", **wanted).text
+        for words in ("1 finding about", "2 findings about"):
+            found.store.note(
+                found.ids[2],
+                JournalRow(ORIGIN.received_at, "ann", ACCEPT_CHANGE, '{"scenario": []}'),
+            )
+            assert (
+                f"{words} changes of these results cannot be read"
+                in found.page("/trend", **wanted).text
+            )
+        rows = found.json("/trend", **wanted)
+    assert [each["state"] for each in rows] == [None, None, None]
 
 
 def test_nodes_show_what_ran_there_and_which_stands_apart(explorer: _Explorer) -> None:

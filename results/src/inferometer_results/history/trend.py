@@ -1,8 +1,10 @@
 """The trend of a figure: its series with their change points, and what people found about these."""
 
 import json
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from inferometer_api.results.result import ResultDocument
@@ -12,6 +14,7 @@ from inferometer_results.history.change_points import (
     find_change_points,
 )
 from inferometer_results.history.series import (
+    FIGURES,
     Point,
     Series,
     SeriesName,
@@ -24,6 +27,8 @@ from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, J
 
 State = Literal["candidate", "accepted", "rejected"]
 """Found in the history; shown by interleaved runs as well; refuted by them."""
+_LARGEST = sys.float_info.max
+_MOST_ROUNDS = 2**31 - 1
 _STATES: dict[str, State] = {ACCEPT_CHANGE: "accepted", REJECT_CHANGE: "rejected"}
 
 ReadDocument = Callable[[str], ResultDocument]
@@ -71,6 +76,8 @@ class Trend:
     """The conditions that differ from those of the series before it, with both values."""
     split_after: Point | None = None
     """The last result of the series before it."""
+    unreadable: int = 0
+    """Findings about its results that cannot be read, and do not count."""
 
 
 def trends(
@@ -84,8 +91,13 @@ def trends(
     `results` are what `Store.find` returned, `journal` the entries of the store.
     """
     known = known_findings(journal)
+    unreadable = unreadable_findings(journal)
     all_series = series_of(results, figure)
-    return [_trend(each, known, predecessor(each, all_series), read) for each in all_series]
+    found = [_trend(each, known, predecessor(each, all_series), read) for each in all_series]
+    return [
+        replace(each, unreadable=sum(unreadable[point.result_id] for point in each.series.points))
+        for each in found
+    ]
 
 
 FindingKey = tuple[str, str, str, str]
@@ -105,12 +117,35 @@ def known_findings(
     return found
 
 
+def unreadable_findings(journal: Sequence[tuple[str, JournalRow]]) -> Counter[str]:
+    """Return how many findings about each result cannot be read."""
+    return Counter(
+        id_
+        for id_, entry in journal
+        if entry.action in _STATES and read_finding(entry.text) is None
+    )
+
+
 def read_finding(text: str) -> ChangeFinding | None:
-    """Return what an entry says; None if it is not readable."""
+    """Return the finding in an entry; None if a field is missing, unknown or of another type."""
     try:
-        return ChangeFinding(**json.loads(text))
-    except (ValueError, TypeError):
+        found = ChangeFinding(**json.loads(text))
+    except (ValueError, TypeError, RecursionError):
         return None
+    return found if _is_readable(found) else None
+
+
+def _is_readable(finding: ChangeFinding) -> bool:
+    """Return whether the fields have their types, which nothing has checked yet."""
+    texts = (finding.scenario, finding.step, finding.figure)
+    bounds = (finding.low, finding.ratio, finding.high)
+    if not all(isinstance(each, str) for each in texts) or finding.figure not in FIGURES:
+        return False
+    if type(finding.rounds) is not int or not 0 < finding.rounds <= _MOST_ROUNDS:
+        return False
+    if not all(type(each) in {int, float} and 0 < each <= _LARGEST for each in bounds):
+        return False
+    return finding.low <= finding.high
 
 
 def _trend(
@@ -170,6 +205,7 @@ def trend_fields(trend: Trend) -> dict[str, Any]:
         "variation": analysis.variation,
         "detectable": analysis.detectable,
         "canJudge": analysis.can_judge,
+        "unreadableFindings": trend.unreadable,
         "splitAfter": None if trend.split_after is None else trend.split_after.result_id,
         "differing": {name: list(values) for name, values in trend.split.items()},
     }

@@ -23,10 +23,16 @@ from inferometer_results.explore.model import ModelView, could_rank, model_view
 from inferometer_results.explore.outliers import NodeMedian, node_figures
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.explore.trend import TimeSeries, trend
-from inferometer_results.history.trend import ChangeFinding, State, known_findings
+from inferometer_results.history.trend import (
+    ChangeFinding,
+    State,
+    known_findings,
+    unreadable_findings,
+)
 from inferometer_results.report.chart import Chart
 from inferometer_results.report.svg import draw
 from inferometer_results.service.answers import RequestError, read_stored
+from inferometer_results.store.index_rows import JournalRow
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.summaries import (
@@ -99,6 +105,8 @@ class TrendPage(View):
     found: TimeSeries
     changes: tuple[tuple[int, str, str], ...]
     charts: tuple[DrawnChart, ...]
+    unreadable: int
+    """Findings about its results that cannot be read, and do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +182,13 @@ def show_trend(
     steps = _by_frequency([step_name(row) for row in rows])
     chosen = step if step in steps else steps[0]
     shown = [row for row in rows if step_name(row) == chosen]
+    journal = store.journal(list(dict.fromkeys(row["id"] for row in shown)))
     found = trend(
         shown,
         FIGURES[figure],
         labels_of(store, {row["id"] for row in shown}),
         conditions_of(store, {row["key"] for row in shown}),
-        _judged(store, shown, figure),
+        _judged(journal, shown, figure),
     )
     return TrendPage(
         here.path,
@@ -191,14 +200,15 @@ def show_trend(
         found,
         tuple(numbered_changes(found)),
         drawn_charts(trend_chart(found, FIGURES[figure])),
+        unreadable_findings(journal).total(),
     )
 
 
 def _judged(
-    store: Store, rows: Sequence[Mapping[str, Any]], figure: str
+    journal: Sequence[tuple[str, JournalRow]], rows: Sequence[Mapping[str, Any]], figure: str
 ) -> dict[str, tuple[State, ChangeFinding]]:
     """Return what interleaved runs show about changes that begin with one of these results."""
-    found = known_findings(store.journal(list(dict.fromkeys(row["id"] for row in rows))))
+    found = known_findings(journal)
     step = "" if rows[0]["kind"] == _SEARCH else rows[0]["step"]
     wanted = (rows[0]["scenario"], step, figure)
     return {id_: judged for (id_, *of), judged in found.items() if tuple(of) == wanted}
