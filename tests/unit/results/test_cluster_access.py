@@ -1,6 +1,7 @@
 """In a cluster the service trusts the API server's word alone, and closes when that is missing."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import keep_outcome
 from support.cluster_service import OPERATOR, PROXY, ScriptedAuthority, caller, cluster_client
 from support.stored_results import a_document
-from support.suite_results import SUITE, a_suite_outcome
+from support.suite_results import SUITE, a_suite_outcome, a_suite_result
 
 TOKEN = "a-token-of-ours"  # noqa: S105 - for tests only
 RESULTS = f"{EXPLORER}/api/v1/results"
@@ -180,6 +181,26 @@ def test_only_an_operator_sends_outcomes_of_suites(
     assert pods.post(other, headers=headers, content=outcome).status_code == 403
     page = people.get(f"{EXPLORER}{suite_page(SUITE, 'a/night')}", headers=caller("ann"))
     assert "<b>FAIL</b>" in page.text
+
+
+def test_labels_that_a_suite_cannot_have_are_not_taken_from_a_person(
+    tmp_path: Path, authority: ScriptedAuthority
+) -> None:
+    """The sentence names the label. An operator's result is kept: its run has been measured."""
+    address = str(tmp_path / "results.db")
+    document = json.loads(a_suite_result(1, "night"))
+    document["run"]["metadata"]["labels"]["inferometer.dev/suite-block"] = "abc"
+    content, push = json.dumps(document).encode(), f"{EXPLORER}{ingest_path('a')}"
+    person = cluster_client(address, authority)
+    answer = person.post(push, headers=caller("ann"), content=content)
+    assert answer.status_code == 400
+    assert answer.json()["error"] == (
+        "The document cannot be kept. Its label inferometer.dev/suite-block is 'abc', and not the "
+        "number of a block."
+    )
+    pods = cluster_client(address, authority, None)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    assert pods.post(push, headers=headers, content=content).status_code == 201
 
 
 def test_who_may_not_create_runs_may_not_push(tmp_path: Path, authority: ScriptedAuthority) -> None:

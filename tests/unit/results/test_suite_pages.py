@@ -28,6 +28,7 @@ from inferometer_results.suites.stored import (
     stored_baseline,
     stored_pairs,
 )
+from support.html_page import HtmlPage
 from support.stored_results import CLUSTER, LOCAL, ORIGIN, a_document
 from support.suite_results import SUITE, a_suite_outcome, a_suite_result
 
@@ -137,6 +138,53 @@ def test_the_explorer_shows_each_suite_and_its_executions(store: Store) -> None:
         assert client.get("/suites/none").status_code == 404
         assert "has no execution third" in client.get(f"/suites/{SUITE}?execution=third").text
         assert client.get('/suites/a"b').status_code == 400
+
+
+_UNREADABLE = [
+    ("block", "abc", "is 'abc', and not the number of a block."),
+    ("block", "9" * 30, "and not the number of a block."),
+    ("role", "judge", "is 'judge', and not one of cell, opening, closing."),
+    ("cell", "k" * 64, "a label has at most 63 letters"),
+    ("execution", 'a"b', "a label has at most 63 letters"),
+]
+"""A label of a suite's run, a value that it cannot have, and what is said about it."""
+
+
+def _mislabelled(number: int, name: str, value: str, role: str = "cell") -> bytes:
+    document = json.loads(a_suite_result(number, "third", role))
+    document["run"]["metadata"]["labels"][f"inferometer.dev/suite-{name}"] = value
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(("name", "value", "words"), _UNREADABLE)
+def test_a_run_whose_labels_cannot_be_read_fails_alone(
+    store: Store, name: str, value: str, words: str
+) -> None:
+    """The page and the API show it with the reason; it has no figures, and is no baseline."""
+    content = _mislabelled(21, name, value)
+    added = store.add(content, ORIGIN, source="x").id
+    store.add(_mislabelled(22, name, value, "opening"), ORIGIN, source="x")
+    store.add(_mislabelled(23, name, value, "closing"), ORIGIN, source="x")
+    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+    with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+        page = client.get(f"/suites/{SUITE}")
+        assert (page.status_code, words in HtmlPage(page.text).text) == (200, True)
+        runs = client.get(f"/api/v1/suites/{SUITE}").json()["runs"]
+    found = next(each for each in runs if each["result_id"] == added)
+    assert (found["state"], found["figures"]) == ("failed", {})
+    by_execution = executions(store, SUITE)
+    newest = next(iter(by_execution.values()))
+    assert stored_baseline(store, newest) == {}
+    (pairs,) = stored_pairs(by_execution)
+    assert len(pairs.ratios_parts_per_million) == 2
+
+
+def test_a_pair_whose_ratio_no_status_can_have_does_not_count(tmp_path: Path) -> None:
+    """Its figures are those of two different things."""
+    with Store(str(tmp_path / "results.db")) as found:
+        for number, role, factor in ((1, "opening", 1.0), (2, "closing", 3000.0)):
+            found.add(a_suite_result(number, "one", role, factor=factor), ORIGIN, source="x")
+        assert stored_pairs(executions(found, SUITE)) == []
 
 
 def test_an_outcome_shows_the_gate_and_the_runs_without_a_result(store: Store) -> None:

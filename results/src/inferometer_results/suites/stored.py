@@ -38,6 +38,7 @@ from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import find_outcomes
 from inferometer_results.store.tables import CONDITIONS, LABEL, MEASUREMENT, RESULT
+from inferometer_results.suites.labels import suite_label_fault
 from inferometer_results.suites.view import Caveat, SuiteRun
 
 _MOST_EXECUTIONS = 200
@@ -45,6 +46,8 @@ _MOST_ROWS = 4000
 """A suite has at most 1,000 cells: four executions of the largest, and many of the usual ones."""
 _ANCHOR = (CELL_LABEL, SPEC_LABEL)
 """The labels that name an anchor."""
+_LARGEST_RATIO = 2000.0
+"""Of the figures of a pair, which a status has in parts per million, as 32 bits."""
 Row = Mapping[str, Any]
 """A result as `Store.find` returns it."""
 
@@ -93,12 +96,20 @@ def stored_executions(store: Store, suite: str) -> list[StoredExecution]:
 
 
 def results_of(store: Store, suite: str, execution: StoredExecution) -> list[Row]:
-    """Return the results of an execution. Raises SearchError if its name cannot be searched for."""
-    where = (
-        f'suite="{suite}" and namespace="{execution.namespace}" '
-        f'and label.{EXECUTION_LABEL}="{execution.id}"'
-    )
-    return list(store.find(Search(where, limit=_MOST_ROWS)))
+    """Return the results of an execution."""
+    conditions = [f'suite="{suite}"']
+    # A condition has no way to write a quote, which a label of an imported result can have.
+    if '"' not in execution.namespace:
+        conditions.append(f'namespace="{execution.namespace}"')
+    if '"' not in execution.id:
+        conditions.append(f'label.{EXECUTION_LABEL}="{execution.id}"')
+    found = store.find(Search(" and ".join(conditions), limit=_MOST_ROWS))
+    return [
+        row
+        for row in found
+        if row["namespace"] == execution.namespace
+        and run_labels(row).get(EXECUTION_LABEL) == execution.id
+    ]
 
 
 def stored_outcomes(store: Store, suite: str) -> dict[str, SuiteOutcome]:
@@ -200,6 +211,10 @@ def ranking_of(store: Store) -> Caveat:
 def _stored_run(row: Row, engine: str) -> SuiteRun:
     labels = run_labels(row)
     state = {"VALID": "V", "INVALID": "I"}.get(row["verdict"], "F")
+    fault = suite_label_fault(labels)
+    if fault:
+        # Its place in the suite is not known.
+        state = "F"
     broken = " ".join(sorted({each["reasons"] for each in row["measurements"] if each["reasons"]}))
     return SuiteRun(
         str(row["name"]),
@@ -209,11 +224,11 @@ def _stored_run(row: Row, engine: str) -> SuiteRun:
             if name.startswith(AXIS_LABEL_PREFIX)
         ),
         labels.get(SYSTEM_LABEL, ""),
-        int(labels.get(BLOCK_LABEL) or 1),
+        1 if fault else int(labels.get(BLOCK_LABEL) or 1),
         labels.get(ROLE_LABEL, "cell"),
         state,
-        "" if state == "V" else broken or str(row["verdict"]),
-        row_figures(row),
+        "" if state == "V" else fault or broken or str(row["verdict"]),
+        {} if fault else row_figures(row),
         f"/results/{row['id']}",
         engine,
     )
@@ -255,7 +270,11 @@ def stored_baseline(store: Store, rows: Iterable[Row]) -> dict[CellKey, Baseline
     specs: dict[CellKey, Mapping[str, str]] = {}
     for row in rows:
         labels = run_labels(row)
-        if row["verdict"] == "VALID" and labels.get(ROLE_LABEL) == "cell":
+        if (
+            row["verdict"] == "VALID"
+            and labels.get(ROLE_LABEL) == "cell"
+            and not suite_label_fault(labels)
+        ):
             key = (labels.get(CELL_LABEL, ""), labels.get(SYSTEM_LABEL, ""))
             if key not in found:  # all runs of a cell have one spec
                 source = f"Result {row['id']}"
@@ -299,7 +318,9 @@ def _pair(first: Row | None, last: Row | None) -> list[AnchorPairs]:
         [run_labels(row).get(each, "") for each in _ANCHOR] for row in (first, last)
     )
     ratio = ratio_of(row_step_figures(first), row_step_figures(last))
-    if ratio is None or other != [cell, spec]:
+    if ratio is None or other != [cell, spec] or not ratio < _LARGEST_RATIO:
+        return []
+    if suite_label_fault(run_labels(first)):
         return []
     return [
         AnchorPairs(

@@ -9,16 +9,18 @@ from starlette.concurrency import run_in_threadpool
 
 from inferometer_api import patterns
 from inferometer_api.results.gzip_members import DOCUMENT_BYTES, IncompleteError, decompress
+from inferometer_api.results.reading import read_result
 from inferometer_api.results.result_transport import TooLargeError, check_document
 from inferometer_api.results.service_paths import result_page
 from inferometer_results.service.access.cluster import Authority, Caller
 from inferometer_results.service.access.reviews import RunAccess
-from inferometer_results.service.answers import json_answer
+from inferometer_results.service.answers import RequestError, json_answer
 from inferometer_results.service.api import schema
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.node_characteristics import keep_measurement
 from inferometer_results.store.store import Kept, Store
 from inferometer_results.store.suite_outcomes import keep_outcome
+from inferometer_results.suites.labels import suite_label_fault
 
 _MOST_CALLERS = 1000
 NamespacePath = Annotated[str, Path(pattern=patterns.DNS_LABEL, max_length=63)]
@@ -77,6 +79,11 @@ class Ingest:
         return await self._take(request, namespace, self._keep_node, lambda _: "/measured-nodes")
 
     def _keep_result(self, content: bytes, origin: Origin) -> Kept:
+        if origin.source == "user":
+            # An operator's runs have the labels that their suite gave them.
+            labels = read_result(content, source="The document").document.run.metadata.labels
+            if fault := suite_label_fault(labels):
+                raise RequestError(f"The document cannot be kept. {fault}")
         return self.store.add(content, origin, source="The document")
 
     def _keep_outcome(self, content: bytes, origin: Origin) -> Kept:
