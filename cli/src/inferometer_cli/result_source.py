@@ -10,7 +10,7 @@ import typer
 from inferometer_cli.cluster.options import ClusterOptions
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.program import is_plugin
-from inferometer_cli.result_store import entry, opened
+from inferometer_cli.result_store import entry, opened, text_arguments
 
 if TYPE_CHECKING:
     from inferometer_cli.cluster.results_service import ResultsService
@@ -174,7 +174,8 @@ def opened_source(
         from inferometer_cli.cluster.api import connect
         from inferometer_cli.cluster.results_service import ResultsService
 
-        yield _Cluster(ResultsService(connect(options)), options.namespace)
+        with text_arguments():
+            yield _Cluster(ResultsService(connect(options)), options.namespace)
         return
     with opened(database) as store:
         yield _Local(store)

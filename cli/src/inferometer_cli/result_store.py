@@ -56,12 +56,25 @@ def opened(database: str | None) -> Iterator["Store"]:
     from inferometer_results.store.store import Store
 
     try:
-        with Store(database or default_address()) as store:
+        with text_arguments(), Store(database or default_address()) as store:
             yield store
     except SearchError as error:
         raise RefusedError(str(error)) from error
     except StoreError as error:
         raise FailedError(str(error)) from error
+
+
+@contextmanager
+def text_arguments() -> Iterator[None]:
+    """Refuse an argument whose bytes are no UTF-8, which no database and no address can have."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        if not any("\ud800" <= each <= "\udfff" for each in error.object):
+            raise
+        raise RefusedError(
+            f"{error.object!a} is not UTF-8. Check the arguments of the command."
+        ) from error
 
 
 def keep(result: Path) -> str:

@@ -76,6 +76,18 @@ def test_a_condition_that_cannot_be_understood_ends_with_2(inferometer: Command,
     assert inferometer("results", "show", f"{id_}0").code == 1
 
 
+@pytest.mark.parametrize(
+    "command", [["list", "--where", "model=\udcff"], ["retract", "ID", "--reason", "\udcff"]]
+)
+def test_an_argument_that_is_no_text_is_refused(
+    inferometer: Command, id_: str, command: list[str]
+) -> None:
+    """Its bytes are no UTF-8, and the shell passes them on."""
+    completed = inferometer("results", *(id_ if each == "ID" else each for each in command))
+    assert (completed.code, completed.stdout) == (2, "")
+    assert "udcff' is not UTF-8. Check the arguments of the command." in completed.stderr
+
+
 def test_a_result_is_shown_as_it_was_measured(
     inferometer: Command, id_: str, tmp_path: Path
 ) -> None:
@@ -227,19 +239,29 @@ def test_what_cannot_be_imported_is_named_and_the_rest_is_kept(
 ) -> None:
     """The command ends with 1."""
     empty, broken = tmp_path / "empty", tmp_path / "result.json"
+    endless = tmp_path / "endless.json"
     empty.mkdir()
     broken.write_text("{")
-    completed = inferometer("results", "import", str(empty), str(broken), CLUSTER, "none.json")
+    document = json.loads(Path(CLUSTER).read_text(encoding="utf-8"))
+    document["scenarios"][0]["repeat"] = 1e308
+    endless.write_text(json.dumps(document))
+    paths = [str(empty), str(broken), str(endless), CLUSTER, "none.json"]
+    completed = inferometer("results", "import", *paths)
     assert completed.code == 1
+    assert f"{endless} is damaged at scenarios.0.repeat." in completed.stderr
     assert f"{empty} holds no result.json." in completed.stderr
     assert f"{broken} is not JSON." in completed.stderr
     assert "Cannot read none.json: No such file or directory." in completed.stderr
-    assert "1 results kept, 0 known already, 3 refused." in completed.stderr
+    assert "1 results kept, 0 known already, 4 refused." in completed.stderr
 
 
 def test_results_are_deleted_and_pruned(inferometer: Command, id_: str) -> None:
     """A dry run only counts."""
     assert inferometer("results", "prune").code == 2
+    beyond = inferometer("results", "prune", "--older-than-days", "1000000")
+    assert (beyond.code, "less than or equal to 100000" in beyond.stderr) == (2, True)
+    oldest = inferometer("results", "prune", "--older-than-days", "100000")
+    assert oldest.stderr == "0 results deleted.\n"
     completed = inferometer("results", "prune", "--older-than-days", "0", "--dry-run")
     assert completed.stderr == "1 results would be deleted.\n"
     assert inferometer("results", "delete", id_[:6]).stderr == "1 results deleted.\n"

@@ -147,6 +147,8 @@ def test_the_first_entry_that_matches_is_the_price(
     ("text", "message"),
     [
         ("[", "p.yaml is not YAML"),
+        ("[" * 5000, "p.yaml is not a price list: it is nested too deeply"),
+        ("2026-99-99", "p.yaml is not YAML"),
         ("3", "p.yaml is not a price list: the file"),
         ("currency: EUR\nnodes: [{perHour: -1}]", r"nodes\[0\].perHour: input should be greater"),
         ("currency: EUR\nnodes: [{perHuor: 1}]", r"nodes\[0\]"),

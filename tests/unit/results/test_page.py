@@ -1,5 +1,6 @@
 """report.html shows what the result document holds, and nothing that the document could inject."""
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from typing import Any
@@ -244,6 +245,17 @@ def test_charts_are_named_and_described() -> None:
         assert all(axes)
         assert len(axes) == 2
         assert "nan" not in chart
+
+
+def test_times_without_percentiles_still_have_their_chart() -> None:
+    """Another program may leave them out; the histogram has them all."""
+    document = json.loads(alone(a_result(), 1).model_dump_json())
+    (step,) = document["scenarios"][0]["steps"]
+    for times in ("latency", "serviceTime", "dispatchLag"):
+        assert step[times]["percentiles"]
+        step[times]["percentiles"] = []
+    found = ResultDocument.model_validate(document)
+    assert "Dispatch lag by percentile" in titles(render_report(found))
 
 
 _OF_ALL = ["Latency distribution", "Latency by percentile"]

@@ -384,6 +384,10 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         Store(str(path))
     with pytest.raises(StoreError, match="is not a database that Inferometer knows"):
         Store("mysql://root:secret@host/x")
+    for address in ("postgresql://root:secret@host:abc/x", "://root:secret@host/x"):
+        with pytest.raises(StoreError, match="The address of the database cannot be") as caught:
+            Store(address)
+        assert "secret" not in str(caught.value)
 
 
 def _fill(store: Store) -> None:

@@ -98,9 +98,13 @@ def read_prices(text: str, source: str) -> PriceList:
     Raises PriceListError.
     """
     try:
-        return PriceList.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as error:
+        content = yaml.safe_load(text)
+    except RecursionError as error:
+        raise PriceListError(f"{source} is not a price list: it is nested too deeply.") from error
+    except (yaml.YAMLError, ValueError) as error:  # a date that does not exist
         raise PriceListError(f"{source} is not YAML: {str(error).splitlines()[0]}.") from error
+    try:
+        return PriceList.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = "".join(

@@ -120,7 +120,11 @@ def lag_chart(result: ScenarioResult) -> Chart | None:
     times = _recorded("", result.steps[0].dispatch_lag) if len(result.steps) == 1 else None
     if times is None:
         return None
-    unit = time_unit([times.summary.percentiles[0].nanoseconds, times.summary.max_nanoseconds])
+    summary = times.summary
+    lowest = min(
+        (each.nanoseconds for each in summary.percentiles), default=summary.min_nanoseconds
+    )
+    unit = time_unit([lowest, summary.max_nanoseconds])
     line = _curve(times, 3, unit)
     return Chart(
         key="lag",

@@ -108,8 +108,12 @@ def _url(address: str) -> str:
         return f"sqlite:///{path}"
     try:
         backend = make_url(address).get_backend_name()
-    except ArgumentError as error:
-        raise StoreError(f"{address!r} is not the address of a database.") from error
+    except (ArgumentError, ValueError) as error:
+        # It may hold a password.
+        raise StoreError(
+            "The address of the database cannot be read. Give the path of a file, or "
+            "postgresql://USER@HOST:PORT/NAME."
+        ) from error
     if backend not in {"sqlite", "postgresql"}:
         raise StoreError(
             f"{_shown(address)} is not a database that Inferometer knows. Give the path of a file, "

@@ -12,6 +12,9 @@ from inferometer_cli.result_source import ClusterOption, opened_source
 from inferometer_cli.result_store import DatabaseOption, opened
 from inferometer_cli.terminal import print_message
 
+_MOST_DAYS = 100_000
+"""So long ago, there is still a date."""
+
 
 def delete(
     ids: Annotated[
@@ -35,7 +38,11 @@ def prune(
     older_than_days: Annotated[
         int | None,
         typer.Option(
-            "--older-than-days", min=0, metavar="N", help="Delete results older than this."
+            "--older-than-days",
+            min=0,
+            max=_MOST_DAYS,
+            metavar="N",
+            help="Delete results older than this.",
         ),
     ] = None,
     keep_megabytes: Annotated[
