@@ -1,9 +1,11 @@
 """The store keeps each document once, whole, and finds it by what it says."""
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from inferometer_results.store.query import Search
 from inferometer_results.store.retention import dispensable
 from inferometer_results.store.store import Store
 from inferometer_results.store.summaries import conditions_of
-from inferometer_results.store.tables import METADATA
+from inferometer_results.store.tables import DOCUMENT, METADATA
 from inferometer_results.store.transfer import archive_lines, import_archive
 from support.any_results import any_results
 from support.stored_results import (
@@ -200,7 +202,23 @@ def test_an_archive_carries_documents_and_journal_to_another_store(
         assert list(archive_lines(other)) == lines
 
 
-@pytest.mark.parametrize("line", ["", "{", '{"document": "a"}', '{"journal": "a"}', "[]", "3"])
+_ENTRY = {"journal": "a", "at": "", "by": "ann", "action": "tag", "text": "x"}
+_EMPTY = {"content": "eJwDAAAAAAE="}
+_OTHER = {each.name: "x" for each in DOCUMENT.columns if each.name not in {"number", "content"}}
+_OTHER |= {"sha256": sha256(b"").hexdigest(), "bytes": 0, "name": []}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("", "{", '{"document": "a"}', '{"journal": "a"}', "[]", "3", '"journal"', "[" * 5000),
+        '["journal"]',
+        *(json.dumps(_ENTRY | changed) for changed in ({"at": {}}, {"text": 1}, {"by": "\ud800"})),
+        json.dumps({**_ENTRY, "journal": []}),
+        json.dumps({"document": "a", **_EMPTY, "source": [], "received_at": ""}),
+        json.dumps({"other": _OTHER, **_EMPTY}),
+    ],
+)
 def test_a_damaged_line_of_an_archive_is_named_and_the_others_are_kept(
     address: str, line: str
 ) -> None:

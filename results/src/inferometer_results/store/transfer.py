@@ -21,7 +21,11 @@ from inferometer_results.store.store import Store
 from inferometer_results.store.tables import DOCUMENT, MEASUREMENT, RESULT
 
 ARCHIVE_SUFFIX = ".jsonl"
-_OTHER_COLUMNS = {each.name for each in DOCUMENT.columns} - {"number", "content"}
+_OTHER_KINDS = {
+    each.name: each.type.python_type
+    for each in DOCUMENT.columns
+    if each.name not in {"number", "content"}
+}
 _OF_NO_CELL = frozenset({"measurements", "labels", "words"})
 """What a table of figures leaves out: lists, and the lines that searches look at."""
 
@@ -121,11 +125,22 @@ def _other_line(row: dict[str, Any]) -> str:
 def _restore_other(store: Store, fields: dict[str, Any], where: str) -> Imported:
     """Keep what `_other_line` wrote. Raises ValueError if it is damaged."""
     row, content = fields["other"], base64.b64decode(fields["content"], validate=True)
-    if set(row) != _OTHER_COLUMNS or row["kind"] == RESULT_KIND:
+    if set(row) != set(_OTHER_KINDS) or row["kind"] == RESULT_KIND:
         raise ValueError(where)
+    if not all(isinstance(row[each], _OTHER_KINDS[each]) for each in row):
+        raise ValueError(where)
+    _check_texts(*(each for each in row.values() if isinstance(each, str)))
     if sha256(zlib.decompress(content)).hexdigest() != row["sha256"]:
         raise ValueError(where)
     return Imported(where, row["id"], store.restore_other(row | {"content": content}))
+
+
+def _check_texts(*values: Any) -> None:
+    """Check that values are texts, as a database can hold them. Raises ValueError if one is not."""
+    for each in values:
+        if not isinstance(each, str) or "\0" in each:
+            raise ValueError(each)
+        each.encode()
 
 
 def _journal_lines(entries: Iterable[tuple[str, JournalRow]]) -> Iterator[str]:
@@ -141,7 +156,9 @@ def import_archive(store: Store, lines: Iterable[str], *, source: str) -> Iterat
         try:
             fields = json.loads(line)
             if "journal" in fields:
-                entries.append((fields.pop("journal"), JournalRow(**fields)))
+                id_, entry = fields.pop("journal"), JournalRow(**fields)
+                _check_texts(id_, *fields.values())
+                entries.append((id_, entry))
                 continue
             if "other" in fields:
                 yield _restore_other(store, fields, where)
@@ -149,7 +166,8 @@ def import_archive(store: Store, lines: Iterable[str], *, source: str) -> Iterat
             fields.pop("document")
             content = zlib.decompress(base64.b64decode(fields.pop("content"), validate=True))
             origin = Origin(**fields)
-        except (ValueError, KeyError, TypeError, zlib.error):
+            _check_texts(*fields.values())
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
             yield Imported(where, fault=f"{where} is not a line of an archive.")
             continue
         yield _added(store, content, origin, where)
