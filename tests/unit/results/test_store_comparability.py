@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.results.reading import read_result
+from inferometer_api.results.result import other_model_note
 from inferometer_results.store.comparability import (
     MEASUREMENT_VERSION,
     comparability_key,
@@ -16,7 +17,7 @@ from support.stored_results import CLUSTER, KEPT, LOCAL
 
 KEYS = {
     ("1.1-local", "latency"): "550831e4515f58e8",
-    ("1.1-cluster", "s0"): "ceb87b7797a2b9dc",
+    ("1.1-cluster", "s0"): "e5b14d818adb3606",
 }
 
 
@@ -108,6 +109,109 @@ def test_what_a_server_does_not_report_is_taken_from_the_run(
     before = key_of(launched, "s0")
     assert "load on the same node" in before["isolation"]
     assert set(differing(before, key_of(changed(*path, value=value, like=launched), "s0"))) == names
+
+
+MIXED, PIPELINE = (
+    json.loads((KEPT / f"1.1-local-{name}.json").read_bytes()) for name in ("mixed", "pipeline")
+)
+MIXED_NOTES: list[str] = MIXED["environment"]["notes"]
+TRITON = changed("run", "spec", "server", "runtime", value="Triton")
+CUSTOM = changed("run", "spec", "server", value={"runtime": "Custom", "custom": {"name": "mine"}})
+
+
+@pytest.mark.parametrize(
+    ("scenario", "like", "path", "value", "names"),
+    [
+        (
+            *("s0", CLUSTER, ("run", "spec", "server", "external")),
+            *({"url": "http://127.0.0.1:36374"}, {"address": ("", "")}),
+        ),
+        (
+            *("s0", CLUSTER, ("run", "spec", "server", "external")),
+            *({"service": {"name": "a", "port": 1}}, {"address": ("", "Service a:1")}),
+        ),
+        (
+            *("s0", PIPELINE, ("run", "spec", "model", "pipeline"), "Client"),
+            {"pipeline": ("Server", "Client")},
+        ),
+        (
+            *("s0", PIPELINE, ("environment", "model", "manifest", "sha256"), "0" * 64),
+            {"manifest": ("", "0" * 64)},
+        ),
+        (
+            *("latency", TRITON, ("run", "spec", "server", "tritonBackend"), "Python"),
+            {"back end": ("OnnxRuntime", "Python")},
+        ),
+        ("latency", TRITON, ("run", "spec", "server", "tritonBackend"), "OnnxRuntime", {}),
+        (
+            *("latency", CUSTOM, ("run", "spec", "server", "custom", "name"), "other"),
+            {"custom server": ("mine", "other")},
+        ),
+        (
+            *("latency", LOCAL, ("environment", "server", "settings", "external_data_sha256")),
+            *('{"a": "0"}', {"model data": ("none", "")}),
+        ),
+        (
+            *("shared", MIXED, ("run", "spec", "otherModels", 0, "uri"), "file:x.onnx"),
+            {"other models": ("", "x file:x.onnx")},
+        ),
+        ("shared", MIXED, ("run", "spec", "otherModels"), None, {"other models": ("", "none")}),
+        (
+            *("shared", MIXED, ("environment", "notes")),
+            *([*MIXED_NOTES[:-1], other_model_note("wide", "0")], {"other models": ("", "wide 0")}),
+        ),
+    ],
+)
+def test_a_condition_that_few_runs_have_is_named(
+    scenario: str,
+    like: dict[str, Any],
+    path: tuple[str | int, ...],
+    value: Any,
+    names: dict[str, tuple[str, str]],
+) -> None:
+    """With what it is in both; "" stands for any text here."""
+    before = key_of(like, scenario)
+    after = key_of(changed(*path, value=value, like=like), scenario)
+    found = differing(before, after)
+    assert set(found) == set(names)
+    for name, expected in names.items():
+        assert all(
+            one == (wanted or one) for one, wanted in zip(found[name], expected, strict=True)
+        )
+        assert found[name][0] != found[name][1]
+        assert all(found[name])
+
+
+def test_a_default_is_no_condition_of_a_key() -> None:
+    """Keys of older results, which do not know the condition, are equal."""
+    absent = {"pipeline", "back end", "other models", "model data", "manifest", "address"}
+    assert not absent & set(key_of(LOCAL))
+    stated = changed("run", "spec", "model", "pipeline", value="Client")
+    assert key_of(stated) == key_of(LOCAL)
+
+
+def test_the_files_of_a_models_data_have_no_order() -> None:
+    """The server may report them in any."""
+    path = ("environment", "server", "settings", "external_data_sha256")
+    one, other = (changed(*path, value=each) for each in ('{"a":"0","b":"1"}', '{"b":"1","a":"0"}'))
+    assert key_of(one) == key_of(other)
+    assert key_of(changed(*path, value="[" * 100_000))["model data"]
+
+
+def test_a_manifest_is_a_condition_only_if_its_steps_count() -> None:
+    """Random tensors pass by them."""
+    path = ("environment", "model", "manifest")
+    manifest = PIPELINE["environment"]["model"]["manifest"]
+    assert not differing(key_of(LOCAL), key_of(changed(*path, value=manifest)))
+    client = changed("run", "spec", "model", "pipeline", value="Client", like=PIPELINE)
+    assert "manifest" in key_of(client, "s0")
+
+
+def test_instances_that_a_server_does_not_report_are_those_of_the_run() -> None:
+    """As its threads are."""
+    launched = changed("environment", "server", "launched", value=True, like=CLUSTER)
+    two = changed("run", "spec", "server", "instances", value=2, like=launched)
+    assert differing(key_of(launched, "s0"), key_of(two, "s0"))["threads"] == ("", "instances 2")
 
 
 def test_the_load_generators_image_is_no_condition() -> None:

@@ -4,6 +4,7 @@ Times are integers in nanoseconds, rates are floats per second; the name of a fi
 unit.
 """
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
@@ -155,6 +156,21 @@ repeat."""
     output_samples: OutputSamples | None = None
     """Outputs for seeded inputs, by which results of different engines and precisions are \
 compared. Absent if the server was not launched by the run, or if it has no outputs of numbers."""
+
+
+_OTHER_MODEL = "The further model {} of the server has the SHA-256 {}."
+
+
+def other_model_note(model: str, checksum: str) -> str:
+    """Return the note of an environment on a further model of the server."""
+    return _OTHER_MODEL.format(model, checksum)
+
+
+def other_model_checksums(environment: Environment) -> dict[str, str]:
+    """Return the checksums of further models that an environment's notes give, by their names."""
+    pattern = re.escape(_OTHER_MODEL).replace(r"\{\}", "(.+)")
+    found = (re.fullmatch(pattern, note) for note in environment.notes)
+    return {each[1]: each[2] for each in found if each is not None}
 
 
 class PercentileValue(Document):

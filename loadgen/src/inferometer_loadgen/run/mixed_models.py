@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from inferometer_api.results.result import other_model_note
 from inferometer_api.spec.model_mix import mix_shares
 from inferometer_api.spec.scenario import Scenario
 from inferometer_loadgen.drive.mix_factory import MixDriverFactory, MixPart
@@ -61,7 +62,7 @@ class MixedModels:
         for model in self.others:
             settings = self.descriptions[model].settings
             if checksum := settings.get("model_sha256"):
-                yield f"The further model {model} of the server has the SHA-256 {checksum}."
+                yield other_model_note(model, checksum)
 
     def inputs(self, model: str) -> InputSources:
         """Return the source of the inputs of a model."""

@@ -4,9 +4,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from inferometer_api.results.result import Environment, ResultDocument, ServerInfo
+from inferometer_api.results.result import (
+    Environment,
+    ResultDocument,
+    ServerInfo,
+    other_model_checksums,
+)
 from inferometer_api.spec.digest import canonical_json
-from inferometer_api.spec.server import Server
+from inferometer_api.spec.run import RunSpec
+from inferometer_api.spec.server import External, Server
 
 MEASUREMENT_VERSION = 1
 """Raise it when the meaning of a figure changes, so that older figures are no longer compared.
@@ -16,15 +22,27 @@ tests/unit/results/test_store_comparability.py fails if the figures of kept resu
 
 _THREADS = ("threads", "inter_op_threads", "instances", "providers")
 _BATCHING = ("max_batch_size", "max_delay_microseconds")
+_LEFT_OUT = {
+    "engine options": "defaults",
+    "pipeline": "Client",
+    "back end": "OnnxRuntime",
+    "other models": "none",
+    "model data": "none",
+}
+"""What conditions are that a key leaves out: most runs have the default.
+
+Older keys, which do not know a condition, so equal those of runs with its default.
+"""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]:
     """Return the conditions of one scenario of a result, by name; "" is an unknown one.
 
-    Two figures may be compared if all of them are equal: model, engine, image, precision, threads,
-    batching, replicas, resources, the scenario with its load and warm-up, the version of the
-    measurement, the class of the node, and how far the server is isolated.
+    Two figures may be compared if all of them are equal: model with its data, pipeline and
+    manifest, the other models of the server, its address if it is External, engine, image,
+    precision, threads, batching, replicas, resources, the scenario with its load and warm-up, the
+    version of the measurement, the class of the node, and how far the server is isolated.
     """
     found, spec = document.environment, document.run.spec
     key = {
@@ -35,8 +53,7 @@ def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]
         "runtime": spec.server.runtime,
         "device": spec.server.device,
     }
-    if spec.server.onnx_runtime is not None:
-        key["engine options"] = canonical_json(spec.server.onnx_runtime)
+    key |= dict(_choices(document))
     if found is None:
         return key
     return (
@@ -45,6 +62,7 @@ def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]
         | _of_resources(found, spec.server)
         | _of_node(found, spec.server.placement.node_selector)
         | _of_model(found)
+        | _of_manifest(document, scenario)
     )
 
 
@@ -58,10 +76,14 @@ def differing(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, 
     """Return the conditions that differ, with both values."""
     names = [*first, *(name for name in second if name not in first)]
     return {
-        name: (first.get(name, ""), second.get(name, ""))
+        name: (_condition(first, name), _condition(second, name))
         for name in names
         if first.get(name, "") != second.get(name, "")
     }
+
+
+def _condition(key: Mapping[str, str], name: str) -> str:
+    return key.get(name, _LEFT_OUT.get(name, ""))
 
 
 def differing_conditions(
@@ -84,9 +106,69 @@ def _load(document: ResultDocument) -> str:
     return canonical_json(document.run.spec.load, leave_out={"seed"})
 
 
+def _choices(document: ResultDocument) -> Iterator[tuple[str, str]]:
+    """Yield the conditions that a run chooses, except for defaults; see _LEFT_OUT."""
+    spec = document.run.spec
+    server = spec.server
+    if server.onnx_runtime is not None:
+        yield "engine options", canonical_json(server.onnx_runtime)
+    if spec.model.runs_steps_in_server:
+        yield "pipeline", "Server"
+    if server.triton_backend not in {None, "OnnxRuntime"}:
+        yield "back end", str(server.triton_backend)
+    if server.custom is not None:
+        yield "custom server", server.custom.name
+    if server.external is not None:
+        yield "address", _address(server.external)
+    if spec.other_models:
+        yield "other models", ", ".join(_other_models(spec, document.environment))
+
+
+def _address(external: External) -> str:
+    if external.service is not None:
+        return f"Service {external.service.name}:{external.service.port}"
+    return external.url or ""
+
+
+def _other_models(spec: RunSpec, environment: Environment | None) -> list[str]:
+    """Return the other models of the server, each with its checksum, otherwise its address."""
+    known = {} if environment is None else other_model_checksums(environment)
+    return sorted(
+        f"{each.served_name} {known.get(each.served_name) or each.sha256 or each.uri}"
+        for each in spec.other_models or ()
+    )
+
+
 def _of_model(environment: Environment) -> dict[str, str]:
+    """Return the model, and a digest of its weights in files of their own."""
     model = environment.model
-    return {"model": model.sha256 or f"{model.name} {model.version}".strip()}
+    found = {"model": model.sha256 or f"{model.name} {model.version}".strip()}
+    data = environment.server.settings.get("external_data_sha256", "{}")
+    if data != "{}":
+        found["model data"] = hashlib.sha256(_sorted_json(data).encode()).hexdigest()[:16]
+    return found
+
+
+def _sorted_json(text: str) -> str:
+    """Return JSON in the order of its names; what is none is returned as it is."""
+    try:
+        return json.dumps(json.loads(text), sort_keys=True)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _of_manifest(document: ResultDocument, scenario: str) -> dict[str, str]:
+    """Return the model's manifest if a figure depends on it: its steps make or take the samples."""
+    spec, environment = document.run.spec, document.environment
+    sends_samples = any(
+        each.accuracy is not None or each.sampled_accuracy is not None
+        for each in spec.scenarios
+        if each.name == scenario
+    )
+    manifest = None if environment is None else environment.model.manifest
+    if manifest is None or not (spec.model.runs_steps_in_server or sends_samples):
+        return {}
+    return {"manifest": manifest.sha256}
 
 
 def _of_server(server: ServerInfo, spec: Server) -> dict[str, str]:
@@ -94,6 +176,8 @@ def _of_server(server: ServerInfo, spec: Server) -> dict[str, str]:
     settings = server.settings
     precision = "" if spec.precision == "Default" else spec.precision
     threads = "" if spec.threads is None else f"threads {spec.threads}"
+    if spec.instances != 1:
+        threads = f"{threads}, instances {spec.instances}".removeprefix(", ")
     batching = "" if spec.batching is None else canonical_json(spec.batching)
     return {
         "server": f"{server.name} {server.version}".strip(),
