@@ -62,7 +62,8 @@ def _title(series: Series) -> str:
     name = series.name
     what = ", ".join(filter(None, (name.run, name.scenario, name.step, series.figure)))
     where = ", ".join(filter(None, (name.node, name.runtime, name.device, name.protocol)))
-    return f"{what} on {where}: {len(series.points)} runs"
+    stored = ", stored by users" if name.source else ""
+    return f"{what} on {where}{stored}: {len(series.points)} runs"
 
 
 def _row(change: Change) -> Row:

@@ -1,15 +1,18 @@
 """A series has the VALID runs under equal conditions; what people confirmed stands with it."""
 
+import io
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
+from inferometer_cli.trend_table import print_trend
 from inferometer_results.annotation import AnnotationError, check_annotation
 from inferometer_results.history.trend import ChangeFinding, Trend, trend_fields, trends
 from inferometer_results.store.condition import SearchError
@@ -17,6 +20,7 @@ from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, J
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from support.history_results import SCENARIO, a_history_document, a_step_up, add_all
+from support.stored_results import ORIGIN
 
 Document = dict[str, Any]
 FINDING = ChangeFinding(SCENARIO, "", "p50", 1.19, 1.15, 1.23, 12)
@@ -137,6 +141,20 @@ def test_another_node_is_another_series(store: Store) -> None:
         ("node-7", 3),
         ("node-8", 1),
     ]
+
+
+def test_results_that_users_stored_are_another_series(store: Store) -> None:
+    """They are no step of the operator's."""
+    for at, document in enumerate(a_step_up()):
+        origin = replace(ORIGIN, source="user" if at >= 20 else "operator")
+        store.add(json.dumps(document).encode(), origin, source="x")
+    own, of_users = trends_of(store)
+    assert (len(own.series.points), own.changes, own.series.name.source) == (20, (), "")
+    assert (len(of_users.series.points), of_users.split_after) == (6, None)
+    assert trend_fields(of_users)["series"]["source"] == "user"
+    shown = io.StringIO()
+    print_trend(of_users, Console(file=shown, width=200))
+    assert "stored by users: 6 runs" in shown.getvalue()
 
 
 def test_repeats_are_one_value(store: Store) -> None:

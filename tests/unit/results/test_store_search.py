@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,18 @@ def test_the_best_of_several_scenarios_is_the_lowest_latency_and_the_highest_rat
     ]
     best = best_figures(rows)
     assert (best["best_p99"], best["best_qps"], best["best_energy"]) == (5, 30.0, None)
+
+
+@pytest.mark.parametrize("sort", ["p99", "-qps"])
+def test_results_that_users_stored_come_last_in_the_order_of_a_figure(
+    tmp_path: Path, sort: str
+) -> None:
+    """Whatever their figures say: they are ranked apart."""
+    with Store(str(tmp_path / "results.db")) as found:
+        for number, source in enumerate(("operator", "user", "run")):
+            found.add(a_document(number), replace(ORIGIN, source=source), source="x")
+        rows = found.find(Search("", sort))
+    assert rows[-1]["source"] == "user"
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from inferometer_api.suite.status import GateOutcome
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api.summary_schema import SuiteDocument
 from inferometer_results.service.app import create_app
+from inferometer_results.service.views.suites import show_suite
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import keep_outcome
@@ -73,6 +74,24 @@ def test_executions_pairs_and_baselines_come_from_labels(store: Store) -> None:
         assert run.specs.keys() == {scenario for scenario, _ in run.figures}
     assert {each.engine[0] for cell in baseline.values() for each in cell.computations} == {
         "External"
+    }
+
+
+def test_results_that_users_stored_are_an_execution_of_their_own(store: Store) -> None:
+    """They neither join the operator's runs, nor take its star, nor are a baseline."""
+    faster = json.loads(a_suite_result(30, "second"))
+    faster["startedAt"] = "2030-01-01T00:00:00.000Z"
+    store.add(json.dumps(faster).encode(), replace(ORIGIN, source="user"), source="x")
+    before, after = show_suite(store, SUITE, ""), show_suite(store, SUITE, "bench/second")
+    assert before == after
+    assert len(after.runs) == 4
+    names = ["bench/second", "bench/first", "bench/second (stored by users)"]
+    assert list(after.executions) == names
+    (run,) = show_suite(store, SUITE, names[-1]).runs
+    assert run.state == "V"
+    assert {name: len(rows) for name, rows in executions(store, SUITE).items()} == {
+        "bench/second": 4,
+        "bench/first": 4,
     }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from inferometer_results.profile import PROFILE_KIND
+from inferometer_results.store.index_rows import USER
 
 
 def why_not_ranked(row: Mapping[str, Any]) -> str:
@@ -17,6 +18,6 @@ def why_not_ranked(row: Mapping[str, Any]) -> str:
         return f"{row['verdict']}: {row['reasons']}" if row["reasons"] else str(row["verdict"])
     if row["kind"] == PROFILE_KIND:
         return "profiled"
-    if row["source"] == "user":
+    if row["source"] == USER:
         return "stored by a user"
     return ""

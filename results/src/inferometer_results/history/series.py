@@ -1,7 +1,8 @@
 """The series of a figure: its values over comparable runs of one scenario on one node.
 
 Only VALID scenarios of complete results have a value, unless someone retracted the result or a
-profiler ran during it. Runs whose comparability key differs are series of their own.
+profiler ran during it. Runs whose comparability key differs are series of their own, and so are
+those that users stored.
 """
 
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from typing import Any
 
 from inferometer_results.compare.interval import over_repeats
 from inferometer_results.store.condition import FIELDS, Kind, SearchError
+from inferometer_results.store.index_rows import USER
 from inferometer_results.store.scenario_rows import tags
 
 FIGURES = ("p50", "p90", "p99", "p99.9", "qps", "samples", "peak", "energy")
@@ -47,6 +49,8 @@ class SeriesName:
     node: str
     scenario: str
     step: str
+    source: str = ""
+    """"user" if users stored the results; otherwise empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ def _order(series: Series) -> tuple[str, ...]:
         name.runtime,
         name.device,
         name.protocol,
+        name.source,
         series.points[0].started_at,
     )
 
@@ -147,6 +152,7 @@ def _steps(
             result["node"],
             row["scenario"],
             "" if is_search else row["step"],
+            USER if result["source"] == USER else "",
         )
         found.setdefault((name, row["key"]), []).append(row)
     return found

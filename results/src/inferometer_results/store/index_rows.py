@@ -20,6 +20,8 @@ _SEARCHED = (
     "name", "namespace", "outcome", "verdict", "suite", "model", "runtime", "engine", "server",
     "device", "protocol", "node", "cpu", "gpu",
 )  # fmt: skip
+USER = "user"
+"""The source of a result that a person stored in a cluster's store; see `Origin`."""
 ACCEPT_CHANGE, REJECT_CHANGE = "accept-change", "reject-change"
 """What interleaved runs showed about a change point that begins with a result; see `history`."""
 
@@ -78,7 +80,7 @@ def index_rows(
     nodes = node_set(result, labels)
     result |= {"words": _words(result, measurements, labels), "node_set": nodes["key"]}
     return IndexRows(
-        result | best_figures(measurements),
+        result | best_figures([] if origin.source == USER else measurements),
         [
             {"result_number": number, "position": position} | row
             for position, row in enumerate(measurements)
@@ -104,7 +106,8 @@ def node_set(result: Mapping[str, Any], labels: Sequence[Mapping[str, Any]]) -> 
 def best_figures(measurements: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """Return the figures by which a result is sorted: those of its best VALID scenario.
 
-    The best latency or energy is the smallest, the best of every other figure the largest.
+    The best latency or energy is the smallest, the best of every other figure the largest. A result
+    without any, such as one that a user stored, comes last in every order.
     """
     ranked = [each for each in measurements if each["headline"] and each["verdict"] == "VALID"]
     found: dict[str, float | None] = {}

@@ -34,6 +34,7 @@ from inferometer_api.suite.labels import (
 from inferometer_api.suite.outcome import SuiteOutcome
 from inferometer_api.suite.status import AnchorPairs
 from inferometer_results.compare.outputs import computation_of, ranking_caveat
+from inferometer_results.store.index_rows import USER
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import find_outcomes
@@ -53,9 +54,13 @@ Row = Mapping[str, Any]
 
 
 def executions(store: Store, suite: str) -> dict[str, list[Row]]:
-    """Return the newest results of a suite by execution, the newest execution first."""
+    """Return the newest results of a suite by execution, the newest execution first.
+
+    Results that users stored are left out: they are no baseline, and no pair of an anchor.
+    """
     found: dict[str, list[Row]] = {}
-    search = Search(where=f'suite="{suite}"', sort="-started", limit=_MOST_ROWS)
+    where = f'suite="{suite}" and source!="{USER}"'
+    search = Search(where, sort="-started", limit=_MOST_ROWS)
     for row in store.find(search):
         execution = run_labels(row).get(EXECUTION_LABEL, "")
         name = StoredExecution(row["namespace"], execution).name
@@ -69,18 +74,22 @@ class StoredExecution:
 
     namespace: str
     id: str
+    by_users: bool = False
+    """Whether users stored its results, which never rank with those of an operator."""
 
     @property
     def name(self) -> str:
         """Return its name among those of all namespaces."""
-        return f"{self.namespace}/{self.id}" if self.namespace else self.id
+        name = f"{self.namespace}/{self.id}" if self.namespace else self.id
+        return f"{name} (stored by users)" if self.by_users else name
 
 
 def stored_executions(store: Store, suite: str) -> list[StoredExecution]:
-    """Return the executions of a suite, the newest first."""
+    """Return the executions of a suite, the newest first, and after them those of users."""
     newest = func.max(RESULT.c.started_at)
+    columns = (RESULT.c.namespace, LABEL.c.value, RESULT.c.source)
     query = (
-        select(RESULT.c.namespace, LABEL.c.value)
+        select(*columns)
         .join(LABEL, LABEL.c.result_number == RESULT.c.number)
         .where(
             RESULT.c.suite == suite,
@@ -88,16 +97,20 @@ def stored_executions(store: Store, suite: str) -> list[StoredExecution]:
             LABEL.c.origin == "run",
             LABEL.c.name == EXECUTION_LABEL,
         )
-        .group_by(RESULT.c.namespace, LABEL.c.value)
-        .order_by(newest.desc(), LABEL.c.value.desc())
+        .group_by(*columns)
+        .order_by(RESULT.c.source == USER, newest.desc(), LABEL.c.value.desc())
         .limit(_MOST_EXECUTIONS)
     )
-    return [StoredExecution(row["namespace"], row["value"]) for row in store.select(query)]
+    found = (
+        StoredExecution(row["namespace"], row["value"], row["source"] == USER)
+        for row in store.select(query)
+    )
+    return list(dict.fromkeys(found))
 
 
 def results_of(store: Store, suite: str, execution: StoredExecution) -> list[Row]:
     """Return the results of an execution."""
-    conditions = [f'suite="{suite}"']
+    conditions = [f'suite="{suite}"', f'source{"=" if execution.by_users else "!="}"{USER}"']
     # A condition has no way to write a quote, which a label of an imported result can have.
     if '"' not in execution.namespace:
         conditions.append(f'namespace="{execution.namespace}"')

@@ -1,4 +1,4 @@
-"""The index is filled again: comparability keys hold more conditions than before."""
+"""The index is filled again: keys hold more conditions, and not every result has best figures."""
 
 revision = "0010"
 down_revision = "0009"
