@@ -35,6 +35,13 @@ def _cold_without_image(**spec: Any) -> Run:
     return with_value(run, ("spec", "server"), server)
 
 
+def _cold_with_others(name: str, uri: str) -> Run:
+    """Return a run whose cold start comes before a mix with another model."""
+    run = _with_others(name, uri)
+    cold = {"name": "cold", "coldStart": {}}
+    return with_value(run, ("spec", "scenarios"), [cold, *run["spec"]["scenarios"]])
+
+
 _SECURE = {"runtime": "External", "external": {"url": "https://h"}}
 _DIGITS = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"]}
 _CLIENT_FILES = {"clientCertificateFile": "c", "clientKeyFile": "k"}
@@ -238,6 +245,14 @@ UNAVAILABLE_IN_A_CLUSTER: tuple[tuple[Run, str], ...] = (
     (
         a_scenario(coldStart={"state": "ModelCached"}),
         "spec.scenarios[0].coldStart.state: the pod of each start fetches the model anew",
+    ),
+    (
+        with_value(a_scenario(coldStart={}), ("spec", "model"), {"uri": "pvc://models/m.onnx"}),
+        "spec.model.uri: it is not known which pages of a claim's file are in memory before a cold",
+    ),
+    (
+        _cold_with_others("m", "pvc://models/m.onnx"),
+        "spec.otherModels[0].uri: it is not known which pages of a claim's file are in memory",
     ),
     (
         _set("server", to={"runtime": "KServe", "replicas": 2}),

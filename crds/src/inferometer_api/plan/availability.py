@@ -104,11 +104,17 @@ def _cold_starts(spec: RunSpec, place: Place) -> Iterator[str]:
         if cold is not None and place == "Cluster":
             path = f"spec.scenarios[{index}].coldStart.state"
             yield from _cold_in_cluster(path, cold.state, spec)
-            if spec.model.uri is not None and spec.model.uri.startswith("pvc://"):
-                yield (
-                    "spec.model.uri: it is not known which pages of a claim's file are in memory "
-                    "before a cold start; take a model that is fetched: zoo://, https:// or s3://."
-                )
+            others = {
+                f"spec.otherModels[{number}].uri": each.uri
+                for number, each in enumerate(spec.other_models or ())
+            }
+            for where, uri in {"spec.model.uri": spec.model.uri, **others}.items():
+                if uri is not None and uri.startswith("pvc://"):
+                    yield (
+                        f"{where}: it is not known which pages of a claim's file are in memory "
+                        "before a cold start; take a model that is fetched: zoo://, https:// or "
+                        "s3://."
+                    )
         elif cold is not None and cold.state == "Nothing":
             yield (
                 f"spec.scenarios[{index}].coldStart.state: a local run has no image to remove; "
