@@ -9,7 +9,9 @@ from typing import Any
 import psutil
 import pytest
 
+from inferometer_api.results.result import ResultDocument
 from inferometer_loadgen.task.evaluation import Evaluation
+from inferometer_results.compare.accuracy import accuracy_differences
 from inferometer_tasks.datasets.dataset import open_dataset
 from inferometer_tasks.sample import Sample
 from support.digits import MANIFEST, DigitsNet, trained_net, write_onnx
@@ -35,6 +37,7 @@ def evaluated(
     folder: Path, net: DigitsNet, data: str, manifest: str = MANIFEST, **accuracy: Any
 ) -> Done:
     """Evaluate the net on a list of samples."""
+    folder.mkdir(exist_ok=True)
     write_onnx(net, folder / "model.onnx")
     (folder / "data.jsonl").write_text(data)
     if manifest:
@@ -67,6 +70,20 @@ def test_a_sample_that_fails_is_counted_and_named(
     assert words in failure.message
     assert [each.rule for each in scenario.verdict.reasons] == ["ErrorRate"]
     assert ended.ended.code == 3
+
+
+def test_two_files_of_one_name_have_two_checksums(tmp_path: Path, net: DigitsNet) -> None:
+    """The result has that of the samples, and `compare` reads it."""
+
+    def result(folder: str, **changed: Any) -> ResultDocument:
+        found = evaluated(tmp_path / folder, net, rows(5, **changed)).result
+        assert found is not None
+        return found
+
+    first, same, other = result("a"), result("b"), result("c", values=[[1] * 8] * 8, label=1)
+    for document, differ in ((same, False), (other, True)):
+        (sentence,) = accuracy_differences(first, document)
+        assert ("The samples differ." in sentence) == differ
 
 
 def test_a_run_stops_at_the_first_failure_if_asked(tmp_path: Path, net: DigitsNet) -> None:

@@ -14,7 +14,11 @@ from support.results import a_result
 
 
 def with_accuracy(
-    correct: int, low: float | None, high: float | None, samples: int = 100
+    correct: int,
+    low: float | None,
+    high: float | None,
+    samples: int = 100,
+    sha256: str | None = None,
 ) -> ResultDocument:
     """Return a result whose first scenario has a Top1 with these bounds."""
     figure = AccuracyFigure(
@@ -22,7 +26,12 @@ def with_accuracy(
     )
     accuracy = AccuracyResult(
         dataset=EvaluatedDataset(
-            name="digits", version="1", license="CC", uri="builtin://digits", samples=1797
+            name="digits",
+            version="1",
+            license="CC",
+            uri="builtin://digits",
+            samples=1797,
+            samples_sha256=sha256,
         ),
         requested=samples,
         processed=100,
@@ -54,6 +63,19 @@ def test_both_figures_stand_side_by_side(after: ResultDocument, words: str) -> N
         "latency: Top1 A 96.00 % (95 % bounds 90.00 to 98.00 %; 96 of 100), B "
     )
     assert sentence.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "differ"),
+    [("a", "a", False), ("a", "b", True), ("a", None, False), (None, None, False)],
+)
+def test_the_content_of_the_samples_decides_whether_they_differ(
+    first: str | None, second: str | None, *, differ: bool
+) -> None:
+    """Not the name of their file; results of earlier versions do not know it."""
+    before = with_accuracy(96, 0.9, 0.98, sha256=first)
+    (sentence,) = accuracy_differences(before, with_accuracy(95, 0.9, 0.98, sha256=second))
+    assert sentence.endswith("The samples differ.") == differ
 
 
 def test_a_result_without_accuracy_has_no_sentence() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from inferometer_tasks.datasets.archive import ArchiveLimits, unpack
 from inferometer_tasks.datasets.dataset import DIGITS, Dataset, UnreadableSample, open_dataset
+from inferometer_tasks.datasets.digest import SampleDigest
 from inferometer_tasks.errors import TaskRefusedError
 from inferometer_tasks.sample import Sample
 
@@ -76,6 +77,41 @@ def test_a_data_set_is_the_same_however_it_is_packed(
             Sample("b", b"two", "2"),
         ]
     assert (dataset.count, [each.id for each in dataset.first(1)]) == (2, ["a"])
+    assert digest_of(dataset) == digest_of(opened(tmp_path / "data", tmp_path / "data"))
+
+
+def digest_of(dataset: Dataset) -> str:
+    """Return the SHA-256 of all samples of a data set."""
+    digest = SampleDigest()
+    assert len(list(digest.read(dataset.read()))) == dataset.count
+    return digest.value
+
+
+def test_the_digest_depends_on_every_part_of_every_sample() -> None:
+    """Identity, content with its type and shape, label, context, and the order."""
+    pixels = np.arange(4, dtype=np.uint8)
+    lists: list[list[Sample | UnreadableSample]] = [
+        [Sample("a", b"one", "0"), Sample("b", b"two", "1")],
+        [Sample("b", b"two", "1"), Sample("a", b"one", "0")],
+        [Sample("a", b"one", "0")],
+        [Sample("ab", b"one", "0")],
+        [Sample("a", "one", "0")],
+        [Sample("a", b"one", 0)],
+        [Sample("a", b"one", "0", "c")],
+        [Sample("a", pixels)],
+        [Sample("a", pixels.reshape(2, 2))],
+        [Sample("a", pixels.astype(np.int64))],
+        [Sample("a", b"", pixels)],
+        [UnreadableSample("a", "It is broken.")],
+        [],
+    ]
+
+    def value(samples: list[Sample | UnreadableSample]) -> str:
+        digest = SampleDigest()
+        assert list(digest.read(iter(samples))) == samples
+        return digest.value
+
+    assert len({value(each) for each in lists}) == len(lists)
 
 
 def test_a_jsonl_file_holds_texts_and_numbers(tmp_path: Path) -> None:

@@ -33,9 +33,13 @@ class EvaluatedDataset(Document):
     license: str
     uri: str
     sha256: str | None = None
-    """Checksum of its file; absent for folders and built-in data sets."""
+    """Checksum of its file, if the spec states it."""
     samples: Count
     """Samples in it, of which some may not have been requested."""
+    samples_sha256: str | None = None
+    """SHA-256 of the samples that were read, in order: identity, content, label and context of \
+each. Equal for equal samples, whether they come from a folder, an archive or a list. Absent in \
+results of earlier versions."""
 
 
 class AccuracyFigure(Document):

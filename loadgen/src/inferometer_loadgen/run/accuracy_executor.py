@@ -44,6 +44,7 @@ from inferometer_loadgen.verdict.rule_table import OF_ACCURACY
 from inferometer_loadgen.wire import RequestTarget
 from inferometer_loadgen.wire.connection import open_connection, prepare
 from inferometer_tasks.datasets.dataset import Dataset, UnreadableSample, open_dataset
+from inferometer_tasks.datasets.digest import SampleDigest
 from inferometer_tasks.errors import SampleError, confine_to_sample
 from inferometer_tasks.model_inputs import fit_inputs, is_batched
 from inferometer_tasks.pipeline import StepTimes
@@ -159,6 +160,7 @@ class AccuracyRepeat:
             each.sample: each.prediction for each in prepared.task.manifest.expected_outputs
         }
         self._evaluation = Evaluation(prepared.spec.metrics, expected)
+        self._digest = SampleDigest()
         self._plan: StepPlan | None = None
         self._started_at = ""
         self._duration_ns = 0
@@ -184,7 +186,8 @@ class AccuracyRepeat:
         """Send every sample once. Raises TaskRefusedError if the steps do not fit the replies."""
         self._plan = step
         self._prepared.task.pipeline.times = StepTimes()  # of this repeat alone
-        samples = SharedIterator(self._prepared.dataset.first(self._prepared.spec.samples))
+        read = self._digest.read(self._prepared.dataset.first(self._prepared.spec.samples))
+        samples = SharedIterator(read)
         before = None if self._sampling is None else await self._sampling.sample()
         began = time.monotonic_ns()
         self._started_at = format_time(datetime.now(UTC))
@@ -331,7 +334,11 @@ class AccuracyRepeat:
     def _accuracy(self) -> AccuracyResult:
         prepared = self._prepared
         return self._evaluation.result(
-            prepared.dataset, prepared.spec.dataset, prepared.requested, list(self._step_times())
+            prepared.dataset,
+            prepared.spec.dataset,
+            prepared.requested,
+            self._digest.value,
+            list(self._step_times()),
         )
 
     def _step_times(self) -> Iterator[StepTime]:

@@ -21,6 +21,7 @@ from inferometer_loadgen.task.evaluation import Evaluation
 from inferometer_loadgen.task.model_task import ModelTask, load_task
 from inferometer_loadgen.task.reply_arrays import reply_arrays
 from inferometer_tasks.datasets.dataset import Dataset, UnreadableSample, open_dataset
+from inferometer_tasks.datasets.digest import SampleDigest
 from inferometer_tasks.errors import SampleError, confine_to_sample
 from inferometer_tasks.model_inputs import fit_inputs, is_batched
 from inferometer_tasks.sample import Sample
@@ -73,6 +74,7 @@ class AccuracySampling:
         self._task = task
         self._sent: list[SentSample] = []
         self._unsent: list[tuple[int, str, str]] = []
+        self._digest = SampleDigest()
         self.log = ReplyLog()
 
     @classmethod
@@ -102,7 +104,7 @@ class AccuracySampling:
         return sampling
 
     def _read(self, found: ServerDescription) -> None:
-        for index, sample in enumerate(self._dataset.first(self._spec.samples)):
+        for index, sample in enumerate(self._digest.read(self._dataset.first(self._spec.samples))):
             if isinstance(sample, UnreadableSample):
                 self._unsent.append((index, sample.id, sample.message))
                 continue
@@ -143,4 +145,4 @@ class AccuracySampling:
             evaluation.add(sent.index, sent.sample, prediction)
         self.log.clear()
         requested = len(self._sent) + len(self._unsent)
-        return evaluation.result(self._dataset, self._spec.dataset, requested)
+        return evaluation.result(self._dataset, self._spec.dataset, requested, self._digest.value)

@@ -82,9 +82,13 @@ class Evaluation:
         dataset: Dataset,
         source: AccuracyDataset,
         requested: int,
+        samples_sha256: str,
         steps: Sequence[StepTime] = (),
     ) -> AccuracyResult:
-        """Return what was found, as the result document has it."""
+        """Return what was found, as the result document has it.
+
+        `samples_sha256` is the value of a SampleDigest over the samples that were read.
+        """
         return AccuracyResult(
             dataset=EvaluatedDataset(
                 name=dataset.name,
@@ -93,6 +97,7 @@ class Evaluation:
                 uri=source.uri,
                 sha256=source.sha256,
                 samples=dataset.count,
+                samples_sha256=samples_sha256,
             ),
             requested=requested,
             processed=self.processed,

@@ -15,7 +15,7 @@ def accuracy_differences(before: ResultDocument, after: ResultDocument) -> Itera
     earlier, later = _by_name(before), _by_name(after)
     for name in (each for each in earlier if each in later):
         one, other = earlier[name], later[name]
-        caveat = "" if _samples(one) == _samples(other) else " The samples differ."
+        caveat = "" if _have_same_samples(one, other) else " The samples differ."
         measures = {each.metric: each for each in other.figures}
         for figure in one.figures:
             if figure.metric in measures:
@@ -39,6 +39,13 @@ def _by_name(document: ResultDocument) -> dict[str, AccuracyResult]:
         if each.accuracy is not None:
             found.setdefault(each.name, each.accuracy)
     return found
+
+
+def _have_same_samples(one: AccuracyResult, other: AccuracyResult) -> bool:
+    digests = one.dataset.samples_sha256, other.dataset.samples_sha256
+    if None not in digests:
+        return digests[0] == digests[1]
+    return _samples(one) == _samples(other)
 
 
 def _samples(accuracy: AccuracyResult) -> tuple[object, ...]:
