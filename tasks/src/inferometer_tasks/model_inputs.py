@@ -8,7 +8,7 @@ from inferometer_api.results.result import Tensor
 from inferometer_tasks.errors import SampleError
 from inferometer_tasks.pipeline import Tensors
 from inferometer_tasks.sample import Array
-from inferometer_tasks.steps.tensor import DTYPES
+from inferometer_tasks.steps.tensor import DTYPES, is_float, unfit_value
 
 _OBJECTS = np.dtype(np.object_)
 """The numpy type of BYTES."""
@@ -35,12 +35,22 @@ def fit_inputs(tensors: Sequence[Tensor], arrays: Mapping[str, Array]) -> Tensor
 def _fitted(tensor: Tensor, array: Array) -> Array:
     wanted = DTYPES.get(tensor.datatype, _OBJECTS)
     if array.dtype != wanted:
-        is_number = array.dtype.kind in "biuf" and tensor.datatype != "BYTES"
+        is_number = array.dtype.kind in "biu" or is_float(array.dtype)
         # Numbers become the model's type, but floats never whole numbers by themselves.
-        if not is_number or (array.dtype.kind == "f" and wanted.kind in "biu"):
+        if (
+            not is_number
+            or tensor.datatype == "BYTES"
+            or (is_float(array.dtype) and wanted.kind in "biu")
+        ):
             raise SampleError(
                 f"The input {tensor.name!r} has the type {array.dtype} after its steps, but the "
                 f"model takes {tensor.datatype}: add a step cast."
+            )
+        unfit = unfit_value(array, tensor.datatype)
+        if unfit is not None:
+            raise SampleError(
+                f"The input {tensor.name!r} has the value {unfit:g} after its steps, but the model "
+                f"takes {tensor.datatype}, which cannot hold it: normalize the values."
             )
         array = array.astype(wanted)
     if array.ndim == len(tensor.shape) - 1:

@@ -1,5 +1,6 @@
 """Steps on arrays of numbers."""
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -42,12 +43,54 @@ def layout(step: Layout, image: Array) -> Array:
 
 
 def cast(step: Cast, values: Array) -> Array:
-    """Return the values in another datatype."""
+    """Return the values in another datatype; raises SampleError if it cannot hold one of them.
+
+    Whole numbers are cut off at the point, and BOOL is whether a value is not 0.
+    """
     if step.datatype == "BYTES":
         return np.array([str(each).encode() for each in values.ravel()], object).reshape(
             values.shape
         )
+    is_cut = is_float(values.dtype) and not is_float(DTYPES[step.datatype])
+    unfit = unfit_value(np.trunc(_widened(values)) if is_cut else values, step.datatype)
+    if unfit is not None and not (step.datatype == "BOOL" and not math.isnan(unfit)):
+        raise SampleError(
+            f"cast cannot make {step.datatype} of the value {unfit:g}: normalize it before, or use "
+            "another datatype."
+        )
     return values.astype(DTYPES[step.datatype])
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return whether a numpy type has floats, BF16 included."""
+    return dtype.kind == "f" or dtype == DTYPES["BF16"]
+
+
+def unfit_value(values: Array, datatype: str) -> float | None:
+    """Return a value that a datatype with numbers cannot hold; None if it holds all.
+
+    Rounding is no loss: 0.1 fits FP16, but 100,000 does not.
+    """
+    target, values = DTYPES[datatype], np.asarray(values)
+    if not values.size or target == values.dtype:
+        return None
+    if is_float(target):
+        if not is_float(values.dtype) and target != DTYPES["FP16"]:
+            return None
+        with np.errstate(over="ignore"):
+            bad = np.isinf(values.astype(target)) & ~np.isinf(values)
+    else:
+        low, high = (0, 1) if datatype == "BOOL" else (np.iinfo(target).min, np.iinfo(target).max)
+        values = _widened(values)
+        # A float type has no number between the highest of INT64 and the next power of two.
+        above = values >= float(high + 1) if is_float(values.dtype) else values > high
+        bad = ~(values >= low) | above
+    return float(values[bad].flat[0]) if bad.any() else None
+
+
+def _widened(values: Array) -> Array:
+    """Return floats of 16 bits in 32: the limits of whole numbers are infinite in FP16."""
+    return values.astype(np.float32) if is_float(values.dtype) and values.itemsize < 4 else values
 
 
 def reshape(step: Reshape, values: Array) -> Array:
