@@ -57,6 +57,40 @@ def test_a_lossless_image_is_decoded_to_its_pixels(height: int, width: int) -> N
 
 
 @pytest.mark.parametrize("color", ["RGB", "BGR", "Gray"])
+@pytest.mark.parametrize(("form", "order"), [("PNG", "<u2"), ("TIFF", "<u2"), ("TIFF", ">u2")])
+def test_of_16_bits_the_upper_8_remain(color: str, form: str, order: str) -> None:
+    """Gray and colours alike; a value above 255 is not white."""
+    values = [0, 255, 256, 30_000, 65_535]
+    file = packed(np.array([values]).astype(order), form)
+    found = image.decode(Decode.model_validate({"colorMode": color}), file)
+    assert found.dtype == np.uint8
+    for channel in range(found.shape[2]):
+        assert found[0, :, channel].tolist() == [each // 256 for each in values]
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [(np.float32, "floats"), (np.int32, "32 bits")])
+def test_an_image_without_a_known_white_is_refused(dtype: Any, kind: str) -> None:
+    """Floats from 0 to 1 were black, and whole numbers above 255 white."""
+    file = packed(np.array([[0, 1]], dtype), "TIFF")
+    with pytest.raises(SampleError, match=rf"{kind}.* black and white are not known"):
+        image.decode(Decode(), file)
+
+
+def test_alpha_and_rotation_do_not_count() -> None:
+    """Pixels are those of the file, as the page says."""
+    transparent = np.array([[[10, 20, 30, 0], [40, 50, 60, 255]]], np.uint8)
+    assert image.decode(Decode(), packed(transparent, "PNG")).tolist() == [
+        [[10, 20, 30], [40, 50, 60]]
+    ]
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees
+    flat = packed(np.zeros((8, 16, 3), np.uint8), "JPEG", exif=exif)
+    for library in ("Pillow", "SimpleJpeg"):
+        step = Decode.model_validate({"library": library})
+        assert image.decode(step, flat).shape == (8, 16, 3)
+
+
+@pytest.mark.parametrize("color", ["RGB", "BGR", "Gray"])
 def test_both_jpeg_libraries_agree_up_to_rounding(color: str) -> None:
     """libjpeg-turbo by two ways differs by little, and its fast mode by more."""
     smooth = np.add.outer(np.arange(64) * 2, np.arange(48))[:, :, None] + np.array([0, 30, 60])

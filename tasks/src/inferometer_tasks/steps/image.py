@@ -1,6 +1,7 @@
 """Steps on images: arrays of rows, columns and channels."""
 
 import io
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,7 @@ def _pillow(step: Decode, content: bytes) -> Image:
     try:
         with pillow.open(io.BytesIO(content)) as opened:
             _check_size(opened.height, opened.width)
-            converted = opened.convert("L" if step.color_mode == "Gray" else "RGB")
+            converted = _in_8_bits(opened).convert("L" if step.color_mode == "Gray" else "RGB")
             pixels = np.asarray(converted)
     except UnidentifiedImageError as error:
         raise SampleError(
@@ -49,6 +50,25 @@ def _pillow(step: Decode, content: bytes) -> Image:
     if step.color_mode == "Gray":
         return pixels[:, :, None]
     return np.ascontiguousarray(pixels[:, :, ::-1]) if step.color_mode == "BGR" else pixels
+
+
+def _in_8_bits(opened: Any) -> Any:
+    """Return an image of Pillow in 8 bits per channel; raises SampleError if its range is unknown.
+
+    Of 16 bits the upper 8 remain, as Pillow reads colours of 16 bits; its `convert` would cut gray
+    ones off at 255.
+    """
+    from PIL import Image as pillow  # noqa: N813, PLC0415 - as above
+
+    if opened.mode.startswith("I;16"):
+        return pillow.fromarray((np.asarray(opened) >> 8).astype(np.uint8))
+    if opened.mode in {"I", "F"}:
+        kind = "floats" if opened.mode == "F" else "whole numbers of 32 bits"
+        raise SampleError(
+            f"The image has {kind}, whose black and white are not known: save it with 8 bits per "
+            "channel, or give the data set its values instead of a file."
+        )
+    return opened
 
 
 def _check_size(height: int, width: int) -> None:
