@@ -75,6 +75,11 @@ def test_the_headers_name_the_caller() -> None:
         "ann", "42", ("team-a", "system:authenticated"), (("acme.com/project", ("one", "two")),)
     )
     assert proxied_identity(headers[1:], proxy) is None
+    named = [(b"x-remote-user", "jürgen".encode()), (b"x-remote-group", "Prüfstand".encode())]
+    assert proxied_identity([(b"user-agent", b"\xff"), *named], proxy) == Identity(
+        "jürgen", groups=("Prüfstand",)
+    )
+    assert proxied_identity([*named, (b"x-remote-group", b"\xff")], proxy) is None
     with pytest.raises(FrontProxyError, match="too many"):
         proxied_identity([headers[0], *[(b"x-remote-group", b"g")] * 1001], proxy)
 

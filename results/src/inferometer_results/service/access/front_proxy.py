@@ -77,11 +77,17 @@ def read_front_proxy(config_map: Mapping[str, Any]) -> FrontProxy:
 
 
 def proxied_identity(headers: Iterable[tuple[bytes, bytes]], proxy: FrontProxy) -> Identity | None:
-    """Return the caller that a trusted front proxy names, None if it names none.
+    """Return the caller that a trusted front proxy names, None if it names none in UTF-8.
 
     Names of headers are in lower case, as in ASGI. Raises FrontProxyError if they are too many.
     """
-    found = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+    names = (*proxy.user_headers, *proxy.uid_headers, *proxy.group_headers, *proxy.extra_prefixes)
+    own = [(name.decode("latin-1"), value) for name, value in headers]
+    try:
+        # The API server writes names as they are, in UTF-8.
+        found = [(name, value.decode()) for name, value in own if name.startswith(names)]
+    except UnicodeDecodeError:
+        return None
     user = _first(found, proxy.user_headers)
     if not user:
         return None
