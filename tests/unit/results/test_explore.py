@@ -191,6 +191,7 @@ def _row(number: int, value: int, **fields: Any) -> dict[str, Any]:
         "retracted": None,
         "kind": "server",
         "source": "run",
+        "outcome": "Complete",
         "key": "k",
         "inferometer_version": "1",
         "p50_nanoseconds": value,
@@ -245,8 +246,9 @@ def test_a_trend_marks_the_change_points_of_the_series() -> None:
         ({"verdict": "INVALID", "reasons": "A B"}, "INVALID: A B"),
         ({"retracted": "a backup"}, "retracted: a backup"),
         ({"source": "user"}, "stored by a user"),
+        ({"outcome": "Failed"}, "FAILED: the run is not complete"),
     ],
 )
 def test_what_does_not_rank_has_a_reason(fields: dict[str, Any], reason: str) -> None:
-    """INVALID, retracted and profiled measurements, and those that a user stored."""
+    """INVALID, retracted and profiled measurements, those of runs that failed, and of users."""
     assert why_not_ranked(_row(1, 1, **fields)) == reason

@@ -248,6 +248,17 @@ def test_results_that_users_stored_come_last_in_the_order_of_a_figure(
     assert rows[-1]["source"] == "user"
 
 
+@pytest.mark.parametrize("sort", ["p99", "-qps"])
+def test_incomplete_results_come_last_in_the_order_of_a_figure(tmp_path: Path, sort: str) -> None:
+    """Their scenarios may be VALID: the run failed later."""
+    with Store(str(tmp_path / "results.db")) as found:
+        for number, state in enumerate(("Complete", "Failed", "Complete")):
+            outcome = CLUSTER["outcome"] | {"state": state}
+            found.add(a_document(number, outcome=outcome), ORIGIN, source="x")
+        rows = found.find(Search("", sort))
+    assert [each["outcome"] for each in rows] == ["Complete", "Complete", "Failed"]
+
+
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """Return a store with many equal results, some without any figure."""

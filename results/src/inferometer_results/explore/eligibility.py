@@ -10,10 +10,12 @@ from inferometer_results.store.index_rows import USER
 def why_not_ranked(row: Mapping[str, Any]) -> str:
     """Return why a measurement does not rank, "" if it does.
 
-    The row has the columns of a measurement, and `retracted` and `source` of its result.
+    The row has the columns of a measurement, and `retracted`, `outcome` and `source` of its result.
     """
     if row["retracted"] is not None:
         return f"retracted: {row['retracted']}"
+    if row["outcome"] != "Complete":
+        return f"{row['outcome'].upper()}: the run is not complete"
     if row["verdict"] != "VALID":
         return f"{row['verdict']}: {row['reasons']}" if row["reasons"] else str(row["verdict"])
     if row["kind"] == PROFILE_KIND:

@@ -80,7 +80,7 @@ def index_rows(
     nodes = node_set(result, labels)
     result |= {"words": _words(result, measurements, labels), "node_set": nodes["key"]}
     return IndexRows(
-        result | best_figures([] if origin.source == USER else measurements),
+        result | best_figures(measurements if _may_rank(document, origin) else []),
         [
             {"result_number": number, "position": position} | row
             for position, row in enumerate(measurements)
@@ -107,7 +107,7 @@ def best_figures(measurements: Sequence[Mapping[str, Any]]) -> dict[str, float |
     """Return the figures by which a result is sorted: those of its best VALID scenario.
 
     The best latency or energy is the smallest, the best of every other figure the largest. A result
-    without any, such as one that a user stored, comes last in every order.
+    without any, such as one that a user stored or that is not complete, comes last in every order.
     """
     ranked = [each for each in measurements if each["headline"] and each["verdict"] == "VALID"]
     found: dict[str, float | None] = {}
@@ -116,6 +116,10 @@ def best_figures(measurements: Sequence[Mapping[str, Any]]) -> dict[str, float |
         best = min if column.endswith(("_nanoseconds", "microjoules_per_inference")) else max
         found[best_column(figure)] = best(values, default=None)
     return found
+
+
+def _may_rank(document: ResultDocument, origin: Origin) -> bool:
+    return document.outcome.state == "Complete" and origin.source != USER
 
 
 def storable(text: str) -> str:

@@ -30,7 +30,7 @@ MOST_MEASUREMENTS = 2000
 _MOST_LISTED = 200
 _MOST_FACET_VALUES = 8
 _OF_RESULT = (
-    "id", "number", "started_at", "name", "namespace", "source", "retracted", "model",
+    "id", "number", "started_at", "name", "namespace", "source", "outcome", "retracted", "model",
     "model_version", "runtime", "engine", "server", "device", "protocol", "node", "cpu", "gpu",
     "spec_digest", "inferometer_version",
 )  # fmt: skip
