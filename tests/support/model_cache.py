@@ -12,7 +12,7 @@ from inferometer_fetch.cache.node_cache import NodeCache
 from inferometer_fetch.cache.references import NodeMount
 from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.store import ModelStore
-from inferometer_fetch.object_store import ObjectStore
+from inferometer_fetch.object_store import ObjectStore, ObjectVersion
 from inferometer_models.cache_eviction import EvictionPolicy
 
 GIGABYTE = 1 << 30
@@ -89,13 +89,17 @@ class ScriptedStore:
             raise self.graph_fault
         return self.external
 
-    def ask(self, request: ModelRequest) -> None:
-        """Note a check of credentials, and refuse them if that is planned."""
-        self.asked.append(request)
-        if request.uri in self.check_gates:
-            assert self.check_gates[request.uri].wait(60)
-        if self.refusal is not None:
-            raise self.refusal
+    def find_version(self, request: ModelRequest, location: str | None) -> ObjectVersion:
+        """Return the version of a file; note a check of credentials, or refuse as is planned."""
+        if location is None:
+            self.asked.append(request)
+            if request.uri in self.check_gates:
+                assert self.check_gates[request.uri].wait(60)
+            if self.refusal is not None:
+                raise self.refusal
+        address = request.uri if location is None else f"{request.uri}/{location}"
+        content = self.contents.get(address, b"")
+        return ObjectVersion(len(content), hashlib.sha256(content).hexdigest())
 
 
 def node_cache(
@@ -128,8 +132,9 @@ def node_cache(
         max_model_bytes=max_model_bytes,
         open_content=content.open_content,
         find_external=content.find_external,
+        find_version=content.find_version,
     )
-    cache = NodeCache(store, downloads, Access(lambda: now[0], content.ask), mounter)
+    cache = NodeCache(store, downloads, Access(lambda: now[0], content.find_version), mounter)
     cache.restore()
     return cache, store
 

@@ -85,6 +85,15 @@ class ObjectStore:
         return self.endpoint or f"Amazon S3 in {self.region}"
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectVersion:
+    """What a store says of an object without its content."""
+
+    size_bytes: int
+    tag: str
+    """Its ETag, or when it was last changed; another content has another one."""
+
+
 class ObjectStoreError(Exception):
     """A store did not take or give an object; the message says why in words of ours."""
 
@@ -185,14 +194,15 @@ def _faults(what: str, store: ObjectStore) -> Iterator[None]:
         raise _fault(what, store, error) from error
 
 
-def check_readable(what: str, store: ObjectStore, bucket: str, key: str) -> None:
-    """Check with a store that its keys may read an object.
+def object_version(what: str, store: ObjectStore, bucket: str, key: str) -> ObjectVersion:
+    """Return size and tag of an object, which the store's keys may read.
 
     Raises ModelRefusedError if they may not or it does not exist, TransientError if the store does
     not answer.
     """
     with _faults(what, store):
-        obstore.head(_opened(store, bucket), key)
+        found = obstore.head(_opened(store, bucket), key)
+    return ObjectVersion(found["size"], found["e_tag"] or found["last_modified"].isoformat())
 
 
 def put_object(store: ObjectStore, bucket: str, key: str, file: BinaryIO) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
 from inferometer_fetch.cache.errors import CacheFullError
 from inferometer_fetch.cache.files import write_json
 from inferometer_fetch.cache.node_cache import NodeCache
@@ -12,7 +13,14 @@ from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.store import ModelStore
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.transfer import TransientError
-from support.model_cache import MemoryMounter, ScriptedStore, node_cache, public
+from support.model_cache import (
+    PRIVATE_URI,
+    MemoryMounter,
+    ScriptedStore,
+    node_cache,
+    private,
+    public,
+)
 
 CONTENTS = {f"https://models/{name}": name.encode() * 40 for name in "abc"}
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -105,6 +113,63 @@ def test_a_model_that_can_never_fit_evicts_nothing(
             )
     assert len(store.entries()) == 4
     assert (store.evictions, store.fetched_bytes, store.used_bytes) == (0, 80, 80)
+
+
+@pytest.mark.parametrize(("data_bytes", "fits"), [(22, True), (23, False)])
+def test_room_is_made_for_a_model_with_its_external_data(
+    tmp_path: Path, mounter: MemoryMounter, data_bytes: int, *, fits: bool
+) -> None:
+    """If the sum does not fit, nothing is evicted, also not for the graph, which is read first."""
+    content = ScriptedStore({f"https://models/{name}": name.encode() * 20 for name in "wxyz"})
+    names = [*content.contents]
+    content.contents |= {PRIVATE_URI: bytes(36)}
+    content.contents |= {f"{PRIVATE_URI}/{each}": bytes(data_bytes) for each in ("1", "2")}
+    used, *unused = (public(content.contents[each], each) for each in names)
+    cache, store = node_cache(tmp_path / "c", content, mounter, quota_bytes=100)
+    cache.publish(used, tmp_path / "t", timeout_seconds=60)
+    use_once(cache, tmp_path, *unused)
+    content.external = ("1", "2")
+    request = private(bytes(36))
+    if fits:
+        use_once(cache, tmp_path, request)
+        assert keys(store) == {used.key, request.key}
+        assert store.used_bytes == 100
+        return
+    for _ in range(2):
+        with pytest.raises(CacheFullError, match="full"):
+            use_once(cache, tmp_path, request)
+    assert keys(store) == {used.key, *(each.key for each in unused)}
+    assert (store.evictions, store.used_bytes) == (0, 80)
+
+
+def test_a_graph_takes_little_over_the_quota(
+    tmp_path: Path, mounter: MemoryMounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond that, room is made for a graph before the size of its model is known."""
+    monkeypatch.setattr("inferometer_fetch.cache.store._SPARE_BYTES", 19)
+    content = ScriptedStore({**CONTENTS, PRIVATE_URI: bytes(40)})
+    cache, store = node_cache(tmp_path / "c", content, mounter, quota_bytes=100)
+    use_once(cache, tmp_path, A, B)
+    content.external = ("1", "2")
+    content.contents |= {f"{PRIVATE_URI}/{each}": bytes(40) for each in content.external}
+    with pytest.raises(CacheFullError, match="full"):
+        use_once(cache, tmp_path, private(bytes(40)))
+    assert (store.evictions, store.used_bytes) == (1, 40)
+
+
+def test_data_that_is_fetched_again_is_counted_once(tmp_path: Path, mounter: MemoryMounter) -> None:
+    """External data starts again after a kill or a fault, in the room that it has."""
+    request = private(bytes(20))
+    content = ScriptedStore({PRIVATE_URI: bytes(20), f"{PRIVATE_URI}/1": bytes(80)})
+    content.external = ("1",)
+    content.faults = [TransientError("cut")] * 2
+    part = tmp_path / "c" / "partial" / request.source / "files"
+    part.mkdir(parents=True)  # what a killed plugin leaves
+    (part / CACHE_MODEL_FILE).write_bytes(bytes(20))
+    (part / "1").write_bytes(bytes(79))
+    cache, store = node_cache(tmp_path / "c", content, mounter, quota_bytes=100)
+    cache.publish(request, tmp_path / "t", timeout_seconds=60)
+    assert store.used_bytes == 100
 
 
 def test_a_download_that_fails_keeps_no_room(tmp_path: Path, mounter: MemoryMounter) -> None:

@@ -8,25 +8,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import asdict
 
-from inferometer_api.spec.address import address
 from inferometer_fetch.cache.errors import StillFetchingError
 from inferometer_fetch.cache.limits import NamespaceLimit
 from inferometer_fetch.cache.request import ModelRequest
+from inferometer_fetch.cache.versions import FindVersion, version_in_store
 from inferometer_fetch.errors import FetchFailedError
-from inferometer_fetch.object_store import check_readable
 from inferometer_fetch.transfer import TransientError
-from inferometer_models.errors import ModelRefusedError
 
 ACCEPTED_SECONDS = 3600.0
 _CHECKS_AT_ONCE, _CHECKS_OF_A_NAMESPACE = 32, 8
 """A store that does not answer holds a check, and its call of the plugin, for half a minute."""
-
-
-def _ask_store(request: ModelRequest) -> None:
-    found = address(request.uri)
-    if request.store is None or found is None:
-        raise ModelRefusedError(f"The model {request.uri} has no store.")
-    check_readable(f"model {request.uri}", request.store, found.place, found.path)
 
 
 class Access:
@@ -38,10 +29,10 @@ class Access:
     def __init__(
         self,
         clock: Callable[[], float],
-        ask_store: Callable[[ModelRequest], None] = _ask_store,
+        find_version: FindVersion = version_in_store,
     ) -> None:
         self._clock = clock
-        self._ask_store = ask_store
+        self._find_version = find_version
         self._hash_key = secrets.token_bytes(32)
         self._lock = threading.Lock()
         self._checks = NamespaceLimit(_CHECKS_AT_ONCE, _CHECKS_OF_A_NAMESPACE)
@@ -66,7 +57,7 @@ class Access:
                 "its namespace or of the node wait for their stores. The kubelet tries again."
             )
         try:
-            self._ask_store(request)
+            self._find_version(request, None)
         except TransientError as error:
             raise FetchFailedError(
                 f"The model {request.uri} is private, and its store does not answer: {error}. It "

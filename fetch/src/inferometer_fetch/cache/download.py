@@ -8,11 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as WaitTimeoutError
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_MODEL_FILE
 from inferometer_api.spec.address import address
@@ -26,12 +27,14 @@ from inferometer_fetch.cache.limits import NamespaceLimit
 from inferometer_fetch.cache.records import Entry
 from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.store import ModelStore
+from inferometer_fetch.cache.versions import FindVersion, data_of, key_of, version_in_store
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.https import https_stream
 from inferometer_fetch.object_store import object_stream
 from inferometer_fetch.transfer import CHUNK_BYTES, TransientError, path_below
 from inferometer_models.errors import ModelRefusedError
 
+T = TypeVar("T")
 _PAUSES_SECONDS = (0.5, 1.5)
 _DOWNLOADS_AT_ONCE, _DOWNLOADS_OF_A_NAMESPACE = 16, 4
 _WAITING_AT_ONCE, _WAITING_OF_A_NAMESPACE = 16, 8
@@ -53,12 +56,14 @@ class Downloads:
         max_model_bytes: int,
         open_content: "OpenContent | None" = None,
         find_external: Callable[[Path], tuple[str, ...]] | None = None,
+        find_version: FindVersion = version_in_store,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._max_model_bytes = max_model_bytes
         self._open_content = open_content or open_content_of
         self._find_external = find_external or external_locations
+        self._find_version = find_version
         self._timer = timer
         self._lock = threading.Lock()
         self._futures: dict[str, Future[Entry]] = {}
@@ -138,94 +143,97 @@ class Downloads:
 
     def _files(self, request: ModelRequest, folder: Path) -> dict[str, str]:
         """Download the ONNX file and, from a store, its external data; return the checksums."""
-        what, target = f"model {request.uri}", folder / CACHE_MODEL_FILE
-        opened = self._open_content(what, request, None)
-        digest = self._transfer(what, request.source, opened, target, sha256=request.sha256)
+        what = f"model {request.uri}"
+        graph = _File(what, self._open_content(what, request, None), folder / CACHE_MODEL_FILE)
+        digest = self._transfer(request, graph, sha256=request.sha256)
         if digest != request.sha256:
             # Not which: a pod's author could learn what an address of the cluster serves.
             raise ModelRefusedError(
                 f"The {what} should have the sha256 {request.sha256}, but has another: it is "
                 "another file. Correct the checksum or the address."
             )
+        locations = self._find_external(graph.path)
+        self._check_locations(request, locations)
+        sizes = {each: self._data_bytes(request, each) for each in locations}
+        # For all of them at once: a model that cannot fit evicts nothing.
+        self._store.reserve(request.source, sum(sizes.values()))
         found = {CACHE_MODEL_FILE: digest}
-        for location in self._find_external(target):
+        for location, size_bytes in sizes.items():
+            data = data_of(request, location)
+            content = self._open_content(data, request, location)
+            file = _File(data, content, path_below(folder, location), size_bytes)
+            found[location] = self._transfer(request, file)
+        return found
+
+    def _check_locations(self, request: ModelRequest, locations: Iterable[str]) -> None:
+        """Raise ModelRefusedError if external data cannot be fetched, or not kept by its name."""
+        for location in locations:
             if request.store is None:
                 raise ModelRefusedError(
-                    f"The {what} has external data ({location}), which https:// does not fetch: "
-                    "use s3://, or save the model in one file."
+                    f"The model {request.uri} has external data ({location}), which https:// does "
+                    "not fetch: use s3://, or save the model in one file."
                 )
             first, _, _ = location.partition("/")
             if first in {CACHE_MODEL_FILE, CACHE_CHECKSUMS_FILE}:
                 raise ModelRefusedError(
-                    f"The {what} has external data called {location}, which is the name of a file "
-                    "of the cache: give the data another name."
+                    f"The model {request.uri} has external data called {location}, which is the "
+                    "name of a file of the cache: give the data another name."
                 )
-            data = f"external data {location} of the {what}"
-            opened = self._open_content(data, request, location)
-            found[location] = self._transfer(
-                data, request.source, opened, path_below(folder, location)
-            )
-        return found
 
-    def _transfer(
-        self,
-        what: str,
-        source: str,
-        opened: "Content",
-        target: Path,
-        *,
-        sha256: str | None = None,
-    ) -> str:
+    def _data_bytes(self, request: ModelRequest, location: str) -> int:
+        """Return the size of external data, according to its store."""
+        what = data_of(request, location)
+        version = _retried(what, lambda: self._find_version(request, location))
+        self._check_size(what, version.size_bytes)
+        return version.size_bytes
+
+    def _transfer(self, request: ModelRequest, file: "_File", *, sha256: str | None = None) -> str:
         """Append what is missing to a file; return its checksum.
 
         Only a file whose checksum is known beforehand is resumed: another might have changed.
         """
-        target.parent.mkdir(parents=True, exist_ok=True)
-        for pause_seconds in (*_PAUSES_SECONDS, None):
-            if sha256 is None and target.exists():
-                target.unlink()
-            self._store.release(source)
-            try:
-                return self._append(what, source, opened, target, sha256)
-            except TransientError as fault:
-                if pause_seconds is None:
-                    raise FetchFailedError(
-                        f"The {what} could not be fetched: {fault}. Check the address and the "
-                        "network. What was fetched is kept, and the next try continues there."
-                    ) from fault
-                time.sleep(pause_seconds)
-        raise AssertionError  # the last try returned or raised
+        file.path.parent.mkdir(parents=True, exist_ok=True)
 
-    def _append(
-        self, what: str, source: str, opened: "Content", target: Path, sha256: str | None
-    ) -> str:
-        with target.open("a+b") as file:
-            file.seek(0)
+        def attempt() -> str:
+            if sha256 is None and file.path.exists():
+                file.path.unlink()
+            return self._append(request, file, sha256)
+
+        return _retried(file.what, attempt)
+
+    def _append(self, request: ModelRequest, file: "_File", sha256: str | None) -> str:
+        with file.path.open("a+b") as opened:
+            opened.seek(0)
             digest, count = hashlib.sha256(), 0
-            while chunk := file.read(CHUNK_BYTES):
+            while chunk := opened.read(CHUNK_BYTES):
                 digest.update(chunk)
                 count += len(chunk)
             if count and digest.hexdigest() == sha256:
                 return digest.hexdigest()
-            resumed = reserved = count
+            resumed = count
+            file.reserved_bytes = max(file.reserved_bytes, count)
+            # A graph from a store may have external data, whose size is known once it is read.
+            may_exceed_quota = sha256 is not None and request.store is not None
 
             def reserve_up_to(size_bytes: int) -> None:
-                nonlocal reserved
-                self._check_size(what, size_bytes)
-                if size_bytes > reserved:
-                    self._store.reserve(source, size_bytes - reserved)
-                    reserved = size_bytes
+                self._check_size(file.what, size_bytes)
+                missing_bytes = size_bytes - file.reserved_bytes
+                if missing_bytes > 0:
+                    self._store.reserve(
+                        request.source, missing_bytes, may_exceed_quota=may_exceed_quota
+                    )
+                    file.reserved_bytes = size_bytes
 
-            for chunk in opened(count, reserve_up_to):
+            for chunk in file.content(count, reserve_up_to):
                 count += len(chunk)
                 reserve_up_to(count)
-                file.write(chunk)
+                opened.write(chunk)
                 digest.update(chunk)
                 self._store.note_fetched(len(chunk))
-            file.flush()
-            os.fsync(file.fileno())
+            opened.flush()
+            os.fsync(opened.fileno())
         if resumed and digest.hexdigest() != sha256:
-            target.unlink()  # the part was of another file: once more from the start
+            file.path.unlink()  # the part was of another file: once more from the start
             raise TransientError("the part from an earlier try did not fit")
         return digest.hexdigest()
 
@@ -237,10 +245,36 @@ class Downloads:
             )
 
 
+def _retried(what: str, attempt: Callable[[], T]) -> T:
+    for pause_seconds in (*_PAUSES_SECONDS, None):
+        try:
+            return attempt()
+        except TransientError as fault:
+            if pause_seconds is None:
+                raise FetchFailedError(
+                    f"The {what} could not be fetched: {fault}. Check the address and the "
+                    "network. What was fetched is kept, and the next try continues there."
+                ) from fault
+            time.sleep(pause_seconds)
+    raise AssertionError  # the last try returned or raised
+
+
 Content: TypeAlias = Callable[[int, Callable[[int], None]], Iterator[bytes]]
 """Yields a content from the given byte on; reports the size of the whole before, if it is known."""
 OpenContent: TypeAlias = Callable[[str, ModelRequest, str | None], Content]
 """Opens what a message calls by the first argument: a model's file, or its external data."""
+
+
+@dataclass
+class _File:
+    """A file of a download."""
+
+    what: str
+    """What messages call it."""
+    content: Content
+    path: Path
+    reserved_bytes: int = 0
+    """How much of it the store counts already, written or not."""
 
 
 def open_content_of(what: str, request: ModelRequest, location: str | None) -> Content:
@@ -252,9 +286,7 @@ def open_content_of(what: str, request: ModelRequest, location: str | None) -> C
     found = address(request.uri)
     if found is None:
         raise ModelRefusedError(f"The {what} has no address of a store.")
-    folder = found.path.rpartition("/")[0]
-    path = found.path if location is None else f"{folder}/{location}".removeprefix("/")
-    store, bucket = request.store, found.place
+    store, bucket, path = request.store, found.place, key_of(found.path, location)
     return lambda first_byte, report_size: object_stream(
         what, store, bucket, path, first_byte=first_byte, report_size=report_size
     )()

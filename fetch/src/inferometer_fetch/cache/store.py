@@ -23,7 +23,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
-from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE
+from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_MODEL_FILE
 from inferometer_fetch.cache.errors import CacheFullError
 from inferometer_fetch.cache.files import (
     DISK_FULL,
@@ -39,6 +39,8 @@ from inferometer_fetch.cache.references import MOUNTED, Reference, count_referen
 from inferometer_models.cache_eviction import CachedModel, EvictionPolicy, choose_victims
 
 T = TypeVar("T")
+_SPARE_BYTES = 64 << 20
+"""What graphs may take over the quota until the size of their models is known."""
 
 
 class ModelStore:
@@ -99,32 +101,38 @@ class ModelStore:
     # Downloads
 
     def begin(self, source: str) -> Path:
-        """Return the folder for the files of a download, which may hold a part of them."""
+        """Return the folder for the files of a download, with what it has of the ONNX file.
+
+        External data goes: its checksum is not known beforehand, so that it is never resumed.
+        """
         with self._lock:
             self._downloading.add(source)
             folder = self._partial_files(source)
             folder.mkdir(parents=True, exist_ok=True)
+            for each in folder.iterdir():
+                if each.is_dir():
+                    shutil.rmtree(each)
+                elif each.name != CACHE_MODEL_FILE:
+                    each.unlink()
             self._partial_bytes[source] = folder_bytes(folder)
             return folder
 
-    def reserve(self, source: str, count_bytes: int) -> None:
+    def reserve(self, source: str, count_bytes: int, *, may_exceed_quota: bool = False) -> None:
         """Count bytes that a download is going to write; evict if quota or disk has no room.
 
+        With `may_exceed_quota`, a little more than the quota may be in use until the next call
+        without it, so that nothing is evicted before the size of the whole model is known.
         Raises CacheFullError, and evicts nothing, if what pods use leaves no room.
         """
         with self._lock:
-            self._make_room(count_bytes)
+            if not (may_exceed_quota and self._is_spare(count_bytes)):
+                self._make_room(count_bytes)
             self._partial_bytes[source] = self._partial_bytes.get(source, 0) + count_bytes
 
     def note_fetched(self, count_bytes: int) -> None:
         """Count bytes that a download wrote."""
         with self._lock:
             self.fetched_bytes += count_bytes
-
-    def release(self, source: str) -> None:
-        """Count only what a download has on disk, after it removed or failed to write a file."""
-        with self._lock:
-            self._partial_bytes[source] = folder_bytes(self._partial_files(source))
 
     def with_room(self, write: Callable[[], T], *, spared: str = "") -> T:
         """Call `write` again while the disk is full and an unused entry can be evicted.
@@ -269,11 +277,19 @@ class ModelStore:
             self._remove(key)
             return True
 
-    def _make_room(self, count_bytes: int) -> None:
+    def _is_spare(self, count_bytes: int) -> bool:
+        over_quota, over_disk = self._missing_bytes(count_bytes)
+        return over_quota <= _SPARE_BYTES and over_disk <= 0
+
+    def _missing_bytes(self, count_bytes: int) -> tuple[int, int]:
+        """Return how much a reservation lacks within the quota, and on the disk."""
         on_disk = sum(folder_bytes(self._partial_files(each)) for each in self._downloading)
         unwritten = sum(self._partial_bytes.get(each, 0) for each in self._downloading) - on_disk
         over_quota = self.used_bytes + count_bytes - self.quota_bytes
-        over_disk = count_bytes + unwritten - self._free_bytes(self.root)
+        return over_quota, count_bytes + unwritten - self._free_bytes(self.root)
+
+    def _make_room(self, count_bytes: int) -> None:
+        over_quota, over_disk = self._missing_bytes(count_bytes)
         victims = self._victims(max(over_quota, over_disk))
         if victims is not None:
             self._evict(victims)
