@@ -133,6 +133,7 @@ def node_cache(
         open_content=content.open_content,
         find_external=content.find_external,
         find_version=content.find_version,
+        timer=lambda: now[0],
     )
     cache = NodeCache(store, downloads, Access(lambda: now[0], content.find_version), mounter)
     cache.restore()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from inferometer_fetch.cache import limits
 from inferometer_fetch.cache.csi_server import CALLS_AT_ONCE
-from inferometer_fetch.cache.errors import StillFetchingError
+from inferometer_fetch.cache.errors import RefusedContentError, StillFetchingError
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.transfer import TransientError
 from inferometer_models.errors import ModelRefusedError
@@ -164,6 +165,65 @@ def test_stalled_downloads_of_a_namespace_leave_room_for_others(
         cache.publish(public(CONTENT), tmp_path / "a", timeout_seconds=60)
     finally:
         gate.set()
+
+
+def test_a_refused_download_is_not_repeated_for_a_while(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """The kubelet's calls get the reason at once; another checksum or address is not held up."""
+    clock = [0.0]
+    cache, store = node_cache(tmp_path / "c", content, mounter, clock=clock)
+    wrong = public(b"other")
+    for clock[0] in (0.0, 1.0, 599.0):
+        with pytest.raises(ModelRefusedError, match="has another"):
+            cache.publish(wrong, tmp_path / "t", timeout_seconds=60)
+    assert store.fetched_bytes == len(CONTENT)
+    cache.publish(public(CONTENT), tmp_path / "u", timeout_seconds=60)
+    content.contents |= {URI: b"other", OTHER_URI: b"other"}
+    with pytest.raises(ModelRefusedError, match="not repeated for 1 s"):
+        cache.publish(wrong, tmp_path / "t", timeout_seconds=60)
+    clock[0] = 600.0
+    cache.publish(wrong, tmp_path / "t", timeout_seconds=60)
+    assert [address for address, _ in content.opened] == [URI] * 3
+
+
+@pytest.mark.parametrize("fault", ["graph", "size", "data"])
+def test_whatever_its_content_is_refused_for_a_model_is_fetched_once(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter, fault: str
+) -> None:
+    """A graph that is none, a file that is too large, and data that https:// does not fetch."""
+    content.graph_fault = RefusedContentError("no model") if fault == "graph" else None
+    content.external = ("w",) if fault == "data" else ()
+    content.reports_size = False
+    most = 9 if fault == "size" else 10
+    cache, _ = node_cache(tmp_path / "c", content, mounter, max_model_bytes=most)
+    for _ in range(3):
+        with pytest.raises(ModelRefusedError):
+            cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert content.opened == [(URI, 0)]
+
+
+def test_credentials_that_a_store_refuses_are_not_remembered(
+    tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
+) -> None:
+    """A refusal is remembered for all pods of a source, so only if it does not depend on keys."""
+    content.faults = [ModelRefusedError("AccessDenied")]
+    cache, _ = node_cache(tmp_path / "c", content, mounter)
+    with pytest.raises(ModelRefusedError, match="AccessDenied"):
+        cache.publish(private(CONTENT), tmp_path / "t", timeout_seconds=60)
+    cache.publish(private(CONTENT), tmp_path / "t", timeout_seconds=60)
+
+
+def test_refusals_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many refusals the oldest ones are forgotten."""
+    monkeypatch.setattr(limits, "_MOST_REFUSALS", 2)
+    refusals = limits.Refusals(lambda: 0.0)
+    for source in ("a", "b", "a", "c"):
+        refusals.note(source, RefusedContentError("wrong"))
+    refusals.check("b")
+    for source in ("a", "c"):
+        with pytest.raises(RefusedContentError, match="wrong"):
+            refusals.check(source)
 
 
 def test_waiting_pods_leave_calls_for_other_models(

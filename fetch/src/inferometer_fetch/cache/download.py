@@ -20,10 +20,11 @@ from inferometer_api.spec.address import address
 from inferometer_fetch.cache.errors import (
     GRAPH_TOO_LARGE_EXIT,
     CacheFullError,
+    RefusedContentError,
     StillFetchingError,
     UnreadableGraphError,
 )
-from inferometer_fetch.cache.limits import NamespaceLimit
+from inferometer_fetch.cache.limits import NamespaceLimit, Refusals
 from inferometer_fetch.cache.records import Entry
 from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.store import ModelStore
@@ -67,6 +68,7 @@ class Downloads:
         self._timer = timer
         self._lock = threading.Lock()
         self._futures: dict[str, Future[Entry]] = {}
+        self._refusals = Refusals(timer)
         self._running = NamespaceLimit(_DOWNLOADS_AT_ONCE, _DOWNLOADS_OF_A_NAMESPACE)
         self._waiting = NamespaceLimit(_WAITING_AT_ONCE, _WAITING_OF_A_NAMESPACE)
         self._pool = ThreadPoolExecutor(_DOWNLOADS_AT_ONCE, thread_name_prefix="download")
@@ -74,7 +76,8 @@ class Downloads:
     def fetch(self, request: ModelRequest, *, timeout_seconds: float) -> Entry:
         """Return the entry of a model, after downloading it unless it is in the cache.
 
-        Requests for a model that is being downloaded from their address wait for that download.
+        Requests for a model that is being downloaded from their address wait for that download. A
+        download that was refused for its content is not repeated for REFUSED_SECONDS.
         Raises StillFetchingError after `timeout_seconds`, while the download goes on;
         ModelRefusedError, FetchFailedError or CacheFullError if it fails.
         """
@@ -84,6 +87,7 @@ class Downloads:
                 return found
             future = self._futures.get(request.source)
             if future is None:
+                self._refusals.check(request.source)
                 future = self._start(request)
             is_waiting = self._waiting.take(request.namespace)
         try:
@@ -112,6 +116,18 @@ class Downloads:
         self._pool.shutdown(cancel_futures=True)
 
     def _download(self, request: ModelRequest) -> Entry:
+        try:
+            return self._complete(request)
+        except RefusedContentError as error:
+            self._refusals.note(request.source, error)
+            raise
+        finally:
+            with self._lock:
+                self._futures.pop(request.source, None)
+            self._running.release(request.namespace)
+
+    def _complete(self, request: ModelRequest) -> Entry:
+        """Download a model and make it an entry; keep the part of it that a next try resumes."""
         source, began = request.source, self._timer()
         try:
             sha256 = self._store.with_room(lambda: self._files(request, self._store.begin(source)))
@@ -124,7 +140,7 @@ class Downloads:
         except OSError as error:
             self._store.end(source, keep=False)
             if error.errno in _NAME_FAULTS:
-                raise ModelRefusedError(
+                raise RefusedContentError(
                     f"The model {request.uri} has external data whose names the model cache cannot "
                     f"keep: {error.strerror}. Give the data short names that do not contain one "
                     "another."
@@ -136,10 +152,6 @@ class Downloads:
         except BaseException:
             self._store.end(source, keep=False)
             raise
-        finally:
-            with self._lock:
-                self._futures.pop(source, None)
-            self._running.release(request.namespace)
 
     def _files(self, request: ModelRequest, folder: Path) -> dict[str, str]:
         """Download the ONNX file and, from a store, its external data; return the checksums."""
@@ -148,7 +160,7 @@ class Downloads:
         digest = self._transfer(request, graph, sha256=request.sha256)
         if digest != request.sha256:
             # Not which: a pod's author could learn what an address of the cluster serves.
-            raise ModelRefusedError(
+            raise RefusedContentError(
                 f"The {what} should have the sha256 {request.sha256}, but has another: it is "
                 "another file. Correct the checksum or the address."
             )
@@ -166,16 +178,16 @@ class Downloads:
         return found
 
     def _check_locations(self, request: ModelRequest, locations: Iterable[str]) -> None:
-        """Raise ModelRefusedError if external data cannot be fetched, or not kept by its name."""
+        """Raise RefusedContentError if external data cannot be fetched, or not kept by its name."""
         for location in locations:
             if request.store is None:
-                raise ModelRefusedError(
+                raise RefusedContentError(
                     f"The model {request.uri} has external data ({location}), which https:// does "
                     "not fetch: use s3://, or save the model in one file."
                 )
             first, _, _ = location.partition("/")
             if first in {CACHE_MODEL_FILE, CACHE_CHECKSUMS_FILE}:
-                raise ModelRefusedError(
+                raise RefusedContentError(
                     f"The model {request.uri} has external data called {location}, which is the "
                     "name of a file of the cache: give the data another name."
                 )
@@ -239,7 +251,7 @@ class Downloads:
 
     def _check_size(self, what: str, count: int) -> None:
         if count > self._max_model_bytes:
-            raise ModelRefusedError(
+            raise RefusedContentError(
                 f"The {what} is larger than the {self._max_model_bytes:,} bytes that the "
                 "model cache takes: raise modelCache.maxModel in the chart of the agents."
             )
@@ -296,7 +308,7 @@ def external_locations(model: Path, *, user: int | None = None) -> tuple[str, ..
     """Return where an ONNX file has its external data, relative to it.
 
     The file is not trusted: another process parses it, as `user` without rights if that is given.
-    Raises ModelRefusedError if it is no ONNX model, or has data outside its folder, and
+    Raises RefusedContentError if it is no ONNX model, or has data outside its folder, and
     UnreadableGraphError if it takes too long or too much memory.
     """
     with model.open("rb") as file:
@@ -327,6 +339,6 @@ def external_locations(model: Path, *, user: int | None = None) -> tuple[str, ..
         reason = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2][:500]
         if ended.returncode == GRAPH_TOO_LARGE_EXIT:
             raise UnreadableGraphError(reason)
-        raise ModelRefusedError(reason or "The model could not be read.")
+        raise RefusedContentError(reason or "The model could not be read.")
     locations: list[str] = json.loads(ended.stdout)
     return tuple(locations)

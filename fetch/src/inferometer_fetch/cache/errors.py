@@ -10,7 +10,11 @@ class CacheFullError(Exception):
     """Pods use so much of the quota or disk that a model does not fit."""
 
 
-class UnreadableGraphError(ModelRefusedError):
+class RefusedContentError(ModelRefusedError):
+    """A download whose content is not the model, or none that the cache takes."""
+
+
+class UnreadableGraphError(RefusedContentError):
     """A whole and right download whose graph takes more than the cache gives to read it."""
 
 

@@ -1,7 +1,13 @@
-"""Limits of what one namespace, and all of them together, may hold at a time."""
+"""Limits of what one namespace, and all of them together, may hold or repeat."""
 
 import threading
-from collections import Counter
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+
+from inferometer_fetch.cache.errors import RefusedContentError
+
+REFUSED_SECONDS = 600.0
+_MOST_REFUSALS = 1000
 
 
 class NamespaceLimit:
@@ -28,3 +34,35 @@ class NamespaceLimit:
             self._held[namespace] -= 1
             if not self._held[namespace]:
                 del self._held[namespace]
+
+
+class Refusals:
+    """Downloads that were refused for their content: for a while, no call repeats them.
+
+    The oldest ones go if they are many. Safe for threads.
+    """
+
+    def __init__(self, timer: Callable[[], float]) -> None:
+        self._timer = timer
+        self._lock = threading.Lock()
+        self._refused: OrderedDict[str, tuple[float, str]] = OrderedDict()
+
+    def note(self, source: str, error: RefusedContentError) -> None:
+        """Remember why a download was refused."""
+        with self._lock:
+            self._refused[source] = (self._timer(), str(error))
+            self._refused.move_to_end(source)
+            while len(self._refused) > _MOST_REFUSALS:
+                self._refused.popitem(last=False)
+
+    def check(self, source: str) -> None:
+        """Raise RefusedContentError if a download was refused less than REFUSED_SECONDS ago."""
+        with self._lock:
+            refused_at, reason = self._refused.get(source, (0.0, ""))
+            left_seconds = refused_at + REFUSED_SECONDS - self._timer()
+            if not reason or left_seconds <= 0:
+                self._refused.pop(source, None)
+                return
+        raise RefusedContentError(
+            f"{reason} The download was refused, and is not repeated for {left_seconds:.0f} s."
+        )
