@@ -9,7 +9,12 @@ import pytest
 
 from inferometer_fetch.cache import limits
 from inferometer_fetch.cache.csi_server import CALLS_AT_ONCE
-from inferometer_fetch.cache.errors import RefusedContentError, StillFetchingError
+from inferometer_fetch.cache.errors import (
+    CacheFullError,
+    RefusedContentError,
+    StillFetchingError,
+)
+from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.transfer import TransientError
 from inferometer_models.errors import ModelRefusedError
@@ -214,6 +219,41 @@ def test_credentials_that_a_store_refuses_are_not_remembered(
     cache.publish(private(CONTENT), tmp_path / "t", timeout_seconds=60)
 
 
+def test_downloads_that_become_no_models_evict_a_bounded_part(
+    tmp_path: Path, mounter: MemoryMounter
+) -> None:
+    """Of a full cache one namespace removes little an hour; others, and true models, go on."""
+    lies = {f"https://lies/{index}": bytes(each) for index, each in enumerate((10, 10, 9, 10, 10))}
+    good = {f"https://good/{index}": bytes([index]) * 10 for index in range(10)}
+    clock = [0.0]
+    content = ScriptedStore({**lies, **good, URI: CONTENT, OTHER_URI: b"9876543210"})
+    cache, store = node_cache(tmp_path / "c", content, mounter, quota_bytes=100, clock=clock)
+
+    def use(request: ModelRequest) -> None:
+        cache.publish(request, tmp_path / "t", timeout_seconds=60)
+        cache.unpublish(tmp_path / "t")
+
+    def fill() -> None:
+        for uri, each in good.items():
+            use(public(each, uri, "filler"))
+        assert len(store.entries()) == 10
+
+    refusals: list[type[Exception]] = []
+    for uri in lies:
+        fill()
+        with pytest.raises((ModelRefusedError, CacheFullError)) as raised:
+            use(public(b"wrong", uri, "evil"))
+        refusals.append(raised.type)
+    assert refusals == [*[RefusedContentError] * 2, *[CacheFullError] * 3]
+    assert len(store.entries()) == 10
+    clock[0] = 3599.0
+    with pytest.raises(CacheFullError, match="namespace"):
+        use(public(CONTENT, namespace="evil"))
+    use(public(CONTENT))
+    clock[0] = 3600.0
+    use(public(b"9876543210", OTHER_URI, "evil"))
+
+
 def test_refusals_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many refusals the oldest ones are forgotten."""
     monkeypatch.setattr(limits, "_MOST_REFUSALS", 2)
@@ -299,3 +339,16 @@ def test_the_same_keys_in_another_namespace_get_their_own_copy(
     assert not theirs.was_cached
     assert content.opened == [(PRIVATE_URI, 0)] * 2
     assert len(store.entries()) == 2
+
+
+def test_whole_models_do_not_count_as_evictions_of_their_namespace() -> None:
+    """A download in progress does count, also towards itself once it failed."""
+    budget = limits.EvictionBudget(25, lambda: 0.0)
+    assert budget.take("1", "a", 60)
+    assert budget.take("1", "a", 60)
+    assert not budget.take("2", "a", 1)
+    assert budget.take("3", "b", 60)
+    budget.end("1", is_entry=True)
+    assert budget.take("2", "a", 60)
+    budget.end("2", is_entry=False)
+    assert not budget.take("2", "a", 1)

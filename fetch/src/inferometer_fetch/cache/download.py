@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -24,7 +25,7 @@ from inferometer_fetch.cache.errors import (
     StillFetchingError,
     UnreadableGraphError,
 )
-from inferometer_fetch.cache.limits import NamespaceLimit, Refusals
+from inferometer_fetch.cache.limits import EvictionBudget, NamespaceLimit, Refusals
 from inferometer_fetch.cache.records import Entry
 from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.store import ModelStore
@@ -43,6 +44,8 @@ _WAITING_AT_ONCE, _WAITING_OF_A_NAMESPACE = 16, 8
 
 They are fewer than the plugin answers at once, so that mounts of other models go on.
 """
+_EVICTED_SHARE = 4
+"""Downloads of a namespace evict a quarter of the quota before one of them is whole."""
 _PARSE_SECONDS = 120
 _NAME_FAULTS = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG})
 
@@ -69,6 +72,7 @@ class Downloads:
         self._lock = threading.Lock()
         self._futures: dict[str, Future[Entry]] = {}
         self._refusals = Refusals(timer)
+        self._evictions = EvictionBudget(store.quota_bytes // _EVICTED_SHARE, timer)
         self._running = NamespaceLimit(_DOWNLOADS_AT_ONCE, _DOWNLOADS_OF_A_NAMESPACE)
         self._waiting = NamespaceLimit(_WAITING_AT_ONCE, _WAITING_OF_A_NAMESPACE)
         self._pool = ThreadPoolExecutor(_DOWNLOADS_AT_ONCE, thread_name_prefix="download")
@@ -116,12 +120,17 @@ class Downloads:
         self._pool.shutdown(cancel_futures=True)
 
     def _download(self, request: ModelRequest) -> Entry:
+        is_entry = False
         try:
-            return self._complete(request)
+            entry = self._complete(request)
+            is_entry = True
         except RefusedContentError as error:
             self._refusals.note(request.source, error)
             raise
+        else:
+            return entry
         finally:
+            self._evictions.end(request.source, is_entry=is_entry)
             with self._lock:
                 self._futures.pop(request.source, None)
             self._running.release(request.namespace)
@@ -168,7 +177,7 @@ class Downloads:
         self._check_locations(request, locations)
         sizes = {each: self._data_bytes(request, each) for each in locations}
         # For all of them at once: a model that cannot fit evicts nothing.
-        self._store.reserve(request.source, sum(sizes.values()))
+        self._reserve(request, sum(sizes.values()))
         found = {CACHE_MODEL_FILE: digest}
         for location, size_bytes in sizes.items():
             data = data_of(request, location)
@@ -231,9 +240,7 @@ class Downloads:
                 self._check_size(file.what, size_bytes)
                 missing_bytes = size_bytes - file.reserved_bytes
                 if missing_bytes > 0:
-                    self._store.reserve(
-                        request.source, missing_bytes, may_exceed_quota=may_exceed_quota
-                    )
+                    self._reserve(request, missing_bytes, may_exceed_quota=may_exceed_quota)
                     file.reserved_bytes = size_bytes
 
             for chunk in file.content(count, reserve_up_to):
@@ -248,6 +255,16 @@ class Downloads:
             file.path.unlink()  # the part was of another file: once more from the start
             raise TransientError("the part from an earlier try did not fit")
         return digest.hexdigest()
+
+    def _reserve(
+        self, request: ModelRequest, count_bytes: int, *, may_exceed_quota: bool = False
+    ) -> None:
+        self._store.reserve(
+            request.source,
+            count_bytes,
+            may_exceed_quota=may_exceed_quota,
+            may_evict=partial(self._evictions.take, request.source, request.namespace),
+        )
 
     def _check_size(self, what: str, count: int) -> None:
         if count > self._max_model_bytes:

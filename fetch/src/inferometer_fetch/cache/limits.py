@@ -3,11 +3,13 @@
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from inferometer_fetch.cache.errors import RefusedContentError
 
 REFUSED_SECONDS = 600.0
 _MOST_REFUSALS = 1000
+EVICTIONS_SECONDS = 3600.0
 
 
 class NamespaceLimit:
@@ -66,3 +68,55 @@ class Refusals:
         raise RefusedContentError(
             f"{reason} The download was refused, and is not repeated for {left_seconds:.0f} s."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Evicted:
+    """What a download had evicted that is not an entry yet."""
+
+    source: str
+    namespace: str
+    count_bytes: int
+    evicted_at: float
+    is_running: bool = True
+
+
+class EvictionBudget:
+    """Bounds what a namespace evicts by downloads that are no entries yet, or never become one.
+
+    One download of a namespace may evict what it needs. Further ones may, while all of them
+    together stay within a number of bytes. A failed one counts for EVICTIONS_SECONDS. Safe for
+    threads.
+    """
+
+    def __init__(self, most_bytes: int, timer: Callable[[], float]) -> None:
+        self._most_bytes = most_bytes
+        self._timer = timer
+        self._lock = threading.Lock()
+        self._evicted: list[_Evicted] = []
+
+    def take(self, source: str, namespace: str, count_bytes: int) -> bool:
+        """Count evicted bytes of a download, unless that is too much; return whether they count."""
+        with self._lock:
+            now = self._timer()
+            self._evicted = [
+                each
+                for each in self._evicted
+                if each.is_running or 0 <= now - each.evicted_at < EVICTIONS_SECONDS
+            ]
+            of_namespace = [each for each in self._evicted if each.namespace == namespace]
+            total_bytes = count_bytes + sum(each.count_bytes for each in of_namespace)
+            has_others = any(each.source != source or not each.is_running for each in of_namespace)
+            if has_others and total_bytes > self._most_bytes:
+                return False
+            self._evicted.append(_Evicted(source, namespace, count_bytes, now))
+            return True
+
+    def end(self, source: str, *, is_entry: bool) -> None:
+        """End a download: what it evicted no longer counts if it became an entry."""
+        with self._lock:
+            self._evicted = [
+                replace(each, is_running=False) if each.source == source else each
+                for each in self._evicted
+                if each.source != source or not is_entry
+            ]

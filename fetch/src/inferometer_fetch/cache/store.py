@@ -117,16 +117,24 @@ class ModelStore:
             self._partial_bytes[source] = folder_bytes(folder)
             return folder
 
-    def reserve(self, source: str, count_bytes: int, *, may_exceed_quota: bool = False) -> None:
+    def reserve(
+        self,
+        source: str,
+        count_bytes: int,
+        *,
+        may_exceed_quota: bool = False,
+        may_evict: Callable[[int], bool] = lambda _: True,
+    ) -> None:
         """Count bytes that a download is going to write; evict if quota or disk has no room.
 
         With `may_exceed_quota`, a little more than the quota may be in use until the next call
         without it, so that nothing is evicted before the size of the whole model is known.
-        Raises CacheFullError, and evicts nothing, if what pods use leaves no room.
+        Raises CacheFullError, and evicts nothing, if what pods use leaves no room, or if
+        `may_evict` refuses the number of bytes of entries that would go.
         """
         with self._lock:
             if not (may_exceed_quota and self._is_spare(count_bytes)):
-                self._make_room(count_bytes)
+                self._make_room(count_bytes, may_evict)
             self._partial_bytes[source] = self._partial_bytes.get(source, 0) + count_bytes
 
     def note_fetched(self, count_bytes: int) -> None:
@@ -288,10 +296,18 @@ class ModelStore:
         over_quota = self.used_bytes + count_bytes - self.quota_bytes
         return over_quota, count_bytes + unwritten - self._free_bytes(self.root)
 
-    def _make_room(self, count_bytes: int) -> None:
+    def _make_room(self, count_bytes: int, may_evict: Callable[[int], bool]) -> None:
         over_quota, over_disk = self._missing_bytes(count_bytes)
         victims = self._victims(max(over_quota, over_disk))
         if victims is not None:
+            entries = [self._entries[key] for key in victims if key in self._entries]
+            lost_bytes = sum(each.model.size_bytes for each in entries)
+            if lost_bytes and not may_evict(lost_bytes):
+                raise CacheFullError(
+                    "The model cache of the node is full, and downloads of the pod's namespace "
+                    "that are unfinished, or failed within the last hour, have already removed "
+                    "models for their room. The kubelet tries again."
+                )
             self._evict(victims)
         elif over_quota >= over_disk:
             raise CacheFullError(
