@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -25,25 +25,23 @@ from support.stored_results import ORIGIN
 Document = dict[str, Any]
 FINDING = ChangeFinding(SCENARIO, "", "p50", 1.19, 1.15, 1.23, 12)
 
-UNREADABLE = [
-    json.dumps(asdict(FINDING) | changed)
-    for changed in (
-        {"scenario": []},
-        {"step": 1},
-        {"figure": "p42"},
-        {"figure": {}},
-        {"ratio": "x", "low": []},
-        {"ratio": True},
-        {"ratio": float("nan")},
-        {"high": float("inf")},
-        {"high": 10**400},
-        {"low": 0},
-        {"low": 1.3, "high": 1.2},
-        {"rounds": 1.5},
-        {"rounds": 0},
-        {"more": 1},
-    )
-]
+_CHANGED: Sequence[dict[str, Any]] = (
+    {"scenario": []},
+    {"step": 1},
+    {"figure": "p42"},
+    {"figure": {}},
+    {"ratio": "x", "low": []},
+    {"ratio": True},
+    {"ratio": float("nan")},
+    {"high": float("inf")},
+    {"high": 10**400},
+    {"low": 0},
+    {"low": 1.3, "high": 1.2},
+    {"rounds": 1.5},
+    {"rounds": 0},
+    {"more": 1},
+)
+UNREADABLE = [json.dumps(asdict(FINDING) | each) for each in _CHANGED]
 """Findings with one field of another type or without sense."""
 
 

@@ -204,7 +204,9 @@ def test_an_archive_carries_documents_and_journal_to_another_store(
 
 _ENTRY = {"journal": "a", "at": "", "by": "ann", "action": "tag", "text": "x"}
 _EMPTY = {"content": "eJwDAAAAAAE="}
-_OTHER = {each.name: "x" for each in DOCUMENT.columns if each.name not in {"number", "content"}}
+_OTHER: dict[str, Any] = {
+    each.name: "x" for each in DOCUMENT.columns if each.name not in {"number", "content"}
+}
 _OTHER |= {"sha256": sha256(b"").hexdigest(), "bytes": 0, "name": []}
 
 
@@ -213,7 +215,9 @@ _OTHER |= {"sha256": sha256(b"").hexdigest(), "bytes": 0, "name": []}
     [
         *("", "{", '{"document": "a"}', '{"journal": "a"}', "[]", "3", '"journal"', "[" * 5000),
         '["journal"]',
-        *(json.dumps(_ENTRY | changed) for changed in ({"at": {}}, {"text": 1}, {"by": "\ud800"})),
+        json.dumps({**_ENTRY, "at": {}}),
+        json.dumps({**_ENTRY, "text": 1}),
+        json.dumps({**_ENTRY, "by": "\ud800"}),
         json.dumps({**_ENTRY, "journal": []}),
         json.dumps({"document": "a", **_EMPTY, "source": [], "received_at": ""}),
         json.dumps({"other": _OTHER, **_EMPTY}),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -289,7 +290,7 @@ def test_the_explorer_marks_no_best_cell_across_precisions(tmp_path: Path) -> No
             runs = [(block, at) for block in (1, 2, 3) for at in (1, 2)]
             for number, (block, factor) in enumerate(runs):
                 protocol = "http" if factor == 2 else "grpc"
-                changed = {"factor": factor, "block": block}
+                changed: dict[str, Any] = {"factor": factor, "block": block}
                 found = json.loads(a_suite_result(number, "only", protocol=protocol, **changed))
                 if protocol == "http":
                     settings = found["environment"]["server"]["settings"]
