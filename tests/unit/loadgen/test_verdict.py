@@ -337,6 +337,7 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("LoadNodeUnfit", {}, {"load_node_faults": (_LATE,)}),
     ("ServerNotGuaranteed", {}, {"not_guaranteed": ("Burstable",)}),
     ("ComputeFellBack", {}, {"compute_nodes_fell_back": 1}),
+    ("UnexpectedPrediction", {}, {"expectation_broken": "1 of 2 predictions differ"}),
     ("EngineSetting", {}, {"not_obtained": (NotObtained("precision", "FP32", "BF16"),)}),
     (
         "ServerThrottled",

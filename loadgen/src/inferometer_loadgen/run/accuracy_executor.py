@@ -291,6 +291,7 @@ class AccuracyRepeat:
             compute_nodes_fell_back=fell_back(description) or 0,
             not_obtained=not_obtained(spec.server, [description]),
             unready_server=description.unready_server,
+            expectation_broken=evaluation.expectation_broken(),
         )
         measured = Measurement(self._plan, step, self._end)
         return ScenarioResult(

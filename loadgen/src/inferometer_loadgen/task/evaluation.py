@@ -48,9 +48,13 @@ class Evaluation:
         self.failed: Counter[str] = Counter()
         """Failed samples by stage, or by the kind of the request's error."""
         self.expected_checked = 0
+        self._deviations = 0
+        self._unseen = dict.fromkeys(expected)
+        """Samples of the expected predictions that were not evaluated yet."""
 
     def fail(self, index: int, sample: str, stage: Stage, message: str, kind: str = "") -> None:
         """Count a sample that cannot be processed."""
+        self._unseen.pop(sample, None)
         self.failed[kind or stage.lower()] += 1
         text = printable_line(message)
         _keep(self._failures, index, SampleFailure(sample=_cut(sample), stage=stage, message=text))
@@ -68,6 +72,7 @@ class Evaluation:
             self.fail(index, sample.id, "Output", str(error))
             return
         self.processed += 1
+        self._unseen.pop(sample.id, None)
         found = best_answer(prediction)
         if next((each for each in right if each is not None), True) is False:
             _keep(self._wrong, index, _wrong(sample.id, str(sample.label), found))
@@ -75,6 +80,7 @@ class Evaluation:
         if known is not None:
             self.expected_checked += 1
             if known != found:
+                self._deviations += 1
                 _keep(self._unexpected, index, _wrong(sample.id, known, found))
 
     def result(
@@ -109,6 +115,25 @@ class Evaluation:
             expected_checked=self.expected_checked,
             steps=list(steps),
         )
+
+    def expectation_broken(self) -> str:
+        """Return how the predictions differ from the expected ones; empty if they do not."""
+        clauses = []
+        if self._unexpected:
+            first = self.unexpected[0]
+            clauses.append(
+                f"{self._deviations:,} of {self.expected_checked:,} predictions differ from the "
+                f"manifest's expectedOutputs (sample {first.sample}: {first.predicted!r} instead "
+                f"of {first.expected!r})"
+            )
+        if self._unseen:
+            names = ", ".join(map(_cut, list(self._unseen)[:3]))
+            are = "1 entry of expectedOutputs names a sample that was"
+            if len(self._unseen) > 1:
+                are = f"{len(self._unseen):,} entries of expectedOutputs name samples that were"
+            more = ", ..." if len(self._unseen) > 3 else ""
+            clauses.append(f"{are} not evaluated ({names}{more})")
+        return "; ".join(clauses)
 
     def figures(self) -> list[AccuracyFigure]:
         """Return the value of each measure that has one."""

@@ -47,6 +47,8 @@ class ScenarioConditions:
     server_restarted: bool = False
     unready_server: str = ""
     """How the server reports that it is not ready although its model is, as a clause."""
+    expectation_broken: str = ""
+    """How predictions differ from the manifest's expectedOutputs, as clauses."""
     cut_short: End | None = None
     """What ended the scenario before its own limits did."""
     peak: Peak | None = None

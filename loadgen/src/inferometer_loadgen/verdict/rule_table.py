@@ -522,6 +522,17 @@ RULES: tuple[VerdictRule, ...] = (
         once=environment.compute_fell_back,
     ),
     VerdictRule(
+        name="UnexpectedPrediction",
+        effect="caution",
+        limit="every prediction in the manifest's expectedOutputs comes true",
+        source="by definition: the manifest's author obtained these predictions",
+        why="Model, steps or engine may be other ones than the author's, or another precision "
+        "changes answers.",
+        remedy="Compare model, labels, steps and precision with the author's, or correct the IDs "
+        "and predictions in expectedOutputs.",
+        once=environment.unexpected_prediction,
+    ),
+    VerdictRule(
         name="ServerThrottled",
         effect="caution",
         limit="the CPU limit of the servers withholds at most 1 % of the CPU time that they could "
@@ -587,6 +598,7 @@ OF_ACCURACY = tuple(
         "EngineSetting",
         "ServerNotReady",
         "ComputeFellBack",
+        "UnexpectedPrediction",
     }
 )
 """The rules of scenarios of kind accuracy, which have no latency."""

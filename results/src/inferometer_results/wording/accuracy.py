@@ -35,9 +35,12 @@ def accuracy_sentences(accuracy: AccuracyResult, *, has_steps: bool = True) -> I
         yield f"The first wrong samples: {_named(accuracy.wrong)}."
     if accuracy.expected_checked:
         differ = len(accuracy.unexpected)
+        have = "sample has an expected output"
+        if accuracy.expected_checked > 1:
+            have = "samples have expected outputs"
         yield (
-            f"{accuracy.expected_checked:,} samples have expected outputs in the manifest; "
-            + (f"these differ: {_named(accuracy.unexpected)}." if differ else "none differs.")
+            f"{accuracy.expected_checked:,} {have} in the manifest; "
+            + (f"different: {_named(accuracy.unexpected)}." if differ else "none differs.")
         )
     if accuracy.steps and has_steps:
         times = ", ".join(f"{each.step} {duration(each.nanoseconds)}" for each in accuracy.steps)

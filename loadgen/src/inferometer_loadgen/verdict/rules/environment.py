@@ -76,6 +76,12 @@ def engine_setting(conditions: ScenarioConditions) -> Violations:
         )
 
 
+def unexpected_prediction(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if predictions are not those that the manifest states."""
+    if conditions.expectation_broken:
+        yield Violation(f"{conditions.expectation_broken}.", "different", "the same")
+
+
 def compute_fell_back(conditions: ScenarioConditions) -> Violations:
     """Yield a violation if compute nodes of a graph for the GPU ran on the CPU."""
     count = conditions.compute_nodes_fell_back
