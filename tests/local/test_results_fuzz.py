@@ -84,12 +84,13 @@ class _Fuzzer:
         if method in {"POST", "PUT", "DELETE"}:
             body = chance.choice((*_BODIES, *self._documents))
         headers = []
+        if body and chance.random() < 0.9:
+            kind = b"text/plain" if chance.random() < 0.05 else b"application/json"
+            headers.append((b"content-type", kind))
         if chance.random() < 0.2:
             headers.append((b"accept-encoding", b"gzip"))
         if chance.random() < 0.1:
             headers.append((b"content-encoding", chance.choice((b"gzip", b"br", b""))))
-        if chance.random() < 0.1:
-            headers.append((b"content-type", chance.choice((b"text/plain", b"application/json"))))
         target = f"{path}?{query}" if query else path
         return chance.choice(TENANTS), method, target, headers, body
 

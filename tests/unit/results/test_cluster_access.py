@@ -38,6 +38,7 @@ from support.suite_results import SUITE, a_suite_outcome, a_suite_result
 
 TOKEN = "a-token-of-ours"  # noqa: S105 - for tests only
 RESULTS = f"{EXPLORER}/api/v1/results"
+JSON_OF_ANN = caller("ann", **{"Content-Type": "application/json"})
 CONFIG_MAP = {
     "requestheader-client-ca-file": "-----BEGIN CERTIFICATE-----",
     "requestheader-allowed-names": '["front-proxy-client"]',
@@ -126,7 +127,7 @@ def test_headers_without_the_certificate_are_ignored(
     """A pod that reaches the service and writes the headers of ann has no name."""
     client = cluster_client(str(tmp_path / "r.db"), authority, peer)
     assert client.get(RESULTS, headers=caller("ann")).status_code == 401
-    pushed = client.post(f"{EXPLORER}{ingest_path('a')}", headers=caller("ann"), content=b"{}")
+    pushed = client.post(f"{EXPLORER}{ingest_path('a')}", headers=JSON_OF_ANN, content=b"{}")
     assert pushed.status_code == 401
 
 
@@ -157,7 +158,7 @@ def test_what_a_person_pushes_is_marked_as_theirs(
     address = str(tmp_path / "r.db")
     client = cluster_client(address, authority)
     push, document = f"{EXPLORER}{ingest_path('a')}", a_document(1)
-    first = client.post(push, headers=caller("ann"), content=document)
+    first = client.post(push, headers=JSON_OF_ANN, content=document)
     assert first.status_code == 201
     pods = cluster_client(address, authority, None)
     other = pods.post(push, headers={"Authorization": f"Bearer {TOKEN}"}, content=document)
@@ -177,7 +178,7 @@ def test_only_an_operator_sends_outcomes_of_suites(
     address = str(tmp_path / "r.db")
     people, pods = cluster_client(address, authority), cluster_client(address, authority, None)
     push, outcome = f"{EXPLORER}{suite_ingest_path('a')}", a_suite_outcome("night", "FAIL")
-    assert people.post(push, headers=caller("ann"), content=outcome).status_code == 403
+    assert people.post(push, headers=JSON_OF_ANN, content=outcome).status_code == 403
     headers = {"Authorization": f"Bearer {TOKEN}"}
     assert pods.post(push, headers=headers, content=b"{}").status_code == 422
     assert pods.post(push, headers=headers, content=outcome).status_code == 201
@@ -197,7 +198,7 @@ def test_labels_that_a_suite_cannot_have_are_not_taken_from_a_person(
     document["run"]["metadata"]["labels"]["inferometer.dev/suite-block"] = "abc"
     content, push = json.dumps(document).encode(), f"{EXPLORER}{ingest_path('a')}"
     person = cluster_client(address, authority)
-    answer = person.post(push, headers=caller("ann"), content=content)
+    answer = person.post(push, headers=JSON_OF_ANN, content=content)
     assert answer.status_code == 400
     assert answer.json()["error"] == (
         "The document cannot be kept. Its label inferometer.dev/suite-block is 'abc', and not the "
@@ -212,13 +213,13 @@ def test_who_may_not_create_runs_may_not_push(tmp_path: Path, authority: Scripte
     """Whether the namespace exists shows only to those who may push there."""
     client = cluster_client(str(tmp_path / "r.db"), authority)
     answers = [
-        client.post(f"{EXPLORER}{ingest_path(name)}", headers=caller("ann"), content=b"{}")
+        client.post(f"{EXPLORER}{ingest_path(name)}", headers=JSON_OF_ANN, content=b"{}")
         for name in ("b", "missing")
     ]
     assert [each.status_code for each in answers] == [403, 403]
     authority.rights.add(("ann", "create", "missing"))
     path = f"{EXPLORER}{ingest_path('missing')}"
-    assert client.post(path, headers=caller("ann"), content=b"{}").status_code == 404
+    assert client.post(path, headers=JSON_OF_ANN, content=b"{}").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -241,9 +242,36 @@ def test_a_document_that_is_none_or_too_large_is_refused(
     """The answer is a sentence, and nothing is kept."""
     client = cluster_client(str(tmp_path / "r.db"), authority)
     path = f"{EXPLORER}{ingest_path('a')}"
-    answer = client.post(path, headers={**caller("ann"), **headers}, content=body)
+    answer = client.post(path, headers={**JSON_OF_ANN, **headers}, content=body)
     assert answer.status_code == status
     assert answer.json()["error"]
+    assert client.get(RESULTS, headers=caller("ann")).json()["total"] == 0
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_a_person_says_that_a_document_is_json(
+    tmp_path: Path, authority: ScriptedAuthority, kind: str | None
+) -> None:
+    """A page of another site can send these types, and a body without any."""
+    client = cluster_client(str(tmp_path / "r.db"), authority)
+    headers = caller("ann", **({"Content-Type": kind} if kind else {}))
+    answer = client.post(f"{EXPLORER}{ingest_path('a')}", headers=headers, content=a_document(1))
+    assert (answer.status_code, answer.json()) == (415, {"error": "Send application/json."})
+    assert client.get(RESULTS, headers=caller("ann")).json()["total"] == 0
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "https://127.0.0.1", "null"])
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
+def test_a_web_page_gets_no_answer(
+    tmp_path: Path, authority: ScriptedAuthority, method: str, origin: str
+) -> None:
+    """Its browser may have the certificate by which the API server knows the user."""
+    client = cluster_client(str(tmp_path / "r.db"), authority)
+    path = RESULTS if method == "GET" else f"{EXPLORER}{ingest_path('a')}"
+    content = a_document(1) if method == "POST" else None
+    headers = {**JSON_OF_ANN, "Origin": origin}
+    answer = client.request(method, path, headers=headers, content=content)
+    assert (answer.status_code, answer.json()["kind"]) == (403, "Status")
     assert client.get(RESULTS, headers=caller("ann")).json()["total"] == 0
 
 
@@ -265,7 +293,7 @@ def test_nothing_else_is_changed(tmp_path: Path, authority: ScriptedAuthority, m
     """By any caller."""
     client = cluster_client(str(tmp_path / "r.db"), authority)
     assert client.request(method, RESULTS, headers=caller("ann")).status_code == 405
-    assert client.post(RESULTS, headers=caller("ann"), content=b"{}").status_code == 405
+    assert client.post(RESULTS, headers=JSON_OF_ANN, content=b"{}").status_code == 405
 
 
 def test_answers_are_secured(tmp_path: Path, authority: ScriptedAuthority) -> None:

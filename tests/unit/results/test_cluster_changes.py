@@ -173,6 +173,7 @@ def test_who_may_delete_runs_deletes_their_results(service: _Service) -> None:
         (json.dumps({"action": "accept-change", "text": _UNREADABLE}).encode(), {}, 400),
         (b'{"action": "tag", "text": "' + b"a" * 40_000 + b'"}', {}, 400),
         (b'{"action": "tag", "text": "a"}', {"content-type": "text/plain"}, 415),
+        (b'{"action": "tag", "text": "a"}', {"content-type": ""}, 415),
     ],
 )
 def test_what_cannot_be_added_is_refused_with_a_sentence(

@@ -146,7 +146,9 @@ def test_results_that_are_not_to_be_trusted_are_not_found(
     assert found(pods, row, namespace="b") == []
     assert found(pods, kept(pods, tmp_path, verdict="INVALID")) == [row["id"]]
     pushed = people.post(
-        f"{EXPLORER}{ingest_path('a')}", headers=caller("ann"), content=a_document(1)
+        f"{EXPLORER}{ingest_path('a')}",
+        headers=caller("ann", **{"Content-Type": "application/json"}),
+        content=a_document(1),
     )
     assert pushed.status_code == 201
     assert found(pods, row) == [row["id"]]

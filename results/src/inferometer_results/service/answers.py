@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import Query, Response
+from fastapi import Query, Request, Response
 
 from inferometer_api.results.reading import ReadResult, read_result
 from inferometer_results.explore.prices import PriceList
@@ -130,6 +130,18 @@ def read_many(store: Store, ids: list[str], prices: PriceList | None) -> list[Co
         compare_results((first.id, other.id), (before.document, after.document), prices)
         for other, after in others
     ]
+
+
+def refused_type(request: Request) -> Response | None:
+    """Return the refusal of a request whose body is not declared as JSON, None if it is.
+
+    A page of another site cannot send this type: browsers request permission first. They send a
+    body without any type.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0]
+    if kind.strip().lower() == "application/json":
+        return None
+    return json_answer({"error": "Send application/json."}, 415)
 
 
 def json_answer(content: Any, status: int = 200) -> Response:

@@ -22,6 +22,9 @@ from inferometer_results.store.visibility import READABLE, Readable
 PEER_NAME = "peer_name"
 """Where the server puts the common name of a client certificate into the state of a request."""
 _FORBIDDEN = RefusedRequest(403, "Pods read and push results through the API server, not here.")
+_FOREIGN = RefusedRequest(
+    403, "Web pages get no answers here: read the results by kubectl inferometer web."
+)
 _UNKNOWN = RefusedRequest(
     401, "Send requests through the API server: kubectl inferometer web, or results --cluster."
 )
@@ -92,6 +95,11 @@ class ClusterAccess:
         await _refuse(refused, scope, receive, send)
 
     async def _caller(self, scope: Scope) -> Caller | RefusedRequest:
+        if "origin" in header_texts(scope):
+            # A browser at the API server, which has its user's certificate, sends it for a page of
+            # any site. No page of ours is there: `web` serves them, and sends no origin. A host is
+            # not checked, because it is the API server that writes it.
+            return _FOREIGN
         if self._proxy.trusts(scope.get("state", {}).get(PEER_NAME)):
             identity = proxied_identity(scope["headers"], self._proxy)
             return _UNKNOWN if identity is None else Caller(identity, "person")

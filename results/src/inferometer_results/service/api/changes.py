@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from inferometer_results.annotation import AnnotationError, check_annotation
 from inferometer_results.service.access.cluster import Caller
 from inferometer_results.service.access.reviews import RunAccess, Verb
-from inferometer_results.service.answers import find_row, json_answer
+from inferometer_results.service.answers import find_row, json_answer, refused_type
 from inferometer_results.service.api import schema
 from inferometer_results.service.api.ingest import Ingest
 from inferometer_results.store.index_rows import JournalRow
@@ -18,7 +18,6 @@ from inferometer_results.store.store import Store
 from inferometer_results.store.visibility import READABLE
 
 _MOST_BYTES = 16 << 10
-_JSON = "application/json"
 _IdPath = Annotated[str, Path(description="ID of a result, or its beginning.")]
 
 
@@ -82,10 +81,9 @@ class Changes:
             answer = _fault("Too many changes: send fewer a second.", 429)
             answer.headers["retry-after"] = "1"
             return answer
-        kind = request.headers.get("content-type", _JSON)
-        if kind.partition(";")[0].strip().lower() != _JSON:
-            # A page of another site cannot send this type: browsers request permission first.
-            return _fault("Send application/json.", 415)
+        refused = refused_type(request) if request.method == "POST" else None
+        if refused is not None:
+            return refused
         authority = self.ingest.authority
         READABLE.set(await authority.readable(caller.identity))
         id_ = await run_in_threadpool(self._store.resolve, prefix)

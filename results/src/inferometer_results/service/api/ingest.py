@@ -14,7 +14,7 @@ from inferometer_api.results.result_transport import TooLargeError, check_docume
 from inferometer_api.results.service_paths import result_page
 from inferometer_results.service.access.cluster import Authority, Caller
 from inferometer_results.service.access.reviews import RunAccess
-from inferometer_results.service.answers import RequestError, json_answer
+from inferometer_results.service.answers import RequestError, json_answer, refused_type
 from inferometer_results.service.api import schema
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.node_characteristics import keep_measurement
@@ -120,6 +120,9 @@ class Ingest:
             answer = json_answer({"error": "Too many documents: send fewer a second."}, 429)
             answer.headers["retry-after"] = "1"
             return answer
+        refused = refused_type(request) if caller.way == "person" else None
+        if refused is not None:
+            return refused
         if not await self.authority.may(caller.identity, _needed(caller, namespace)):
             return json_answer({"error": _forbidden(caller, namespace)}, 403)
         uid = await self.authority.namespace_uid(namespace)
@@ -166,7 +169,7 @@ def ingest_routes(ingest: Ingest) -> APIRouter:
                 201: {"model": schema.Stored},
                 **{
                     code: {"model": schema.ErrorBody}
-                    for code in (400, 403, 404, 413, 422, 429, 503)
+                    for code in (400, 403, 404, 413, 415, 422, 429, 503)
                 },
             },
         )
