@@ -27,16 +27,16 @@ def evaluated(expected: dict[str, str], found: dict[str, str], failed: str = "")
         (
             {"a": "9", "b": "2"},
             (
-                "1 of 2 predictions differ from the manifest's expectedOutputs (sample a: '1' instead "
-                "of '9')"
+                "1 of 2 predictions differ from the manifest's expectedOutputs (sample a: '1' "
+                "instead of '9')"
             ),
         ),
         ({"z": "1"}, "1 entry of expectedOutputs names a sample that was not evaluated (z)"),
         (
             {"b": "1", "v": "", "w": "", "x": "", "y": ""},
             (
-                "1 of 1 predictions differ from the manifest's expectedOutputs (sample b: '2' instead "
-                "of '1'); 4 entries of expectedOutputs name samples that were not evaluated "
+                "1 of 1 predictions differ from the manifest's expectedOutputs (sample b: '2' "
+                "instead of '1'); 4 entries of expectedOutputs name samples that were not evaluated "
                 "(v, w, x, ...)"
             ),
         ),
