@@ -9,7 +9,7 @@ from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_api.manifest.version_constraint import ConstraintError, check_constraint
 from inferometer_api.spec.reading import InvalidRunError, parse_document
 from inferometer_tasks.errors import TaskRefusedError
-from inferometer_tasks.pipeline import check_steps
+from inferometer_tasks.step_order import check_steps
 
 BESIDE_MODEL = "model.yaml"
 """A manifest of this name next to a model file is that model's."""

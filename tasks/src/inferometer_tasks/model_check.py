@@ -11,7 +11,10 @@ from inferometer_tasks.pipeline import TaskPipeline
 def check_tensors(
     manifest: ModelManifest, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> None:
-    """Raise TaskRefusedError if a manifest names tensors that the model lacks."""
+    """Raise TaskRefusedError if a manifest names tensors that the model lacks.
+
+    An input's datatype, if the manifest states it, must be the model's as well.
+    """
     for what, named, tensors in (
         ("inputs", [each.name for each in manifest.inputs], inputs),
         ("outputs", [each.name for each in manifest.outputs], outputs),
@@ -21,6 +24,15 @@ def check_tensors(
         if unknown and known:
             raise TaskRefusedError(
                 f"The manifest names the {what} {unknown}, but the model has {known}."
+            )
+    datatypes = {each.name: each.datatype for each in inputs}
+    for each in manifest.inputs:
+        known_type = datatypes.get(each.name, each.datatype)
+        if each.datatype is not None and each.datatype != known_type:
+            raise TaskRefusedError(
+                f"The manifest has the datatype {each.datatype} for the input {each.name!r}, but "
+                f"the model takes {known_type}: correct it or leave it out, or use the model that "
+                "the manifest describes."
             )
 
 

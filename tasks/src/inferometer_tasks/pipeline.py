@@ -16,7 +16,6 @@ from inferometer_api.manifest.input_steps import (
     Crop,
     Decode,
     FileBytes,
-    InputStep,
     Layout,
     Normalize,
     Reshape,
@@ -36,25 +35,11 @@ from inferometer_api.manifest.output_steps import (
 from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.sample import Array, Prediction, Sample
+from inferometer_tasks.step_order import check_steps, name_of
 from inferometer_tasks.steps import boxes, classes, image, tensor, text
 
 Tensors = dict[str, Array]
 Clock = Callable[[], int]
-
-# What a step takes, and what it makes of it.
-_ORDER: Mapping[str, tuple[frozenset[str], str]] = {
-    "decode": (frozenset({"bytes"}), "image"),
-    "fileBytes": (frozenset({"bytes"}), "values"),
-    "tokenize": (frozenset({"text"}), "values"),
-    "resize": (frozenset({"image"}), "image"),
-    "crop": (frozenset({"image"}), "image"),
-    "normalize": (frozenset({"image", "values"}), "values"),
-    "layout": (frozenset({"image", "values"}), "values"),
-    "cast": (frozenset({"image", "values"}), "values"),
-    "reshape": (frozenset({"image", "values"}), "values"),
-}
-_CONTENT = {"Image": "bytes", "File": "bytes", "Text": "text", "Values": "values"}
-_LAST = frozenset({"topK", "boxes", "ctc", "argmaxMask", "span"})
 
 
 @dataclass(slots=True)
@@ -79,65 +64,6 @@ class StepTimes:
             self.totals[name] = self.totals.get(name, 0) + now - since_ns
             self.counts[name] += 1
         return now
-
-
-def name_of(step: InputStep | OutputStep) -> str:
-    """Return the wire name of a step's member."""
-    fields = type(step).model_fields
-    return next(
-        each.alias or name for name, each in fields.items() if getattr(step, name) is not None
-    )
-
-
-def check_steps(manifest: ModelManifest) -> None:
-    """Raise TaskRefusedError if steps do not follow from each other."""
-    for index, each in enumerate(manifest.inputs):
-        _check_input(f"inputs[{index}]", each)
-    for index, output in enumerate(manifest.outputs):
-        _check_output(f"outputs[{index}]", output, manifest)
-
-
-def _check_input(where: str, given: ManifestInput) -> None:
-    kind = _CONTENT[given.modality]
-    for place, step in enumerate(given.steps):
-        name = name_of(step)
-        takes, makes = _ORDER[name]
-        if kind not in takes:
-            raise TaskRefusedError(
-                f"{where}.steps[{place}].{name} takes {_words(takes)}, but gets {kind}: "
-                f"{_advice(kind, given.modality)}."
-            )
-        kind = makes
-    if kind in {"bytes", "text"} and given.steps:
-        raise TaskRefusedError(f"{where}.steps end with {kind}: a model takes numbers.")
-
-
-def _words(kinds: frozenset[str]) -> str:
-    return " or ".join(sorted(kinds))
-
-
-def _advice(kind: str, modality: str) -> str:
-    if kind == "bytes":
-        return "decode first, or use fileBytes"
-    if kind == "values":
-        return "image steps come before normalize, layout, cast and reshape"
-    return f"modality {modality} begins with {kind}"
-
-
-def _check_output(where: str, given: ManifestOutput, manifest: ModelManifest) -> None:
-    for place, step in enumerate(given.steps):
-        name = name_of(step)
-        if place < len(given.steps) - 1 and name in _LAST:
-            raise TaskRefusedError(
-                f"{where}.steps[{place}].{name} makes the prediction: no step follows it."
-            )
-        if isinstance(step.setting, Boxes) and any(
-            isinstance(each.setting, Crop) for one in manifest.inputs for each in one.steps
-        ):
-            raise TaskRefusedError(
-                f"{where}.steps[{place}].boxes cannot map boxes back through crop: use resize "
-                "alone."
-            )
 
 
 _Apply = Callable[[Any, Any, Sample, Assets], Any]

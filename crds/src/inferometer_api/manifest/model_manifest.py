@@ -75,8 +75,8 @@ class ManifestOutput(Document):
     """What it is."""
 
     steps: Annotated[list[OutputStep], Field(max_length=8)] = Field(default_factory=list)
-    """Steps in their order. The first output that has steps makes the prediction; without any, \
-the first output is the prediction."""
+    """Steps in their order. The one output that has steps makes the prediction; without \
+any, the first output is the prediction."""
 
 
 class Asset(Document):
