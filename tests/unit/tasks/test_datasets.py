@@ -150,6 +150,12 @@ def test_the_digits_are_built_in(tmp_path: Path) -> None:
         ("file,label\nx/1.txt,0,9\n", "more values than columns"),
         ("file,label\nx/1.txt,3\n", "the label 3, but the data set has 3 classes, from 0 to 2"),
         ("file,label\n", "has no samples"),
+        ('file,label\n"x/1.txt,0\nx/2.txt,1\n', "Look for a quote that is not closed"),
+        ('file,label\nx/1.txt,0\n"x/1.txt" ,0\n', "The row at line 3 of"),
+        ('file,"label\nx/1.txt,0\n', "The row at line 1 of"),
+        ("file, label\nx/1.txt,0\n", "the column ' label': write 'label'"),
+        ("File,file,label\nx/1.txt,x/2.txt,0\n", "the column 'File': write 'file'"),
+        ("file,label,label\nx/1.txt,0,1\n", "the column 'label' twice"),
     ],
 )
 def test_a_broken_list_is_refused_with_its_line(rows: str, words: str, tmp_path: Path) -> None:

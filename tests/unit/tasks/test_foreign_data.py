@@ -60,6 +60,26 @@ def test_two_samples_with_one_id_are_refused(tmp_path: Path) -> None:
         listed(tmp_path, *rows[:900], {"id": "s7", "text": "b"}, *rows[901:])
 
 
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_number_that_stands_for_an_id_is_one(place: int, tmp_path: Path) -> None:
+    """A row without an id has its number, wherever another row states it."""
+    rows: list[dict[str, Any]] = [{"text": "a"}, {"text": "b"}, {"text": "c"}, {"text": "d"}]
+    assert listed(tmp_path, *rows).count == 4
+    rows[place]["id"] = str(place + 1)
+    assert listed(tmp_path, *rows, {"id": "x", "text": "e"}).count == 5
+    rows[place]["id"] = 3
+    first, second = sorted((place + 1, 3))
+    with pytest.raises(TaskRefusedError, match=f"Lines {first} and {second} of .* same id '3'"):
+        listed(tmp_path, *rows)
+
+
+def test_a_key_that_is_nearly_a_column_is_refused(tmp_path: Path) -> None:
+    """Its values would be ignored; other keys may be there."""
+    assert listed(tmp_path, {"text": "a", "url": "b", "Lang": "en"}).count == 1
+    with pytest.raises(TaskRefusedError, match="the column 'Label': write 'label'"):
+        listed(tmp_path, {"text": "a", "Label": 1})
+
+
 def test_the_folder_that_macos_adds_is_no_data_set(tmp_path: Path) -> None:
     """The manifest is in the other one."""
     path = tmp_path / "words.zip"

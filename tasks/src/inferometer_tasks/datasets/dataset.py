@@ -99,7 +99,10 @@ def _of_list(path: Path, folder: Path, manifest: DatasetManifest | None = None) 
     for number, row in read_rows(path):
         count += 1
         _check_class(path, number, row.get("label"), classes)
-        if "id" in row and len(hashes) < _MOST_HASHES:
+        if "id" in row and not hashes:
+            # Rows without an id have their number as one; until here all had.
+            hashes.extend(hash(str(each)) for each in range(1, min(count, _MOST_HASHES + 1)))
+        if ("id" in row or hashes) and len(hashes) < _MOST_HASHES:
             hashes.append(hash(sample_id(count, row)))
     if not count:
         raise TaskRefusedError(f"The data set {path} has no samples.")
@@ -139,7 +142,7 @@ def _check_ids(path: Path, hashes: "array[int]") -> None:
         if name in lines:
             raise TaskRefusedError(
                 f"Lines {lines[name]} and {number} of {path} have the same id {name!r}: give each "
-                "sample its own, or leave out the column, and its number is its id."
+                "sample its own. The id of a row without one is its number."
             )
         lines[name] = number
 

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from inferometer_tasks.sample import Content, Sample
 
 Row = dict[str, Any]
 _CONTENT = ("file", "text", "values")
+_COLUMNS = frozenset({"id", *_CONTENT, "label", "context"})
 _MOST_FILE_BYTES = 256 * 1024 * 1024
 _LONGEST_FIELD = 16 * 1024 * 1024
 
@@ -50,6 +51,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
                 ) from error
             if not isinstance(row, dict):
                 raise TaskRefusedError(f"Line {number} of {path} is not a JSON object.")
+            _check_columns(path, list(row))
             # Writers of tables, such as pandas, give every row every column.
             found = {key: value for key, value in row.items() if value is not None}
             _check_row(path, number, found)
@@ -59,14 +61,18 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
     csv.field_size_limit(_LONGEST_FIELD)
     with path.open(encoding="utf-8-sig", newline="") as lines:
-        rows = csv.DictReader(lines)
-        columns = rows.fieldnames or []
-        if not set(_CONTENT) & set(columns):
-            raise TaskRefusedError(
-                f"The samples {path} have the columns {list(columns)}: one of {list(_CONTENT)} is "
-                "needed, in the first line."
-            )
+        # Strict: an open quote would take in all rows behind it.
+        rows = csv.DictReader(lines, strict=True)
+        begins = 1
         try:
+            columns = rows.fieldnames or []
+            _check_columns(path, columns)
+            if not set(_CONTENT) & set(columns):
+                raise TaskRefusedError(
+                    f"The samples {path} have the columns {list(columns)}: one of "
+                    f"{list(_CONTENT)} is needed, in the first line."
+                )
+            begins = rows.line_num + 1
             for row in rows:
                 if None in row:
                     raise TaskRefusedError(
@@ -76,10 +82,24 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
                 found = {key: value for key, value in row.items() if value}
                 _check_row(path, rows.line_num, found)
                 yield rows.line_num, found
+                begins = rows.line_num + 1
         except csv.Error as error:
             raise TaskRefusedError(
-                f"Line {rows.line_num} of {path} is not CSV: {error}."
+                f"The row at line {begins} of {path} is not CSV: {error}. Look for a quote that is "
+                "not closed; within quotes, a quote is written twice."
             ) from error
+
+
+def _check_columns(path: Path, columns: Sequence[str]) -> None:
+    for each in columns:
+        plain = each.strip().lower()
+        if plain in _COLUMNS and each != plain:
+            raise TaskRefusedError(
+                f"The samples {path} have the column {each!r}: write {plain!r}, or rename it if it "
+                "is another one."
+            )
+        if each in _COLUMNS and columns.count(each) > 1:
+            raise TaskRefusedError(f"The samples {path} have the column {each!r} twice.")
 
 
 def _check_row(path: Path, number: int, row: Row) -> None:
