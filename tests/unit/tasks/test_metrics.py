@@ -205,6 +205,61 @@ def test_the_word_error_rate_counts_words() -> None:
     assert value.value == 0.5
 
 
+TEXTS = st.text("ab ", max_size=8)
+
+
+@given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, min_size=1, max_size=4)), min_size=1))
+def test_of_several_references_the_best_counts(rows: list[tuple[str, list[str]]]) -> None:
+    """As ExactMatch and F1 do; a loop over the references finds it."""
+    metric = METRICS["CER"]()
+    total = length = 0
+    for found, references in rows:
+        metric.add(found, references)
+        rates = [
+            (edits(found, each) / len(each)) if each else (float("inf") if found else 0.0)
+            for each in references
+        ]
+        best = references[rates.index(min(rates))]
+        total, length = total + edits(found, best), length + len(best)
+    value = metric.result()
+    assert (value and value.value) == (pytest.approx(total / length) if length else None)
+
+
+def test_words_of_several_references_count_too() -> None:
+    """The second is right, so that nothing is wrong of three words."""
+    metric = METRICS["WER"]()
+    assert metric.add("the cat sat", ["a dog", "the cat sat"]) is True
+    value = metric.result()
+    assert value is not None
+    assert (value.value, value.samples) == (0, 1)
+
+
+@pytest.mark.parametrize("name", ["ExactMatch", "F1", "WER", "CER"])
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        ([], r'write \[""\] if no answer is the right one'),
+        ("[]", r'write \[""\] if no answer is the right one'),
+        ({"answer": "a"}, "neither a text nor a list of texts"),
+        ([["a"]], "neither a text nor a list of texts"),
+        (True, "neither a text nor a list of texts"),
+        (None, "It has no label"),
+    ],
+)
+def test_a_label_that_is_no_text_makes_its_sample_fail(name: str, label: Any, words: str) -> None:
+    """It is not compared as Python would write it."""
+    metric = METRICS[name]()
+    with pytest.raises(SampleError, match=words):
+        metric.add("a", label)
+    assert metric.result() is None
+
+
+def test_no_answer_may_be_the_right_one() -> None:
+    """As in SQuAD 2, whose empty lists become a list of one empty text."""
+    metric = METRICS["ExactMatch"]()
+    assert [metric.add(each, '[""]') for each in ("", "Paris")] == [True, False]
+
+
 @given(st.integers(0, 1000), st.integers(1, 4))
 def test_the_mean_intersection_over_union_is_that_of_sets(seed: int, count: int) -> None:
     """Pixels of all samples count together; 255 counts nowhere."""

@@ -66,7 +66,10 @@ class F1:
 
 
 class ErrorRate:
-    """Insertions, deletions and substitutions over all samples, by units of the labels."""
+    """Insertions, deletions and substitutions over all samples, by units of the labels.
+
+    Of several labels of a sample the one with the lowest rate counts, the first of equal ones.
+    """
 
     def __init__(self, unit: Literal["word", "character"]) -> None:
         self._splits = unit == "word"
@@ -77,10 +80,12 @@ class ErrorRate:
         """Count a text."""
         from rapidfuzz.distance import Levenshtein  # noqa: PLC0415 - in the extra tasks
 
-        found, wanted = _text(prediction, self._name), _answers(label)[0]
-        edits = Levenshtein.distance(self._units(found), self._units(wanted))
+        found = self._units(_text(prediction, self._name))
+        references = [self._units(each) for each in _answers(label)]
+        counts = [(Levenshtein.distance(found, each), len(each)) for each in references]
+        edits, length = min(counts, key=lambda each: each[0] / max(each[1], 0.5))
         self._edits += edits
-        self._length += len(self._units(wanted))
+        self._length += length
         self._samples += 1
         return edits == 0
 
@@ -102,9 +107,17 @@ def _text(prediction: Prediction, metric: str) -> str:
 
 def _answers(label: Any) -> list[str]:
     found = _listed(label) if isinstance(label, str) else label
-    if found is None or found == []:
+    if found is None:
         raise SampleError("It has no label.")
-    return [str(each) for each in found] if isinstance(found, list) else [str(found)]
+    if found == []:
+        raise SampleError(
+            'It has no label, but an empty list: write [""] if no answer is the right one.'
+        )
+    answers = found if isinstance(found, list) else [found]
+    for each in answers:
+        if not isinstance(each, str | int | float) or isinstance(each, bool):
+            raise SampleError(f"Its label {label!r:.100} is neither a text nor a list of texts.")
+    return [str(each) for each in answers]
 
 
 def _listed(label: str) -> str | list[str]:
