@@ -61,7 +61,7 @@ def prediction_of_python(found: Any) -> Prediction:
     try:
         array = np.asarray(found)
     except ValueError as error:  # rows of different lengths
-        raise SampleError(f"postprocess returned no array: {error}.") from error
+        raise SampleError(f"postprocess returned no array: {str(error).rstrip('.')}.") from error
     is_number = array.dtype.kind in "biuf" or array.dtype == DTYPES["BF16"]
     if not is_number or (not array.ndim and array.dtype.kind == "b"):
         raise SampleError(
