@@ -86,6 +86,32 @@ def test_two_files_of_one_name_have_two_checksums(tmp_path: Path, net: DigitsNet
         assert ("The samples differ." in sentence) == differ
 
 
+def test_an_evaluation_says_what_it_did_not_judge(tmp_path: Path, net: DigitsNet) -> None:
+    """Its advice on failures, fewer samples than requested, and expected outputs."""
+    expected = "expectedOutputs: [{sample: s0, prediction: none}, {sample: s9, prediction: '1'}]\n"
+    data = rows(5, values=[[0] * 8] * 8)
+    ended = evaluated(tmp_path, net, data, MANIFEST + expected, samples=5000)
+    assert ended.result is not None, ended.ended.stderr
+    (scenario,) = ended.result.scenarios
+    (reason,) = scenario.verdict.reasons
+    assert "Failed samples count in no measure, and may be the harder ones." in reason.message
+    assert "rejects load" not in reason.message
+    (caution,) = scenario.verdict.cautions
+    assert caution.rule == "UnexpectedPrediction"
+    assert "1 of 1 predictions differ from the manifest's expectedOutputs" in caution.message
+    assert "a sample that was not evaluated (s9)" in caution.message
+    assert (
+        "The data set of s0 has 5 samples, fewer than the 5,000 in accuracy.samples: all are sent."
+    ) in ended.result.environment.notes
+    assert scenario.accuracy is not None
+    assert [each.step for each in scenario.accuracy.steps] == [
+        "normalize",
+        "reshape",
+        "softmax",
+        "topK",
+    ]
+
+
 def test_a_run_stops_at_the_first_failure_if_asked(tmp_path: Path, net: DigitsNet) -> None:
     """`onSampleError: Stop`: what was measured until then is kept, and INVALID."""
     data = rows(2000, values="text", label=1)

@@ -36,8 +36,8 @@ def evaluated(expected: dict[str, str], found: dict[str, str], failed: str = "")
             {"b": "1", "v": "", "w": "", "x": "", "y": ""},
             (
                 "1 of 1 predictions differ from the manifest's expectedOutputs (sample b: '2' "
-                "instead of '1'); 4 entries of expectedOutputs name samples that were not evaluated "
-                "(v, w, x, ...)"
+                "instead of '1'); 4 entries of expectedOutputs name samples that were not "
+                "evaluated (v, w, x, ...)"
             ),
         ),
     ],

@@ -68,6 +68,19 @@ class PreparedAccuracy:
         return min(self.dataset.count, self.spec.samples or self.dataset.count)
 
 
+def _notes(name: str, prepared: PreparedAccuracy) -> Iterator[str]:
+    dataset, wanted = prepared.dataset, prepared.spec.samples
+    yield (
+        f"The data set of {name} is {dataset.name}, version {dataset.version}, licence "
+        f"{dataset.license}."
+    )
+    if wanted is not None and wanted > dataset.count:
+        yield (
+            f"The data set of {name} has {dataset.count:,} samples, fewer than the {wanted:,} in "
+            "accuracy.samples: all are sent."
+        )
+
+
 @asynccontextmanager
 async def open_accuracy_executor(run: RunContext) -> AsyncIterator["AccuracyExecutor"]:
     """Open the executor, with a folder for unpacked data sets that goes with it."""
@@ -118,11 +131,7 @@ class AccuracyExecutor:
                 load_task(run.plan, descriptions[0], spec.metrics),
                 descriptions[0],
             )
-        return [
-            f"The data set of {name} is {each.dataset.name}, version {each.dataset.version}, "
-            f"licence {each.dataset.license}."
-            for name, each in self._prepared.items()
-        ]
+        return [note for name, each in self._prepared.items() for note in _notes(name, each)]
 
     async def _dataset(self, name: str, spec: Accuracy, file: str) -> Dataset:
         if name not in self._datasets:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions, Violations
@@ -586,19 +586,26 @@ RULES: tuple[VerdictRule, ...] = (
 )
 """All rules, in the order in which findings are reported."""
 
+_NAMES_OF_ACCURACY = {
+    "EndedEarly",
+    "NoReply",
+    "ErrorRate",
+    "ServerRestarted",
+    "EngineSetting",
+    "ServerNotReady",
+    "ComputeFellBack",
+    "UnexpectedPrediction",
+}
 OF_ACCURACY = tuple(
-    rule
+    replace(
+        rule,
+        why="Failed samples count in no measure, and may be the harder ones.",
+        remedy="The failures are listed with their stage: mend the data set or the manifest's "
+        "steps if it is Input or Output, and look at the server's log if it is Request.",
+    )
+    if rule.name == "ErrorRate"
+    else rule
     for rule in RULES
-    if rule.name
-    in {
-        "EndedEarly",
-        "NoReply",
-        "ErrorRate",
-        "ServerRestarted",
-        "EngineSetting",
-        "ServerNotReady",
-        "ComputeFellBack",
-        "UnexpectedPrediction",
-    }
+    if rule.name in _NAMES_OF_ACCURACY
 )
 """The rules of scenarios of kind accuracy, which have no latency."""
