@@ -1,6 +1,7 @@
 """The pages about many results show figures, reasons and links of real documents."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -241,12 +242,24 @@ def test_nodes_show_what_ran_there_and_which_stands_apart(explorer: _Explorer) -
     summary_schema.NodeRow.model_validate(rows[0], strict=True)
 
 
+def _together(text: str) -> list[tuple[int, int]]:
+    """Return the windows and the queries of each sum that a comparison shows."""
+    found = re.findall(r"All (\d+) windows together \(([\d,]+) queries\)", text)
+    return [(int(windows), int(queries.replace(",", ""))) for windows, queries in found]
+
+
 def test_several_runs_are_compared_with_the_first(explorer: _Explorer) -> None:
     """Equal conditions add up; the conditions that differ stand in a column of each result."""
     alike = explorer.page("/compare", id=[*explorer.ids[:2], explorer.ids[4]])
     assert "3 runs side by side" in alike.text
     assert "All were measured under the same conditions." in alike.text
-    assert "windows together" in alike.text
+    (windows, queries), *_ = _together(alike.text)
+    ((own, own_queries), *_) = _together(explorer.page("/compare", id=explorer.ids[:2]).text)
+    assert windows * own_queries == queries * own
+    repeated = explorer.page("/compare", id=[*explorer.ids[:2], explorer.ids[0]])
+    assert _together(repeated.text)[0] == (own, own_queries)
+    itself = explorer.page("/compare", id=[explorer.ids[0]] * 2)
+    assert _together(itself.text)[0] == (own // 2, own_queries // 2)
     other = explorer.page("/compare", id=explorer.ids[:3])
     assert "onnxruntime 1.32.0" in other.text
     assert "C is not judged: it is INVALID in C." in other.text

@@ -99,8 +99,10 @@ def overlays(documents: Sequence[ResultDocument]) -> list[Overlay]:
 def together(documents: Sequence[ResultDocument], scenario: str, step: str) -> str:
     """Return the latencies of a step over all results as one sentence; "" if they do not add up.
 
-    Histograms are added. They do not add up if a condition differs or one is INVALID.
+    Histograms are added. They do not add up if a condition differs or one is INVALID. A run that is
+    there twice, also as the copy that a user pushed, was measured once.
     """
+    documents = list({each.run_id: each for each in documents}.values())
     chosen = [
         (each, found)
         for document in documents
