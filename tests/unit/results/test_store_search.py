@@ -15,7 +15,7 @@ from sqlalchemy import event
 from inferometer_results.explore.prices import read_prices
 from inferometer_results.store import find_ids
 from inferometer_results.store import store as store_module
-from inferometer_results.store.condition import FIELDS, SORTING, SearchError
+from inferometer_results.store.condition import FIELDS, SORTING, SearchError, read_condition
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.index_rows import JournalRow, best_figures
 from inferometer_results.store.query import Search
@@ -66,6 +66,8 @@ FOUND: list[tuple[str, set[str]]] = [
     ("tag!=baseline", {"every-part"}),
     ('label.team="a b"', {"every-part"}),
     ("started>=2026-11-23T23", {"test"}),
+    ("p99<50000\u00b5s", {"every-part", "test"}),
+    ("p99<50000\u03bcs", {"every-part", "test"}),
     ("reason~clientstarved", {"every-part"}),
 ]
 
@@ -174,6 +176,12 @@ def test_results_of_many_measurements_are_counted_by_the_index_of_these(
         ("(model=x", "A bracket is not closed."),
         ("model=x model=y", "'model' stands where and, or, or the end was expected."),
         ("p99<50", "p99 is compared with 50ms, with its unit: ns, us, ms or s; '50' is not that."),
+        ("qps>1m", "qps is compared with 100, 2.5k or 1M; '1m' is not that."),
+        ("energy<1Mj", "energy is compared with 80mJ, with its unit: uJ, mJ or J; '1Mj' is"),
+        ("started>yesterday", "started is compared with a date or a time in UTC, such as 2026-"),
+        ("started=2026-99-99", "started is compared with a date or a time in UTC, such as 2026-"),
+        ("started=2026-11T08", "started is compared with a date or a time in UTC, such as 2026-"),
+        ("started=9999", "started is compared with a date or a time in UTC, such as 2026-"),
         ("qps~5", "qps is a figure: compare it with = != < <= > or >=."),
         ("tag>x", "Tags and labels are compared with = and !=, not with >."),
         ('model="x', "Cannot read the condition from '\"x' on."),
@@ -186,6 +194,78 @@ def test_a_condition_that_cannot_be_understood_is_refused_with_what_to_do(
     with pytest.raises(SearchError) as raised:
         store.find(Search(where))
     assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("energy<1mJ", 1e3),
+        ("energy<1mj", 1e3),
+        ("energy<1MJ", 1e12),
+        ("energy<2kJ", 2e9),
+        ("energy<1\u00b5J", 1),
+        ("energy<1\u03bcJ", 1),
+        ("qps<1M", 1e6),
+        ("qps<1K", 1e3),
+        ("qps<1e-2k", 10.0),
+    ],
+)
+def test_the_case_of_a_unit_counts(where: str, value: float) -> None:
+    """A megajoule is no millijoule; both signs of micro are one."""
+    _, (condition,) = read_condition(where)
+    assert list(condition.compile().params.values()) == [value]
+
+
+_STARTED = "2026-11-24T08:30:15.250Z"
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Return a store with one result, which started at that time."""
+    with Store(str(tmp_path_factory.mktemp("started") / "results.db")) as opened:
+        opened.add(a_document(1, LOCAL, startedAt=_STARTED), ORIGIN, source="x")
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("earlier", "same", "later"),
+    [
+        ("2025", "2026", "2027"),
+        ("2026-10", "2026-11", "2026-12"),
+        ("2026-11-23", "2026-11-24", "2026-11-25"),
+        ("2026-11-24T07", "2026-11-24T08", "2026-11-24T09"),
+        ("2026-11-24T08:29", "2026-11-24T08:30", "2026-11-24T08:31"),
+        ('"2026-11-24 08:29"', '"2026-11-24 08:30Z"', '"2026-11-24 08:31"'),
+        ("2026-11-24T08:30:14", "2026-11-24T08:30:15", "2026-11-24T08:30:16"),
+        ("2026-11-24T08:30:14Z", "2026-11-24T08:30:15Z", "2026-11-24T08:30:16Z"),
+        ("2026-11-24T08:30:15.1", "2026-11-24T08:30:15.2", "2026-11-24T08:30:15.3"),
+        ("2026-11-24T08:30:15.249Z", _STARTED, "2026-11-24T08:30:15.251Z"),
+        ("2026-02", "2026-11", "2027-02"),
+    ],
+)
+def test_a_time_is_compared_with_a_span(
+    started: Store, earlier: str, same: str, later: str
+) -> None:
+    """A day has all results that started on it: <= includes them, and > leaves them out."""
+    results = {
+        f"{sign}{span}": started.count(Search(f"started{sign}{span}"))
+        for span in (earlier, same, later)
+        for sign in ("=", "!=", "<", "<=", ">", ">=")
+    }
+    assert {each for each, found in results.items() if found} == {
+        *(f"{sign}{earlier}" for sign in ("!=", ">", ">=")),
+        *(f"{sign}{same}" for sign in ("=", "<=", ">=")),
+        *(f"{sign}{later}" for sign in ("!=", "<", "<=")),
+    }
+
+
+def test_a_time_of_another_form_is_compared_as_it_is(tmp_path: Path) -> None:
+    """Another program may write it, and the page of its result looks for earlier ones."""
+    for number, time in enumerate(("2026-11-24T08:30:15.250+01:00", "2026-99-99T99:99:99Z")):
+        with Store(str(tmp_path / f"{number}.db")) as opened:
+            opened.add(a_document(1, LOCAL, startedAt=time), ORIGIN, source="x")
+            assert opened.count(Search(f'started="{time}"')) == 1
+            assert opened.count(Search(f'started<"{time}"')) == 0
 
 
 _WORDS = st.sampled_from(

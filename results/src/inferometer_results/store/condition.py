@@ -4,11 +4,13 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Integer, and_, func, not_, or_, select
 
+from inferometer_api import patterns
 from inferometer_results.store.costs import Costs
 from inferometer_results.store.tables import FIGURES, LABEL, MEASUREMENT, RESULT, best_column
 
@@ -22,15 +24,33 @@ _TOKEN = re.compile(
     r"""(?P<word>[^\s()=<>!~"]+))"""
 )
 _QUANTITY = re.compile(
-    r"(?P<number>[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?P<unit>[a-zµ]*)", re.IGNORECASE
+    r"(?P<number>[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z\u00b5\u03bc]*)"
 )
 _UNITS: dict[str, dict[str, float]] = {
-    "number": {"": 1, "k": 1e3, "m": 1e6},
-    "time": {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9},
-    "energy": {"uj": 1, "µj": 1, "mj": 1e3, "j": 1e6},
+    "number": {"": 1, "k": 1e3, "K": 1e3, "M": 1e6},
+    "time": {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9},
+    "energy": {"uJ": 1, "mJ": 1e3, "J": 1e6, "kJ": 1e9, "MJ": 1e12, "uj": 1, "mj": 1e3, "j": 1e6},
 }
+"""The sizes of units. Their case counts: m is a thousandth, and M a million."""
+_MICRO = str.maketrans({"\u00b5": "u", "\u03bc": "u"})
+"""Both signs of micro that keyboards have."""
+_DATE = re.compile(
+    r"(?P<date>\d{4}(?:-\d{2}(?:-\d{2})?)?)"
+    r"(?:[T ](?P<time>\d{2}(?::\d{2}(?::\d{2}(?P<fraction>\.\d{1,6})?)?)?)Z?)?",
+    re.ASCII,
+)
+_FIRST_DAY = "0000-01-01"
+_LENGTHS = {
+    len("2026-11-24"): timedelta(days=1),
+    len("2026-11-24T08"): timedelta(hours=1),
+    len("2026-11-24T08:30"): timedelta(minutes=1),
+    len("2026-11-24T08:30:15"): timedelta(seconds=1),
+}
+"""How long a span is whose begin has so many characters."""
+_TIMESTAMP = re.compile(patterns.TIME)
 _EXAMPLES = {
-    "number": "100 or 2.5k",
+    "date": "a date or a time in UTC, such as 2026-11-24 or 2026-11-24T08:30",
+    "number": "100, 2.5k or 1M",
     "time": "50ms, with its unit: ns, us, ms or s",
     "energy": "80mJ, with its unit: uJ, mJ or J",
 }
@@ -243,6 +263,8 @@ class _Parser:
             return _labelled("run", operator, name.removeprefix("label."), value)
         field = find_field(name, self._costs)
         self._is_measured = self._is_measured or field.is_measured
+        if field.kind == "date" and operator != "~":
+            return _compared_times(name, field.column, operator, value)
         return _COMPARISONS[operator](field.column, _value(name, field, operator, value))
 
     def _peek(self) -> str:
@@ -289,13 +311,57 @@ def _labelled(origin: str, operator: str, name: str, value: str | None) -> Colum
     return found if operator == "=" else not_(found)
 
 
+def _compared_times(
+    name: str, column: ColumnElement[Any], operator: str, text: str
+) -> ColumnElement[bool]:
+    """Return the comparison with a span of time: a year, a day, a minute.
+
+    A time is in the span if it begins with its text. Times before it are smaller, those after it
+    larger. Raises SearchError.
+    """
+    span = _span(text)
+    if span is None:
+        if _TIMESTAMP.fullmatch(text):
+            # As a document has it, in another form than ours: of another zone, for example.
+            return _COMPARISONS[operator](column, text)
+        raise SearchError(f"{name} is compared with {_EXAMPLES['date']}; {text!r} is not that.")
+    first, after = span
+    if operator in {"=", "!="}:
+        is_within = and_(column >= first, column < after)
+        return is_within if operator == "=" else not_(is_within)
+    # What is not later than a span began before the next one.
+    sign, border = {"<=": ("<", after), ">": (">=", after)}.get(operator, (operator, first))
+    return _COMPARISONS[sign](column, border)
+
+
+def _span(text: str) -> tuple[str, str] | None:
+    """Return how a span of time and the one after it begin; None if it is no span that exists."""
+    match = _DATE.fullmatch(text)
+    if match is None or (match["time"] and len(match["date"]) < len(_FIRST_DAY)):
+        return None
+    given = match["date"] + (f"T{match['time']}" if match["time"] else "")
+    try:
+        # The first day of a year or a month.
+        first = datetime.fromisoformat(given + _FIRST_DAY[len(given) :])
+        if len(given) < len(_FIRST_DAY):
+            months = 12 if len(given) == len("2026") else 1
+            year, month = divmod(12 * first.year + first.month - 1 + months, 12)
+            after = first.replace(year=year, month=month + 1)
+        else:
+            digits = len(match["fraction"] or ".") - 1
+            after = first + _LENGTHS.get(len(given), timedelta(microseconds=10 ** (6 - digits)))
+    except (ValueError, OverflowError):
+        return None
+    return given, after.isoformat(timespec="microseconds")[: len(given)]
+
+
 def _value(name: str, field: Field, operator: str, text: str) -> str | float:
     if field.kind in {"text", "date"}:
         return text
     if operator == "~":
         raise SearchError(f"{name} is a figure: compare it with = != < <= > or >=.")
     match = _QUANTITY.fullmatch(text)
-    size = None if match is None else _UNITS[field.kind].get(match["unit"].lower())
+    size = None if match is None else _UNITS[field.kind].get(match["unit"].translate(_MICRO))
     if match is None or size is None:
         raise SearchError(f"{name} is compared with {_EXAMPLES[field.kind]}; {text!r} is not that.")
     value = float(match["number"]) * size
