@@ -296,6 +296,18 @@ def test_nothing_else_is_changed(tmp_path: Path, authority: ScriptedAuthority, m
     assert client.post(RESULTS, headers=JSON_OF_ANN, content=b"{}").status_code == 405
 
 
+def test_a_method_that_an_address_does_not_take_is_named(
+    tmp_path: Path, authority: ScriptedAuthority
+) -> None:
+    """To programs as JSON, to people as a page; the address is there."""
+    client = cluster_client(str(tmp_path / "r.db"), authority)
+    refused = client.delete(RESULTS, headers=caller("ann"))
+    assert refused.json()["error"].startswith("This address does not take DELETE:")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+    page = client.post(f"{EXPLORER}/models", headers=JSON_OF_ANN, content=b"{}")
+    assert (page.status_code, "does not take POST:" in page.text) == (405, True)
+
+
 def test_answers_are_secured(tmp_path: Path, authority: ScriptedAuthority) -> None:
     """Those that refuse too."""
     client = cluster_client(str(tmp_path / "r.db"), authority)

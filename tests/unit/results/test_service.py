@@ -162,6 +162,8 @@ def test_a_comparison_names_the_conditions_that_differ(stored: _Stored) -> None:
             400,
             "Results are not sorted by scenario, but by: id",
         ),
+        ("/api/v1/results?sort=tag", 400, "Results are not sorted by tag, but by: id"),
+        ("/api/v1/results?sort=-label.a", 400, "Results are not sorted by label.a, but by: id"),
         (
             "/api/v1/results?after=aaaa&before=bbbb",
             400,

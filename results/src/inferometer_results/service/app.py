@@ -164,7 +164,12 @@ def _answer_invalid(request: Request, error: Exception) -> Response:
 def _answer_unknown(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    return _fault(request, error.status_code, _NOT_FOUND)
+    if error.status_code != 405:
+        return _fault(request, error.status_code, _NOT_FOUND)
+    sentence = f"This address does not take {request.method}: see /api/v1/openapi.json."
+    answer = _fault(request, 405, sentence)
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 def _fault(request: Request, status: int, sentence: str) -> Response:

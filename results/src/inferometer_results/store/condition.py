@@ -174,7 +174,8 @@ def find_field(name: str, costs: Costs | None = None) -> Field:
 
 def find_order(name: str, costs: Costs | None = None) -> ColumnElement[Any]:
     """Return the value of results by which a field sorts them. Raises SearchError."""
-    order = find_field(name, costs).order
+    is_label = name == "tag" or name.startswith("label.")
+    order = None if is_label else find_field(name, costs).order
     if order is None:
         raise SearchError(f"Results are not sorted by {name}, but by: {', '.join(SORTING)}.")
     return order
