@@ -779,7 +779,7 @@ class ScenarioResult(Document):
     name: str
     kind: str
     """singleStream, server, batch, ..."""
-    repeat: Annotated[int, Field(ge=1, le=2**53 - 1), Integral] = 1
+    repeat: Annotated[int, Field(ge=1, le=2**31 - 1), Integral] = 1
     seed: Count
     """The seed of its schedule and inputs."""
     steps: list[Step]
