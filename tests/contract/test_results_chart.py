@@ -157,6 +157,7 @@ def test_the_operators_chart_connects_to_it() -> None:
         ({"volume": {"size": "much"}}, "/volume/size", "pattern"),
         ({"retention": {"days": -1}}, "/retention/days", "minimum"),
         ({"prices": {"nodes": [{"node": "x"}]}}, "/prices/nodes/0", "perHour"),
+        ({"prices": {"nodes": [{"perHour": 1}]}}, "/prices/nodes/0", "anyOf"),
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(values: Json, place: str, word: str) -> None:

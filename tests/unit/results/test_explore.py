@@ -152,12 +152,30 @@ def test_the_first_entry_that_matches_is_the_price(
         ("3", "p.yaml is not a price list: the file"),
         ("currency: EUR\nnodes: [{perHour: -1}]", r"nodes\[0\].perHour: input should be greater"),
         ("currency: EUR\nnodes: [{perHuor: 1}]", r"nodes\[0\]"),
+        ("{currency: EUR, nodes: [{perHour: 1}]}", r"nodes\[0\]: say which nodes it is for; node"),
+        ("{currency: EUR, nodes: [{perHour: 1, labels: {}}]}", r"nodes\[0\]: say which nodes"),
     ],
 )
 def test_a_price_list_that_cannot_be_understood_is_refused(text: str, message: str) -> None:
     """With the file and the place."""
     with pytest.raises(PriceListError, match=message):
         read_prices(text, "p.yaml")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "is_priced"),
+    [
+        ("rack[1]-*", "rack[1]-a", True),
+        ("rack[1]-*", "rack1-a", False),
+        ("node-?", "node-?", True),
+        ("node-?", "node-1", False),
+        ("*", "", True),
+    ],
+)
+def test_only_the_star_is_a_pattern(pattern: str, name: str, *, is_priced: bool) -> None:
+    """Brackets and question marks stand for themselves; a star also for no character."""
+    prices = read_prices(f"{{currency: EUR, nodes: [{{node: '{pattern}', perHour: 1}}]}}", "p")
+    assert (prices.per_hour(PricedNodes((name,))) is not None) is is_priced
 
 
 def test_reports_and_comparisons_have_the_cost_where_there_is_a_price() -> None:

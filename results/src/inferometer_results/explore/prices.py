@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from inferometer_api.results.result import Environment, ResultDocument
 from inferometer_results.quantity import DASH, significant
@@ -15,6 +16,8 @@ from inferometer_results.store.comparability import INSTANCE_TYPE
 _SECONDS = 3600.0
 _MILLION = 1e6
 
+_LITERAL = str.maketrans({"[": "[[]", "?": "[?]"})
+"""Only `*` is a pattern."""
 _Text = Annotated[str, Field(min_length=1, max_length=253)]
 
 
@@ -45,6 +48,13 @@ class NodePrice(BaseModel):
     cpu: _Text | None = None
     gpu: _Text | None = None
 
+    @model_validator(mode="after")
+    def _check_selectors(self) -> Self:
+        """Require a selector: an entry without any would price every node."""
+        if not (self.node or self.instance_type or self.labels or self.cpu or self.gpu):
+            raise PydanticCustomError("no_selector", 'Say which nodes it is for; node: "*" is all')
+        return self
+
     def matches(self, name: str, nodes: PricedNodes) -> bool:
         """Return whether the entry is for one of the nodes; `*` stands for any characters."""
         wanted = dict(self.labels)
@@ -52,7 +62,8 @@ class NodePrice(BaseModel):
             wanted[INSTANCE_TYPE] = self.instance_type
         texts = ((self.node, name), (self.cpu, nodes.cpu), (self.gpu, nodes.gpu))
         return all(
-            pattern is None or fnmatchcase(found, pattern) for pattern, found in texts
+            pattern is None or fnmatchcase(found, pattern.translate(_LITERAL))
+            for pattern, found in texts
         ) and all(nodes.labels.get(label) == value for label, value in wanted.items())
 
 
