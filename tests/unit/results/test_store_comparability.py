@@ -58,7 +58,7 @@ def changed(*path: str | int, value: Any, like: dict[str, Any] = LOCAL) -> dict[
             {"node.kubernetes.io/instance-type": "c5.xlarge"},
             {"node class"},
         ),
-        (("environment", "place"), "Cluster", {"isolation", "resources"}),
+        (("environment", "place"), "Cluster", {"isolation", "node class", "resources"}),
         (("environment", "server", "settings", "pinned_cpus"), "1", {"isolation"}),
         (("environment", "server", "settings", "max_batch_size"), "8", {"batching"}),
         (("environment", "server", "settings", "max_delay_microseconds"), "5", {"batching"}),
@@ -69,7 +69,7 @@ def changed(*path: str | int, value: Any, like: dict[str, Any] = LOCAL) -> dict[
         (("run", "spec", "validity", "warmUpSeconds"), 9, {"warm-up"}),
         (("run", "spec", "validity", "warmUp"), "UntilSteady", {"warm-up"}),
         (("run", "spec", "load", "protocol"), "GRPC", {"load"}),
-        (("run", "spec", "server", "device"), "GPU", {"device"}),
+        (("run", "spec", "server", "device"), "GPU", {"device", "node class"}),
         (("run", "spec", "scenarios", 0), {"name": "latency", "offline": {}}, {"scenario"}),
         # These are no conditions of a figure.
         (("run", "spec", "load", "seed"), 7, set()),
@@ -98,7 +98,7 @@ def test_a_changed_condition_is_named(path: tuple[str, ...], value: Any, names: 
         (("run", "spec", "server", "threads"), 3, {"threads"}),
         (("run", "spec", "server", "precision"), "FP32", {"precision"}),
         (("environment", "server", "replicas", 0, "qualityOfService"), "Burstable", {"isolation"}),
-        (("environment", "server", "replicas", 0, "node"), "node-8", {"isolation"}),
+        (("environment", "server", "replicas", 0, "node"), "node-8", {"isolation", "node class"}),
     ],
 )
 def test_what_a_server_does_not_report_is_taken_from_the_run(

@@ -17,6 +17,7 @@ from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
 from inferometer_api.suite.progress import WAITING, RunOutcome, State
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.result_file import RESULT_NAME
+from inferometer_results.store.server_machine import server_machine
 
 SUITE_FILE = "suite.json"
 PAGE_NAME = "suite.html"
@@ -168,11 +169,8 @@ def outcome_of_document(document: ResultDocument) -> RunOutcome:
 
 def machine_of(document: ResultDocument) -> str:
     """Return the class of the machine of a result, as the store names it."""
-    found = document.environment
-    if found is None:
-        return "this machine"
-    gpus = ", ".join(sorted(set(found.node.gpus)))
-    return f"{found.node.cpu_model} {gpus}".strip()[:253] or "this machine"
+    found = server_machine(document)
+    return f"{found.cpu} {found.gpu}".strip()[:253] or "this machine"
 
 
 def _read_record(file: Path) -> dict[str, Any] | None:

@@ -9,9 +9,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from inferometer_api.results.result import Environment, ResultDocument
+from inferometer_api.results.result import ResultDocument
 from inferometer_results.quantity import DASH, significant
 from inferometer_results.store.comparability import INSTANCE_TYPE
+from inferometer_results.store.server_machine import server_machine
 
 _SECONDS = 3600.0
 _MILLION = 1e6
@@ -140,20 +141,6 @@ def nodes_of_row(row: Mapping[str, Any], labels: Sequence[Mapping[str, Any]]) ->
 
 def nodes_of(document: ResultDocument) -> PricedNodes:
     """Return the nodes of a result."""
-    environment = document.environment
+    machine = server_machine(document)
     labels = document.run.spec.server.placement.node_selector
-    if environment is None:
-        return PricedNodes(labels=labels)
-    node = environment.node
-    return PricedNodes(
-        tuple(sorted(server_nodes(environment))),
-        node.cpu_model,
-        ", ".join(sorted(set(node.gpus))),
-        labels,
-    )
-
-
-def server_nodes(environment: Environment) -> set[str]:
-    """Return the nodes of the servers, otherwise that of the load generator."""
-    found = {each.node for each in environment.server.replicas if each.node}
-    return found or {environment.node.hostname}
+    return PricedNodes(machine.nodes, machine.cpu, machine.gpu, labels)

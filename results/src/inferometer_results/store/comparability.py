@@ -13,6 +13,7 @@ from inferometer_api.results.result import (
 from inferometer_api.spec.digest import canonical_json
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.server import External, Server
+from inferometer_results.store.server_machine import server_machine
 
 MEASUREMENT_VERSION = 1
 """Raise it when the meaning of a figure changes, so that older figures are no longer compared.
@@ -60,7 +61,7 @@ def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]
         key
         | _of_server(found.server, spec.server)
         | _of_resources(found, spec.server)
-        | _of_node(found, spec.server.placement.node_selector)
+        | _of_node(document, found)
         | _of_model(found)
         | _of_manifest(document, scenario)
     )
@@ -199,22 +200,12 @@ def _of_resources(environment: Environment, spec: Server) -> dict[str, str]:
     }
 
 
-def _of_node(environment: Environment, selector: Mapping[str, str]) -> dict[str, str]:
-    node, settings = environment.node, environment.server.settings
-    gibibytes = round(node.memory_bytes / 2**30)
-    kernel = ".".join(node.kernel.split(".")[:2])
+def _of_node(document: ResultDocument, environment: Environment) -> dict[str, str]:
     images = sorted(
         digest for name, digest in environment.images.items() if not name.endswith("-load")
     )
-    parts = (
-        settings.get("cpu_model") or node.cpu_model,
-        f"{node.cpu_count} CPUs",
-        f"{gibibytes} GiB",
-        settings.get("instruction_set") or node.architecture,
-        f"Linux {kernel}",
-        selector.get(INSTANCE_TYPE, ""),
-        *sorted(set(node.gpus)),
-    )
+    selector = document.run.spec.server.placement.node_selector
+    parts = (server_machine(document).text, selector.get(INSTANCE_TYPE, ""))
     return {
         "image": ", ".join(images),
         "node class": ", ".join(filter(None, parts)),

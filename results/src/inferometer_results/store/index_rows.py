@@ -13,6 +13,7 @@ from inferometer_api.spec.digest import spec_digest
 from inferometer_results.headline import headline, model_of
 from inferometer_results.profile import PROFILE_KIND
 from inferometer_results.store.comparability import comparability_key, key_digest
+from inferometer_results.store.server_machine import server_machine
 from inferometer_results.store.tables import FIGURES, best_column
 
 SUITE_LABEL = "inferometer.dev/suite"
@@ -160,6 +161,7 @@ def _result_row(
     server = None if found is None else found.server
     settings = {} if server is None else server.settings
     labels = document.run.metadata.labels
+    machine = server_machine(document)
     return {
         "cluster_uid": origin.cluster_uid,
         "namespace": origin.namespace or document.run.metadata.namespace or "",
@@ -183,9 +185,9 @@ def _result_row(
         "server": "" if server is None else f"{server.name} {server.version}".strip(),
         "device": spec.server.device,
         "protocol": spec.load.protocol,
-        "node": _node(document),
-        "cpu": "" if found is None else found.node.cpu_model,
-        "gpu": "" if found is None else ", ".join(sorted(set(found.node.gpus))),
+        "node": ", ".join(machine.nodes),
+        "cpu": machine.cpu,
+        "gpu": machine.gpu,
         "inferometer_version": document.inferometer_version,
         "schema_version": document.schema_version,
         "spec_digest": spec_digest(spec),
@@ -195,14 +197,6 @@ def _result_row(
 def _model_name(document: ResultDocument) -> str:
     named = "" if document.environment is None else document.environment.model.name
     return named or model_of(document)
-
-
-def _node(document: ResultDocument) -> str:
-    """Return the node of the servers, otherwise that of the load generator."""
-    if document.environment is None:
-        return ""
-    nodes = {each.node for each in document.environment.server.replicas if each.node}
-    return ", ".join(sorted(nodes)) or document.environment.node.hostname
 
 
 def _measurement_rows(
