@@ -1,6 +1,7 @@
 """The life of a server: readiness, refusals and the end."""
 
 import json
+import platform
 import queue
 import signal
 import socket
@@ -102,6 +103,7 @@ def test_live_before_ready(tmp_path: Path, gate: Gate) -> None:
         facts = _status(server, "/v2/models/copy/config")[1]["parameters"]
         assert isinstance(facts, dict)
         assert facts["inferometer.warm_up_batch_sizes"] == {"string_value": "1,2"}
+        assert facts["inferometer.kernel"] == {"string_value": platform.release()}
 
 
 def test_health_answers_while_the_model_computes(counting: Path) -> None:

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from inferometer_serving.cpu import instruction_set, model_name, pinned_cpus
 from inferometer_serving.infer.signature import TensorSpec
+from inferometer_serving.machine import machine_facts
 from inferometer_serving.model.loading import LoadedModel, WarmUp
 from inferometer_serving.options import Device, ServeOptions
 
@@ -100,6 +101,7 @@ def facts(
         "inferometer.load_seconds": f"{model.load_seconds:.6f}",
         "inferometer.warm_up_seconds": f"{warm.seconds:.6f}",
         "inferometer.inline_body_bytes": str(warm.inline_body_bytes),
+        **{f"inferometer.{name}": value for name, value in machine_facts().items()},
         **{f"inferometer.{name}": value for name, value in _manifest(model).items() if value},
         **{f"inferometer.{name}": value for name, value in session.facts.items()},
     }
