@@ -8,7 +8,7 @@ from inferometer_api.results.result import Environment, NodeTelemetry, ResultDoc
 
 @dataclass(frozen=True, slots=True)
 class ServerMachine:
-    """The machine of the servers, or the machines if they differ; "" is what is not known.
+    """The machine of the servers, or the machines if they differ; "" is an unknown part.
 
     A document describes the machine of the load generator (`Environment.node`). It is that of the
     servers in a local run, and in a cluster if they ran on the load generator's node.
