@@ -16,7 +16,7 @@ from inferometer_results.explore.charts import numbered_changes, trend_chart
 from inferometer_results.explore.eligibility import why_not_ranked
 from inferometer_results.explore.figure import FIGURES
 from inferometer_results.explore.merged import merged_percentiles
-from inferometer_results.explore.outliers import node_figures
+from inferometer_results.explore.outliers import compared_nodes, node_figures
 from inferometer_results.explore.pareto import pareto_front
 from inferometer_results.explore.prices import PricedNodes, PriceListError, read_prices
 from inferometer_results.explore.trend import trend
@@ -255,6 +255,37 @@ def test_a_trend_marks_the_change_points_of_the_series() -> None:
     judged = trend(rows[::-1], FIGURES["p50"], {}, {}, {"16": ("accepted", finding)})
     (listed,) = numbered_changes(judged)
     assert listed[2].endswith("accepted: 12 interleaved rounds show +19.0 % (+17.0 % to +21.0 %)")
+
+
+def test_a_node_with_other_conditions_is_named_and_not_judged() -> None:
+    """The class of a node is named, and judged nevertheless."""
+    most = {"engine": "1.20", "node class": "EPYC"}
+    conditions = {
+        "most": most,
+        "newer": most | {"engine": "1.10"},
+        "other": most | {"node class": "Xeon"},
+    }
+    rows = [
+        {"node": node, "key": key, "value": value}
+        for node, key, value in (
+            ("e", "newer", 15.0),
+            ("a", "newer", 90.0),
+            *((node, "most", 10.0) for node in "abc"),
+            ("d", "other", 12.0),
+        )
+    ]
+    compared = compared_nodes(rows, conditions)
+    assert {node: len(some) for node, some in compared.rows.items()} == dict.fromkeys("abcde", 1)
+    assert {node: found for node, found in compared.differing.items() if found} == {
+        "d": {"node class": ("EPYC", "Xeon")},
+        "e": {"engine": ("1.20", "1.10")},
+    }
+    values = {node: [row["value"] for row in some] for node, some in compared.rows.items()}
+    found = {each.node: each for each in node_figures(values, compared.apart)}
+    assert (found["e"].deviations, found["e"].is_outlier) == (None, False)
+    assert found["e"].ratio == pytest.approx(1.5)
+    assert found["d"].is_outlier
+    assert compared_nodes([], {}).rows == {}
 
 
 @pytest.mark.parametrize(

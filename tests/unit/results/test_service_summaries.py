@@ -240,6 +240,14 @@ def test_nodes_show_what_ran_there_and_which_stands_apart(explorer: _Explorer) -
     listed = {each["node"]: each["count"] for each in explorer.json("/nodes")}
     assert all(each["results"] <= listed[each["node"]] for each in rows)
     summary_schema.NodeRow.model_validate(rows[0], strict=True)
+    assert {each["differing"] for each in rows} == {""}
+    wanted = {"spec": explorer.spec, "step": "latency", "figure": "p50"}
+    where = 'engine~"1.32" or not node="bench-1"'
+    mixed = explorer.page("/node-figures", **wanted, where=where)
+    assert "engine: onnxruntime 1.32.0 instead of onnxruntime 1.31.1" in mixed.text
+    named = {row["node"]: row for row in explorer.json("/node-figures", **wanted, where=where)}
+    assert named["bench-1"]["differing"] == "engine: onnxruntime 1.31.1 to onnxruntime 1.32.0"
+    assert named["bench-1"]["deviations"] is None
 
 
 def _together(text: str) -> list[tuple[int, int]]:

@@ -90,6 +90,10 @@ def node_rows(page: NodesPage) -> list[dict[str, Any]]:
             "ratio": each.ratio,
             "deviations": _finite(each),
             "outlier": each.is_outlier,
+            "differing": "; ".join(
+                f"{name}: {most or 'unknown'} to {own or 'unknown'}"
+                for name, (most, own) in each.differing.items()
+            ),
         }
         for each in page.nodes
     ]

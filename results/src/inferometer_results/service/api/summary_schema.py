@@ -251,6 +251,8 @@ class NodeRow(BaseModel):
     median: float
     results: int
     ratio: float
-    """To the median over all nodes."""
+    """To the median over all nodes with the conditions of most."""
     deviations: float | None
     outlier: bool
+    differing: str
+    """The conditions in which it differs from most nodes: theirs, and its own."""

@@ -20,7 +20,7 @@ from inferometer_results.explore.cold_starts import ColdStartFigure, cold_start_
 from inferometer_results.explore.eligibility import why_not_ranked
 from inferometer_results.explore.figure import FIGURES, ShownFigure
 from inferometer_results.explore.model import ModelView, could_rank, model_view
-from inferometer_results.explore.outliers import NodeMedian, node_figures
+from inferometer_results.explore.outliers import NodeMedian, compared_nodes, node_figures
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.explore.trend import TimeSeries, trend
 from inferometer_results.history.trend import (
@@ -224,14 +224,21 @@ def show_nodes(store: Store, spec: str, step: str, figure: str, where: str) -> N
     steps = _by_frequency([step_name(row) for row in rows])
     chosen = step if step in steps else steps[0]
     shown = [row for row in rows if step_name(row) == chosen]
-    values: dict[str, list[float]] = {}
-    results: dict[str, set[str]] = {}
-    for row in shown:
-        value = FIGURES[figure].of(row)
-        if value is not None and not why_not_ranked(row):
-            values.setdefault(row["node"], []).append(value)
-            results.setdefault(row["node"], set()).add(row["id"])
-    found = [replace(each, count=len(results[each.node])) for each in node_figures(values)]
+    of = FIGURES[figure].of
+    counted = [row for row in shown if of(row) is not None and not why_not_ranked(row)]
+    compared = compared_nodes(counted, conditions_of(store, {row["key"] for row in counted}))
+    values = {
+        node: [value for row in some if (value := of(row)) is not None]
+        for node, some in compared.rows.items()
+    }
+    found = [
+        replace(
+            each,
+            count=len({row["id"] for row in compared.rows[each.node]}),
+            differing=compared.differing[each.node],
+        )
+        for each in node_figures(values, compared.apart)
+    ]
     return NodesPage(
         here.path,
         parameters | {"step": chosen},
