@@ -25,6 +25,7 @@ from inferometer_results.report import render_report
 from inferometer_results.report.chart import ReferenceLine
 from inferometer_results.report.histogram import decode
 from inferometer_results.store.comparability import INSTANCE_TYPE
+from inferometer_results.store.summaries import differing_fields
 from support.stored_results import LOCAL, a_document
 
 _PRICES = """
@@ -226,12 +227,18 @@ def test_a_trend_counts_valid_results_and_names_what_changed() -> None:
         _row(4, 100, key="other", inferometer_version="2"),
     ]
     conditions = {"k": {"engine": "a", "model": "m"}, "other": {"engine": "b", "model": "m"}}
+    conditions["other"] |= {"pipeline": "Server"}
     labels = {"4": [{"origin": "tag", "name": "release", "value": ""}]}
     found = trend(rows[::-1], FIGURES["p50"], labels, conditions)
     assert [each.value for each in found.counted] == [100.0, pytest.approx(200.0), 100.0]
     assert [each.excluded for each in found.points] == ["", "", "INVALID: DispatchLag", ""]
     last = found.points[-1]
-    assert last.changed == ("engine: a to b", "inferometer: 1 to 2")
+    assert last.changed == (
+        "engine: a to b",
+        "inferometer: 1 to 2",
+        "pipeline: Client to Server",
+    )
+    assert differing_fields(["k", "other"], conditions)["pipeline"] == ["Client", "Server"]
     assert (last.change, last.tags) == (None, ("release",))
 
 

@@ -14,6 +14,7 @@ from inferometer_results.history.change_points import (
     find_change_points,
 )
 from inferometer_results.history.trend import ChangeFinding, State
+from inferometer_results.store.comparability import differing
 
 Row = Mapping[str, Any]
 
@@ -120,9 +121,7 @@ def _changed(
     first, second = (dict(conditions.get(row["key"], {})) for row in (before, after))
     for row, found in ((before, first), (after, second)):
         found["inferometer"] = row["inferometer_version"]
-    names = dict.fromkeys((*first, *second))
     return tuple(
-        f"{name}: {first.get(name) or 'unknown'} to {second.get(name) or 'unknown'}"
-        for name in names
-        if first.get(name, "") != second.get(name, "")
+        f"{name}: {earlier or 'unknown'} to {later or 'unknown'}"
+        for name, (earlier, later) in differing(first, second).items()
     )

@@ -77,13 +77,14 @@ def differing(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, 
     """Return the conditions that differ, with both values."""
     names = [*first, *(name for name in second if name not in first)]
     return {
-        name: (_condition(first, name), _condition(second, name))
+        name: (condition_of(first, name), condition_of(second, name))
         for name in names
         if first.get(name, "") != second.get(name, "")
     }
 
 
-def _condition(key: Mapping[str, str], name: str) -> str:
+def condition_of(key: Mapping[str, str], name: str) -> str:
+    """Return a condition of a key, "" if it is unknown; one that is left out has its default."""
     return key.get(name, _LEFT_OUT.get(name, ""))
 
 

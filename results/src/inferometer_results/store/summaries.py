@@ -17,6 +17,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from inferometer_results.store.comparability import condition_of
 from inferometer_results.store.find_ids import MOST_COUNTED
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
@@ -196,7 +197,9 @@ def differing_fields(
     if len(keys) > len(conditions):
         return {"conditions": ["some are not known"]}
     names = dict.fromkeys(name for each in conditions.values() for name in each)
-    values = {name: sorted({each.get(name, "") for each in conditions.values()}) for name in names}
+    values = {
+        name: sorted({condition_of(each, name) for each in conditions.values()}) for name in names
+    }
     return {name: found for name, found in values.items() if len(found) > 1}
 
 
