@@ -1,5 +1,6 @@
 """What the explorer computes of many results: fronts, scaling, outliers, costs, latencies."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,12 @@ from inferometer_results.explore.figure import FIGURES
 from inferometer_results.explore.merged import merged_percentiles
 from inferometer_results.explore.outliers import compared_nodes, node_figures
 from inferometer_results.explore.pareto import pareto_front
-from inferometer_results.explore.prices import PricedNodes, PriceListError, read_prices
+from inferometer_results.explore.prices import (
+    PricedNodes,
+    PriceListError,
+    nodes_of,
+    read_prices,
+)
 from inferometer_results.explore.trend import trend
 from inferometer_results.history.trend import ChangeFinding
 from inferometer_results.report import render_report
@@ -199,6 +205,26 @@ def test_reports_and_comparisons_have_the_cost_where_there_is_a_price() -> None:
     assert all(
         each.name != "EUR/1M" for p in compare(document, document).pairs for each in p.figures
     )
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_search_has_one_cost(repeats: int) -> None:
+    """Of its deciding probe, whose rate the list and the model have; as sure as the peak is."""
+    raw: dict[str, Any] = json.loads(a_document(1, LOCAL))
+    raw["scenarios"] = [each for each in raw["scenarios"] if each["name"] == "capacity"][:repeats]
+    for each in raw["scenarios"]:
+        each["peak"] |= {"qps": 900.0, "lowQps": 855.0, "highQps": 990.0, "confidence": 0.95}
+        for step in each["steps"]:
+            step["achievedSamplesPerSecond"] = 1000.0
+    document = read_result(json.dumps(raw), source="x").document
+    prices = read_prices("{currency: EUR, nodes: [{node: vm, perHour: 3.6}]}", "p")
+    (pair,) = compare(document, document, prices=prices).pairs
+    cost = pair.figures[-1].before.estimate
+    assert cost is not None
+    assert cost.value == pytest.approx(prices.per_million(nodes_of(document), 1000.0))
+    if repeats == 1:
+        assert cost.low == pytest.approx(1 / 1.1)
+        assert cost.high == pytest.approx(1 / 0.95)
 
 
 def _row(number: int, value: int, **fields: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Literal
 from inferometer_api.judgement import FEWEST_RUNS
 from inferometer_api.results.lateness import late_at
 from inferometer_api.results.result import ScenarioResult, Step, percentile_of, whole_windows
+from inferometer_api.results.scenario_summary import representative_step
 from inferometer_api.results.search import Peak
 from inferometer_results.compare.interval import Estimate, by_batch_means, over_repeats
 from inferometer_results.quantity import PERCENTILES
@@ -55,6 +56,8 @@ class Measured:
     runs: int = 1
     """How many repeats or rounds there are."""
     is_profiled: bool = False
+    paid_rate: Figure | None = None
+    """Of a search the inferences per second whose cost is that of the search."""
 
 
 def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measured]:
@@ -64,10 +67,12 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
     """
     grouped: dict[tuple[str, str], list[Step]] = {}
     peaks: dict[str, list[Peak]] = {}
+    probes: dict[str, list[Step | None]] = {}
     invalid = {each.name for each in scenarios if each.verdict.state == "INVALID"}
     for scenario in scenarios:
         if scenario.peak is not None:
             peaks.setdefault(scenario.name, []).append(scenario.peak)
+            probes.setdefault(scenario.name, []).append(representative_step(scenario))
             continue
         for step in scenario.steps:
             grouped.setdefault((scenario.name, step.label), []).append(step)
@@ -80,6 +85,7 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
             1,
             (_peak_figure(of_one),),
             len(of_one),
+            paid_rate=_paid_rate(of_one, probes[name]),
         )
         for name, of_one in peaks.items()
     }
@@ -101,10 +107,11 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
 def with_cost(found: Measured, currency: str, per_second: float) -> Measured:
     """Return a step with what a million inferences cost, on nodes of this price.
 
-    The cost is that of the peak, otherwise that of the inferences per second.
+    The cost is that of the inferences per second, of a search those of the probe that decides: as
+    the report, the list of runs and the page of a model have it.
     """
     by_name = {figure.name: figure for figure in found.figures}
-    rate = by_name.get(PEAK) or by_name.get("samples/s")
+    rate = found.paid_rate or by_name.get("samples/s")
     if rate is None:
         return found
     total = per_second * 1e6
@@ -191,6 +198,21 @@ def _peak_figure(peaks: Sequence[Peak]) -> Figure:
     is_known = peak.confidence is not None
     low, high = (peak.low_qps, peak.high_qps) if is_known else (None, None)
     return Figure(name, "rate", Estimate(rates[0], low, high))
+
+
+def _paid_rate(peaks: Sequence[Peak], probes: Sequence[Step | None]) -> Figure:
+    """Return the inferences per second of the probes that decide, as sure as the peak is."""
+    peak = _peak_figure(peaks)
+    rates = [0.0 if step is None else step.achieved_samples_per_second for step in probes]
+    if peak.estimate is None or min(rates) <= 0:
+        return replace(peak, estimate=None, repeats=())
+    if len(rates) > 1:
+        return replace(peak, estimate=over_repeats(rates), repeats=tuple(rates))
+    scale = rates[0] / peak.estimate.value
+    low, high = (
+        None if each is None else each * scale for each in (peak.estimate.low, peak.estimate.high)
+    )
+    return replace(peak, estimate=Estimate(rates[0], low, high))
 
 
 def _figures(steps: Sequence[Step]) -> Iterator[Figure]:
