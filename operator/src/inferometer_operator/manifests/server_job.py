@@ -21,7 +21,7 @@ from inferometer_api.plan.launch import server_containers
 from inferometer_api.runtimes.descriptor import Listen, ServerContainer, ServerLaunch, ServerStart
 from inferometer_api.spec.address import INPUTS_FILE, MANIFEST_FILE, Address
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.spec.server import Resources, Server
+from inferometer_api.spec.server import Resources, Server, Toleration
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.pod_spec import (
     PYTHON,
@@ -251,13 +251,17 @@ def _guaranteed(resources: Resources, gpus: Mapping[str, str] = _NO_GPUS) -> Man
     return {"requests": dict(quantities), "limits": dict(quantities)}
 
 
+def server_tolerations(server: Server, settings: Settings) -> list[Toleration]:
+    """Return the taints that the pods of a server tolerate."""
+    of_gpus = settings.gpu.tolerations if server.device == "GPU" else ()
+    return [*server.placement.tolerations, *of_gpus]
+
+
 def place_pod(spec: Manifest, server: Server, settings: Settings) -> None:
     """Add node selector, tolerations and runtime class."""
-    tolerations = list(server.placement.tolerations)
-    if server.device == "GPU":
-        tolerations += settings.gpu.tolerations
-        if settings.gpu.runtime_class is not None:
-            spec["runtimeClassName"] = settings.gpu.runtime_class
+    if server.device == "GPU" and settings.gpu.runtime_class is not None:
+        spec["runtimeClassName"] = settings.gpu.runtime_class
+    tolerations = server_tolerations(server, settings)
     spec["tolerations"] += [each.model_dump(mode="json", exclude_none=True) for each in tolerations]
     if server.placement.node_selector:
         spec["nodeSelector"] = dict(server.placement.node_selector)

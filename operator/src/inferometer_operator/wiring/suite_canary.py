@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 import structlog
 from pydantic import ValidationError
@@ -18,11 +19,13 @@ from inferometer_api.nodes.changes import (
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import matching_nodes
 from inferometer_api.spec.resolve import is_launched
+from inferometer_api.spec.server import Toleration
 from inferometer_api.suite.plan_suite import SuitePlan
 from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.reader import LOG_SETTLED_SECONDS
 from inferometer_operator.manifests.node_job import DOCUMENT_FILE, node_job
 from inferometer_operator.manifests.owner import Owner
+from inferometer_operator.manifests.server_job import server_tolerations
 from inferometer_operator.reconcile.child_faults import has_ended
 from inferometer_operator.reconcile.nodes.draft import read_node_status
 from inferometer_operator.reconcile.observed import Json
@@ -41,14 +44,23 @@ _TAKEN = 409
 _log = structlog.get_logger()
 
 
+class _KnownNode(NamedTuple):
+    """A node on which runs of the suite may start, and what was measured of it."""
+
+    history: tuple[NodeCharacteristics, ...]
+    """Its newest measurements, the earliest first."""
+    tolerations: list[Toleration]
+    """With which a server pod of the suite starts there."""
+
+
 @dataclass(slots=True)
 class NodeCanary:
     """Measures the nodes of one suite that a NodeBenchmark of its namespace has measured."""
 
     note: str = ""
     """What has changed, as sentences; empty: nothing, or it is not known yet."""
-    _known: dict[str, tuple[NodeCharacteristics, ...]] | None = None
-    """The newest measurements of each node that is to be measured again, the earliest first."""
+    _known: dict[str, _KnownNode] | None = None
+    """The nodes that are to be measured again."""
     _over: set[str] = field(default_factory=set)
     """Nodes that are measured, or cannot be."""
     _unread_since: dict[str, float] = field(default_factory=dict)
@@ -62,7 +74,7 @@ class NodeCanary:
         jobs, pods = node_jobs(dependencies.reader, owner, self._known)
         for node in self._known.keys() - self._over:
             if node not in jobs:
-                await self._create(dependencies, owner, node)
+                await self._create(dependencies, owner, node, self._known[node].tolerations)
             elif has_ended(jobs[node]):
                 await self._read(dependencies, owner, node, jobs[node], pods.get(node))
         going_on = len(self._known.keys() - self._over)
@@ -73,12 +85,14 @@ class NodeCanary:
             f"{len(self._known)} are done."
         )
 
-    async def _create(self, dependencies: Dependencies, owner: Owner, node: str) -> None:
+    async def _create(
+        self, dependencies: Dependencies, owner: Owner, node: str, tolerations: list[Toleration]
+    ) -> None:
         spec = NodeBenchmarkSpec(
             only=list(CANARY_PRIMITIVES),
             max_seconds=_MEASURE_SECONDS,
             active_deadline_seconds=_DEADLINE_SECONDS,
-        )
+        ).model_copy(update={"tolerations": tolerations})  # those of GPUs may exceed the limit
         job = node_job(spec, owner, node, dependencies.settings)
         job["spec"]["activeDeadlineSeconds"] = _DEADLINE_SECONDS
         refusal = await dependencies.writer.create(job)
@@ -98,7 +112,7 @@ class NodeCanary:
                 return
             _log.warning("canary_not_read", suite=owner.name, node=node, error=str(error))
         else:
-            self._note(node, (self._known or {})[node], now)
+            self._note(node, (self._known or {})[node].history, now)
         self._over.add(node)
         target = DeletionTarget("Job", job["metadata"]["name"], job["metadata"]["uid"])
         await dependencies.writer.delete(owner.namespace, target)
@@ -134,33 +148,37 @@ async def _read_pod(
 
 async def _measured_nodes(
     dependencies: Dependencies, owner: Owner, plan: SuitePlan
-) -> dict[str, tuple[NodeCharacteristics, ...]]:
-    """Return the newest measurements of each node on which the suite may run, of a few nodes."""
-    if not dependencies.settings.read_nodes:
+) -> dict[str, _KnownNode]:
+    """Return a few of the measured nodes on which the suite may run."""
+    settings = dependencies.settings
+    if not settings.read_nodes:
         return {}
     maps = _newest_maps(await dependencies.reader.list_node_benchmarks(owner.namespace))
     if not maps:
         return {}
     # A thousand cells take a second.
     runs = await asyncio.to_thread(lambda: [each.run for each in plan.runs])
-    placements = {
-        each.spec.server.placement.model_dump_json(): each.spec.server.placement
+    servers = {
+        (each.spec.server.placement.model_dump_json(), each.spec.server.device): each.spec.server
         for each in runs
         if is_launched(each.spec)
     }
     nodes = await dependencies.reader.list_nodes()
-    names = {
-        name
-        for each in placements.values()
-        for name in matching_nodes(
-            NodeBenchmarkSpec(node_selector=each.node_selector, tolerations=each.tolerations), nodes
-        )
-    }
-    chosen = sorted(names & maps.keys())[:_MOST_NODES]
+    tolerations: dict[str, list[Toleration]] = {}
+    for server in servers.values():
+        tolerated = server_tolerations(server, settings)
+        placed = NodeBenchmarkSpec(node_selector=server.placement.node_selector)
+        for name in matching_nodes(placed.model_copy(update={"tolerations": tolerated}), nodes):
+            tolerations.setdefault(name, tolerated)
+    chosen = sorted(tolerations.keys() & maps.keys())[:_MOST_NODES]
     found = await asyncio.gather(
         *(_documents(dependencies, owner.namespace, maps[node]) for node in chosen)
     )
-    return {node: each for node, each in zip(chosen, found, strict=True) if each}
+    return {
+        node: _KnownNode(each, tolerations[node])
+        for node, each in zip(chosen, found, strict=True)
+        if each
+    }
 
 
 def _newest_maps(benchmarks: Iterable[Json]) -> dict[str, list[str]]:

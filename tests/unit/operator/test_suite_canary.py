@@ -1,0 +1,104 @@
+"""The canary before a suite in a cluster: which nodes it measures, and how its pods reach them."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from inferometer_operator.manifests.owner import Manifest
+from inferometer_operator.wiring.dependencies import Dependencies
+from inferometer_operator.wiring.suite_canary import NodeCanary
+from support.manifests import FULL
+from support.node_documents import a_node_document
+from support.suites import a_suite, planned
+
+_DEDICATED = {"key": "dedicated", "value": "bench", "effect": "NoSchedule"}
+_GPU = {"key": "gpu", "effect": "NoSchedule"}
+_TOLERATION = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
+
+
+class _Cluster:
+    """Nodes that were measured, each with a taint; notes the Jobs that are created."""
+
+    def __init__(self, **taints: dict[str, str]) -> None:
+        self.created: list[Manifest] = []
+        self.children = SimpleNamespace(of_run=lambda *_: ())
+        self._taints = taints
+
+    def list_pods(self, *_: str) -> tuple[dict[str, Any], ...]:
+        """Return no pod."""
+        return ()
+
+    async def list_node_benchmarks(self, namespace: str) -> tuple[dict[str, Any], ...]:
+        """Return one that has measured every node."""
+        nodes = [
+            {"node": each, "state": "Measured", "configMap": f"of-{each}"} for each in self._taints
+        ]
+        return ({"metadata": {"namespace": namespace}, "spec": {}, "status": {"nodes": nodes}},)
+
+    async def list_nodes(self) -> tuple[dict[str, Any], ...]:
+        """Return the nodes, all of them ready."""
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        return tuple(
+            {"metadata": {"name": name}, "spec": {"taints": [taint]}, "status": ready}
+            for name, taint in self._taints.items()
+        )
+
+    async def get(self, *_: str) -> dict[str, Any]:
+        """Return the ConfigMap with a node's document."""
+        document = a_node_document("a-node").model_dump_json(by_alias=True, exclude_none=True)
+        return {"data": {"node.json": document}}
+
+    async def create(self, job: Manifest) -> None:
+        """Note a Job."""
+        self.created.append(job)
+
+
+def _canaries(cluster: _Cluster, server: dict[str, Any]) -> dict[str, Manifest]:
+    """Return the pod of the canary on each node, for a suite with this server."""
+    suite = a_suite()
+    suite["spec"]["template"]["spec"]["server"] = server
+    suite["metadata"] |= {"namespace": "team", "uid": "0c9e8f3a-1111-4222-8333-444455556666"}
+    settings = FULL.model_copy(update={"read_nodes": True})
+    facts = SimpleNamespace(reader=cluster, writer=cluster, settings=settings, clock=lambda: 0.0)
+    advance = NodeCanary().advance(cast("Dependencies", facts), suite, planned(suite))
+    asyncio.run(advance)
+    pods = [each["spec"]["template"]["spec"] for each in cluster.created]
+    return {_node(each): each for each in pods}
+
+
+def _node(pod: Manifest) -> str:
+    required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    name: str = required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0]
+    return name
+
+
+@pytest.mark.parametrize(
+    ("server", "node", "key"),
+    [
+        ({"placement": {"tolerations": [_TOLERATION]}}, "tainted", "dedicated"),
+        ({"device": "GPU"}, "gpus", "gpu"),
+    ],
+)
+def test_the_canary_tolerates_what_the_servers_of_the_suite_tolerate(
+    server: dict[str, Any], node: str, key: str
+) -> None:
+    """Only nodes on which a server may start are measured; the pod starts there as well."""
+    cluster = _Cluster(tainted=_DEDICATED, gpus=_GPU)
+    found = _canaries(cluster, server)
+    assert list(found) == [node]
+    assert key in {each.get("key") for each in found[node]["tolerations"]}
+
+
+def test_a_server_without_tolerations_has_no_canary_on_tainted_nodes() -> None:
+    """Its own pods would not start there."""
+    assert _canaries(_Cluster(tainted=_DEDICATED, gpus=_GPU), {}) == {}
+
+
+def test_the_most_tolerations_of_a_placement_and_those_of_gpus_are_taken() -> None:
+    """Together they exceed what a NodeBenchmark may have."""
+    many = [_TOLERATION | {"key": f"key-{number}"} for number in range(16)]
+    server = {"device": "GPU", "placement": {"tolerations": many}}
+    (pod,) = _canaries(_Cluster(gpus=_GPU), server).values()
+    assert {"gpu", "key-0", "key-15"} <= {each.get("key") for each in pod["tolerations"]}
