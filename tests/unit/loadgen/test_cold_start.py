@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
 from inferometer_api.results.cold_start import ColdStartRecord
+from inferometer_api.spec.scenario import ColdStartState
 from inferometer_loadgen.run.cold_start import FirstQueries, compose_record, read_phases
 from inferometer_loadgen.server.readiness import ReadinessCalls
 from inferometer_loadgen.verdict.judge import judge
@@ -216,3 +217,48 @@ def test_an_unknown_state_is_a_caution() -> None:
     (caution,) = verdict.cautions
     assert caution.rule == "ColdStartUnproven"
     assert "it belongs to another user" in caution.message
+
+
+_PULLED = StartEvidence(
+    created_microseconds=T0,
+    phases=[_phase("imagePulled", 0, 400_000)],
+    model_bytes=0,
+    resident_bytes=0,
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "unknown", "rules"),
+    [
+        ("ImagePresent", "", (["ColdStartState"], [])),
+        ("ImagePresent", "it is pulled each time", ([], ["ColdStartUnproven"])),
+        ("Nothing", "", ([], [])),
+        ("Nothing", "it is pulled each time", ([], [])),
+    ],
+)
+def test_an_image_that_is_pulled_was_not_present(
+    state: ColdStartState, unknown: str, rules: tuple[list[str], list[str]]
+) -> None:
+    """Unless the kubelet reports a pull in any case: then it is not known."""
+    evidence = _PULLED.model_copy(update={"image_unknown": unknown})
+    own = [_phase("imported", 400_000, 1_000_000)]
+    assert _rules(compose_record(state, evidence, own, QUERIES)) == rules
+
+
+def test_a_pulled_image_is_named_with_the_state_that_has_it() -> None:
+    """And the caution has its reason."""
+    record = compose_record("ImagePresent", _PULLED, OWN, QUERIES)
+    (reason,) = [
+        each
+        for each in judge([], ScenarioConditions(kind="coldStart", cold_start=record)).reasons
+        if each.rule == "ColdStartState"
+    ]
+    assert reason.message.startswith(
+        "The state ImagePresent has the image on the node before the start, and the pod pulled it."
+    )
+    unknown = _PULLED.model_copy(update={"image_unknown": "it is pulled each time"})
+    record = compose_record("ImagePresent", unknown, OWN, QUERIES)
+    (caution,) = judge([], ScenarioConditions(kind="coldStart", cold_start=record)).cautions
+    assert "whether the image was on the node before the start: it is pulled each" in (
+        caution.message
+    )

@@ -205,13 +205,20 @@ class _Events:
         return ({"reason": "Pulled"},)
 
 
-@pytest.mark.parametrize(("state", "seen"), [("Nothing", ["team/b"]), ("ImagePresent", [])])
-def test_events_of_pulls_are_read_for_ready_servers_that_pull(state: str, seen: list[str]) -> None:
-    """They are the evidence of the pull; no other run reads them."""
-    run = {
-        "metadata": {"namespace": "team"},
-        "spec": {"scenarios": [{"coldStart": {"state": state}}]},
-    }
+@pytest.mark.parametrize(
+    ("scenario", "seen"),
+    [
+        ({"coldStart": {"state": "Nothing"}}, ["team/b"]),
+        ({"coldStart": {"state": "ImagePresent"}}, ["team/b"]),
+        ({"coldStart": {}}, ["team/b"]),
+        ({"singleStream": {}}, []),
+    ],
+)
+def test_events_of_pulls_are_read_for_ready_servers_that_start_cold(
+    scenario: Json, seen: list[str]
+) -> None:
+    """They show whether the image was there; no other run reads them."""
+    run = {"metadata": {"namespace": "team"}, "spec": {"scenarios": [scenario]}}
     pods = tuple(
         {
             "metadata": {"uid": uid, "labels": {COMPONENT_LABEL: component}},

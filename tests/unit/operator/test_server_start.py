@@ -235,6 +235,55 @@ def test_an_image_that_was_there_is_no_pull() -> None:
     assert start_evidence(POD, [there, others]) == start_evidence(POD)
 
 
+_PULLED_IMAGE = 'Successfully pulled image "s:1" in 1s (1s including waiting).'
+
+
+def _event_of(container: str, second: int = 3) -> dict[str, Any]:
+    about = {"uid": "", "fieldPath": f"spec.{container}"}
+    return _pull(_PULLED_IMAGE, second) | {"involvedObject": about}
+
+
+@pytest.mark.parametrize(
+    ("events", "unknown"),
+    [
+        (["containers{server}"], ""),
+        (["initContainers{fetch}"], "imagePullPolicy is Always"),
+        (["initContainers{fetch}", "containers{server}"], ""),
+        ([], ""),
+    ],
+)
+def test_a_container_that_always_pulls_its_image_proves_nothing(
+    events: list[str], unknown: str
+) -> None:
+    """The kubelet reports a pull also of an image that is there; others are certain."""
+    pod = copy.deepcopy(POD)
+    pod["spec"] = {
+        "initContainers": [{"name": "fetch", "imagePullPolicy": "Always"}],
+        "containers": [{"name": "server", "imagePullPolicy": "IfNotPresent"}],
+    }
+    found = start_evidence(pod, [_event_of(each) for each in events])
+    assert found.image_unknown.startswith(unknown)
+    assert bool(found.image_unknown) == bool(unknown)
+    assert ("imagePulled" in {each.name for each in found.phases}) == bool(events)
+
+
+def test_the_image_of_the_server_is_pulled_after_the_model_is_fetched() -> None:
+    """The fetcher has another image, which was there: the phases stay in their order."""
+    pod = copy.deepcopy(POD)
+    running = pod["status"]["containerStatuses"][0]["state"]["running"]
+    running["startedAt"] = "2026-03-01T10:01:10Z"
+    found = start_evidence(pod, [_event_of("containers{server}", 58)])
+    at = [(each.name, each.end_microseconds / 1e6 - _T) for each in found.phases]
+    assert at == [
+        ("scheduled", 1),
+        ("volumes", 3),
+        ("fetcherStarted", 4),
+        ("modelFetched", 8),
+        ("imagePulled", 58),
+        ("containerStarted", 70),
+    ]
+
+
 def test_the_load_of_a_cold_start_is_planned_once_the_server_is_ready() -> None:
     """Its plan has the evidence of the whole start; any other load starts with the server."""
     cold = {"scenarios": [{"name": "cold", "coldStart": {"repeats": 1}}]}

@@ -42,6 +42,8 @@ class StartEvidence(Document):
     """Bytes of these files that were in memory before the start."""
     residency_unknown: str = ""
     """Why `resident_bytes` is not known: a clause."""
+    image_unknown: str = ""
+    """Why a phase imagePulled does not prove that the node lacked the image: a clause."""
 
 
 class PlannedServer(Document):

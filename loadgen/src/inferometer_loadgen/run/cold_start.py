@@ -53,6 +53,8 @@ def compose_record(
         unavailable["parts of sessionCreated"] = "the engine does not report them"
     if evidence.residency_unknown:
         unavailable["residency"] = evidence.residency_unknown
+    if evidence.image_unknown and state != "Nothing":
+        unavailable["image"] = evidence.image_unknown
     created = evidence.created_microseconds
     reported_ready = max((each.end_microseconds for each in phases), default=created)
     ready = reported_ready + _unready_microseconds(reported_ready, evidence, queries)

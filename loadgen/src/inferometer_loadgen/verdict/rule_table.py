@@ -289,12 +289,14 @@ RULES: tuple[VerdictRule, ...] = (
         name="ColdStartState",
         effect="reason",
         limit="in coldStart, at most 1 % of the model's files are in memory before the start; in "
-        "the state ModelInMemory at least 99 %; in the state Nothing the node pulls the image",
+        "the state ModelInMemory at least 99 %; the node pulls the image in the state Nothing, and "
+        "in no other",
         source="by definition: the state; chosen: 1 %, room for pages that the kernel reads "
         "ahead; the kernel reports the figure (mincore)",
         why="A start from memory is not a start from disk.",
         remedy="Take the state that holds, or keep the model on a disk file system whose pages "
-        "can be evicted: not on tmpfs, and not mapped by another process.",
+        "can be evicted: not on tmpfs, and not mapped by another process. If the image was pulled, "
+        "run again: the node now has it.",
         once=cold_start.cold_state,
     ),
     VerdictRule(
@@ -469,9 +471,11 @@ RULES: tuple[VerdictRule, ...] = (
     VerdictRule(
         name="ColdStartUnproven",
         effect="caution",
-        limit="in coldStart, the share of the model's files in memory before the start is known",
+        limit="in coldStart, it is known what share of the model's files was in memory before the "
+        "start, and whether the node had the image",
         source="by definition: a state that is not measured is not proven",
-        why="A start from memory may have been taken for a start from disk.",
+        why="A start from memory may have been taken for a start from disk, or one with a pull of "
+        "the image for one without.",
         remedy="Do what the message says.",
         once=cold_start.state_not_proven,
     ),

@@ -15,6 +15,9 @@ _RESOLUTION_MICROSECONDS = 1_000_000
 _SANDBOX = "PodReadyToStartContainers"
 """Volumes are mounted and the pod has its network; clusters before Kubernetes 1.29 lack it."""
 _CACHED = "the pod mounts it from the cache of its node, which may have had it"
+_ALWAYS = (
+    "imagePullPolicy is Always, and the kubelet then reports a pull also of an image that is there"
+)
 _CONDITION = "condition {} of the pod"
 
 _PULL_EVIDENCE = "the kubelet's event Pulled"
@@ -39,6 +42,8 @@ class _Pull(NamedTuple):
     """When the container began to wait for it; None if the kubelet does not report it."""
     end: int
     bytes: int | None
+    is_certain: bool
+    """Whether the node did not have the image; False if the kubelet reports a pull in any case."""
 
 
 def start_evidence(
@@ -76,20 +81,44 @@ def start_evidence(
         model_bytes=None if is_cached else 0,
         resident_bytes=None if is_cached else 0,
         residency_unknown=_CACHED if is_cached else "",
+        image_unknown="" if pull is None or pull.is_certain else _ALWAYS,
     )
 
 
 def _pull(pod: Json, pulls: Iterable[Json]) -> _Pull | None:
-    """Return the pull of the first image of a pod; None if there was none."""
-    for event in pulls:
-        found = _PULLED.match(str(event.get("message") or ""))
-        if found and (event.get("involvedObject") or {}).get("uid") == pods.uid(pod):
-            end = _microseconds(event.get("firstTimestamp") or event.get("eventTime"))
-            if end is not None:
-                waited, size = found["waited"], found["bytes"]
-                start = None if waited is None else end - _duration_microseconds(waited)
-                return _Pull(start, end, None if size is None else int(size))
-    return None
+    """Return the first pull of an image of a pod, if possible a certain one; None without any."""
+    found = [each for event in pulls if (each := _read_pull(pod, event)) is not None]
+    return next((each for each in found if each.is_certain), found[0] if found else None)
+
+
+def _read_pull(pod: Json, event: Json) -> _Pull | None:
+    """Return the pull that an event reports of a pod; None if it reports something else."""
+    found = _PULLED.match(str(event.get("message") or ""))
+    about: Json = event.get("involvedObject") or {}
+    if not found or about.get("uid") != pods.uid(pod):
+        return None
+    end = _microseconds(event.get("firstTimestamp") or event.get("eventTime"))
+    if end is None:
+        return None
+    waited, size = found["waited"], found["bytes"]
+    return _Pull(
+        start=None if waited is None else end - _duration_microseconds(waited),
+        end=end,
+        bytes=None if size is None else int(size),
+        is_certain=not _pulls_always(pod, str(about.get("fieldPath") or "")),
+    )
+
+
+def _pulls_always(pod: Json, field_path: str) -> bool:
+    """Return whether a pod pulls the image of a container each time.
+
+    The path is the event's, such as spec.containers{server}.
+    """
+    spec: Json = pod.get("spec") or {}
+    return any(
+        field_path.endswith(f"{{{each.get('name')}}}") and each.get("imagePullPolicy") == "Always"
+        for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    )
 
 
 def _marks(pod: Json, pull: _Pull | None) -> Iterator[Mark]:
@@ -97,15 +126,18 @@ def _marks(pod: Json, pull: _Pull | None) -> Iterator[Mark]:
     scheduled, ready = (_condition_time(pod, each) for each in ("PodScheduled", _SANDBOX))
     if scheduled is not None:
         yield "scheduled", scheduled, _CONDITION.format("PodScheduled")
+    fetchers: Sequence[Json] = pods.status(pod).get("initContainerStatuses") or ()
+    fetched = _end(fetchers[-1]) if fetchers else None
+    # The fetcher may have another image, which is there.
+    is_late = pull is not None and fetched is not None and pull.end > fetched
     # Many kubelets write the condition only after the first image is pulled.
-    start = None if pull is None else pull.start
+    start = None if pull is None or is_late else pull.start
     if start is not None and (ready is None or start < ready):
         yield "volumes", start, _PULL_EVIDENCE
     elif ready is not None:
         yield "volumes", ready, _CONDITION.format(_SANDBOX)
-    if pull is not None:
+    if pull is not None and not is_late:
         yield IMAGE_PULLED, pull.end, _PULL_EVIDENCE
-    fetchers: Sequence[Json] = pods.status(pod).get("initContainerStatuses") or ()
     for fetcher, name, member in (
         *((each, "fetcherStarted", "startedAt") for each in fetchers[:1]),
         *((each, "modelFetched", "finishedAt") for each in fetchers[-1:]),
@@ -114,11 +146,18 @@ def _marks(pod: Json, pull: _Pull | None) -> Iterator[Mark]:
         time = _microseconds(ended.get(member))
         if time is not None:
             yield name, time, f"{member} of the container {fetcher.get('name')}"
+    if pull is not None and is_late:
+        yield IMAGE_PULLED, pull.end, _PULL_EVIDENCE
     main = pods.main_container(pod)
     running: Json = (main.get("state") or {}).get("running") or {}
     time = _microseconds(running.get("startedAt"))
     if time is not None:
         yield "containerStarted", time, f"startedAt of the container {main.get('name')}"
+
+
+def _end(container: Json) -> int | None:
+    ended: Json = (container.get("state") or {}).get("terminated") or {}
+    return _microseconds(ended.get("finishedAt"))
 
 
 def _condition_time(pod: Json, kind: str) -> int | None:

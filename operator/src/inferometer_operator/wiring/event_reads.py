@@ -57,8 +57,8 @@ async def read_warnings(
 
 
 async def read_pulls(reader: Reader, run: Json, pods: tuple[Json, ...]) -> tuple[Json, ...]:
-    """Return the Events about images of ready server pods, if these are to be pulled."""
-    if not _pulls_image(run):
+    """Return the Events about images of ready server pods, if these start cold."""
+    if not _starts_cold(run):
         return ()
     started = [each for each in pods if component(each) == SERVER and is_ready(each)]
     namespace = run["metadata"]["namespace"]
@@ -66,9 +66,9 @@ async def read_pulls(reader: Reader, run: Json, pods: tuple[Json, ...]) -> tuple
     return tuple(event for found in await asyncio.gather(*requests) for event in found)
 
 
-def _pulls_image(run: Json) -> bool:
+def _starts_cold(run: Json) -> bool:
     scenarios = (run.get("spec") or {}).get("scenarios") or ()
-    return any((each.get("coldStart") or {}).get("state") == "Nothing" for each in scenarios)
+    return any(each.get("coldStart") is not None for each in scenarios)
 
 
 def _hangs(pod: Json) -> bool:

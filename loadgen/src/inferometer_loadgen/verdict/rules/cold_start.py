@@ -1,6 +1,6 @@
 """Rules about cold starts: what the phases explain, and whether the node was in its state."""
 
-from inferometer_api.results.cold_start import IMAGE_PULLED
+from inferometer_api.results.cold_start import IMAGE_PULLED, ColdStartRecord
 from inferometer_loadgen.verdict.measurement import (
     ScenarioConditions,
     Violation,
@@ -30,13 +30,20 @@ def unexplained_start(conditions: ScenarioConditions) -> Violations:
 def cold_state(conditions: ScenarioConditions) -> Violations:
     """Yield a violation if the node held more or less than the state of the start says."""
     start = conditions.cold_start
-    names = () if start is None else [each.name for each in start.phases]
-    if start is not None and start.state == "Nothing" and IMAGE_PULLED not in names:
+    if start is not None and start.state == "Nothing" and not _pulls_image(start):
         yield Violation(
             "The state Nothing has no image on the node before the start, and no event shows that "
             "it was pulled.",
             "not pulled",
             "pulled",
+        )
+    lacks_image = start is not None and _pulls_image(start) and "image" not in start.unavailable
+    if start is not None and start.state != "Nothing" and lacks_image:
+        yield Violation(
+            f"The state {start.state} has the image on the node before the start, and the pod "
+            "pulled it.",
+            "pulled",
+            "not pulled",
         )
     share = None if start is None else start.resident_share
     if start is None or share is None:
@@ -57,7 +64,7 @@ def cold_state(conditions: ScenarioConditions) -> Violations:
 
 
 def state_not_proven(conditions: ScenarioConditions) -> Violations:
-    """Yield a violation if it is not known how much of the model was in memory."""
+    """Yield a violation if it is not known whether model or image were where the state says."""
     start = conditions.cold_start
     if start is not None and start.resident_share is None:
         why = start.unavailable.get("residency", "the share in memory was not measured")
@@ -66,3 +73,14 @@ def state_not_proven(conditions: ScenarioConditions) -> Violations:
             "unknown",
             "known",
         )
+    if start is not None and "image" in start.unavailable:
+        why = start.unavailable["image"]
+        yield Violation(
+            f"It is not known whether the image was on the node before the start: {why}.",
+            "unknown",
+            "known",
+        )
+
+
+def _pulls_image(start: ColdStartRecord) -> bool:
+    return any(each.name == IMAGE_PULLED for each in start.phases)
