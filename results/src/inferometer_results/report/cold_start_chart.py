@@ -14,8 +14,9 @@ from inferometer_results.report.summary import FigureCell
 
 _GROUPS: dict[str, tuple[str, int]] = {
     "scheduled": ("node", 5),
-    "volumesMounted": ("node", 5),
+    "volumes": ("node", 5),
     "imagePulled": ("node", 5),
+    "fetcherStarted": ("node", 5),
     "containerStarted": ("node", 5),
     "modelFetched": ("model", 1),
     "modelRead": ("model", 1),
