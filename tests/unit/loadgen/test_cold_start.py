@@ -73,6 +73,15 @@ def test_phases_of_all_witnesses_are_one_start() -> None:
     assert found.unavailable == {}
 
 
+def test_a_fetch_without_bytes_says_so() -> None:
+    """The states of a pod's containers have the times of its fetcher alone."""
+    fetch = _phase("modelFetched", 0, 400_000)
+    evidence = StartEvidence(created_microseconds=T0, phases=[fetch])
+    found = compose_record("ImagePresent", evidence, OWN, QUERIES)
+    assert found.phases[0].bytes_per_second is None
+    assert "do not have them" in found.unavailable["bytes of modelFetched"]
+
+
 @given(st.lists(st.integers(0, 50_000), min_size=6, max_size=6), st.integers(0, 5))
 def test_phases_and_gap_are_the_total(lengths: list[int], delayed: int) -> None:
     """Whatever the phases last, they and the gap make the total; a delay is in its own phase."""

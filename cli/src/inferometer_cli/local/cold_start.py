@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
+from inferometer_api.results.cold_start import MODEL_FETCHED
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.local.server import LaunchedModel, TargetServer, start_server
 from inferometer_models.page_cache import evict, read_whole, resident_bytes
@@ -44,7 +45,7 @@ class ColdStarter:
             model = await self._fetch(children)
             evidence.phases.append(
                 ObservedPhase(
-                    name="modelFetched",
+                    name=MODEL_FETCHED,
                     start_microseconds=evidence.created_microseconds,
                     end_microseconds=time.time_ns() // 1000,
                     evidence="the fetcher's process",

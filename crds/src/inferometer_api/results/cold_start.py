@@ -7,6 +7,8 @@ from inferometer_api.spec.scenario import ColdStartState
 
 IMAGE_PULLED = "imagePulled"
 """The phase of a start that pulls the image of the server."""
+MODEL_FETCHED = "modelFetched"
+"""The phase of a start that fetches the model."""
 
 
 class StartPhase(Document):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter, ValidationError
 
 from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
-from inferometer_api.results.cold_start import ColdStartRecord, StartPhase
+from inferometer_api.results.cold_start import MODEL_FETCHED, ColdStartRecord, StartPhase
 from inferometer_api.spec.scenario import ColdStartState
 from inferometer_loadgen.server.readiness import ReadinessCalls
 
@@ -14,6 +14,7 @@ _CLIENT = "the load generator"
 _NO_PHASES = "the server does not report the phases of its start"
 _CALLS_RESOLUTION_MICROSECONDS = 100_000
 """A call that finds the server ready may take this long: it connects, and loads its modules."""
+_NO_BYTES = "a pod's conditions and the states of its containers do not have them"
 _PHASES = TypeAdapter(list[ObservedPhase])
 
 
@@ -53,6 +54,8 @@ def compose_record(
         unavailable["parts of sessionCreated"] = "the engine does not report them"
     if evidence.residency_unknown:
         unavailable["residency"] = evidence.residency_unknown
+    if any(each.name == MODEL_FETCHED and each.bytes is None for each in phases):
+        unavailable["bytes of modelFetched"] = _NO_BYTES
     if evidence.image_unknown and state != "Nothing":
         unavailable["image"] = evidence.image_unknown
     created = evidence.created_microseconds

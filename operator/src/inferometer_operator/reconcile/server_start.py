@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from inferometer_api.plan.load_plan import ObservedPhase, StartEvidence
-from inferometer_api.results.cold_start import IMAGE_PULLED
+from inferometer_api.results.cold_start import IMAGE_PULLED, MODEL_FETCHED
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.reconcile import pods
 from inferometer_operator.reconcile.observed import Json
@@ -140,7 +140,7 @@ def _marks(pod: Json, pull: _Pull | None) -> Iterator[Mark]:
         yield IMAGE_PULLED, pull.end, _PULL_EVIDENCE
     for fetcher, name, member in (
         *((each, "fetcherStarted", "startedAt") for each in fetchers[:1]),
-        *((each, "modelFetched", "finishedAt") for each in fetchers[-1:]),
+        *((each, MODEL_FETCHED, "finishedAt") for each in fetchers[-1:]),
     ):
         ended: Json = (fetcher.get("state") or {}).get("terminated") or {}
         time = _microseconds(ended.get(member))
