@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from inferometer_api.nodes.benchmark import NodeBenchmark
+from inferometer_api.nodes.benchmark import PRIMITIVE_FAMILIES, NodeBenchmark, unknown_begins
 from inferometer_api.spec.reading import InvalidRunError, parse_document
 from inferometer_api.spec.yaml_text import UnreadableTextError, read_yaml
 from inferometer_cli.exits import RefusedError
@@ -22,6 +22,13 @@ def read_node_benchmark(file: Path) -> NodeBenchmark | None:
     if not isinstance(data, dict) or data.get("kind") != NodeBenchmark.__name__:
         return None
     try:
-        return parse_document(text, NodeBenchmark, source=str(file))
+        benchmark = parse_document(text, NodeBenchmark, source=str(file))
     except InvalidRunError as error:
         raise RefusedError(str(error)) from error
+    if unknown := unknown_begins(benchmark.spec.only):
+        raise RefusedError(
+            f"{file} is not a valid NodeBenchmark: spec.only: no name of a primitive or figure "
+            f"begins with {' or '.join(unknown)}. Their names begin with "
+            f"{', '.join(PRIMITIVE_FAMILIES)}."
+        )
+    return benchmark

@@ -48,6 +48,20 @@ def test_mistakes_in_a_file_have_their_line(tmp_path: Path) -> None:
     assert read_node_benchmark(file) is None
 
 
+def test_only_what_can_be_measured_is_valid(tmp_path: Path) -> None:
+    """The begin of any name is; nothing else, as in `inferometer node --only`."""
+    file = tmp_path / "nodes.yaml"
+
+    def read(only: str) -> NodeBenchmark | None:
+        file.write_text(_TEXT.replace("{nodeSelector", f"{{only: [{only}], nodeSelector"))
+        return read_node_benchmark(file)
+
+    for only in ("str", "stream/triad", "UM, podToPod", "pageFault"):
+        assert read(only) is not None
+    with pytest.raises(RefusedError, match=r"begins with nix\. Their names begin with timer, jit"):
+        read("stream, nix")
+
+
 @pytest.mark.parametrize(
     ("nodes", "read_nodes", "expected"),
     [

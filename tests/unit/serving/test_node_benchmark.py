@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from inferometer_api.nodes.benchmark import PRIMITIVE_FAMILIES, unknown_begins
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.nodes.figures import figure
 from inferometer_api.nodes.fitness import load_generation_faults
@@ -22,6 +24,7 @@ from inferometer_serving.node import (
 )
 from inferometer_serving.node.__main__ import UnknownPrimitiveError, main, measure
 from inferometer_serving.node.samples import Findings, NodeProbe, NotMeasurableError
+from support.node_documents import recorded_gpu_node
 
 
 def test_a_copy_counts_its_bytes_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,3 +292,15 @@ def test_a_kernel_without_numa_has_one_node(
     assert machine.numa_cpus() == {0: frozenset(os.sched_getaffinity(0))}
     assert machine.last_level_cache_bytes([0]) == machine.USUAL_CACHE_BYTES
     assert machine.machine_identity().numa_nodes == 1
+
+
+def test_the_api_knows_how_the_names_of_all_primitives_begin(tmp_path: Path) -> None:
+    """So that a file is refused before a node is measured: with this list, and on a GPU node's."""
+    with pytest.raises(UnknownPrimitiveError) as refused:
+        measure(tmp_path, ("nix",), 10)
+    names = str(refused.value).partition("There are ")[2].rstrip(".").split(", ")
+    assert unknown_begins(names) == []
+    of_gpus = recorded_gpu_node()
+    assert unknown_begins({each.name for each in of_gpus.figures}) == []
+    found = {re.split("[/_ (]", each)[0] for each in (*names, *(f.name for f in of_gpus.figures))}
+    assert set(PRIMITIVE_FAMILIES) - found == {"podToPod"}

@@ -1,5 +1,6 @@
 """The NodeBenchmark: which nodes to measure, and what was found on each."""
 
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
@@ -45,6 +46,23 @@ NodeState = Literal["Waiting", "Running", "Measured", "Failed", "Cancelled"]
 
 _Message = Annotated[str, Field(max_length=1024)]
 _Begin = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=patterns.PRIMITIVE)]
+
+PRIMITIVE_FAMILIES = (
+    *("timer", "jitter", "steal", "stream", "latency", "memcpy", "pageFault"),
+    *("storage", "disk", "pageCache", "gemm", "loopback", "podToPod", "gpu"),
+    *("cudaMemcpyAsync", "cudaMemcpyPeerAsync", "cudaDeviceSynchronize", "cudart"),
+    *("UM", "ZeroCopy", "Prefetch", "Demand"),
+)
+"""How the names of primitives and figures begin, up to the first /, _, blank or parenthesis."""
+
+
+def unknown_begins(only: Iterable[str]) -> list[str]:
+    """Return the entries of `only` with which no name begins, whatever the node has."""
+    return [
+        begin
+        for begin in only
+        if not any(each.startswith(begin) or begin.startswith(each) for each in PRIMITIVE_FAMILIES)
+    ]
 
 
 def _immutable(field: str) -> Rule:
