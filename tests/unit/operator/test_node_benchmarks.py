@@ -364,3 +364,57 @@ def test_a_benchmark_waits_until_the_operator_may_list_nodes() -> None:
         accepted.message
     )
     assert (finished.type, finished.status) == ("Finished", "False")
+
+
+class _LateWatch(_NoRight):
+    """An API server that has the Job of a node, which the watch shows only later."""
+
+    def __init__(self) -> None:
+        self.jobs: list[dict[str, Any]] = []
+
+    async def create(self, _: Any) -> ApiError:
+        """Refuse the Job: it is there."""
+        return ApiError(409, "AlreadyExists", "the Job exists")
+
+    def of_run(self, *_: str) -> list[dict[str, Any]]:
+        """Return what the watch has shown."""
+        return self.jobs
+
+    def list_pods(self, *_: str) -> tuple[dict[str, Any], ...]:
+        """Return no pod."""
+        return ()
+
+
+def test_a_job_that_is_its_own_is_not_another_object() -> None:
+    """The node's message has it only as long as the watch does not show the Job."""
+    cluster = _LateWatch()
+    dependencies = SimpleNamespace(
+        settings=Settings.model_validate(SETTINGS),
+        reader=SimpleNamespace(children=cluster, list_pods=cluster.list_pods),
+        writer=cluster,
+        results=None,
+        ownership=SimpleNamespace(own="", other_operator=cluster.other_operator),
+        now=lambda: NOW,
+        clock=lambda: 0.0,
+    )
+    queue = NodeQueue(RunQueue(1, lambda *_: None), lambda *_: None)
+    reconciler = NodeReconciler(cast("Dependencies", dependencies), queue)
+    status = _status("Running").model_dump(mode="json", by_alias=True, exclude_none=True)
+    metadata = {"name": "workers", "namespace": "bench", "uid": "uid-1", "resourceVersion": "1"}
+    raw = {
+        "apiVersion": "inferometer.dev/v1alpha1",
+        "kind": "NodeBenchmark",
+        "metadata": metadata,
+        "spec": {"only": ["stream"]},
+        "status": status,
+    }
+    raw, _ = asyncio.run(reconciler.reconcile(raw))
+    raw, pause = asyncio.run(reconciler.reconcile(raw))
+    assert "another object has the Job's name" in read_node_status(raw).nodes[0].message
+    assert pause is not None
+    name = node_benchmark_child("workers", "uid-1", "node-1")
+    owner = {"uid": "uid-1", "kind": "NodeBenchmark", "name": "workers", "controller": True}
+    cluster.jobs = [{"metadata": {"name": name, "uid": "job-1", "ownerReferences": [owner]}}]
+    raw, _ = asyncio.run(reconciler.reconcile(raw))
+    raw, _ = asyncio.run(reconciler.reconcile(raw))
+    assert "another object" not in read_node_status(raw).nodes[0].message

@@ -48,6 +48,7 @@ KIND: Final = "NodeBenchmark"
 _KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
 _NEVER_ACCEPTED = frozenset({400, 422})
 _TAKEN = 409
+_NAME_TAKEN = NodeRefusal("another object has the Job's name", is_final=False)
 _RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 5.0, 600.0
 _LOG_SECONDS = 1.0
 _OTHER_SECONDS = 15.0
@@ -71,6 +72,9 @@ class NodeReconciler:
     _kept: dict[str, tuple[str, NodeCharacteristics]] = field(default_factory=dict)
     _faults: dict[str, str] = field(default_factory=dict)
     _refused: dict[str, NodeRefusal] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    """Nodes whose Job has a name that is taken: by another object, unless it is their own Job, of
+    which the watch is late."""
     _unread_since: dict[str, float] = field(default_factory=dict)
     _store_pause_seconds: float = _RETRY_SECONDS
     _wire: NodeWire = field(init=False)
@@ -192,13 +196,14 @@ class NodeReconciler:
             return 0.0
         if read:
             return _LOG_SECONDS
-        return _RETRY_SECONDS if self._refused else None
+        return _RETRY_SECONDS if self._refused or self._taken else None
 
     def _observe(
         self, raw: Json, spec: NodeBenchmarkSpec, status: NodeBenchmarkStatus
     ) -> NodesObserved:
         keys = (key for row in status.nodes for key in job_keys(row.node))
         jobs, pods = node_jobs(self.dependencies.reader, _owner(raw), keys)
+        self._taken.difference_update(jobs)
         waiting = startable(status.nodes, spec)
         return NodesObserved(
             admitted=self.queue.admitted(raw, waiting, queue_entries(raw, status)),
@@ -207,13 +212,18 @@ class NodeReconciler:
             measured=frozenset(self._wire.documents),
             kept=self._kept,
             faults=self._faults,
-            refused={**self._refused, **self._wire.refused},
+            refused={
+                **self._refused,
+                **dict.fromkeys(self._taken, _NAME_TAKEN),
+                **self._wire.refused,
+            },
         )
 
     def _forget_nodes(self, nodes: Iterable[str]) -> None:
         """Forget what was read of nodes that are over: a document takes memory."""
         for node in nodes:
             self._wire.forget(node)
+            self._taken.discard(node)
             for memory in (self._kept, self._faults, self._refused):
                 memory.pop(node, None)
 
@@ -221,11 +231,12 @@ class NodeReconciler:
         refusal = await self.dependencies.writer.create(job)
         if refusal is None:
             self._refused.pop(node, None)
+            self._taken.discard(node)
             _log.info("node_job_created", node=node, job=job["metadata"]["name"])
         elif refusal.code != _TAKEN:
             self._refused[node] = NodeRefusal(refusal.message, refusal.code in _NEVER_ACCEPTED)
         else:
-            self._refused[node] = NodeRefusal("another object has the Job's name", is_final=False)
+            self._taken.add(node)
 
     async def _read(self, owner: Owner, spec: NodeBenchmarkSpec, node: str, pod: Json) -> None:
         """Read a document, and keep it if the wire is not measured.
