@@ -2,6 +2,7 @@
 
 import hashlib
 import platform
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +82,9 @@ def _write_external(model: Path, folder: Path) -> Path:
         location=WEIGHTS_FILE,
         size_threshold=_LEAST_EXTERNAL_BYTES,
     )
+    # onnx gives the file of the weights to its owner alone.
+    if (weights := folder / WEIGHTS_FILE).exists():
+        weights.chmod(stat.S_IMODE((folder / MODEL_FILE).stat().st_mode))
     return folder / MODEL_FILE
 
 
