@@ -16,6 +16,8 @@ class FormFigures:
     steady_milliseconds: float
     added_bytes: float
     """What each further server on the node takes."""
+    steady_range: tuple[float, float] | None = None
+    """The least and the most steady latency of a process, in ms; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,12 @@ class FormChoice:
         if self.best.name == self.fastest.name:
             return 0.0
         return self.fastest.steady_milliseconds / self.best.steady_milliseconds - 1
+
+    @property
+    def is_cost_certain(self) -> bool:
+        """Whether no process of the best form was as slow as any of the fastest to load."""
+        best, fastest = self.best.steady_range, self.fastest.steady_range
+        return best is None or fastest is None or fastest[0] > best[1]
 
     @property
     def break_even_queries(self) -> int | None:

@@ -17,6 +17,8 @@ from support import onnx_models
 
 _SHARING = {"diskBytesPerSecond": 2e9, "exportMilliseconds": 2.0, "openMilliseconds": 0.5}
 
+_RANGE = "steadyRangeMilliseconds"
+
 
 def _document(sharing: dict[str, Any], size: int) -> dict[str, Any]:
     names = ("loadMilliseconds", "togetherMilliseconds", "firstMilliseconds", "steadyMilliseconds")
@@ -24,8 +26,8 @@ def _document(sharing: dict[str, Any], size: int) -> dict[str, Any]:
     other = {"addedBytes": 0, "fileBytes": size}
     return {
         "forms": [
-            {"name": "OneFile", "files": 1, **slow, **other},
-            {"name": "MemoryMapped", "files": 2, **fast, **other},
+            {"name": "OneFile", "files": 1, **slow, **other, _RANGE: [8.0, 10.0]},
+            {"name": "MemoryMapped", "files": 2, **fast, **other, _RANGE: [0.9, 1.1]},
         ],
         "unavailable": {},
         "sharing": sharing,
@@ -77,6 +79,42 @@ def test_a_form_that_a_model_cannot_have_is_named_with_its_reason(
     printed = capsys.readouterr().out
     assert "Not measured: OneFile: it is too large." in printed
     assert "Keep MemoryMapped" in printed
+
+
+@pytest.mark.parametrize(
+    ("mapped", "sentence"),
+    [
+        (
+            [0.024, 0.026],
+            "MemoryMapped loads in 1.0 ms instead of 9.0 ms, and costs 25% of steady latency.",
+        ),
+        (
+            [0.019, 0.026],
+            (
+                "Whether it costs steady latency is not certain: its processes took 0.019 to "
+                "0.026 ms, and the others 0.018 to 0.022 ms."
+            ),
+        ),
+    ],
+)
+def test_a_cost_that_the_processes_do_not_show_is_not_certain(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    mapped: list[float],
+    sentence: str,
+) -> None:
+    """Latencies below 0.1 ms have their digits in the table too."""
+    document = _document(_SHARING, 1 << 20)
+    one_file, memory_mapped = document["forms"]
+    one_file |= {"steadyMilliseconds": 0.02, _RANGE: [0.018, 0.022]}
+    memory_mapped |= {"steadyMilliseconds": 0.025, _RANGE: mapped}
+    monkeypatch.setattr(model_forms, "measure_forms", lambda *_, **__: document)
+    cache(Path("model.onnx"))
+    printed = " ".join(capsys.readouterr().out.split())
+    assert sentence in printed
+    assert "Keep OneFile" in printed
+    assert " 0.02 " in printed
+    assert " 0.025 " in printed
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ _ServersOption = Annotated[
 _JsonOption = Annotated[bool, typer.Option("--json", help="Print the whole document.")]
 
 _HEADINGS = ("form", "load ms", "together ms", "first ms", "steady ms", "added MiB", "file MiB")
+_STEADY_RANGE = "steadyRangeMilliseconds"
 _SETTINGS = {
     "OneFile": "the model in one file",
     "ExternalData": "weights as external data",
@@ -123,7 +124,14 @@ def _choice(forms: list[dict[str, Any]]) -> "FormChoice":
 
     names = ("loadMilliseconds", "steadyMilliseconds", "addedBytes")
     return choose_form(
-        [FormFigures(each["name"], *(each[name] for name in names)) for each in forms]
+        [
+            FormFigures(
+                each["name"],
+                *(each[name] for name in names),
+                steady_range=(each[_STEADY_RANGE][0], each[_STEADY_RANGE][1]),
+            )
+            for each in forms
+        ]
     )
 
 
@@ -134,7 +142,7 @@ def _print_table(forms: list[dict[str, Any]]) -> None:
         (
             each["name"],
             *(
-                f"{each[name]:.1f}"
+                _milliseconds(each[name])
                 for name in (
                     "loadMilliseconds",
                     "togetherMilliseconds",
@@ -150,17 +158,32 @@ def _print_table(forms: list[dict[str, Any]]) -> None:
     print_columns([_HEADINGS, *rows], output_console())
 
 
+def _milliseconds(value: float) -> str:
+    """Return a time of a table, with two digits at least: 412.3, 4.1, 0.023."""
+    return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+
+
 def _sentences(choice: "FormChoice") -> list[str]:
     best, fastest = choice.best, choice.fastest
     found = [f"Keep {best.name}: {_SETTINGS[best.name]}."]
-    if fastest.name != best.name:
-        queries = choice.break_even_queries
-        after = "" if queries is None else f" Past {queries:,} queries, {best.name} is ahead."
-        found.append(
-            f"{fastest.name} loads in {fastest.load_milliseconds:.1f} ms instead of "
-            f"{best.load_milliseconds:.1f} ms, and costs {choice.steady_cost:.0%} of steady "
-            f"latency.{after}"
+    if fastest.name == best.name:
+        return found
+    loads = (
+        f"{fastest.name} loads in {_milliseconds(fastest.load_milliseconds)} ms instead of "
+        f"{_milliseconds(best.load_milliseconds)} ms"
+    )
+    if not choice.is_cost_certain:
+        ranges = (
+            " to ".join(map(_milliseconds, each.steady_range or ())) for each in (fastest, best)
         )
+        found.append(
+            f"{loads}. Whether it costs steady latency is not certain: its processes took "
+            f"{' ms, and the others '.join(ranges)} ms."
+        )
+        return found
+    queries = choice.break_even_queries
+    after = "" if queries is None else f" Past {queries:,} queries, {best.name} is ahead."
+    found.append(f"{loads}, and costs {choice.steady_cost:.0%} of steady latency.{after}")
     return found
 
 

@@ -3,7 +3,8 @@
 It writes the forms below the folder, and prints one line of JSON: `{"machineKind": ..., "servers":
 N, "forms": [...], "unavailable": {...}, "sharing": {...}}`. Each form has `name`, `model`,
 `prepacking`, `graphOptimization`, `files`, `fileBytes`, the medians `loadMilliseconds`,
-`firstMilliseconds` and `steadyMilliseconds` of fresh processes with the page cache warm,
+`firstMilliseconds` and `steadyMilliseconds` of fresh processes with the page cache warm, the least
+and the most of the latter (`steadyRangeMilliseconds`),
 `togetherMilliseconds` (the slowest load of N at once), and `addedBytes`: what each further server
 of the model takes (PSS), less what it takes for a tiny one. `unavailable` has the reason for each
 form that the model cannot have. `sharing` has the constants of `measure.sharing_constants`.
@@ -14,6 +15,7 @@ import json
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from inferometer_serving.model_forms.forms import machine_kind, unavailable_forms, write_forms
@@ -56,6 +58,7 @@ def main() -> int:
                 "files": sum(1 for _ in form.model.parent.iterdir()),
                 "fileBytes": sum(each.stat().st_size for each in form.model.parent.iterdir()),
                 **medians,
+                "steadyRangeMilliseconds": _range([each["steadyMilliseconds"] for each in alone]),
                 "togetherMilliseconds": together,
                 "addedBytes": max(0.0, added - base_bytes),
             }
@@ -69,6 +72,10 @@ def main() -> int:
     }
     sys.stdout.write(json.dumps(document) + "\n")
     return 0
+
+
+def _range(values: Sequence[float]) -> list[float]:
+    return [min(values), max(values)]
 
 
 if __name__ == "__main__":
