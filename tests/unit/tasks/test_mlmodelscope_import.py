@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from inferometer_api.manifest.model_manifest import ModelManifest
@@ -9,6 +10,8 @@ from inferometer_api.spec.reading import parse_document
 from inferometer_api.spec.yaml_text import write_yaml
 from inferometer_tasks.errors import TaskRefusedError
 from inferometer_tasks.mlmodelscope.conversion import Converted, convert, read_source
+from inferometer_tasks.steps.image import resize
+from inferometer_tasks.steps.tensor import normalize
 
 EVERY_FIELD = """\
 name: Some_Net
@@ -111,14 +114,14 @@ def test_the_parameters_of_an_image_become_steps_in_order() -> None:
         {"decode": {"library": "Pillow", "colorMode": "BGR"}},
         {
             "resize": {
-                "height": 224,
-                "width": 200,
+                "height": 513,
+                "width": 513,
                 "method": "Bilinear",
-                "fit": "Pad",
+                "fit": "Inside",
                 "padValue": 0,
             }
         },
-        {"normalize": {"divideBy": 1.0, "mean": [123.68, 116.78, 103.94], "std": [58.8]}},
+        {"normalize": {"divideBy": 1.0, "mean": [103.94, 116.78, 123.68], "std": [58.8]}},
         {"layout": {"order": "CHW"}},
         {"cast": {"datatype": "FP32"}},
     ]
@@ -248,6 +251,82 @@ def test_listed_steps_keep_their_order_and_settings() -> None:
     assert set(found.not_mapped) == {"model.checksum", "outputs[0].element_type"}
 
 
+def prepared(parameters: str, pixels: Any) -> Any:
+    """Return what the steps of an image's parameters make of an image."""
+    source = read_source(EVERY_FIELD)
+    source["inputs"][0]["parameters"] = read_source(f"{{{parameters}}}")
+    found = parsed(convert(source)).inputs[0].steps
+    image = np.asarray(pixels, np.uint8)
+    image = image[:, :, ::-1] if found[0].decode and found[0].decode.color_mode == "BGR" else image
+    for step in found[1:]:
+        if step.resize:
+            image = resize(step.resize, image)
+        elif step.normalize:
+            image = normalize(step.normalize, image)
+    return image
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ("color_mode: RGB, mean: [123, 117, 104]", [77, -17, -54]),
+        ("color_mode: BGR, mean: [123, 117, 104]", [-54, -17, 77]),
+        ("color_mode: BGR, mean: 100", [-50, 0, 100]),
+        ("color_mode: BGR, mean: [0, 0, 0], scale: [1, 2, 5]", [10, 50, 200]),
+    ],
+)
+def test_mean_and_scale_are_for_red_green_and_blue(parameters: str, expected: list[float]) -> None:
+    """MLModelScope subtracts the first value from red in any order of the channels."""
+    assert prepared(parameters, [[[200, 100, 50]]]).tolist() == [[expected]]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "shape"),
+    [
+        ("max_dimension: 513, keep_aspect_ratio: true", (384, 513)),
+        ("max_dimension: 513, keep_aspect_ratio: true, dimensions: [3, 9, 9]", (384, 513)),
+        ("dimensions: [3, 64, 65], keep_aspect_ratio: true", (64, 65)),
+    ],
+)
+def test_images_have_the_size_that_mlmodelscope_gives_them(
+    parameters: str, shape: tuple[int, int]
+) -> None:
+    """The longer side is max_dimension, the other rounded down; dimensions are stretched to."""
+    assert prepared(parameters, np.zeros((375, 500, 3)))[:, :, 0].shape == shape
+
+
+@pytest.mark.parametrize(
+    ("place", "part", "names"),
+    [
+        ("parameters", "max_dimension: 5, keep_aspect_ratio: true, dimensions: [9]", "dimensions"),
+        ("parameters", "dimensions: [9], keep_aspect_ratio: true", "keep_aspect_ratio"),
+        (
+            "parameters",
+            "max_dimension: 5, keep_aspect_ratio: false, method: box",
+            "max_dimension keep_aspect_ratio method",
+        ),
+        ("parameters", "method: box, keep_aspect_ratio: true", "method keep_aspect_ratio"),
+        ("model", f"base_url: x, weights_checksum: {'ab' * 32}", "base_url weights_checksum"),
+    ],
+)
+def test_a_field_without_effect_is_named(place: str, part: str, names: str) -> None:
+    """It is not counted as mapped."""
+    source = read_source(EVERY_FIELD)
+    parent = source if place == "model" else source["inputs"][0]
+    parent[place] = read_source(f"{{{part}}}")
+    path = "model." if place == "model" else "inputs[0].parameters."
+    found = convert(source)
+    not_mapped = {each for each in found.not_mapped if each.startswith(path)}
+    assert not_mapped == {path + name for name in names.split()}
+    assert not not_mapped & set(found.mapped)
+
+
+def test_the_order_of_the_channels_in_a_list_is_to_be_checked() -> None:
+    """A step applies to what the step before it makes."""
+    checks = convert(read_source(LISTED)).checks
+    assert checks == ("inputs[0].steps[2].normalize applies to channels in the order BGR",)
+
+
 def test_a_step_without_what_it_needs_is_named() -> None:
     """So are steps that do not exist here, and what is no step."""
     text = "steps: [decode, resize, normalize, sharpen, {crop: 5}, 7]"
@@ -285,6 +364,7 @@ def test_every_output_is_read() -> None:
         ("{layout: NCHW, dimensions: [1, 3, 224, 200]}", (224, 200), "CHW"),
         ("{layout: nhwc, dimensions: [224, 200]}", (224, 200), None),
         ("{layout: HWC, dimensions: [3, 224, 4]}", (3, 224), None),
+        ("{dimensions: [224]}", (224, 224), None),
     ],
 )
 def test_the_channels_of_dimensions_are_found(

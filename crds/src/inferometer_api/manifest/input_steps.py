@@ -48,9 +48,10 @@ class Resize(Document):
     """Interpolation. Box to Lanczos average over all source pixels, as Pillow does. \
 BilinearNoAntialias reads four of them, as OpenCV and early TensorFlow do."""
 
-    fit: Literal["Stretch", "Cover", "Pad"] = "Stretch"
+    fit: Literal["Stretch", "Cover", "Inside", "Pad"] = "Stretch"
     """Stretch: exactly this size. Cover: keep the aspect ratio, the shorter side fits and the \
-longer one exceeds. Pad: keep the aspect ratio, and fill right and bottom with padValue."""
+longer one exceeds. Inside: keep the aspect ratio, the longer side fits and the shorter one is \
+rounded down. Pad: keep the aspect ratio, and fill right and bottom with padValue."""
 
     pad_value: Annotated[int, Field(ge=0, le=255), Integral] = 0
     """Value of the filled pixels."""

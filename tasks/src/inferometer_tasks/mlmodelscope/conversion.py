@@ -96,8 +96,7 @@ def convert(source: Any) -> Converted:
     }
     _containers(top)
     if top.take("hidden", flag):
-        notes.mapped.remove("hidden")
-        top.note("hidden", "a run names its manifest: no list of manifests would show it")
+        top.unmap("hidden", "a run names its manifest: no list of manifests would show it")
     top.finish()
     kept = {key: value for key, value in manifest.items() if value not in ("", [], {}, None)}
     return Converted(kept, tuple(notes.mapped), notes.not_mapped, tuple(notes.checks))
@@ -214,10 +213,14 @@ def _model_files(top: Fields, labels: dict[str, str]) -> list[dict[str, str]]:
         if path:
             asset = {"path": _unused_path(path, kind, found), "source": _address(base, path)}
             found.append({**asset, "sha256": checksum} if checksum else asset)
+        else:
+            for name in names:
+                fields.unmap(name, f"there is no {kind}_path that it belongs to")
     take_labels(fields, "features_path", labels)
+    if not found:
+        fields.unmap("base_url", "there is no graph_path or weights_path that it begins")
     if fields.take("is_archive", flag):
-        fields.notes.mapped.remove(f"{fields.path}is_archive")
-        fields.note("is_archive", "unpack the archive: an asset is one file")
+        fields.unmap("is_archive", "unpack the archive: an asset is one file")
     fields.finish()
     return found
 

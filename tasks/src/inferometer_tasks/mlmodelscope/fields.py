@@ -76,6 +76,12 @@ class Fields:
         self._read.add(name)
         self.notes.not_mapped[f"{self.path}{name}"] = why
 
+    def unmap(self, name: str, why: str) -> None:
+        """Name a field as not mapped though its value could be read; does nothing if absent."""
+        if (path := f"{self.path}{name}") in self.notes.mapped:
+            self.notes.mapped.remove(path)
+            self.note(name, why)
+
     def take(self, name: str, convert: Callable[[Any], _Found]) -> _Found | None:
         """Return a field in our form; None if it is absent, or if `convert` finds no such form."""
         value = self.read(name)
@@ -96,8 +102,7 @@ class Fields:
             if found is None:
                 found = value
             elif value is not None and value != found:
-                self.notes.mapped.remove(f"{self.path}{name}")
-                self.note(name, f"another field says {found}")
+                self.unmap(name, f"another field says {found}")
         return found
 
     def child(self, name: str) -> "Fields":

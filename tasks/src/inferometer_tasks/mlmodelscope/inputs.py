@@ -112,15 +112,37 @@ def _steps(
 def _image_steps(parameters: Fields) -> list[dict[str, Any]]:
     """Return the steps that the parameters of an image stand for, in MLModelScope's order."""
     order = parameters.take("layout", _layout)
-    steps = [_decode(parameters)]
-    resize = _resize(parameters, order)
-    most = parameters.take("max_dimension", pixels)
-    if not resize and most is not None:
-        resize = {"height": most, "width": most, "fit": "Pad"}
-    if resize:
-        steps.append({"resize": resize})
-    steps += _normalize(parameters, ("scale",))
+    decode = _decode(parameters)
+    resize = _resize_of_parameters(parameters, order)
+    normalize = _normalize(parameters, ("scale",))
+    if decode["decode"]["colorMode"] == "BGR":
+        for each in normalize:  # MLModelScope's values are for red, green and blue in any mode
+            each["normalize"] = {name: found[::-1] for name, found in each["normalize"].items()}
+    steps = [decode, *([{"resize": resize}] if resize else []), *normalize]
     return [*steps, *_channels_first(order)]
+
+
+def _resize_of_parameters(parameters: Fields, order: str | None) -> dict[str, Any]:
+    """Return the resize that the parameters of an image stand for.
+
+    MLModelScope scales to `dimensions` whatever the aspect ratio; `max_dimension` replaces them.
+    """
+    most = parameters.take("max_dimension", pixels)
+    if most is None:
+        found = _resize(parameters, order)
+        parameters.unmap("keep_aspect_ratio", "MLModelScope reads it next to max_dimension only")
+        return {**found, "fit": "Stretch"} if found else {}
+    if "dimensions" in parameters:
+        parameters.note("dimensions", "max_dimension takes its place")
+    method = parameters.take("method", _method)
+    if parameters.take("keep_aspect_ratio", flag):
+        found = {"height": most, "width": most, "fit": "Inside"}
+        return {**found, "method": method} if method else found
+    for name in ("max_dimension", "keep_aspect_ratio", "method"):
+        parameters.unmap(
+            name, "without the aspect ratio, MLModelScope only enlarges sides: no step does"
+        )
+    return {}
 
 
 def _listed_steps(fields: Fields) -> list[dict[str, Any]]:
@@ -140,6 +162,10 @@ def _listed_steps(fields: Fields) -> list[dict[str, Any]]:
                 made = [{"crop": {"height": size[0], "width": size[1]}}] if size else []
             case _:
                 made = _normalize(settings, ("rescale", "scale"))
+                if made and {"decode": {"colorMode": "BGR"}} in found:
+                    settings.notes.checks.append(
+                        f"{settings.path.removesuffix('.')} applies to channels in the order BGR"
+                    )
         finish_step(settings, is_made=bool(made))
         found += made
     return [*found, *_channels_first(order)]
@@ -201,6 +227,8 @@ def _resize(fields: Fields, order: str | None) -> dict[str, Any]:
     keeps = fields.take("keep_aspect_ratio", flag)
     method = fields.take("method", _method)
     if size is None:
+        for name in ("keep_aspect_ratio", "method"):
+            fields.unmap(name, "there is no size to resize to")
         return {}
     found = {"height": size[0], "width": size[1], "fit": "Pad" if keeps else "Stretch"}
     return found if method is None else {**found, "method": method}
@@ -219,6 +247,8 @@ def _method(value: Any) -> str:
 def _size(value: Any, order: str | None) -> tuple[int, int]:
     """Return height and width of a shape; channels are the axis that has 1, 3 or 4."""
     shape = [pixels(each) for each in value] if isinstance(value, list) else []
+    if len(shape) == 1:
+        shape *= 2
     if len(shape) == 4:
         del shape[0]
     if len(shape) == 3:

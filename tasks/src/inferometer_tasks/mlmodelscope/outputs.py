@@ -80,8 +80,7 @@ def take_labels(fields: Fields, name: str, labels: dict[str, str]) -> None:
     source = fields.take(name, text)
     checksum = fields.take("features_checksum", sha256)
     if source and labels.get("source", source) != source:
-        fields.notes.mapped.remove(f"{fields.path}{name}")
-        fields.note(name, f"{LABELS} is that of another field")
+        fields.unmap(name, f"{LABELS} is that of another field")
     elif source:
         labels["source"] = source
         if checksum:

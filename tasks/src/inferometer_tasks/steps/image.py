@@ -114,6 +114,8 @@ def _fitted(step: Resize, height: int, width: int) -> tuple[int, int]:
         return tall or max(1, round(height * scale)), wide or max(1, round(width * scale))
     if step.fit == "Stretch":
         return tall, wide
+    if step.fit == "Inside":
+        return max(1, min(tall, height * wide // width)), max(1, min(wide, width * tall // height))
     choose = max if step.fit == "Cover" else min
     scale = choose(tall / height, wide / width)
     rows, columns = max(1, round(height * scale)), max(1, round(width * scale))
