@@ -27,6 +27,7 @@ from inferometer_api.manifest.output_steps import (
     AnswerSpan,
     ArgmaxMask,
     Boxes,
+    ClassMask,
     Ctc,
     OutputStep,
     Softmax,
@@ -40,7 +41,6 @@ from inferometer_tasks.steps import boxes, classes, image, tensor, text
 
 Tensors = dict[str, Array]
 Clock = Callable[[], int]
-
 
 @dataclass(slots=True)
 class StepTimes:
@@ -200,8 +200,12 @@ class TaskPipeline:
                 return replace(classes.top_k(setting, value, self.labels), names=self.class_names)
             case Ctc() as setting:
                 return classes.ctc(setting, value, self._assets.lines(setting.vocabulary))
-            case ArgmaxMask() as setting:
-                return classes.argmax_mask(setting, value)
+            case ArgmaxMask() | ClassMask() as setting:
+                return (
+                    classes.argmax_mask(setting, value)
+                    if isinstance(setting, ArgmaxMask)
+                    else classes.mask(value)
+                )
             case Boxes() as setting:
                 return boxes.detections(
                     setting,

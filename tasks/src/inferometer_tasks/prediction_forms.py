@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from inferometer_api.manifest.model_manifest import ModelManifest
-from inferometer_api.manifest.output_steps import ArgmaxMask, Boxes, Softmax, TopK
+from inferometer_api.manifest.output_steps import ArgmaxMask, Boxes, ClassMask, Softmax, TopK
 from inferometer_api.results.result import Tensor
 from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.pipeline import Tensors, predicting_output
@@ -60,8 +60,8 @@ def prediction_form(manifest: ModelManifest, outputs: Sequence[Tensor]) -> Predi
             return _ClassesForm(has_labels=labels is not None)
         case Boxes():
             return _DetectionsForm()
-        case ArgmaxMask():
-            return _MaskForm(len(found.shape) - 1)
+        case ArgmaxMask() | ClassMask():
+            return _MaskForm(len(found.shape) - isinstance(last, ArgmaxMask))
         case _:
             return _TextForm()
 

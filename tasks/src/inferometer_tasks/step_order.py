@@ -31,7 +31,7 @@ _ORDER: Mapping[str, tuple[frozenset[str], str]] = {
     "reshape": (frozenset({"image", "values"}), "values"),
 }
 _CONTENT = {"Image": "bytes", "File": "bytes", "Text": "text", "Values": "values"}
-_LAST = frozenset({"topK", "boxes", "ctc", "argmaxMask", "span"})
+_LAST = frozenset({"topK", "boxes", "ctc", "argmaxMask", "mask", "span"})
 
 
 def name_of(step: InputStep | OutputStep) -> str:

@@ -139,6 +139,37 @@ def test_a_detector_reads_boxes_scores_and_classes() -> None:
     assert (boxes.scores, boxes.classes) == ("softmax", "classes")
 
 
+@pytest.mark.parametrize("kind", ["feature", "classification"])
+def test_features_with_labels_are_a_classification(kind: str) -> None:
+    """An older name, in 41 manifests that were made of Caffe's."""
+    text = EVERY_FIELD.replace("type: classification", f"type: {kind}")
+    text = text.replace("probabilities_layer: softmax", "layer_name: prob")
+    text = text.replace("    boxes_layer: boxes\n    classes_layer: classes\n", "")
+    text = text.replace("    masks_layer: masks\n", "")
+    manifest = converted(text)
+    top_k = manifest.outputs[0].steps[0].top_k
+    assert (manifest.task, manifest.outputs[0].name) == ("ImageClassification", "prob")
+    assert top_k is not None
+    assert top_k.labels == "labels.txt"
+
+
+def test_features_without_labels_are_numbers() -> None:
+    """There is nothing to classify."""
+    source = read_source(LISTED)
+    source["outputs"] = [{"type": "feature", "layer_name": "pool"}]
+    manifest = converted(write_yaml(source))
+    assert (manifest.task, manifest.outputs[0].steps) == ("Other", [])
+
+
+def test_a_mask_that_a_model_makes_is_one() -> None:
+    """TensorFlow's DeepLab ends with the argmax."""
+    source = read_source(LISTED)
+    source["outputs"] = [{"type": "semanticsegment", "parameters": {"masks_layer": "m"}}]
+    manifest = converted(write_yaml(source))
+    assert manifest.task == "SemanticSegmentation"
+    assert [each.mask is not None for each in manifest.outputs[0].steps] == [True]
+
+
 WITH_PYTHON = """\
 name: TorchVision_Net
 version: 1.0

@@ -71,6 +71,7 @@ def boxes(count: int) -> Detections:
         ([{"boxes": {}}], {}, [boxes(0), boxes(3), boxes(1)]),
         ([{"boxes": {}}], {}, [boxes(0)]),
         ([{"argmaxMask": {}}], {}, [Mask(np.arange(6).reshape(2, 3)), Mask(np.ones((2, 3), int))]),
+        ([{"mask": {}}], {}, [Mask(np.arange(6).reshape(2, 3)), Mask(np.ones((2, 3), int))]),
         ([{"ctc": {"vocabulary": "v.txt"}}], {}, ["", "grün"]),
         ([{"softmax": {}}], {}, [np.array([0.1, 0.2, 1 / 3]), np.zeros(3)]),
         ([], {}, [np.array([1, 2, 3], np.float32)]),
@@ -84,7 +85,8 @@ def test_predictions_survive_the_way_through_tensors(
 ) -> None:
     """Each row of the server's tensors gives the prediction that the load generator would make."""
     of_model = manifest(*steps, before=[{"cast": {"datatype": "FP32"}}], **more)
-    shape = [-1, 5, 2, 3] if "argmaxMask" in str(steps) else OUTPUT.shape
+    shapes = {"argmaxMask": [-1, 5, 2, 3], "mask": [-1, 2, 3]}
+    shape = next((shapes[name] for step in steps for name in step if name in shapes), OUTPUT.shape)
     form = prediction_form(of_model, [OUTPUT.model_copy(update={"shape": shape})])
     tensors = form.encode(predictions)
     assert {each.name for each in form.tensors} <= set(tensors)

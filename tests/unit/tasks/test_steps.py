@@ -291,6 +291,20 @@ def test_a_mask_has_the_best_class_of_each_pixel() -> None:
     )
 
 
+@pytest.mark.parametrize("datatype", [np.int64, np.uint8, np.float32, bool])
+def test_a_mask_of_the_model_is_taken_as_it_is(datatype: Any) -> None:
+    """Whatever the type of its whole numbers."""
+    found = classes.mask(np.array([[0, 1], [1, 0]], datatype)).classes
+    assert (found.dtype, found.tolist()) == (np.int64, [[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("score", [0.5, np.nan, np.inf, 1e30])
+def test_scores_are_no_mask(score: float) -> None:
+    """They would become classes without a word."""
+    with pytest.raises(SampleError, match="use argmaxMask"):
+        classes.mask(np.array([[1, score]]))
+
+
 @st.composite
 def some_boxes(draw: st.DrawFn) -> np.ndarray[Any, Any]:
     """Draw boxes as left, top, right, bottom."""

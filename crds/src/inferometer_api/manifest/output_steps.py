@@ -73,6 +73,10 @@ class ArgmaxMask(Document):
     """Axis of the classes, without the batch axis."""
 
 
+class ClassMask(Document):
+    """Take the numbers as the class of each pixel, from a model that ends with the argmax."""
+
+
 class AnswerSpan(Document):
     """Take the most likely stretch of the context: the answer to a question."""
 
@@ -106,6 +110,9 @@ class OutputStep(Document):
 
     argmax_mask: ArgmaxMask | None = None
     """Take the best class of each pixel."""
+
+    mask: ClassMask | None = None
+    """Take the numbers as the class of each pixel."""
 
     span: AnswerSpan | None = None
     """Take the answer out of the context."""

@@ -21,7 +21,16 @@ _TASKS = {
     "image_instance_segmentation_raw": "InstanceSegmentation",
     "image_enhancement": "ImageEnhancement",
 }
-_OTHER_TYPES = ("classes", "general", "masks", "probability", "raw", "scores", "segmentation")
+_OTHER_TYPES = (
+    "classes",
+    "feature",
+    "general",
+    "masks",
+    "probability",
+    "raw",
+    "scores",
+    "segmentation",
+)
 _ROLES = {
     "boxes_layer": "boxes",
     "probabilities_layer": "scores",
@@ -36,6 +45,7 @@ _ROLES_OF_TYPES = {
     "masks": "masks",
     "probability": "scores",
     "scores": "scores",
+    "semanticsegment": "masks",
 }
 _PYTHON = "postprocess takes the place of the outputs' steps"
 
@@ -99,6 +109,8 @@ def _read_output(fields: Fields, outputs: Outputs, default: str) -> None:
     kind = fields.take("type", _type) or ""
     description = fields.take("description", text) or ""
     parameters = fields.child("parameters")
+    if kind == "feature" and ("features_url" in parameters or outputs.labels):
+        kind = "classification"  # the older name: the features are labels
     first = _ROLES_OF_TYPES.get(kind, "scores")
     roles = {
         role: name
@@ -149,6 +161,8 @@ def _add_steps(outputs: Outputs) -> None:
         outputs.types
     ):
         by_name[outputs.names["scores"]]["steps"] = [_top_k(outputs)]
+    elif "masks" in outputs.names and "semanticsegment" in outputs.types:
+        by_name[outputs.names["masks"]]["steps"] = [{"mask": {}}]
 
 
 def _top_k(outputs: Outputs) -> dict[str, Any]:

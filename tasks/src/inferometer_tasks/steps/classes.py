@@ -5,8 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from inferometer_api.manifest.output_steps import ArgmaxMask, Ctc, TopK
-from inferometer_tasks.errors import TaskRefusedError
+from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.sample import Array, Classes, Mask, ScoredClass
+
+_MOST_CLASSES = 2**31
+"""Below which a whole number can be a class."""
 
 
 def softmax(scores: Array) -> Array:
@@ -38,6 +41,18 @@ def top_k(step: TopK, scores: Array, labels: Sequence[str] | None) -> Classes:
 def argmax_mask(step: ArgmaxMask, scores: Array) -> Mask:
     """Return the class with the highest score at each pixel."""
     return Mask(scores.argmax(axis=step.axis).astype(np.int64))
+
+
+def mask(values: Array) -> Mask:
+    """Return the class of each pixel that a model replies; raises SampleError if it is none."""
+    if values.dtype.kind not in "bui":
+        numbers = values.astype(np.float64)
+        if not ((numbers == np.rint(numbers)) & (np.abs(numbers) < _MOST_CLASSES)).all():
+            raise SampleError(
+                "The model's mask has numbers that are no classes: whole ones are needed. If they "
+                "are scores, use argmaxMask."
+            )
+    return Mask(values.astype(np.int64))
 
 
 def ctc(step: Ctc, scores: Array, characters: Sequence[str]) -> str:
