@@ -109,3 +109,40 @@ def test_a_folder_in_place_of_a_file_is_named_as_such(
     assert ended.code == 2
     sentence = f"{what} {tmp_path}/folder is a folder, but must be a file: name the file in that"
     assert sentence in ended.stderr
+
+
+@pytest.mark.parametrize("kind", ["accuracy", "sampledAccuracy"])
+@pytest.mark.parametrize("has_manifest", [False, True])
+@pytest.mark.parametrize(
+    ("accuracy", "sentence"),
+    [
+        (
+            {"metrics": ["Top1", "MAP"]},
+            "Scenario one: MAP needs the output's steps to end with boxes, but they end with topK",
+        ),
+        (
+            {"dataset": {"uri": "builtin://cats"}},
+            "Scenario one: There is no built-in data set builtin://cats: there is builtin://digits",
+        ),
+    ],
+)
+def test_what_an_evaluation_cannot_do_is_refused_before_a_server_starts(
+    inferometer: Command,
+    tmp_path: Path,
+    kind: str,
+    has_manifest: bool,  # noqa: FBT001 - one of the cases
+    accuracy: dict[str, Any],
+    sentence: str,
+) -> None:
+    """By validate and run alike: a server of this model would not start with this option."""
+    scenario = {"name": "one", kind: _ACCURACY | accuracy}
+    if kind == "sampledAccuracy":
+        scenario["singleStream"] = {}
+    if has_manifest:
+        (tmp_path / "model.yaml").write_text(MANIFEST)
+    file = run_file(tmp_path, scenario, spec={"model": {"uri": "file:model.onnx"}})
+    (tmp_path / "model.onnx").write_bytes(b"no model")
+    for command in ("validate", "run"):
+        ended = inferometer(command, str(file))
+        assert ended.code == 2
+        assert sentence in ended.stderr

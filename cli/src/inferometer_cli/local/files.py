@@ -23,6 +23,7 @@ from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import sha256_of
 
 if TYPE_CHECKING:
+    from inferometer_api.manifest.model_manifest import ModelManifest
     from inferometer_tasks.manifest_file import ManifestFile
 
 Shapes = dict[str, tuple[int, ...]]
@@ -82,10 +83,12 @@ def credentials(run: BenchmarkRun, base: Path) -> Credentials:
 def manifest_file(run: BenchmarkRun, base: Path) -> "ManifestFile | None":
     """Return the checked manifest of a run's model; None if it has none. Raises RefusedError.
 
-    Its constraints are resolved over the engines that are installed here, and this machine.
+    Its constraints are resolved over the engines that are installed here, and this machine. The
+    run's measures and built-in data sets are checked with it.
     """
     path = _manifest_path(run, base)
     if path is None:
+        _check_accuracy(run, None)
         return None
     from inferometer_tasks.assets import Assets
     from inferometer_tasks.errors import TaskRefusedError
@@ -102,7 +105,27 @@ def manifest_file(run: BenchmarkRun, base: Path) -> "ManifestFile | None":
             check_engine(file.manifest, engine, installed_engines())
     except TaskRefusedError as error:
         raise RefusedError(str(error)) from error
+    _check_accuracy(run, file.manifest)
     return file
+
+
+def _check_accuracy(run: BenchmarkRun, manifest: "ModelManifest | None") -> None:
+    """Raise RefusedError if a measure does not fit the steps, or a data set is not built in."""
+    scenarios = [(each, each.accuracy or each.sampled_accuracy) for each in run.spec.scenarios]
+    if not any(evaluated for _, evaluated in scenarios):
+        return
+    from inferometer_tasks.datasets.dataset import check_built_in
+    from inferometer_tasks.errors import TaskRefusedError
+    from inferometer_tasks.metrics.requirements import check_metrics
+
+    for scenario, evaluated in scenarios:
+        if evaluated is None:
+            continue
+        try:
+            check_built_in(evaluated.dataset.uri)
+            check_metrics(evaluated.metrics, manifest)
+        except TaskRefusedError as error:
+            raise RefusedError(f"Scenario {scenario.name}: {error}") from error
 
 
 def check_manifest_dataset(file: "ManifestFile | None") -> None:

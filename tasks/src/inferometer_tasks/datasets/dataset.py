@@ -156,9 +156,14 @@ def _check_class(path: Path, number: int, label: object, classes: int | None) ->
         )
 
 
-def _built_in(uri: str) -> Dataset:
-    if uri != DIGITS:
+def check_built_in(uri: str) -> None:
+    """Raise TaskRefusedError if the address is that of a built-in data set that does not exist."""
+    if uri.startswith(BUILT_IN) and uri != DIGITS:
         raise TaskRefusedError(f"There is no built-in data set {uri}: there is {DIGITS}.")
+
+
+def _built_in(uri: str) -> Dataset:
+    check_built_in(uri)
     return Dataset(
         name="Optical recognition of handwritten digits (E. Alpaydin, UCI, test set)",
         version="1998",
