@@ -69,6 +69,20 @@ def written(folder: Path, text: str = MANIFEST) -> Path:
         ("1.20.0", "1.20.0rc1 || 1.20rc1", False),
         ("1.20.0rc1", "1.20rc1", True),
         ("no version", "*", False),
+        ("1.21.0rc1", "^1.20", False),
+        ("1.21.0rc1", ">=1.20 <2", False),
+        ("1.21.0.dev1", "*", False),
+        ("1.21.0rc2", ">=1.21.0-rc.1 <2", True),
+        ("1.21.1rc2", ">=1.21.0-rc.1 <2", False),
+        ("1.21.1rc2", ">=1.21.0-rc.1 <2 || 1.21.1-rc.2", True),
+        ("2.0.0", ">=1.20 <2.0.0-0", False),
+        ("1.99.0", ">=1.20 <2.0.0-0", True),
+        ("1.20.0", "1.20.0 - 1.22.0", True),
+        ("1.22.0", "1.20.0 - 1.22.0", True),
+        ("1.22.1", "1.20.0 - 1.22.0", False),
+        ("1.22.9", "1.20 - 1.22", True),
+        ("1.23.0", "1.20 - 1.22 || 2.x", False),
+        ("2.3.0", "1.20 - 1.22 || 2.x", True),
     ],
 )
 def test_versions_are_judged_as_npm_does(version: str, constraint: str, wanted: bool) -> None:  # noqa: FBT001 - one of the cases
@@ -76,7 +90,9 @@ def test_versions_are_judged_as_npm_does(version: str, constraint: str, wanted: 
     assert satisfies(version, constraint) is wanted
 
 
-@pytest.mark.parametrize("constraint", ["newest", ">=", ">=1.0 <", "1.2 beta", ""])
+@pytest.mark.parametrize(
+    "constraint", ["newest", ">=", ">=1.0 <", "1.2 beta", "1.2 -", "- 1.2", ""]
+)
 def test_a_constraint_that_cannot_be_read_says_how_to_write_one(constraint: str) -> None:
     """It is not taken as any version."""
     with pytest.raises(ConstraintError, match="write one like"):

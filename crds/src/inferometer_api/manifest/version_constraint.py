@@ -8,18 +8,34 @@ from packaging.version import InvalidVersion, Version
 
 _TERM = re.compile(r"(>=|<=|==|!=|=|>|<|\^|~)?\s*v?([0-9][0-9A-Za-z.+*-]*|[*xX])")
 
+_HYPHENS = re.compile(r"^\s*v?([0-9]\S*)\s+-\s+v?([0-9]\S*)\s*$")
+"""A range from one version to another, both included."""
+
 
 class ConstraintError(ValueError):
     """A version constraint that cannot be read; the message says what to write."""
 
 
 def satisfies(version: str, constraint: str) -> bool:
-    """Return whether a version is within a constraint. Raises ConstraintError."""
+    """Return whether a version is within a constraint. Raises ConstraintError.
+
+    A pre-release is only within one that names a pre-release of the same version, as in npm.
+    """
     try:
         found = Version(version)
     except InvalidVersion:
         return False
-    return any(each.contains(found, prereleases=True) for each in _alternatives(constraint))
+    return any(
+        specifiers.contains(found, prereleases=True)
+        and (not found.is_prerelease or _names_pre_release(part, found))
+        for part, specifiers in zip(_parts(constraint), _alternatives(constraint), strict=True)
+    )
+
+
+def _names_pre_release(part: str, version: Version) -> bool:
+    """Return whether a part of a constraint names a pre-release of the same version."""
+    named = [Version(_release(term)) for _, term in _TERM.findall(part) if term[0].isdigit()]
+    return any(each.is_prerelease and _gap(each, version) == (0,) * 4 for each in named)
 
 
 def check_constraint(constraint: str) -> None:
@@ -47,11 +63,17 @@ def _gap(one: Version, other: Version) -> tuple[int, ...]:
 
 
 def _release(term: str) -> str:
-    return re.sub(r"(\.[xX*])+$", "", term)
+    """Return a version as `packaging` reads it, to which -0 is no pre-release."""
+    return re.sub(r"-(\d+)$", r".dev\1", re.sub(r"(\.[xX*])+$", "", term))
+
+
+def _parts(constraint: str) -> list[str]:
+    """Return the alternatives of a constraint, without ranges with hyphens."""
+    return [_HYPHENS.sub(r">=\1 <=\2", each) for each in constraint.split("||")]
 
 
 def _alternatives(constraint: str) -> list[SpecifierSet]:
-    return [_specifiers(part, constraint) for part in constraint.split("||")]
+    return [_specifiers(part, constraint) for part in _parts(constraint)]
 
 
 def _specifiers(part: str, whole: str) -> SpecifierSet:
@@ -60,7 +82,7 @@ def _specifiers(part: str, whole: str) -> SpecifierSet:
     if not terms or _TERM.sub("", text).strip():
         raise ConstraintError(
             f"The version constraint {whole!r} cannot be read: write one like '>=1.20 <2', "
-            "'^1.20', '~1.20.1', '1.20.x' or '*'."
+            "'^1.20', '~1.20.1', '1.20.x', '1.20 - 1.22' or '*'."
         )
     try:
         return SpecifierSet(",".join(_specifier(operator, term) for operator, term in terms))
