@@ -3,7 +3,8 @@
 import json
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from starlette.testclient import TestClient
 from inferometer_results.explore.prices import read_prices
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
+from inferometer_results.store import database
 from inferometer_results.store.condition import SORTING, SearchError
-from inferometer_results.store.database import StoreError
+from inferometer_results.store.database import NoSuchResultError, StoreError
 from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
@@ -265,6 +267,75 @@ def test_a_change_that_dies_at_any_statement_is_made_or_not(address: str, action
                 break
         statement += 1
     assert statement > 3
+
+
+def test_what_arrives_during_a_reindex_waits_and_is_indexed(address: str) -> None:
+    """Readers see the old index meanwhile."""
+    with Store(address) as store, Store(address) as other, ThreadPoolExecutor(2) as pool:
+        ids = [store.add(a_document(number), ORIGIN, source="x").id for number in range(3)]
+        before = answers(store)
+        progress = store.reindex()
+        assert next(progress) == 3
+        adding = pool.submit(other.add, a_document(9), ORIGIN, source="x")
+        noting = pool.submit(other.note, ids[0], TAG)
+        for waiting in (adding, noting):
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.5)
+        assert answers(other) == before
+        assert list(progress) == []
+        assert adding.result(timeout=30).is_new
+        noting.result(timeout=30)
+        assert store.count(Search()) == 4
+        assert store.find_ids(Search("tag=baseline")) == ids[:1]
+
+
+def test_those_who_annotate_one_result_wait_for_one_another(address: str) -> None:
+    """No entry is lost, and the index has the tags of all."""
+    with Store(address) as store:
+        id_ = store.add(a_document(), ORIGIN, source="x").id
+        tags = sorted(f"tag-{number:02}" for number in range(32))
+
+        def annotate(tag: str) -> None:
+            store.note(id_, replace(TAG, text=tag))
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(annotate, tags))
+        assert sorted(entry.text for _, entry in store.journal()) == tags
+        (row,) = store.find(Search())
+        assert [each["name"] for each in row["labels"] if each["origin"] == "tag"] == tags
+
+
+def test_an_annotation_waits_for_a_deletion(address: str) -> None:
+    """It finds no result then, and leaves no entry."""
+    with Store(address) as store, Store(address) as other, ThreadPoolExecutor(1) as pool:
+        id_ = store.add(a_document(), ORIGIN, source="x").id
+        noting: list[Future[None]] = []
+
+        def annotate(*_: object) -> None:
+            noting.append(pool.submit(other.note, id_, TAG))
+            with pytest.raises(TimeoutError):
+                noting[0].result(timeout=0.5)
+
+        event.listen(store.engine, "commit", annotate)
+        assert store.delete([id_, "0" * 32]) == 1
+        with pytest.raises(NoSuchResultError):
+            noting[0].result(timeout=30)
+        assert store.journal() == []
+
+
+def test_a_writer_that_waits_too_long_is_refused_with_what_to_do(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would hold its connection, and the service has few."""
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 1.0)
+    with Store(address) as store, Store(address) as other:
+        store.add(a_document(1), ORIGIN, source="x")
+        progress = store.reindex()
+        next(progress)
+        with pytest.raises(StoreError, match="keeps it busy: wait for it, and repeat"):
+            other.add(a_document(2), ORIGIN, source="x")
+        assert list(progress) == []
+        assert other.add(a_document(2), ORIGIN, source="x").is_new
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def _advice(reason: str) -> str:
         return " Give another file, or restore this one from a copy."
     if "readonly" in reason or "unable to open" in reason:
         return " Check that you may write this file and its folder."
-    if "locked" in reason:
+    if "locked" in reason or "lock timeout" in reason:
         return " Another program keeps it busy: wait for it, and repeat the command."
     return ""
 
@@ -183,7 +183,7 @@ def _prepare_postgresql(engine: Engine) -> None:
 
     To compile takes longer than any query of a page. Processes are started for each query, and on
     a busy machine the slowest of them decides. The default for reading in no order is that of a
-    disk that has to turn.
+    disk that has to turn. Writers wait for one another no longer than those of SQLite.
     """
 
     @event.listens_for(engine, "connect")
@@ -191,6 +191,7 @@ def _prepare_postgresql(engine: Engine) -> None:
         connection.execute("SET jit = off")
         connection.execute("SET max_parallel_workers_per_gather = 0")
         connection.execute("SET random_page_cost = 1.1")
+        connection.execute(f"SET lock_timeout = '{_BUSY_SECONDS:.0f}s'")
         connection.commit()
 
 
@@ -211,6 +212,7 @@ def _migrate(engine: Engine, address: str, index: Callable[[Connection], None]) 
         return
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
+            connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(4712018)"))
         found = _revision(connection)
         if found == HEAD:

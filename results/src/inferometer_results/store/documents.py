@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_api.results.reading import UnreadableResultError, read_result
@@ -43,6 +43,16 @@ def insert_document(connection: Connection, row: dict[str, Any]) -> int | None:
     statement = statement.on_conflict_do_nothing(index_elements=["id"])
     found = connection.execute(statement.returning(DOCUMENT.c.number)).one_or_none()
     return None if found is None else int(found[0])
+
+
+def lock_documents(connection: Connection) -> None:
+    """Have every other writer wait for the end of this transaction; readers go on.
+
+    A writer takes a row of this table before any other row, so none of them holds what the owner of
+    the lock needs. In SQLite there is one writer at a time in any case.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("LOCK TABLE document IN EXCLUSIVE MODE"))
 
 
 def index_again(connection: Connection) -> None:

@@ -41,9 +41,10 @@ def _insert_missing(connection: Connection, table: Table, rows: Sequence[dict[st
         del known[key]
     if known:
         dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-        # Another writer may insert the same one meanwhile.
+        # Another writer may insert the same ones meanwhile: in the same order, so neither waits
+        # for what the other holds.
         statement = dialect.insert(table).on_conflict_do_nothing(index_elements=["key"])
-        connection.execute(statement, list(known.values()))
+        connection.execute(statement, [known[key] for key in sorted(known)])
 
 
 def clear(connection: Connection, ids: Sequence[str]) -> None:

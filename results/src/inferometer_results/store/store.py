@@ -21,6 +21,7 @@ from inferometer_results.store.documents import (
     insert_document,
     journal_of,
     journal_row,
+    lock_documents,
     next_documents,
     rows_of_document,
     stored_document,
@@ -222,7 +223,9 @@ class Store:
     def note(self, id_: str, entry: JournalRow) -> None:
         """Add an entry to the journal of a result."""
         with self._writing() as connection:
-            row = connection.execute(select(DOCUMENT).where(DOCUMENT.c.id == id_)).one_or_none()
+            # Whoever annotates the same result, deletes it or makes the index anew waits.
+            query = select(DOCUMENT).where(DOCUMENT.c.id == id_).with_for_update()
+            row = connection.execute(query).one_or_none()
             if row is None:
                 raise NoSuchResultError(f"There is no result {id_}.")
             connection.execute(insert(JOURNAL).values(journal_row(id_, entry)))
@@ -262,9 +265,13 @@ class Store:
     def delete(self, ids: Sequence[str]) -> int:
         """Delete documents with all that was said about them; return how many there were."""
         deleted = 0
+        # Two that delete the same documents lock them in the same order.
+        ids = sorted(ids)
         with self._writing() as connection:
             for start in range(0, len(ids), PAGE):
-                some = list(ids[start : start + PAGE])
+                some = ids[start : start + PAGE]
+                query = select(DOCUMENT.c.id).where(DOCUMENT.c.id.in_(some))
+                connection.execute(query.order_by(DOCUMENT.c.id).with_for_update())
                 clear(connection, some)
                 connection.execute(delete(JOURNAL).where(JOURNAL.c.document_id.in_(some)))
                 gone = connection.execute(delete(DOCUMENT).where(DOCUMENT.c.id.in_(some)))
@@ -274,9 +281,11 @@ class Store:
     def reindex(self) -> Iterator[int]:
         """Make the index anew from documents and journal; yield how many are done.
 
-        Readers see the old index until the end.
+        Readers see the old index until the end. Until then whoever adds, annotates or deletes
+        waits, up to a minute.
         """
         with self._writing() as connection:
+            lock_documents(connection)
             for table in INDEX_TABLES:
                 connection.execute(delete(table))
             done = number = 0
