@@ -11,6 +11,8 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
 from inferometer_api.spec.run import BenchmarkRun
@@ -200,6 +202,31 @@ def test_a_lost_database_is_reported_and_health_goes_on(tmp_path: Path) -> None:
         assert (client.get("/healthz").text, answer.status_code) == ("ok\n", 503)
         assert "unable to open database file" in answer.text
         assert client.get("/api/v1/results").status_code == 503
+
+
+def test_a_lost_server_is_reported_without_its_user_and_host(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the log has them, in the address and in the reason."""
+    with Store(str(tmp_path / "results.db")) as store:
+        app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+        client = TestClient(app, base_url="http://localhost")
+        store.address = "postgresql://ann:secret@db.example/results"
+        refused = OSError('connection to "db.example" failed: password of user "ann" is wrong')
+
+        @event.listens_for(store.engine, "before_cursor_execute")
+        def _fail(*_: object) -> None:
+            raise OperationalError("SELECT 1", {}, refused)
+
+        for path in ("/readyz", "/api/v1/results", "/"):
+            answer = client.get(path)
+            assert answer.status_code == 503
+            assert "The database failed: the service" in answer.text
+            assert "ann" not in answer.text
+            assert "example" not in answer.text
+    logged = capsys.readouterr().err
+    assert 'ann:***@db.example/results failed: connection to "db.example" failed' in logged
+    assert "secret" not in logged
 
 
 def test_metrics_count_requests_by_route(stored: _Stored) -> None:

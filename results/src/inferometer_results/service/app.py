@@ -1,6 +1,7 @@
 """The ASGI application: API, pages, health and metrics behind access control."""
 
 import gc
+import sys
 from collections.abc import Callable
 
 from fastapi import FastAPI, Request, Response
@@ -25,7 +26,7 @@ from inferometer_results.service.pages.rendering import message_page
 from inferometer_results.service.pages.runs import page_routes
 from inferometer_results.service.pages.suites import suite_routes
 from inferometer_results.store.condition import SearchError
-from inferometer_results.store.database import NoSuchResultError, StoreError
+from inferometer_results.store.database import DatabaseFailedError, NoSuchResultError, StoreError
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 
@@ -76,6 +77,7 @@ def create_probe_app(store: Store, metrics: ServiceMetrics) -> ASGIApp:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     _add_probes(app, store, metrics)
     app.add_exception_handler(StoreError, _answering(503))
+    app.add_exception_handler(DatabaseFailedError, _answer_failed_database)
     return app
 
 
@@ -115,6 +117,7 @@ def _explorer(store: Store, version: str, prices: PriceList | None = None) -> Fa
     app.include_router(node_routes(store))
     for kind, status in _STATUS.items():
         app.add_exception_handler(kind, _answering(status))
+    app.add_exception_handler(DatabaseFailedError, _answer_failed_database)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(HTTPException, _answer_unknown)
     return app
@@ -150,6 +153,14 @@ def _answering(status: int) -> Callable[[Request, Exception], Response]:
         return _fault(request, status, str(error))
 
     return answer
+
+
+def _answer_failed_database(request: Request, error: Exception) -> Response:
+    """Log the reason with the address of the database, and answer without it."""
+    if not isinstance(error, DatabaseFailedError):
+        raise error
+    sys.stderr.write(f"inferometer-results: {error}\n")
+    return _fault(request, 503, error.public)
 
 
 def _answer_invalid(request: Request, error: Exception) -> Response:

@@ -20,6 +20,19 @@ class StoreError(Exception):
     """The store cannot carry out a request; the message is a sentence with what to do."""
 
 
+class DatabaseFailedError(StoreError):
+    """The database failed; the message has its address, which may have a user and a host."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        """Say how the database at this address failed."""
+        advice = _advice(reason)
+        super().__init__(f"The database {_shown(address)} failed: {reason}.{advice}")
+        # That of a server may have the user and the host, too.
+        shown = reason if "://" not in address else "the service's log has the reason"
+        self.public = f"The database failed: {shown}.{advice}"
+        """The same for callers of a service, who are not to learn where its database is."""
+
+
 class NoSuchResultError(StoreError):
     """No result has this ID, or more than one begins so."""
 
@@ -86,16 +99,14 @@ def open_database(address: str, index: Callable[[Connection], None]) -> Engine:
 
 @contextmanager
 def describing(address: str) -> Iterator[None]:
-    """Turn errors of the database into StoreError."""
+    """Turn errors of the database into DatabaseFailedError."""
     try:
         yield
     except DBAPIError as error:
         reason = str(error.orig).strip().splitlines()[0].rstrip(".") if error.orig else str(error)
-        raise StoreError(
-            f"The database {_shown(address)} failed: {reason}.{_advice(reason)}"
-        ) from error
+        raise DatabaseFailedError(address, reason) from error
     except SQLAlchemyError as error:
-        raise StoreError(f"The database {_shown(address)} failed: {error}.") from error
+        raise DatabaseFailedError(address, str(error).rstrip(".")) from error
 
 
 def _url(address: str) -> str:
