@@ -255,6 +255,21 @@ def test_what_cannot_be_imported_is_named_and_the_rest_is_kept(
     assert "1 results kept, 0 known already, 4 refused." in completed.stderr
 
 
+def test_an_archive_with_a_damaged_document_restores_the_rest(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """The counts are printed, and the command ends with 1."""
+    assert inferometer("results", "tag", id_, "baseline").code == 0
+    archive = tmp_path / "all.jsonl"
+    assert inferometer("results", "export", "--all", "-o", str(archive)).code == 0
+    archive.write_text(archive.read_text().replace('"content": "', '"content": "!', 1))
+    other = ("--database", str(tmp_path / "other.db"))
+    completed = inferometer("results", "import", str(archive), CLUSTER, *other)
+    assert completed.code == 1
+    assert f"what people added to result {id_[:12]} was left out" in completed.stderr
+    assert "1 results kept, 0 known already, 2 refused." in completed.stderr
+
+
 def test_results_are_deleted_and_pruned(inferometer: Command, id_: str) -> None:
     """A dry run only counts."""
     assert inferometer("results", "prune").code == 2

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,64 @@ def test_a_damaged_line_of_an_archive_is_named_and_the_others_are_kept(
         first, second = import_archive(other, lines, source="archive.jsonl")
         assert first.fault == "archive.jsonl:1 is not a line of an archive."
         assert second.is_new
+
+
+def test_entries_of_a_damaged_document_are_named_and_the_others_restored(address: str) -> None:
+    """Those of the first result are left out, whether its line or the kept document is damaged."""
+    with Store(address) as store, Store(f"{address}.2") as other, Store(f"{address}.3") as third:
+        ids = [store.add(a_document(number), ORIGIN, source="x").id for number in range(3)]
+        for id_ in ids:
+            store.note(id_, TAG)
+            store.note(id_, RETRACT)
+        lines = list(archive_lines(store))
+        left_out = f"a.jsonl: what people added to result {ids[0][:12]} was left out. "
+        found = list(import_archive(other, ["{", *lines[1:]], source="a.jsonl"))
+        assert [each.fault for each in found if each.fault] == [
+            "a.jsonl:1 is not a line of an archive.",
+            f"{left_out}There is no result {ids[0]}.",
+        ]
+        assert sum(each.is_new for each in found) == 2
+        assert other.journal() == [each for each in store.journal() if each[0] != ids[0]]
+        list(import_archive(third, lines[:3], source="a.jsonl"))
+        with third.engine.begin() as connection:
+            damage = "UPDATE document SET content = x'00' WHERE id = ?"
+            connection.exec_driver_sql(damage, (ids[0],))
+        found = list(import_archive(third, lines, source="a.jsonl"))
+        (fault,) = (each.fault for each in found if each.fault)
+        assert fault.startswith(f"{left_out}The document of result {ids[0]} is damaged")
+        assert third.journal() == other.journal()
+
+
+def test_entries_apply_in_the_order_of_their_times(address: str) -> None:
+    """An import of older entries does not undo a newer one; the index made anew says the same."""
+    older = JournalRow("2026-01-01T00:00:00.000Z", "ann", "restore", "")
+    untag = JournalRow("2026-01-31T00:00:00.000Z", "ann", "untag", "baseline")
+    with Store(address) as store, Store(f"{address}.2") as other:
+        id_ = store.add(a_document(), ORIGIN, source="x").id
+        for entry in (TAG, RETRACT):
+            store.note(id_, entry)
+        other.add(a_document(), ORIGIN, source="x")
+        for entry in (older, untag):
+            other.note(id_, entry)
+        for source, target in ((store, other), (other, store)):
+            list(import_archive(target, list(archive_lines(source)), source="a.jsonl"))
+        for each in (store, other):
+            for _ in range(2):
+                (row,) = each.find(Search("tag=baseline", with_retracted=True))
+                assert row["retracted"] == RETRACT.text
+                _reindex(each)
+            assert [entry for _, entry in each.journal()] == [older, untag, TAG, RETRACT]
+
+
+def test_a_new_entry_has_an_effect_although_its_clock_is_behind(address: str) -> None:
+    """Its time is that of the last entry then."""
+    restore = JournalRow("2026-01-01T00:00:00.000Z", "ann", "restore", "")
+    with Store(address) as store:
+        id_ = store.add(a_document(), ORIGIN, source="x").id
+        store.note(id_, RETRACT)
+        store.note(id_, restore)
+        assert store.count(Search()) == 1
+        assert store.journal()[-1] == (id_, replace(restore, at=RETRACT.at))
 
 
 def test_what_is_no_result_is_refused_and_nothing_is_kept(address: str) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -102,11 +102,19 @@ def rows_of_document(row: Any, journal: Sequence[JournalRow]) -> IndexRows:
 
 def journal_of(connection: Connection, ids: Sequence[str]) -> dict[str, list[JournalRow]]:
     """Return the entries of results in order, by ID."""
-    query = select(JOURNAL).where(JOURNAL.c.document_id.in_(list(ids))).order_by(JOURNAL.c.number)
+    query = select(JOURNAL).where(JOURNAL.c.document_id.in_(list(ids)))
     found: dict[str, list[JournalRow]] = {}
-    for row in connection.execute(query):
+    for row in in_order(connection.execute(query).all()):
         found.setdefault(row.document_id, []).append(entry_of(row))
     return found
+
+
+def in_order(rows: Iterable[Any]) -> list[Any]:
+    """Return rows of the journal in the order in which the entries apply: that of their times.
+
+    An import may add older entries to newer ones. Those of one time apply as they were added.
+    """
+    return sorted(rows, key=lambda row: (row.at, row.number))
 
 
 def entry_of(row: Any) -> JournalRow:

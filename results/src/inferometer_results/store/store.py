@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select
@@ -11,12 +11,19 @@ from sqlalchemy.exc import DataError
 from inferometer_api.results.reading import read_result
 from inferometer_results.store.condition import SearchError
 from inferometer_results.store.costs import Price
-from inferometer_results.store.database import NoSuchResultError, describing, open_database
+from inferometer_results.store.database import (
+    DatabaseFailedError,
+    NoSuchResultError,
+    StoreError,
+    describing,
+    open_database,
+)
 from inferometer_results.store.documents import (
     RESULT_KIND,
     StoredDocument,
     document_id,
     entry_of,
+    in_order,
     index_again,
     insert_document,
     journal_of,
@@ -221,25 +228,31 @@ class Store:
         return self.matches(search).condition
 
     def note(self, id_: str, entry: JournalRow) -> None:
-        """Add an entry to the journal of a result."""
+        """Add an entry to the journal of a result; it is no older than the last one there."""
+        self._note(id_, entry, is_last=True)
+
+    def _note(self, id_: str, entry: JournalRow, *, is_last: bool) -> None:
         with self._writing() as connection:
             # Whoever annotates the same result, deletes it or makes the index anew waits.
             query = select(DOCUMENT).where(DOCUMENT.c.id == id_).with_for_update()
             row = connection.execute(query).one_or_none()
             if row is None:
                 raise NoSuchResultError(f"There is no result {id_}.")
+            known = journal_of(connection, [id_]).get(id_, [])
+            if is_last and known and known[-1].at > entry.at:
+                # The clocks of two machines differ, and the entry is to have an effect.
+                entry = replace(entry, at=known[-1].at)
             connection.execute(insert(JOURNAL).values(journal_row(id_, entry)))
             clear(connection, [id_])
-            insert_rows(
-                connection, [rows_of_document(row, journal_of(connection, [id_]).get(id_, []))]
-            )
+            journal = journal_of(connection, [id_])[id_]
+            insert_rows(connection, [rows_of_document(row, journal)])
 
     def journal(self, ids: Sequence[str] | None = None) -> list[tuple[str, JournalRow]]:
         """Return the entries of the journal in order, each with the ID of its result.
 
         Those of these results, otherwise all.
         """
-        query = select(JOURNAL).order_by(JOURNAL.c.number)
+        query = select(JOURNAL)
         with self._reading() as connection:
             if ids is None:
                 rows = connection.execute(query).all()
@@ -251,16 +264,25 @@ class Store:
                         query.where(JOURNAL.c.document_id.in_(ids[start : start + PAGE]))
                     )
                 ]
-        return [
-            (row.document_id, entry_of(row)) for row in sorted(rows, key=lambda row: row.number)
-        ]
+        return [(row.document_id, entry_of(row)) for row in in_order(rows)]
 
-    def restore_journal(self, entries: Sequence[tuple[str, JournalRow]]) -> None:
-        """Add the entries of another store's journal, those that this one lacks."""
+    def restore_journal(self, entries: Sequence[tuple[str, JournalRow]]) -> dict[str, str]:
+        """Add the entries of another store's journal, those that this one lacks.
+
+        Return the results whose entries could not be added, each with the reason as a sentence.
+        """
         known = set(self.journal())
+        left_out: dict[str, str] = {}
         for id_, entry in entries:
-            if (id_, entry) not in known:
-                self.note(id_, entry)
+            if (id_, entry) in known:
+                continue
+            try:
+                self._note(id_, entry, is_last=False)
+            except DatabaseFailedError:
+                raise
+            except StoreError as error:
+                left_out[id_] = str(error)
+        return left_out
 
     def delete(self, ids: Sequence[str]) -> int:
         """Delete documents with all that was said about them; return how many there were."""

@@ -16,7 +16,7 @@ from inferometer_results.export.rows import without_formulas
 from inferometer_results.store.database import StoreError
 from inferometer_results.store.documents import RESULT_KIND, StoredDocument
 from inferometer_results.store.index_rows import JournalRow, Origin
-from inferometer_results.store.scenario_rows import tags
+from inferometer_results.store.scenario_rows import short_id, tags
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import DOCUMENT, MEASUREMENT, RESULT
 
@@ -149,7 +149,7 @@ def _journal_lines(entries: Iterable[tuple[str, JournalRow]]) -> Iterator[str]:
 
 
 def import_archive(store: Store, lines: Iterable[str], *, source: str) -> Iterator[Imported]:
-    """Keep what `archive_lines` wrote; yield what became of each document."""
+    """Keep what `archive_lines` wrote; yield what became of each document, and what is lost."""
     entries: list[tuple[str, JournalRow]] = []
     for number, line in enumerate(lines, 1):
         where = f"{source}:{number}"
@@ -171,7 +171,9 @@ def import_archive(store: Store, lines: Iterable[str], *, source: str) -> Iterat
             yield Imported(where, fault=f"{where} is not a line of an archive.")
             continue
         yield _added(store, content, origin, where)
-    store.restore_journal(entries)
+    for id_, reason in store.restore_journal(entries).items():
+        fault = f"{source}: what people added to result {short_id(id_)} was left out. {reason}"
+        yield Imported(source, fault=fault)
 
 
 def import_file(store: Store, path: Path, received_at: str) -> Imported:
