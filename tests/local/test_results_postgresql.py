@@ -93,6 +93,9 @@ def test_a_list_continues_after_any_of_its_results(address: str, tmp_path: Path,
     with Store(str(tmp_path / "results.db")) as sqlite, Store(address) as shared:
         fill_with_equals(sqlite)
         fill_with_equals(shared)
+        either = Search("run=test or p99<1ns or qps>1e9 or kind~none")
+        assert shared.find_ids(either) == sqlite.find_ids(either)
+        assert len(shared.find_ids(either)) == 8
         for name in SORTING:
             sort = f"{sign}{name}"
             whole = sqlite.find_ids(Search("", sort))

@@ -82,6 +82,32 @@ def test_a_condition_finds_the_results_that_it_describes(
     assert store.count(search) == len(found)
 
 
+@pytest.mark.parametrize("few", [0, 2000])
+def test_a_result_without_measurements_is_found_by_an_alternative(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """A figure that it lacks meets no condition, and rules out no other one."""
+    monkeypatch.setattr(find_ids, "_FEW", few)
+    with Store(str(tmp_path / "results.db")) as store:
+        whole = store.add(a_document(1), ORIGIN, source="x").id
+        empty = store.add(a_document(2, scenarios=[]), ORIGIN, source="x").id
+        store.note(empty, JournalRow("2026-02-01T00:00:00.000Z", "ann", "tag", "failed"))
+        for where, expected in (
+            ("model=oracle or p99<1ns", {whole, empty}),
+            ("p99<10s or (tag=failed and model=oracle)", {whole, empty}),
+            ("model=oracle and (p99<1ns or tag=failed)", {empty}),
+            ("not (model!=oracle and p99<1ns)", {whole, empty}),
+            ("not (model=oracle and p99<1ns)", {whole}),
+            ("model=oracle or p99<1ns and tag=failed", {whole, empty}),
+            ("p99<1ns or p50<1ns", set()),
+            ("p99<10s or p50<1ns", {whole}),
+            ("(model=oracle or p99<1ns) and p50<10s", {whole}),
+            ("not p99<1ns and model=oracle", {whole}),
+        ):
+            assert set(store.find_ids(Search(where))) == expected, where
+            assert store.count(Search(where)) == len(expected), where
+
+
 @pytest.mark.parametrize("sign", ["=", "!=", "<", "<=", ">", ">="])
 @pytest.mark.parametrize("value", [0.5, 1.0, 1.5, 4.0, 1e300, -1e300])
 def test_whole_numbers_are_compared_with_any_number(store: Store, sign: str, value: float) -> None:

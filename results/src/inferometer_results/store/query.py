@@ -4,13 +4,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
+    BinaryExpression,
     Column,
     ColumnElement,
     Select,
     UnaryExpression,
     and_,
+    cast,
     exists,
     literal,
+    not_,
+    null,
+    or_,
     select,
     true,
     tuple_,
@@ -34,6 +39,8 @@ class Conditions:
     """Whether there are conditions on the result besides that on retractions."""
     measured: ColumnElement[bool] | None = None
     """All conditions on figures hold for one and the same measurement."""
+    may_lack_measurement: bool = False
+    """Whether a result without measurements may meet the condition on one: by an alternative."""
 
     @property
     def is_measured_alone(self) -> bool:
@@ -49,7 +56,11 @@ class Conditions:
         if self.measured is None:
             return true()
         of_result = MEASUREMENT.c.result_number == RESULT.c.number
-        return exists().where(of_result, self.measured).correlate(RESULT)
+        found = exists().where(of_result, self.measured).correlate(RESULT)
+        if not self.may_lack_measurement or self.is_measured_alone:
+            return found
+        without = visitors.replacement_traverse(self.measured, {}, _without_figure)
+        return or_(found, and_(without, not_(exists().where(of_result).correlate(RESULT))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +137,7 @@ class Search:
             and_(True, *given, *own),
             is_narrowed=is_narrowed or bool(own),
             measured=and_(*measured) if measured else None,
+            may_lack_measurement=not any(isinstance(each, BinaryExpression) for each in measured),
         )
 
     def _given(self) -> list[ColumnElement[bool]]:
@@ -144,6 +156,12 @@ class Place:
     value: Any
     started_at: str
     number: int
+
+
+def _without_figure(element: Any, **_: Any) -> Any:
+    """Return NULL for a column of a measurement, with its type, and None for the rest."""
+    is_figure = isinstance(element, Column) and element.table is MEASUREMENT
+    return cast(null(), element.type) if is_figure else None
 
 
 def _by_age(query: Select[str], place: Place | None, *, newest_first: bool) -> Select[str]:
