@@ -42,6 +42,7 @@ from inferometer_tasks.steps import boxes, classes, image, tensor, text
 Tensors = dict[str, Array]
 Clock = Callable[[], int]
 
+
 @dataclass(slots=True)
 class StepTimes:
     """Time spent in each step, in nanoseconds, over all samples and threads.

@@ -16,6 +16,8 @@ from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api import summary_schema
 from inferometer_results.service.app import create_app
 from inferometer_results.store.index_rows import ACCEPT_CHANGE, JournalRow
+from inferometer_results.service.views import summaries as summary_views
+from inferometer_results.store import summaries as stored_summaries
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from support.html_page import HtmlPage
@@ -147,6 +149,49 @@ def test_columns_are_chosen_by_the_address(explorer: _Explorer) -> None:
     ]
     assert "columns=cpu&columns=p90" in next_page
     assert "api/v1/results?" in "".join(chosen.values("href"))
+
+
+def test_a_view_of_the_newest_measurements_alone_says_so(
+    explorer: _Explorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a page, and in a header of the API in both forms; a view of all of them does not."""
+    views = {
+        "/model": {"model": _MODEL},
+        "/trend": {"spec": explorer.spec, "node": "bench-1"},
+        "/node-figures": {"spec": explorer.spec},
+    }
+
+    def headers(path: str) -> set[str | None]:
+        answers = [
+            explorer.client.get(f"/api/v1{path}", params=views[path] | {"format": form})
+            for form in ("json", "csv")
+        ]
+        return {each.headers.get("inferometer-cut-at") for each in answers}
+
+    for path, parameters in views.items():
+        assert "Only the newest" not in explorer.page(path, **parameters).text
+        assert headers(path) == {None}
+    for module in (stored_summaries, summary_views):
+        monkeypatch.setattr(module, "MOST_MEASUREMENTS", 7)
+    for path, parameters in views.items():
+        page = explorer.page(path, **parameters)
+        assert "Only the newest 7 measurements are shown." in page.text
+        assert headers(path) == {"7"}
+
+
+def test_a_list_that_is_cut_says_so(explorer: _Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a page, and in a header of the API in both forms; a whole list does not."""
+    for most, is_cut in ((5, False), (4, True)):
+        monkeypatch.setattr(summary_views, "MOST_LISTED", most)
+        page = explorer.page("/nodes")
+        assert ("Only the first 4 nodes are listed." in page.text) == is_cut
+        for form in ("json", "csv"):
+            answer = explorer.client.get("/api/v1/nodes", params={"format": form})
+            assert answer.headers.get("inferometer-cut-at") == ("4" if is_cut else None)
+    assert len(explorer.json("/nodes")) == 4
+    monkeypatch.setattr(summary_views, "MOST_LISTED", 0)
+    for name in ("models", "trends", "specs"):
+        assert explorer.client.get(f"/api/v1/{name}").headers["inferometer-cut-at"] == "0"
 
 
 def test_a_model_ranks_only_under_equal_conditions_unless_asked(explorer: _Explorer) -> None:

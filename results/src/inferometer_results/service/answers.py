@@ -144,6 +144,17 @@ def refused_type(request: Request) -> Response | None:
     return json_answer({"error": "Send application/json."}, 415)
 
 
+CUT_HEADER = "inferometer-cut-at"
+"""Of an answer that leaves rows out: how many it was made from, the newest or the first."""
+
+
+def marked_cut(answer: Response, shown_alone: int | None) -> Response:
+    """Return an answer that says in a header whether rows were left out."""
+    if shown_alone is not None:
+        answer.headers[CUT_HEADER] = str(shown_alone)
+    return answer
+
+
 def json_answer(content: Any, status: int = 200) -> Response:
     """Return an answer as JSON."""
     body = orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE)

@@ -19,6 +19,7 @@ from sqlalchemy import (
 
 from inferometer_results.store.comparability import condition_of
 from inferometer_results.store.find_ids import MOST_COUNTED
+from inferometer_results.store.index_tables import PAGE
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import OUTCOME_KIND
@@ -28,7 +29,8 @@ FACETS = ("model", "engine", "node", "verdict", "device", "protocol", "namespace
 """The columns by whose values the list of runs can be narrowed."""
 MOST_MEASUREMENTS = 2000
 """So many of the newest measurements stand in one view."""
-_MOST_LISTED = 200
+MOST_LISTED = 200
+"""So many models, nodes, suites or specifications stand in one list."""
 _MOST_FACET_VALUES = 8
 _OF_RESULT = (
     "id", "number", "started_at", "name", "namespace", "source", "outcome", "retracted", "model",
@@ -69,18 +71,18 @@ def facets(store: Store, search: Search) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
-def models(store: Store, search: Search) -> list[dict[str, Any]]:
+def models(store: Store, search: Search, most: int = MOST_LISTED) -> list[dict[str, Any]]:
     """Return the models by the number of their results, the most frequent first."""
-    return store.select(_counted(store, search, RESULT.c.model))
+    return store.select(_counted(store, search, RESULT.c.model).limit(most))
 
 
-def suites(store: Store, search: Search) -> list[dict[str, Any]]:
+def suites(store: Store, search: Search, most: int = MOST_LISTED) -> list[dict[str, Any]]:
     """Return the suites by the number of their results, the most frequent first.
 
     Without a condition, suites of which only outcomes are stored come last.
     """
-    found = store.select(_counted(store, search, RESULT.c.suite))
-    if search.where.strip() or len(found) == _MOST_LISTED:
+    found = store.select(_counted(store, search, RESULT.c.suite).limit(most))
+    if search.where.strip() or len(found) == most:
         return found
     measured = exists().where(RESULT.c.suite == DOCUMENT.c.name, store.condition(search))
     newest = func.max(DOCUMENT.c.received_at)
@@ -89,15 +91,15 @@ def suites(store: Store, search: Search) -> list[dict[str, Any]]:
         .where(DOCUMENT.c.kind == OUTCOME_KIND, not_(measured))
         .group_by(DOCUMENT.c.name)
         .order_by(newest.desc(), DOCUMENT.c.name)
-        .limit(_MOST_LISTED - len(found))
+        .limit(most - len(found))
     )
     return [*found, *(row | {"count": 0} for row in store.select(query))]
 
 
-def nodes(store: Store, search: Search) -> list[dict[str, Any]]:
+def nodes(store: Store, search: Search, most: int = MOST_LISTED) -> list[dict[str, Any]]:
     """Return the nodes with their hardware and models, the most frequent first."""
     found: dict[str, dict[str, Any]] = {}
-    for row in store.select(_models_of_nodes(store, search)):
+    for row in store.select(_models_of_nodes(store, search, most)):
         node = {"node": row["node"], "count": row["count"], "newest": row["newest"], "models": []}
         found.setdefault(row["node"], node)["models"].append(row["model"])
     hardware = select(RESULT.c.node, RESULT.c.cpu, RESULT.c.gpu).where(
@@ -111,7 +113,7 @@ def nodes(store: Store, search: Search) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _models_of_nodes(store: Store, search: Search) -> Select[Any]:
+def _models_of_nodes(store: Store, search: Search, most: int) -> Select[Any]:
     """Return the query for the nodes with each of their models, in the order of their numbers."""
     pairs = _grouped(store, search, RESULT.c.node, RESULT.c.model).cte("pairs")
     # The sum of counts would be a decimal number in PostgreSQL.
@@ -120,7 +122,7 @@ def _models_of_nodes(store: Store, search: Search) -> Select[Any]:
         select(pairs.c.node, count, func.max(pairs.c.newest).label("newest"))
         .group_by(pairs.c.node)
         .order_by(count.desc(), pairs.c.node)
-        .limit(_MOST_LISTED)
+        .limit(most)
         .cte("counted")
     )
     return (
@@ -133,13 +135,13 @@ def _models_of_nodes(store: Store, search: Search) -> Select[Any]:
     )
 
 
-def series(store: Store, search: Search) -> list[dict[str, Any]]:
+def series(store: Store, search: Search, most: int = MOST_LISTED) -> list[dict[str, Any]]:
     """Return the specifications on a node with the most results, with the name of the newest."""
     counted = _counted(store, search, RESULT.c.spec_digest, RESULT.c.node).having(func.count() > 1)
-    return _named(store, store.select(counted))
+    return _named(store, store.select(counted.limit(most)))
 
 
-def specs(store: Store, search: Search) -> list[dict[str, Any]]:
+def specs(store: Store, search: Search, most: int = MOST_LISTED) -> list[dict[str, Any]]:
     """Return the specifications that ran on most nodes, with the name of the newest run."""
     count = func.count(RESULT.c.node.distinct())
     query = (
@@ -152,23 +154,27 @@ def specs(store: Store, search: Search) -> list[dict[str, Any]]:
         .where(store.condition(search), RESULT.c.spec_digest != "")
         .group_by(RESULT.c.spec_digest)
         .order_by(count.desc(), func.count().desc(), RESULT.c.spec_digest)
-        .limit(_MOST_LISTED)
+        .limit(most)
     )
     return _named(store, store.select(query))
 
 
 def measurements(
     store: Store, search: Search, *conditions: ColumnElement[bool]
-) -> list[dict[str, Any]]:
-    """Return the newest measurements of a search, each with its result; the newest first."""
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the newest measurements of a search, each with its result; the newest first.
+
+    And whether there are older ones, which are left out.
+    """
     query = (
         select(*(RESULT.c[name] for name in _OF_RESULT), *_own_columns())
         .select_from(RESULT.join(MEASUREMENT, MEASUREMENT.c.result_number == RESULT.c.number))
         .where(store.condition(search), *conditions)
         .order_by(RESULT.c.started_at.desc(), RESULT.c.number.desc(), MEASUREMENT.c.position)
-        .limit(MOST_MEASUREMENTS)
+        .limit(MOST_MEASUREMENTS + 1)
     )
-    return store.select(query)
+    found = store.select(query)
+    return found[:MOST_MEASUREMENTS], len(found) > MOST_MEASUREMENTS
 
 
 def conditions_of(store: Store, keys: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -183,8 +189,8 @@ def labels_of(store: Store, ids: Iterable[str]) -> dict[str, list[dict[str, Any]
     names = list(found)
     own = [column for column in LABEL.columns if column.name != "result_number"]
     query = select(RESULT.c.id, *own).join(LABEL, LABEL.c.result_number == RESULT.c.number)
-    for start in range(0, len(names), _MOST_LISTED):
-        some = names[start : start + _MOST_LISTED]
+    for start in range(0, len(names), PAGE):
+        some = names[start : start + PAGE]
         for row in store.select(query.where(RESULT.c.id.in_(some)).order_by(*LABEL.primary_key)):
             found[row.pop("id")].append(row)
     return found
@@ -206,7 +212,7 @@ def differing_fields(
 def _counted(store: Store, search: Search, *columns: ColumnElement[Any]) -> Select[Any]:
     """Return the query for the most frequent values of columns, as _grouped counts them."""
     query = _grouped(store, search, *columns)
-    return query.order_by(func.count().desc(), *columns).limit(_MOST_LISTED)
+    return query.order_by(func.count().desc(), *columns)
 
 
 def _grouped(store: Store, search: Search, *columns: ColumnElement[Any]) -> Select[Any]:

@@ -7,6 +7,7 @@ from fastapi import Query, Response
 
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.answers import (
+    CUT_HEADER,
     RetractedQuery,
     TableFormat,
     TextQuery,
@@ -14,6 +15,7 @@ from inferometer_results.service.answers import (
     checked,
     csv_answer,
     json_answer,
+    marked_cut,
     search,
 )
 from inferometer_results.service.api import summary_schema
@@ -29,8 +31,13 @@ from inferometer_results.service.views.suites import (
     show_suite,
     suite_document,
 )
-from inferometer_results.service.views.summaries import show_model, show_nodes, show_trend
-from inferometer_results.store.query import Search
+from inferometer_results.service.views.summaries import (
+    ListQuery,
+    listed,
+    show_model,
+    show_nodes,
+    show_trend,
+)
 from inferometer_results.store.store import Store
 from inferometer_results.store.summaries import facets, models, nodes, series, specs, suites
 
@@ -93,19 +100,22 @@ def _facets(store: Store) -> Callable[..., Response]:
     return count_facets
 
 
-def _list(
-    store: Store, name: str, query: Callable[[Store, Search], list[dict[str, Any]]]
-) -> Callable[..., Response]:
+def _list(store: Store, name: str, query: ListQuery) -> Callable[..., Response]:
     def list_summaries(
         where: WhereQuery = "",
         format: TableFormat = "json",  # noqa: A002 - the name of the parameter
     ) -> Response:
-        found = query(store, search(where))
+        found, shown_alone = listed(store, query, search(where))
         if format == "csv":
-            return csv_answer(list(listed_rows(found)), name)
-        return json_answer(found)
+            answer = csv_answer(list(listed_rows(found)), name)
+        else:
+            answer = json_answer(found)
+        return marked_cut(answer, shown_alone)
 
-    list_summaries.__doc__ = f"List the {name} with the most results."
+    list_summaries.__doc__ = (
+        f"List the {name} with the most results. If there are more than are listed, the header "
+        f"{CUT_HEADER} has the number of those that are."
+    )
     return list_summaries
 
 
@@ -133,12 +143,15 @@ def _model(store: Store, prices: PriceList | None) -> Callable[..., Response]:
         *,
         mixed: MixedQuery = False,
     ) -> Response:
-        """Show the measurements of a scenario of a model, grouped by conditions, step and node."""
+        """Show the measurements of a scenario of a model, grouped by conditions, step and node.
+
+        If older ones are left out, the header `inferometer-cut-at` has the number that was read.
+        """
         page = show_model(store, prices, model, scenario, checked(where), mixed=mixed)
         rows = model_rows(page)
         if format == "csv":
-            return csv_answer(rows, "model")
-        return json_answer(
+            return marked_cut(csv_answer(rows, "model"), page.shown_alone)
+        answer = json_answer(
             {
                 "model": model,
                 "scenario": page.parameters["scenario"],
@@ -148,6 +161,7 @@ def _model(store: Store, prices: PriceList | None) -> Callable[..., Response]:
                 "groups": rows,
             }
         )
+        return marked_cut(answer, page.shown_alone)
 
     return show_measurements
 
@@ -161,9 +175,14 @@ def _trend(store: Store) -> Callable[..., Response]:
         where: WhereQuery = "",
         format: TableFormat = "json",  # noqa: A002 - the name of the parameter
     ) -> Response:
-        """Show a figure of a step over time, for a specification on a node."""
-        rows = trend_rows(show_trend(store, spec, node, step, figure, checked(where)))
-        return csv_answer(rows, "trend") if format == "csv" else json_answer(rows)
+        """Show a figure of a step over time, for a specification on a node.
+
+        If older ones are left out, the header `inferometer-cut-at` has the number that was read.
+        """
+        page = show_trend(store, spec, node, step, figure, checked(where))
+        rows = trend_rows(page)
+        answer = csv_answer(rows, "trend") if format == "csv" else json_answer(rows)
+        return marked_cut(answer, page.shown_alone)
 
     return show_series
 
@@ -176,8 +195,13 @@ def _node_figures(store: Store) -> Callable[..., Response]:
         where: WhereQuery = "",
         format: TableFormat = "json",  # noqa: A002 - the name of the parameter
     ) -> Response:
-        """Show a figure of a step of a specification on all nodes, outliers marked."""
-        rows = node_rows(show_nodes(store, spec, step, figure, checked(where)))
-        return csv_answer(rows, "nodes") if format == "csv" else json_answer(rows)
+        """Show a figure of a step of a specification on all nodes, outliers marked.
+
+        If older ones are left out, the header `inferometer-cut-at` has the number that was read.
+        """
+        page = show_nodes(store, spec, step, figure, checked(where))
+        rows = node_rows(page)
+        answer = csv_answer(rows, "nodes") if format == "csv" else json_answer(rows)
+        return marked_cut(answer, page.shown_alone)
 
     return show_figures

@@ -20,8 +20,10 @@ from inferometer_results.service.api.summaries import (
 )
 from inferometer_results.service.pages.rendering import render_page
 from inferometer_results.service.views.summaries import (
+    ListQuery,
     TrendPage,
     View,
+    listed,
     show_model,
     show_nodes,
     show_trend,
@@ -50,15 +52,14 @@ def summary_page_routes(
     yield "/node-figures", _node_figures(store)
 
 
-def _list(
-    store: Store, name: str, query: Callable[[Store, Search], list[dict[str, Any]]]
-) -> Callable[..., Response]:
+def _list(store: Store, name: str, query: ListQuery) -> Callable[..., Response]:
     def show_list(where: WhereQuery = "") -> Response:
         wanted = search(where)
+        rows, shown_alone = listed(store, query, wanted)
         return render_page(
             f"{name}.html.j2",
-            view=View(f"/{name}", {"where": where}),
-            rows=query(store, wanted),
+            view=View(f"/{name}", {"where": where}, shown_alone=shown_alone),
+            rows=rows,
             specs=_repeated(store, wanted) if name == "nodes" else [],
             url=lambda path, **parameters: View(path, parameters | {"where": where}).url(),
         )

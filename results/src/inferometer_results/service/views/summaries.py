@@ -1,8 +1,8 @@
 """The views of many results: models, one model, a trend, and nodes; for pages and for the API."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -36,6 +36,8 @@ from inferometer_results.store.index_rows import JournalRow
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.summaries import (
+    MOST_LISTED,
+    MOST_MEASUREMENTS,
     conditions_of,
     differing_fields,
     labels_of,
@@ -72,6 +74,8 @@ class View:
 
     path: str
     parameters: Mapping[str, str]
+    shown_alone: int | None = field(default=None, kw_only=True)
+    """So many rows are shown: the newest measurements, or the first of a list. None: all are."""
 
     def url(self, *, api: bool = False, **changed: str) -> str:
         """Return the address of the view with other parameters; empty ones are left out."""
@@ -123,6 +127,21 @@ class NodesPage(View):
     charts: tuple[DrawnChart, ...]
 
 
+class ListQuery(Protocol):
+    """A query for the rows of a list, of which it returns at most so many."""
+
+    def __call__(self, store: Store, search: Search, most: int) -> list[dict[str, Any]]:
+        """Return the rows."""
+
+
+def listed(
+    store: Store, query: ListQuery, wanted: Search
+) -> tuple[list[dict[str, Any]], int | None]:
+    """Return the rows of a list, and how many are shown if there are more."""
+    rows = query(store, wanted, MOST_LISTED + 1)
+    return rows[:MOST_LISTED], MOST_LISTED if len(rows) > MOST_LISTED else None
+
+
 def show_model(
     store: Store,
     prices: PriceList | None,
@@ -134,7 +153,7 @@ def show_model(
 ) -> ModelPage:
     """Return the view of a model. Raises SearchError."""
     everything = Search(where, with_retracted=True)
-    rows = measurements(store, everything, RESULT.c.model == name, _COUNTED)
+    rows, is_cut = measurements(store, everything, RESULT.c.model == name, _COUNTED)
     if not rows:
         raise RequestError(f"No result of the model {name!r} matches.")
     parameters = {"model": name, "scenario": scenario, "where": where}
@@ -156,6 +175,7 @@ def show_model(
         colours,
         drawn_charts(front_chart(view.groups, colours), scaling_chart(view.scalings, colours)),
         cold_start_figures(rows, lambda id_: read_stored(store, id_)[1].document),
+        shown_alone=MOST_MEASUREMENTS if is_cut else None,
     )
 
 
@@ -168,7 +188,7 @@ def show_trend(
     where: str,
 ) -> TrendPage:
     """Return the view of a trend; `step` is "scenario" or "scenario, step". Raises SearchError."""
-    rows = measurements(
+    rows, is_cut = measurements(
         store,
         Search(where, with_retracted=True),
         RESULT.c.spec_digest == spec,
@@ -201,6 +221,7 @@ def show_trend(
         tuple(numbered_changes(found)),
         drawn_charts(trend_chart(found, FIGURES[figure])),
         unreadable_findings(journal).total(),
+        shown_alone=MOST_MEASUREMENTS if is_cut else None,
     )
 
 
@@ -216,7 +237,7 @@ def _judged(
 
 def show_nodes(store: Store, spec: str, step: str, figure: str, where: str) -> NodesPage:
     """Return a figure of a specification on all nodes. Raises SearchError."""
-    rows = measurements(store, Search(where), RESULT.c.spec_digest == spec, _COUNTED)
+    rows, is_cut = measurements(store, Search(where), RESULT.c.spec_digest == spec, _COUNTED)
     if not rows:
         raise RequestError("No result of this specification matches.")
     parameters = {"spec": spec, "step": step, "figure": figure, "where": where}
@@ -249,6 +270,7 @@ def show_nodes(store: Store, spec: str, step: str, figure: str, where: str) -> N
         tuple(found),
         len(shown) - sum(map(len, values.values())),
         drawn_charts(nodes_chart(found, FIGURES[figure])),
+        shown_alone=MOST_MEASUREMENTS if is_cut else None,
     )
 
 
