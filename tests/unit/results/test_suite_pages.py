@@ -22,7 +22,8 @@ from inferometer_results.service.app import create_app
 from inferometer_results.service.views.suites import show_suite
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
-from inferometer_results.store.suite_outcomes import keep_outcome
+from inferometer_results.store.suite_outcomes import find_outcomes, keep_outcome
+from inferometer_results.store.transfer import archive_lines, import_archive
 from inferometer_results.suites.stored import (
     executions,
     row_figures,
@@ -208,7 +209,7 @@ def test_a_pair_whose_ratio_no_status_can_have_does_not_count(tmp_path: Path) ->
 
 
 def test_an_outcome_shows_the_gate_and_the_runs_without_a_result(store: Store) -> None:
-    """Also of an execution of which nothing was measured; a later outcome replaces the first."""
+    """Also of an execution of which nothing was measured; the last outcome of one counts."""
     app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
     with TestClient(app, base_url="http://127.0.0.1:8090") as client:
         before = client.get(f"/suites/{SUITE}").text
@@ -217,7 +218,8 @@ def test_an_outcome_shows_the_gate_and_the_runs_without_a_result(store: Store) -
         decided: tuple[GateOutcome, ...] = ("INCONCLUSIVE", "FAIL")
         for outcome in decided:
             kept = keep_outcome(store, a_suite_outcome("second", outcome), origin)
-        assert not kept.is_new
+        assert kept.is_new
+        assert not keep_outcome(store, a_suite_outcome("second", "FAIL"), origin).is_new
         keep_outcome(store, a_suite_outcome("third", "CouldNotRun", planned=1), origin)
         page = client.get(f"/suites/{SUITE}", params={"execution": "bench/second"}).text
         assert "not in the database" not in page
@@ -232,6 +234,26 @@ def test_an_outcome_shows_the_gate_and_the_runs_without_a_result(store: Store) -
         keep_outcome(store, a_suite_outcome("fourth", "PASS", planned=9), origin)
         fourth = client.get(f"/suites/{SUITE}", params={"execution": "bench/fourth"}).text
         assert "The results of 8 runs are no longer in the database." in fourth
+
+
+def test_each_outcome_of_an_execution_is_kept_and_the_last_one_counts(tmp_path: Path) -> None:
+    """Also after an import, whatever came first; a second import adds nothing."""
+    decided: tuple[GateOutcome, ...] = ("INCONCLUSIVE", "FAIL")
+    origins = [replace(ORIGIN, received_at=f"2026-02-0{day}T00:00:00.000Z") for day in (1, 2)]
+    with Store(str(tmp_path / "a.db")) as first, Store(str(tmp_path / "b.db")) as second:
+        for store, outcome, origin in zip((first, second), decided, origins, strict=True):
+            keep_outcome(store, a_suite_outcome("second", outcome), origin)
+        for source, target in ((first, second), (second, first), (first, second)):
+            assert not [
+                each.fault
+                for each in import_archive(target, archive_lines(source), source="a.jsonl")
+                if each.fault
+            ]
+        for store in (first, second):
+            assert len(store.other_documents()) == 2
+            (found,) = find_outcomes(store, SUITE)
+            assert found.outcome.gate is not None
+            assert found.outcome.gate.outcome == "FAIL"
 
 
 def test_a_suite_of_which_nothing_was_measured_is_listed(store: Store) -> None:

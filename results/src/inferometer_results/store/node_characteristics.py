@@ -41,7 +41,7 @@ def keep_measurement(store: Store, content: bytes, origin: Origin) -> Kept:
     """
     document = read_document(NodeCharacteristics, content, "measurement of a node")
     place = DocumentPlace(KIND, document.id, document.machine.hostname, (document.id,))
-    return keep_document(store, content, place, origin, may_change=False)
+    return keep_document(store, content, place, origin, has_versions=False)
 
 
 def visible_characteristics(store: Store) -> list[tuple[str, NodeCharacteristics]]:

@@ -1,26 +1,25 @@
-"""Documents of other kinds than results, each kept once for its place."""
+"""Documents of other kinds than results, each kept once."""
 
 import hashlib
 from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import ValidationError
-from sqlalchemy import select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_api.document import Document
 from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.store.database import describing
+from inferometer_results.store.documents import insert_document
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.store import Kept, Store
-from inferometer_results.store.tables import DOCUMENT, content_columns
+from inferometer_results.store.tables import content_columns
 
 Kind = TypeVar("Kind", bound=Document)
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentPlace:
-    """What a document is about; with its origin, a place that one document takes."""
+    """What a document is about; with its origin, a place that one document or its versions take."""
 
     kind: str
     run_uid: str
@@ -44,12 +43,14 @@ def read_document(model: type[Kind], content: bytes, what: str) -> Kind:
 
 
 def keep_document(
-    store: Store, content: bytes, place: DocumentPlace, origin: Origin, *, may_change: bool
+    store: Store, content: bytes, place: DocumentPlace, origin: Origin, *, has_versions: bool
 ) -> Kept:
-    """Keep a document, one that may change in place of the one that took its place before."""
+    """Keep a document; of one that has versions, each that differs is kept next to the others."""
+    columns = content_columns(content)
     words = (place.kind, origin.cluster_uid, origin.namespace_uid, *place.words)
+    if has_versions:
+        words = (*words, columns["sha256"])
     id_ = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-    changing = {"received_at": origin.received_at, **content_columns(content)}
     row = {
         "id": id_,
         "kind": place.kind,
@@ -59,16 +60,8 @@ def keep_document(
         "namespace_uid": origin.namespace_uid,
         "name": place.name[:200],
         "source": origin.source,
-        **changing,
+        "received_at": origin.received_at,
+        **columns,
     }
-    dialect = postgresql if store.engine.dialect.name == "postgresql" else sqlite
-    insert = dialect.insert(DOCUMENT).values(row)
-    statement = (
-        insert.on_conflict_do_update(index_elements=["id"], set_=changing)
-        if may_change
-        else insert.on_conflict_do_nothing()
-    )
     with describing(store.address), store.engine.begin() as connection:
-        known = connection.scalar(select(DOCUMENT.c.id).where(DOCUMENT.c.id == id_))
-        connection.execute(statement)
-    return Kept(id_, is_new=known is None)
+        return Kept(id_, is_new=insert_document(connection, row) is not None)

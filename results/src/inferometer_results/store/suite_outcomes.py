@@ -16,6 +16,8 @@ from inferometer_results.store.store import Kept, Store
 from inferometer_results.store.tables import DOCUMENT
 
 OUTCOME_KIND = "SuiteOutcome"
+_EXECUTION = ("cluster_uid", "namespace_uid", "run_uid")
+_AGE = ("received_at", "number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +29,27 @@ class StoredOutcome:
 
 
 def keep_outcome(store: Store, content: bytes, origin: Origin) -> Kept:
-    """Keep the outcome of an execution; a later one of the same execution takes its place.
+    """Keep the outcome of an execution, next to earlier ones; `find_outcomes` returns the last.
 
     Raises UnreadableResultError if it is none.
     """
     outcome = read_document(SuiteOutcome, content, "outcome of a suite")
     words = (outcome.suite, outcome.execution)
     place = DocumentPlace(OUTCOME_KIND, outcome.execution, outcome.suite, words)
-    return keep_document(store, content, place, origin, may_change=True)
+    return keep_document(store, content, place, origin, has_versions=True)
 
 
 def find_outcomes(store: Store, suite: str) -> list[StoredOutcome]:
-    """Return the outcomes of the executions of a suite, the newest first."""
-    query = select(DOCUMENT.c.namespace, DOCUMENT.c.content)
-    rows = store.select(query.where(DOCUMENT.c.kind == OUTCOME_KIND, DOCUMENT.c.name == suite))
+    """Return the last outcome of each execution of a suite, the newest first."""
+    query = select(*(DOCUMENT.c[each] for each in (*_EXECUTION, *_AGE, "namespace", "content")))
+    rows = store.select(
+        query.where(DOCUMENT.c.kind == OUTCOME_KIND, DOCUMENT.c.name == suite[:200])
+    )
+    # An import may bring an older outcome after a newer one.
+    rows.sort(key=lambda row: [row[each] for each in _AGE])
+    last = {tuple(row[each] for each in _EXECUTION): row for row in rows}
     found = [
         StoredOutcome(row["namespace"], SuiteOutcome.read_json(zlib.decompress(row["content"])))
-        for row in rows
+        for row in last.values()
     ]
     return sorted(found, key=lambda each: each.outcome.finished_at, reverse=True)
