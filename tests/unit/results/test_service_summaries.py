@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from pydantic import BaseModel
@@ -17,7 +18,9 @@ from inferometer_results.service.api import summary_schema
 from inferometer_results.service.app import create_app
 from inferometer_results.store.index_rows import ACCEPT_CHANGE, JournalRow
 from inferometer_results.service.views import summaries as summary_views
+from inferometer_results.service.views.run_list import list_query
 from inferometer_results.store import summaries as stored_summaries
+from inferometer_results.store.condition import read_condition
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from support.html_page import HtmlPage
@@ -131,6 +134,24 @@ def test_runs_are_found_by_words_and_narrowed_by_facets(explorer: _Explorer) -> 
     narrowed = HtmlPage(explorer.client.get(link).text)
     assert "1\N{EN DASH}3 of 3" in narrowed.text
     summary_schema.Facets.model_validate(explorer.json("/facets"), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("where", "narrowed"),
+    [
+        ("p99<1s", 'p99<1s and node="a"'),
+        ("model=x or model=y", '(model=x or model=y) and node="a"'),
+        ("(model=x)or(model=y)", '((model=x)or(model=y)) and node="a"'),
+        ('model="x"or model=y', '(model="x"or model=y) and node="a"'),
+        ("model=oracle", 'model=oracle and node="a"'),
+    ],
+)
+def test_a_facet_narrows_all_alternatives(where: str, narrowed: str) -> None:
+    """However they are written."""
+    link = list_query(Search(where), (), None).narrowed_url("node", "a")
+    assert link is not None
+    assert parse_qs(urlsplit(link).query)["where"] == [narrowed]
+    assert read_condition(narrowed)
 
 
 def test_columns_are_chosen_by_the_address(explorer: _Explorer) -> None:

@@ -1,5 +1,6 @@
 """The table of runs: its columns, rows, facets, and the addresses of its other views."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -174,9 +175,9 @@ class ListQuery:
         condition = f'{field}="{value}"'
         where = self.search.where.strip()
         if where:
-            condition = (
-                f"({where}) and {condition}" if " or " in where else f"{where} and {condition}"
-            )
+            # Brackets and quotes may touch the word; a value may have it, too, which does no harm.
+            has_or = re.search(r"\bor\b", where) is not None
+            condition = f"({where}) and {condition}" if has_or else f"{where} and {condition}"
         return self.first_url(where=condition)
 
     def sort_url(self, column: Column) -> str:
