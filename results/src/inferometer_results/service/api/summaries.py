@@ -32,7 +32,7 @@ from inferometer_results.service.views.suites import (
     suite_document,
 )
 from inferometer_results.service.views.summaries import (
-    ListQuery,
+    SummaryQuery,
     listed,
     show_model,
     show_nodes,
@@ -100,7 +100,7 @@ def _facets(store: Store) -> Callable[..., Response]:
     return count_facets
 
 
-def _list(store: Store, name: str, query: ListQuery) -> Callable[..., Response]:
+def _list(store: Store, name: str, query: SummaryQuery) -> Callable[..., Response]:
     def list_summaries(
         where: WhereQuery = "",
         format: TableFormat = "json",  # noqa: A002 - the name of the parameter

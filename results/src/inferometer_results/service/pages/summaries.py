@@ -20,7 +20,7 @@ from inferometer_results.service.api.summaries import (
 )
 from inferometer_results.service.pages.rendering import render_page
 from inferometer_results.service.views.summaries import (
-    ListQuery,
+    SummaryQuery,
     TrendPage,
     View,
     listed,
@@ -52,7 +52,7 @@ def summary_page_routes(
     yield "/node-figures", _node_figures(store)
 
 
-def _list(store: Store, name: str, query: ListQuery) -> Callable[..., Response]:
+def _list(store: Store, name: str, query: SummaryQuery) -> Callable[..., Response]:
     def show_list(where: WhereQuery = "") -> Response:
         wanted = search(where)
         rows, shown_alone = listed(store, query, wanted)

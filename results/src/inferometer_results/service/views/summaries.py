@@ -127,7 +127,7 @@ class NodesPage(View):
     charts: tuple[DrawnChart, ...]
 
 
-class ListQuery(Protocol):
+class SummaryQuery(Protocol):
     """A query for the rows of a list, of which it returns at most so many."""
 
     def __call__(self, store: Store, search: Search, most: int) -> list[dict[str, Any]]:
@@ -135,7 +135,7 @@ class ListQuery(Protocol):
 
 
 def listed(
-    store: Store, query: ListQuery, wanted: Search
+    store: Store, query: SummaryQuery, wanted: Search
 ) -> tuple[list[dict[str, Any]], int | None]:
     """Return the rows of a list, and how many are shown if there are more."""
     rows = query(store, wanted, MOST_LISTED + 1)
