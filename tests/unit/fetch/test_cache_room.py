@@ -7,12 +7,13 @@ import pytest
 
 from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
 from inferometer_fetch.cache.errors import CacheFullError
-from inferometer_fetch.cache.files import write_json
+from inferometer_fetch.cache.files import folder_bytes, write_json
 from inferometer_fetch.cache.node_cache import NodeCache
 from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.store import ModelStore
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.transfer import TransientError
+from inferometer_models.errors import ModelRefusedError
 from support.model_cache import (
     PRIVATE_URI,
     MemoryMounter,
@@ -170,6 +171,38 @@ def test_data_that_is_fetched_again_is_counted_once(tmp_path: Path, mounter: Mem
     cache, store = node_cache(tmp_path / "c", content, mounter, quota_bytes=100)
     cache.publish(request, tmp_path / "t", timeout_seconds=60)
     assert store.used_bytes == 100
+
+
+def test_a_model_of_too_many_files_is_refused(tmp_path: Path, mounter: MemoryMounter) -> None:
+    """Empty files take no bytes of the quota, but the disk's room for names."""
+    content = ScriptedStore({PRIVATE_URI: bytes(20)})
+    content.external = tuple(str(each) for each in range(1025))
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    with pytest.raises(ModelRefusedError, match=r"1,025 files .* at most 1,024"):
+        cache.publish(private(bytes(20)), tmp_path / "t", timeout_seconds=60)
+    assert (store.used_bytes, len(content.opened)) == (0, 1)
+
+
+def test_files_of_a_model_are_not_listed_for_each_of_them(
+    tmp_path: Path, mounter: MemoryMounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work for a model grows with its files, not with their square."""
+    counts = []
+    for files in (5, 50):
+        content = ScriptedStore({PRIVATE_URI: bytes(20)})
+        content.external = tuple(str(each) for each in range(files))
+        content.contents |= {f"{PRIVATE_URI}/{each}": b"" for each in content.external}
+        listed: list[Path] = []
+
+        def list_folder(folder: Path, listed: list[Path] = listed) -> int:
+            listed.append(folder)
+            return folder_bytes(folder)
+
+        monkeypatch.setattr("inferometer_fetch.cache.store.folder_bytes", list_folder)
+        cache, _ = node_cache(tmp_path / str(files), content, mounter)
+        cache.publish(private(bytes(20)), tmp_path / f"t{files}", timeout_seconds=60)
+        counts.append(len(listed))
+    assert counts[0] == counts[1]
 
 
 def test_a_download_that_fails_keeps_no_room(tmp_path: Path, mounter: MemoryMounter) -> None:

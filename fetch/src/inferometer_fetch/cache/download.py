@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from dataclasses import dataclass
@@ -44,6 +44,8 @@ _WAITING_AT_ONCE, _WAITING_OF_A_NAMESPACE = 16, 8
 
 They are fewer than the plugin answers at once, so that mounts of other models go on.
 """
+_DATA_FILES = 1024
+"""Files take room on the disk that no quota counts, also empty ones."""
 _EVICTED_SHARE = 4
 """Downloads of a namespace evict a quarter of the quota before one of them is whole."""
 _PARSE_SECONDS = 120
@@ -186,8 +188,14 @@ class Downloads:
             found[location] = self._transfer(request, file)
         return found
 
-    def _check_locations(self, request: ModelRequest, locations: Iterable[str]) -> None:
-        """Raise RefusedContentError if external data cannot be fetched, or not kept by its name."""
+    def _check_locations(self, request: ModelRequest, locations: tuple[str, ...]) -> None:
+        """Raise RefusedContentError if external data cannot be fetched, or not kept."""
+        if len(locations) > _DATA_FILES:
+            raise RefusedContentError(
+                f"The model {request.uri} has {len(locations):,} files of external data, and the "
+                f"model cache takes at most {_DATA_FILES:,}: save its tensors in one file, as "
+                "inferometer cache --write does."
+            )
         for location in locations:
             if request.store is None:
                 raise RefusedContentError(
