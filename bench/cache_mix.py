@@ -51,7 +51,8 @@ class FirstAnswers:
             self._store, max_model_bytes=quota_bytes, find_external=external_locations
         )
         access = Access(time.monotonic)
-        self._cache = NodeCache(self._store, downloads, access, LinuxMounter(folder / "staging"))
+        mounter = LinuxMounter(self._store.root)
+        self._cache = NodeCache(self._store, downloads, access, mounter)
         choices = OnnxRuntimeChoices(prepacking=False)
         self._options = session_options(EngineSettings(threads=1, onnx_runtime=choices))
         self._input = {"x0": np.ones((1, width), np.float32)}

@@ -243,8 +243,8 @@ _MOUNTS = """
 import json, sys
 from pathlib import Path
 from inferometer_fetch.cache.mounter import LinuxMounter
-source, target, staging = map(Path, sys.argv[1:])
-mounter = LinuxMounter(staging)
+source, target, root = map(Path, sys.argv[1:])
+mounter = LinuxMounter(root)
 mounter.bind_read_only(source, target)
 found = mounter.mounts()[str(target)]
 try:
@@ -255,7 +255,7 @@ except OSError as error:
 content = (target / "model.onnx").read_text()
 mounter.unmount(target)
 mounter.unmount(target)
-left = sorted({str(target), str(staging)} & {*mounter.mounts()})
+left = sorted({str(target), str(root / "staging")} & {*mounter.mounts()})
 print(json.dumps([found.key, found.read_only, written, content, left]))
 """
 
@@ -268,7 +268,7 @@ def test_the_kernels_mounts_are_read_only(tmp_path: Path) -> None:
     target.mkdir()
     (source / CACHE_MODEL_FILE).write_text("weights")
     words = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", _MOUNTS]
-    ended = _in_namespace(*words, source, target, tmp_path / "staging")
+    ended = _in_namespace(*words, source, target, tmp_path)
     assert json.loads(ended) == [key, True, "Read-only file system", "weights", []]
 
 
@@ -284,8 +284,8 @@ _PLUGIN = """
 import sys
 from pathlib import Path
 from inferometer_fetch.cache.mounter import LinuxMounter
-source, target, staging = map(Path, sys.argv[1:])
-LinuxMounter(staging).bind_read_only(source, target)
+source, target, root = map(Path, sys.argv[1:])
+LinuxMounter(root).bind_read_only(source, target)
 """
 _POD = """
 import json, sys
@@ -307,7 +307,7 @@ def test_the_mount_that_reaches_the_node_is_read_only(tmp_path: Path) -> None:
     (pods / "target").mkdir(parents=True)
     (source / CACHE_MODEL_FILE).write_text("weights")
     words = ["unshare", "--mount", "--propagation", "private", "bash", "-c", _NODE, "node"]
-    rest = (pods, sys.executable, _PLUGIN, source, tmp_path / "staging", _POD)
+    rest = (pods, sys.executable, _PLUGIN, source, tmp_path, _POD)
     assert json.loads(_in_namespace(*words, *rest)) == ["weights", "Read-only file system"]
     assert (source / CACHE_MODEL_FILE).read_text() == "weights"
 

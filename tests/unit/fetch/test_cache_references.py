@@ -1,5 +1,8 @@
 """Tests of the reconciliation of references with the mounts of a node."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,9 +70,47 @@ def test_mountinfo_is_read() -> None:
         f"31 21 0:20 /var/cache/entries/{key}/files /pods/c rw - ext4 /dev/a rw\n"
         "32 21 0:20 /var/cache/entries/short/files /pods/d ro - ext4 /dev/a rw\n"
     )
-    assert parse_mounts(text) == {
+    assert parse_mounts(text, Path("/var/cache/entries")) == {
         "/": NodeMount(None, read_only=False),
         "/pods/a b": NodeMount(key, read_only=True),
         "/pods/c": NodeMount(key, read_only=False),
         "/pods/d": NodeMount(None, read_only=True),
     }
+
+
+_KEY = "a" * 64
+_CONTAINER = (
+    "21 1 0:90 / / rw - overlay overlay rw\n"
+    "22 21 8:1 /var/lib/models /cache rw - ext4 /dev/sda1 rw\n"
+    "23 21 8:1 /var/lib/kubelet /var/lib/kubelet rw shared:1 - ext4 /dev/sda1 rw\n"
+)
+_OF_A_POD = f"/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v/entries/{_KEY}/files"
+
+
+@pytest.mark.parametrize(
+    ("device", "root", "is_entry"),
+    [
+        ("8:1", f"/var/lib/models/entries/{_KEY}/files", True),
+        ("8:1", _OF_A_POD, False),
+        ("8:1", f"/var/lib/models/entries/{_KEY}/files/w", False),
+        ("8:1", f"/var/lib/models/entries/{_KEY}", False),
+        ("8:2", f"/var/lib/models/entries/{_KEY}/files", False),
+        ("0:90", f"/cache/entries/{_KEY}/files", False),
+    ],
+)
+@pytest.mark.parametrize("options", ["rw", "ro"])
+def test_a_mount_of_a_pods_own_folder_is_none_of_the_cache(
+    device: str, root: str, options: str, *, is_entry: bool
+) -> None:
+    """A subPath that is called like an entry is neither unmounted nor a use of that entry."""
+    mount = f"24 23 {device} {root} /var/lib/kubelet/pods/u/s {options} - ext4 /dev/sda1 rw\n"
+    found = reconcile({}, parse_mounts(_CONTAINER + mount, Path("/cache/entries")))
+    assert bool(found.kept or found.unmounted) == is_entry
+
+
+def test_a_later_mount_hides_an_earlier_one() -> None:
+    """The cache's folder is in the file system that was mounted last at its path."""
+    hidden = "20 1 8:3 /old /cache rw - ext4 /dev/sdc rw\n"
+    mount = f"24 23 8:1 /var/lib/models/entries/{_KEY}/files /t ro - ext4 /dev/sda1 rw\n"
+    found = parse_mounts(hidden + _CONTAINER + mount, Path("/cache/entries"))
+    assert found["/t"] == NodeMount(_KEY, read_only=True)

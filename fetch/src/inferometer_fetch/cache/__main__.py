@@ -93,9 +93,7 @@ def _cache(options: argparse.Namespace) -> NodeCache:
         max_model_bytes=options.max_model_bytes,
         find_external=partial(external_locations, user=options.parser_user),
     )
-    return NodeCache(
-        store, downloads, Access(time.monotonic), LinuxMounter(options.folder / "staging")
-    )
+    return NodeCache(store, downloads, Access(time.monotonic), LinuxMounter(options.folder))
 
 
 def _check_repeatedly(cache: NodeCache, period_seconds: float, ended: threading.Event) -> None:

@@ -5,6 +5,7 @@ import errno
 import os
 import re
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +15,7 @@ _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
 _MS_REMOUNT, _MS_BIND = 32, 4096
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 _READ_ONLY = _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-_ENTRY = re.compile(r"/entries/([0-9a-f]{64})/files$")
+_ENTRY = r"/([0-9a-f]{64})/files"
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
@@ -34,10 +35,11 @@ class Mounter(Protocol):
 class LinuxMounter:
     """Mounts by system calls. Needs CAP_SYS_ADMIN."""
 
-    def __init__(self, staging: Path) -> None:
-        """`staging` is a folder whose mounts stay in this process's own namespace."""
+    def __init__(self, root: Path) -> None:
+        """`root` is the cache's folder; mounts in it stay in this process's own namespace."""
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._staging = staging.absolute()
+        self._entries = (root / "entries").resolve()
+        self._staging = root.absolute() / "staging"
         self._lock = threading.Lock()
 
     def bind_read_only(self, source: Path, target: Path) -> None:
@@ -66,7 +68,8 @@ class LinuxMounter:
 
     def mounts(self) -> dict[str, NodeMount]:
         """Read the mounts of this process's namespace, which the node's kubelet shares."""
-        found = parse_mounts(Path("/proc/self/mountinfo").read_text(encoding="utf-8"))
+        mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+        found = parse_mounts(mountinfo, self._entries)
         found.pop(str(self._staging), None)
         return found
 
@@ -76,15 +79,40 @@ class LinuxMounter:
             raise OSError(code, os.strerror(code), os.fsdecode(target))
 
 
-def parse_mounts(mountinfo: str) -> dict[str, NodeMount]:
-    """Return the mounts in the text of /proc/self/mountinfo, the last one of each path."""
+def parse_mounts(mountinfo: str, entries: Path) -> dict[str, NodeMount]:
+    """Return the mounts in the text of /proc/self/mountinfo, the last one of each path.
+
+    Only what is mounted from the folder `entries` is an entry: a pod can give a folder of its own
+    volume any name.
+    """
+    lines = [_MountLine.parse(line) for line in mountinfo.splitlines()]
+    around = [each for each in lines if entries.is_relative_to(each.target)]
+    # The last one hides an earlier one at the same path.
+    home = max(reversed(around), key=lambda each: len(Path(each.target).parts), default=None)
     found = {}
-    for line in mountinfo.splitlines():
-        words = line.split(" ")
-        root, target, options = (_unescaped(words[index]) for index in (3, 4, 5))
-        entry = _ENTRY.search(root)
-        found[target] = NodeMount(entry[1] if entry else None, "ro" in options.split(","))
+    for line in lines:
+        entry = None
+        if home is not None and line.device == home.device:
+            place = Path(home.root) / entries.relative_to(home.target)
+            entry = re.fullmatch(f"{re.escape(str(place))}{_ENTRY}", line.root)
+        found[line.target] = NodeMount(None if entry is None else entry[1], line.is_read_only)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _MountLine:
+    """A line of mountinfo."""
+
+    device: str
+    root: str
+    """The path in the file system that is mounted."""
+    target: str
+    is_read_only: bool
+
+    @classmethod
+    def parse(cls, line: str) -> "_MountLine":
+        device, root, target, options = (_unescaped(word) for word in line.split(" ")[2:6])
+        return cls(device, root, target, "ro" in options.split(","))
 
 
 def _unescaped(word: str) -> str:
