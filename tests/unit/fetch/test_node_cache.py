@@ -92,14 +92,42 @@ def test_a_file_without_counters_is_refused(text: str) -> None:
 def test_a_call_that_waits_too_long_leaves_the_download_going(
     tmp_path: Path, content: ScriptedStore, mounter: MemoryMounter
 ) -> None:
-    """The kubelet has to try again, and the next call finds the model."""
+    """The kubelet has to try again, and the next call finds the model; it is no hit for that."""
     cache, store = node_cache(tmp_path / "c", content, mounter)
     request = public(CONTENT)
     with pytest.raises(StillFetchingError, match="being downloaded"):
         cache.publish(request, tmp_path / "t", timeout_seconds=-1)
     wait_until(lambda: store.entry(request.key) is not None, "the model in the cache")
-    assert cache.publish(request, tmp_path / "t", timeout_seconds=60).was_cached
+    assert not cache.publish(request, tmp_path / "t", timeout_seconds=60).was_cached
     assert content.opened == [(URI, 0)]
+
+
+def test_a_volume_that_waited_over_several_calls_is_a_miss(
+    tmp_path: Path,
+    content: ScriptedStore,
+    mounter: MemoryMounter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its first call counts; a volume that was given up leaves no trace, nor do very many."""
+    gate = content.gates[URI] = threading.Event()
+    cache, store = node_cache(tmp_path / "c", content, mounter)
+    request = public(CONTENT)
+    for name in ("t", "u", "given up"):
+        with pytest.raises(StillFetchingError):
+            cache.publish(request, tmp_path / name, timeout_seconds=0)
+    cache.unpublish(tmp_path / "given up")
+    gate.set()
+    wait_until(lambda: store.entry(request.key) is not None, "the model in the cache")
+    for name in ("t", "u", "given up", "new"):
+        cache.publish(request, tmp_path / name, timeout_seconds=60)
+    assert (cache.statistics().misses, cache.statistics().hits) == (2, 2)
+    cache.unpublish(tmp_path / "t")
+    cache.publish(request, tmp_path / "t", timeout_seconds=60)
+    assert (cache.statistics().misses, cache.statistics().hits) == (2, 3)
+    monkeypatch.setattr("inferometer_fetch.cache.node_cache._MOST_MISSES", 1)
+    for name in ("1", "2"):
+        cache._note_miss(name)
+    assert [*cache._missed] == ["2"]
 
 
 def test_a_download_is_resumed(
@@ -249,7 +277,9 @@ def test_a_mount_that_cannot_be_recorded_is_undone(
     with pytest.raises(OSError, match="No space"):
         cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
     assert (mounter.table, store.references()) == ({}, {})
-    assert cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60).was_cached
+    cache.publish(public(CONTENT), tmp_path / "t", timeout_seconds=60)
+    assert [*mounter.table] == [str(tmp_path / "t")]
+    assert content.opened == [(URI, 0)]
 
 
 def test_publishing_twice_changes_nothing(

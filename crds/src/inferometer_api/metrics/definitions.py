@@ -302,13 +302,13 @@ _NODE = ("node",)
 CACHE_HITS = Metric(
     "inferometer_model_cache_hits_total",
     "counter",
-    "Mounts of models that the cache of the node had; only with a model cache.",
+    "Mounts of models that the node's cache had at the first call; only with a model cache.",
     _NODE,
 )
 CACHE_MISSES = Metric(
     "inferometer_model_cache_misses_total",
     "counter",
-    "Mounts of models that the cache of the node downloaded first.",
+    "Mounts of models that the node's cache downloaded first, over however many calls.",
     _NODE,
 )
 CACHE_FETCHED = Metric(

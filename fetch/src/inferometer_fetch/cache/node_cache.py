@@ -1,6 +1,7 @@
 """Mounts models into pods: from the cache, or after one download."""
 
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from inferometer_fetch.cache.store import ModelStore
 from inferometer_models.errors import ModelRefusedError
 
 _TRIES = 3
+_MOST_MISSES = 10_000
+"""Volumes that are remembered: a pod may end without a call for its volume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Publication:
 
     key: str
     was_cached: bool
-    """Whether the model was on the node before."""
+    """Whether the model was on the node when the volume was first requested."""
 
 
 class NodeCache:
@@ -52,6 +55,8 @@ class NodeCache:
         self._busy: set[str] = set()
         self._hits = 0
         self._misses = 0
+        self._missed: OrderedDict[str, None] = OrderedDict()
+        """Volumes that have waited for a download and are not mounted yet, the oldest first."""
 
     def publish(
         self, request: ModelRequest, target: Path, *, timeout_seconds: float
@@ -84,7 +89,7 @@ class NodeCache:
                 self._store.forget(str(target))
                 raise
             self._store.note_use(key)
-            self._count(was_cached=was_cached)
+            self._count(str(target), was_cached=was_cached)
             return Publication(key, was_cached)
 
     def unpublish(self, target: Path) -> None:
@@ -95,6 +100,8 @@ class NodeCache:
             if target.is_dir():
                 target.rmdir()
             self._store.forget(str(target))
+            with self._lock:
+                self._missed.pop(str(target), None)
 
     def statistics(self) -> CacheStatistics:
         """Return the counters since the start, and what the cache holds."""
@@ -147,20 +154,32 @@ class NodeCache:
         return damaged
 
     def _refer(self, request: ModelRequest, target: str, timeout_seconds: float) -> bool:
-        """Write the intent to mount, so that the entry stays; return whether it was there."""
+        """Write the intent to mount, so that the entry stays.
+
+        Return whether the entry was there when the first call for this volume came.
+        """
         for _ in range(_TRIES):
             self._check_sound(request)
-            was_cached = self._store.entry(request.key) is not None
+            if self._store.entry(request.key) is None:
+                self._note_miss(target)
             entry = self._downloads.fetch(request, timeout_seconds=timeout_seconds)
             if self._store.refer(Reference(target, entry.model.key, MOUNTING)):
-                return was_cached
+                with self._lock:
+                    return target not in self._missed
         raise StillFetchingError(
             f"The model {request.uri} was evicted from the model cache of the node while the pod "
             "waited. The next try downloads it again."
         )
 
-    def _count(self, *, was_cached: bool) -> None:
+    def _note_miss(self, target: str) -> None:
         with self._lock:
+            self._missed[target] = None
+            while len(self._missed) > _MOST_MISSES:
+                self._missed.popitem(last=False)
+
+    def _count(self, target: str, *, was_cached: bool) -> None:
+        with self._lock:
+            self._missed.pop(target, None)
             self._hits += was_cached
             self._misses += not was_cached
 
