@@ -318,7 +318,7 @@ def test_nothing_that_a_store_redirects_to_is_quoted(
         request = ModelRequest(
             "s3://b/m.onnx", "0" * 64, "a", ObjectStore("id", "secret", endpoint=endpoint)
         )
-        Access(time.monotonic).check(request)
+        Access(time.monotonic).check(request, {})
         store = ModelStore(tmp_path, quota_bytes=1 << 20, policy="LRU", clock=time.time)
         downloads = Downloads(store, max_model_bytes=1 << 20)
         with pytest.raises((ModelRefusedError, FetchFailedError)) as caught:

@@ -5,7 +5,7 @@ import hmac
 import json
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 from inferometer_fetch.cache.errors import StillFetchingError
@@ -13,6 +13,7 @@ from inferometer_fetch.cache.limits import NamespaceLimit
 from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.versions import FindVersion, version_in_store
 from inferometer_fetch.errors import FetchFailedError
+from inferometer_fetch.object_store import ObjectVersion
 from inferometer_fetch.transfer import TransientError
 
 ACCEPTED_SECONDS = 3600.0
@@ -38,19 +39,21 @@ class Access:
         self._checks = NamespaceLimit(_CHECKS_AT_ONCE, _CHECKS_OF_A_NAMESPACE)
         self._accepted_at: dict[bytes, float] = {}
 
-    def check(self, request: ModelRequest) -> None:
+    def check(self, request: ModelRequest, data: Mapping[str, ObjectVersion]) -> bool:
         """Return if the model is public, or its store accepted these credentials within the hour.
 
-        Otherwise this queries the store. Raises ModelRefusedError if it refuses, FetchFailedError
-        if it does not answer, and StillFetchingError if too many checks wait for stores.
+        Otherwise this queries the store, also for the versions of external data, and returns
+        whether they still are those in `data`. Raises ModelRefusedError if the store refuses,
+        FetchFailedError if it does not answer, and StillFetchingError if too many checks wait for
+        stores.
         """
         if request.store is None:
-            return
+            return True
         digest, now = self._digest(request), self._clock()
         with self._lock:
             accepted_at = self._accepted_at.get(digest)
         if accepted_at is not None and 0 <= now - accepted_at < ACCEPTED_SECONDS:
-            return
+            return True
         if not self._checks.take(request.namespace):
             raise StillFetchingError(
                 f"The credentials for the model {request.uri} are not yet checked: other checks of "
@@ -58,6 +61,10 @@ class Access:
             )
         try:
             self._find_version(request, None)
+            is_current = all(
+                self._find_version(request, location) == version
+                for location, version in data.items()
+            )
         except TransientError as error:
             raise FetchFailedError(
                 f"The model {request.uri} is private, and its store does not answer: {error}. It "
@@ -72,6 +79,7 @@ class Access:
                 if 0 <= now - at < ACCEPTED_SECONDS
             }
             self._accepted_at[digest] = now
+        return is_current
 
     def _digest(self, request: ModelRequest) -> bytes:
         store = {} if request.store is None else asdict(request.store)

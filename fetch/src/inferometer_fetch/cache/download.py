@@ -32,7 +32,7 @@ from inferometer_fetch.cache.store import ModelStore
 from inferometer_fetch.cache.versions import FindVersion, data_of, key_of, version_in_store
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_fetch.https import https_stream
-from inferometer_fetch.object_store import object_stream
+from inferometer_fetch.object_store import ObjectVersion, object_stream
 from inferometer_fetch.transfer import CHUNK_BYTES, TransientError, path_below
 from inferometer_models.errors import ModelRefusedError
 
@@ -141,9 +141,11 @@ class Downloads:
         """Download a model and make it an entry; keep the part of it that a next try resumes."""
         source, began = request.source, self._timer()
         try:
-            sha256 = self._store.with_room(lambda: self._files(request, self._store.begin(source)))
+            sha256, data = self._store.with_room(
+                lambda: self._files(request, self._store.begin(source))
+            )
             return self._store.with_room(
-                lambda: self._store.commit(source, request.key, sha256, self._timer() - began)
+                lambda: self._store.commit(source, request.key, sha256, self._timer() - began, data)
             )
         except (FetchFailedError, UnreadableGraphError):
             self._store.end(source, keep=True, fetch_seconds=self._timer() - began)
@@ -164,8 +166,13 @@ class Downloads:
             self._store.end(source, keep=False)
             raise
 
-    def _files(self, request: ModelRequest, folder: Path) -> dict[str, str]:
-        """Download the ONNX file and, from a store, its external data; return the checksums."""
+    def _files(
+        self, request: ModelRequest, folder: Path
+    ) -> tuple[dict[str, str], dict[str, ObjectVersion]]:
+        """Download the ONNX file and, from a store, its external data.
+
+        Return the checksums of all files, and the versions of the external data.
+        """
         what = f"model {request.uri}"
         graph = _File(what, self._open_content(what, request, None), folder / CACHE_MODEL_FILE)
         digest = self._transfer(request, graph, sha256=request.sha256)
@@ -177,16 +184,16 @@ class Downloads:
             )
         locations = self._find_external(graph.path)
         self._check_locations(request, locations)
-        sizes = {each: self._data_bytes(request, each) for each in locations}
+        versions = {each: self._data_version(request, each) for each in locations}
         # For all of them at once: a model that cannot fit evicts nothing.
-        self._reserve(request, sum(sizes.values()))
+        self._reserve(request, sum(each.size_bytes for each in versions.values()))
         found = {CACHE_MODEL_FILE: digest}
-        for location, size_bytes in sizes.items():
+        for location, version in versions.items():
             data = data_of(request, location)
             content = self._open_content(data, request, location)
-            file = _File(data, content, path_below(folder, location), size_bytes)
+            file = _File(data, content, path_below(folder, location), version.size_bytes)
             found[location] = self._transfer(request, file)
-        return found
+        return found, versions
 
     def _check_locations(self, request: ModelRequest, locations: tuple[str, ...]) -> None:
         """Raise RefusedContentError if external data cannot be fetched, or not kept."""
@@ -209,12 +216,12 @@ class Downloads:
                     "name of a file of the cache: give the data another name."
                 )
 
-    def _data_bytes(self, request: ModelRequest, location: str) -> int:
-        """Return the size of external data, according to its store."""
+    def _data_version(self, request: ModelRequest, location: str) -> ObjectVersion:
+        """Return the version of external data; raise RefusedContentError if it is too large."""
         what = data_of(request, location)
         version = _retried(what, lambda: self._find_version(request, location))
         self._check_size(what, version.size_bytes)
-        return version.size_bytes
+        return version
 
     def _transfer(self, request: ModelRequest, file: "_File", *, sha256: str | None = None) -> str:
         """Append what is missing to a file; return its checksum.

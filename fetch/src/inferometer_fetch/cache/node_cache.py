@@ -67,12 +67,12 @@ class NodeCache:
         Access.check, DamagedEntryError, MountedOtherwiseError, and OSError if it cannot be mounted.
         """
         with self._alone(str(target)):
-            self._access.check(request)
+            self._check_access(request)
             key = request.key
-            held = self._store.references().get(str(target))
             is_mounted = str(target) in self._mounter.mounts()
-            if is_mounted and held == Reference(str(target), key, MOUNTED):
-                return Publication(key, was_cached=True)
+            held = self._held_key(str(target), key)
+            if is_mounted and held is not None:
+                return Publication(held, was_cached=True)
             if is_mounted:
                 raise MountedOtherwiseError(
                     f"Something else is mounted at {target}: delete the pod, so that the kubelet "
@@ -80,9 +80,7 @@ class NodeCache:
                 )
             was_cached = self._refer(request, str(target), timeout_seconds)
             try:
-                target.mkdir(parents=True, exist_ok=True)
-                self._mounter.bind_read_only(self._store.files(key), target)
-                self._store.refer(Reference(str(target), key, MOUNTED))
+                self._bind(request, target)
             except BaseException:
                 if str(target) in self._mounter.mounts():
                     self._mounter.unmount(target)
@@ -147,11 +145,43 @@ class NodeCache:
         for entry in self._store.entries_to_check(period_seconds):
             key = entry.model.key
             files = self._store.damaged_files(key)
+            current = self._store.entry(key)
+            if files and (current is None or current.sha256 != entry.sha256):
+                continue  # evicted or retired while it was read
             if not files or not self._store.remove_unused(key):
                 self._store.note_check(key, is_damaged=bool(files))
             if files:
                 damaged[key] = files
         return damaged
+
+    def _bind(self, request: ModelRequest, target: Path) -> None:
+        """Mount an entry and record that; raise StillFetchingError if it was retired meanwhile."""
+        key = request.key
+        target.mkdir(parents=True, exist_ok=True)
+        self._mounter.bind_read_only(self._store.files(key), target)
+        is_known = self._store.refer(Reference(str(target), key, MOUNTED))
+        mount = self._mounter.mounts().get(str(target))
+        if not is_known or (mount is not None and mount.key not in {None, key}):
+            raise StillFetchingError(
+                f"The external data of the model {request.uri} changed in its store while the pod "
+                "waited. The next try mounts the new data."
+            )
+
+    def _check_access(self, request: ModelRequest) -> None:
+        """Check credentials, and retire an entry whose external data is another one by now."""
+        entry = self._store.entry(request.key)
+        is_current = self._access.check(request, {} if entry is None else entry.data)
+        if entry is not None and not is_current:
+            self._store.retire(entry)
+
+    def _held_key(self, target: str, key: str) -> str | None:
+        """Return the entry that is mounted at a target for a key, also one that was retired."""
+        held = self._store.references().get(target)
+        if held is None or held.phase != MOUNTED:
+            return None
+        entry = self._store.entry(held.key)
+        retired_from = "" if entry is None else entry.retired_from
+        return held.key if key in {held.key, retired_from} else None
 
     def _refer(self, request: ModelRequest, target: str, timeout_seconds: float) -> bool:
         """Write the intent to mount, so that the entry stays.

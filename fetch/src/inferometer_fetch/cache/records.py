@@ -1,11 +1,12 @@
 """Records of entries and references in the cache's folder."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from inferometer_fetch.cache.files import read_json, write_json
 from inferometer_fetch.cache.references import Reference
+from inferometer_fetch.object_store import ObjectVersion
 from inferometer_models.cache_eviction import CachedModel
 
 
@@ -20,6 +21,10 @@ class Entry:
     """When the checksums were last checked, in seconds since the epoch."""
     is_damaged: bool = False
     """Whether a check found another checksum: no further pod gets the entry."""
+    data: Mapping[str, ObjectVersion] = field(default_factory=dict)
+    """The version in the store of each file of external data, by its path in the volume."""
+    retired_from: str = ""
+    """The key that the entry had before a newer one took it; empty if none did."""
 
 
 def read_entries(folder: Path, discard: Callable[[Path], None]) -> Iterator[tuple[str, Entry]]:
@@ -37,12 +42,25 @@ def read_entries(folder: Path, discard: Callable[[Path], None]) -> Iterator[tupl
         yield (
             each.name,
             Entry(
-                CachedModel(**(usage or unknown)),
+                replace(CachedModel(**(usage or unknown)), key=each.name),
                 described["sha256"],
                 check["checkedAt"],
                 check["isDamaged"],
+                {name: ObjectVersion(**data) for name, data in described.get("data", {}).items()},
+                described.get("retiredFrom", ""),
             ),
         )
+
+
+def write_entry(folder: Path, entry: Entry) -> None:
+    """Write what an entry is."""
+    description = {
+        "sha256": entry.sha256,
+        "sizeBytes": entry.model.size_bytes,
+        "data": {name: asdict(version) for name, version in entry.data.items()},
+        "retiredFrom": entry.retired_from,
+    }
+    write_json(folder / "entry.json", description)
 
 
 def write_check(folder: Path, entry: Entry) -> None:

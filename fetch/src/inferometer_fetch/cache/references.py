@@ -1,7 +1,7 @@
 """References from pods to entries, and their reconciliation with the mounts of the node."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MOUNTING, MOUNTED = "Mounting", "Mounted"
 
@@ -42,13 +42,14 @@ def reconcile(references: Mapping[str, Reference], mounts: Mapping[str, NodeMoun
     """Compare the records with the mounts of the node; the mounts are the truth.
 
     A restart of the node leaves no mount, so every reference goes. A mount that was not finished
-    goes too: the kubelet tries again. A finished mount stays, even if its record is lost.
+    goes too: the kubelet tries again. A finished mount stays, even if its record is lost, or names
+    the key that its entry had before it was retired.
     """
     kept, dropped, unmounted = [], [], []
     for target, reference in references.items():
         mount = mounts.get(target)
         if mount is not None and reference.phase == MOUNTED:
-            kept.append(reference)
+            kept.append(replace(reference, key=mount.key or reference.key))
             continue
         dropped.append(target)
         if mount is not None:

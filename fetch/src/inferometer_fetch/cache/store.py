@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_MODEL_FILE
@@ -34,11 +35,19 @@ from inferometer_fetch.cache.files import (
     sync,
     write_json,
 )
-from inferometer_fetch.cache.records import Entry, read_entries, read_references, write_check
+from inferometer_fetch.cache.records import (
+    Entry,
+    read_entries,
+    read_references,
+    write_check,
+    write_entry,
+)
 from inferometer_fetch.cache.references import MOUNTED, Reference, count_references
+from inferometer_fetch.object_store import ObjectVersion
 from inferometer_models.cache_eviction import CachedModel, EvictionPolicy, choose_victims
 
 T = TypeVar("T")
+_NO_DATA: Mapping[str, ObjectVersion] = MappingProxyType({})
 _SPARE_BYTES = 64 << 20
 """What graphs may take over the quota until the size of their models is known."""
 
@@ -158,14 +167,23 @@ class ModelStore:
                     self._evict(victims)
 
     def commit(
-        self, source: str, key: str, sha256: Mapping[str, str], fetch_seconds: float
+        self,
+        source: str,
+        key: str,
+        sha256: Mapping[str, str],
+        fetch_seconds: float,
+        data: Mapping[str, ObjectVersion] = _NO_DATA,
     ) -> Entry:
-        """Turn a verified download into an entry, unless one from another address was faster."""
+        """Turn a verified download into an entry, unless one from another address was faster.
+
+        `data` has the versions in the store of external data, as of before it was fetched.
+        """
         folder = self.root / "partial" / source
         fetch_seconds += self.seconds_before(source)
         size_bytes = sum((folder / "files" / path).stat().st_size for path in sha256)
         now = self._clock()
-        entry = Entry(CachedModel(key, size_bytes, fetch_seconds, 0.0, now), dict(sha256), now)
+        model = CachedModel(key, size_bytes, fetch_seconds, 0.0, now)
+        entry = Entry(model, dict(sha256), now, data=dict(data))
         write_json(folder / "files" / CACHE_CHECKSUMS_FILE, sha256)
         for file in folder.rglob("*"):
             file.chmod(0o755 if file.is_dir() else 0o444)
@@ -173,7 +191,7 @@ class ModelStore:
         (folder / "files").chmod(0o755)
         write_json(folder / "usage.json", asdict(entry.model))
         write_check(folder, entry)
-        write_json(folder / "entry.json", {"sha256": entry.sha256, "sizeBytes": size_bytes})
+        write_entry(folder, entry)
         with self._lock:
             if key in self._entries:
                 self.end(source, keep=False)
@@ -225,12 +243,18 @@ class ModelStore:
             return True
 
     def forget(self, target: str) -> None:
-        """Remove a reference, if there is one; the end of a mount is a use of its entry."""
+        """Remove a reference, if there is one; the end of a mount is a use of its entry.
+
+        A retired entry goes with its last reference.
+        """
         with self._lock:
             self._record(target).unlink(missing_ok=True)
             reference = self._references.pop(target, None)
             if reference is not None and reference.phase == MOUNTED:
                 self._note(reference.key, CachedModel.released_at)
+            entry = None if reference is None else self._entries.get(reference.key)
+            if entry is not None and entry.retired_from:
+                self.remove_unused(entry.model.key)  # no request finds it
 
     def note_use(self, key: str) -> None:
         """Count one more mount of an entry."""
@@ -284,6 +308,29 @@ class ModelStore:
                 return False
             self._remove(key)
             return True
+
+    def retire(self, found: Entry) -> None:
+        """Let the key of an entry go, so that the next request downloads the model anew.
+
+        Pods that use the entry keep it, under another key. Does nothing if the entry has been
+        replaced already.
+        """
+        key = found.model.key
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or entry.data != found.data or self.remove_unused(key):
+                return
+            name = hashlib.sha256(f"{key} {secrets.token_hex(16)}".encode()).hexdigest()
+            retired = replace(entry, model=replace(entry.model, key=name), retired_from=key)
+            write_entry(self.root / "entries" / key, retired)
+            # Mounts follow the rename; their records do after a crash, by `reconcile`.
+            (self.root / "entries" / key).rename(self.root / "entries" / name)
+            sync(self.root / "entries")
+            del self._entries[key]
+            self._entries[name] = retired
+            for each in self.references().values():
+                if each.key == key:
+                    self.refer(replace(each, key=name))
 
     def _is_spare(self, count_bytes: int) -> bool:
         over_quota, over_disk = self._missing_bytes(count_bytes)
