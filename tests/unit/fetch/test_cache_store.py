@@ -182,3 +182,29 @@ def test_an_active_download_is_never_evicted(tmp_path: Path) -> None:
     store.end("a" * 64, keep=True)
     store.reserve("b" * 64, 60)
     assert not folder.exists()
+
+
+_FOREIGN = ["null", "1", "[]", "[1]", "{}", '{"sha256": 1}', '{"sha256": {}, "sizeBytes": "many"}']
+
+
+@pytest.mark.parametrize("text", _FOREIGN)
+@pytest.mark.parametrize("record", ["entry.json", "usage.json", "check.json", "mounts", "tries"])
+def test_a_record_of_other_fields_ends_no_plugin(tmp_path: Path, record: str, text: str) -> None:
+    """JSON of another version, or damaged: an entry or reference goes, a figure is unknown."""
+    key = "a" * 64
+    store = open_store(tmp_path)
+    download(store, key, b"12345")
+    store.note_use(key)
+    store.refer(Reference("/pods/1", key, MOUNTED))
+    store.begin("b" * 64)
+    store.end("b" * 64, keep=True, fetch_seconds=3.0)
+    (mount,) = (tmp_path / "mounts").iterdir()
+    place = {"mounts": mount, "tries": tmp_path / "partial" / ("b" * 64) / "tries.json"}
+    place.get(record, store.files(key).parent / record).write_text(text)
+    again = open_store(tmp_path)
+    assert len(again.entries()) == (record != "entry.json")
+    assert len(again.references()) == (record != "mounts")
+    assert again.seconds_before("b" * 64) == (0.0 if record == "tries" else 3.0)
+    for entry in again.entries():
+        assert entry.model.popularity == (0.0 if record == "usage.json" else 1.0)
+        assert not entry.is_damaged

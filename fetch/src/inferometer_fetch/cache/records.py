@@ -9,6 +9,9 @@ from inferometer_fetch.cache.references import Reference
 from inferometer_fetch.object_store import ObjectVersion
 from inferometer_models.cache_eviction import CachedModel
 
+_NOT_OURS = (AttributeError, KeyError, OSError, OverflowError, TypeError, ValueError)
+"""What a record raises that is JSON, but not of our fields: of another version, or damaged."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -30,26 +33,52 @@ class Entry:
 def read_entries(folder: Path, discard: Callable[[Path], None]) -> Iterator[tuple[str, Entry]]:
     """Yield the whole entries of a folder, and discard what is none."""
     for each in sorted(folder.iterdir()):
-        described = read_json(each / "entry.json")
-        usage = read_json(each / "usage.json")
-        if described is None or not all(
-            (each / "files" / path).is_file() for path in described["sha256"]
-        ):
+        entry = _read_entry(each)
+        if entry is None:
             discard(each)
-            continue
-        unknown = asdict(CachedModel(each.name, described["sizeBytes"], 0.0, 0.0, 0.0))
-        check = read_json(each / "check.json") or {"checkedAt": 0.0, "isDamaged": False}
-        yield (
-            each.name,
-            Entry(
-                replace(CachedModel(**(usage or unknown)), key=each.name),
-                described["sha256"],
-                check["checkedAt"],
-                check["isDamaged"],
-                {name: ObjectVersion(**data) for name, data in described.get("data", {}).items()},
-                described.get("retiredFrom", ""),
-            ),
+        else:
+            yield each.name, entry
+
+
+def _read_entry(folder: Path) -> Entry | None:
+    """Return the entry of a folder, or None if its description or one of its files is missing."""
+    described = read_json(folder / "entry.json")
+    try:
+        sha256 = {str(path): str(each) for path, each in described["sha256"].items()}
+        data = {
+            str(path): ObjectVersion(int(each["size_bytes"]), str(each["tag"]))
+            for path, each in described.get("data", {}).items()
+        }
+        unused = CachedModel(folder.name, int(described["sizeBytes"]), 0.0, 0.0, 0.0)
+        retired_from = str(described.get("retiredFrom", ""))
+        if not all((folder / "files" / path).is_file() for path in sha256):
+            return None
+    except _NOT_OURS:
+        return None
+    checked_at, is_damaged = _read_check(folder)
+    return Entry(_read_usage(folder, unused), sha256, checked_at, is_damaged, data, retired_from)
+
+
+def _read_usage(folder: Path, unused: CachedModel) -> CachedModel:
+    usage = read_json(folder / "usage.json")
+    try:
+        return replace(
+            unused,
+            fetch_seconds=float(usage["fetch_seconds"]),
+            popularity=float(usage["popularity"]),
+            last_used=float(usage["last_used"]),
         )
+    except _NOT_OURS:
+        return unused
+
+
+def _read_check(folder: Path) -> tuple[float, bool]:
+    """Return when an entry was checked, and whether it is damaged; one without record is due."""
+    check = read_json(folder / "check.json")
+    try:
+        return float(check["checkedAt"]), bool(check["isDamaged"])
+    except _NOT_OURS:
+        return 0.0, False
 
 
 def write_entry(folder: Path, entry: Entry) -> None:
@@ -74,8 +103,19 @@ def read_references(folder: Path) -> Iterator[tuple[str, Reference]]:
     """Yield the references of a folder, and remove what is none."""
     for each in sorted(folder.glob("*.json")):
         record = read_json(each)
-        if record is None:
+        try:
+            words = (str(record[name]) for name in ("target", "key", "phase"))
+            reference = Reference(*words)
+        except _NOT_OURS:
             each.unlink()
             continue
-        reference = Reference(**record)
         yield reference.target, reference
+
+
+def read_seconds(file: Path) -> float:
+    """Return how long earlier tries of a download took; 0 if they left no record."""
+    tries = read_json(file)
+    try:
+        return float(tries["fetchSeconds"])
+    except _NOT_OURS:
+        return 0.0

@@ -31,7 +31,6 @@ from inferometer_fetch.cache.files import (
     checksum,
     folder_bytes,
     free_bytes,
-    read_json,
     sync,
     write_json,
 )
@@ -39,6 +38,7 @@ from inferometer_fetch.cache.records import (
     Entry,
     read_entries,
     read_references,
+    read_seconds,
     write_check,
     write_entry,
 )
@@ -206,8 +206,7 @@ class ModelStore:
 
     def seconds_before(self, source: str) -> float:
         """Return how long earlier tries of a download took."""
-        tries = read_json(self.root / "partial" / source / "tries.json")
-        return float(tries["fetchSeconds"]) if tries else 0.0
+        return read_seconds(self.root / "partial" / source / "tries.json")
 
     def end(self, source: str, *, keep: bool, fetch_seconds: float = 0.0) -> None:
         """End a download that failed; `keep` its files and its duration for the next one."""
