@@ -271,8 +271,10 @@ def test_a_record_on_a_full_disk_evicts_another_model(
     tmp_path: Path, mounter: MemoryMounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hit needs room for its reference: it never removes the model that it mounts."""
-    cache, store = node_cache(tmp_path / "c", ScriptedStore(CONTENTS), mounter)
-    use_once(cache, tmp_path, A, B)
+    clock = [0.0]
+    cache, store = node_cache(tmp_path / "c", ScriptedStore(CONTENTS), mounter, clock=clock)
+    for clock[0], request in enumerate((A, B)):  # A would go first
+        use_once(cache, tmp_path, request)
     faults = [OSError(errno.ENOSPC, "No space left on device")]
 
     def write_or_fail(path: Path, record: dict[str, object]) -> None:

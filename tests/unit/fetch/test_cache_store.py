@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 
@@ -168,6 +169,38 @@ def test_a_broken_record_is_no_reference(tmp_path: Path) -> None:
     (record,) = (tmp_path / "mounts").iterdir()
     record.write_text('{"target": ')
     assert open_store(tmp_path).references() == {}
+
+
+def test_what_a_download_has_yet_to_write_is_no_free_disk(tmp_path: Path) -> None:
+    """Of 60 free bytes, one download has reserved 40: for another one 20 are left."""
+    free = [60]
+    store = ModelStore(
+        tmp_path, quota_bytes=QUOTA, policy="LRU", clock=lambda: 0.0, free_bytes=lambda _: free[0]
+    )
+    folder = store.begin("a" * 64)
+    store.reserve("a" * 64, 40)
+    store.begin("b" * 64)
+    with pytest.raises(CacheFullError, match="disk"):
+        store.reserve("b" * 64, 21)
+    (folder / CACHE_MODEL_FILE).write_bytes(bytes(30))
+    free[0] = 30
+    with pytest.raises(CacheFullError, match="disk"):
+        store.reserve("b" * 64, 21)
+    store.reserve("b" * 64, 20)
+
+
+def test_all_pods_read_an_entry_and_none_may_write_it(tmp_path: Path) -> None:
+    """Whatever the umask: pods run as users of their own."""
+    store, key = open_store(tmp_path), "a" * 64
+    folder = store.begin(key)
+    (folder / "w").mkdir(mode=0o700)
+    files = {CACHE_MODEL_FILE, "w/data"}
+    for each in files:
+        (folder / each).touch(mode=0o600)
+    store.commit(key, key, dict.fromkeys(files, hashlib.sha256().hexdigest()), 1.0)
+    modes = {each: stat.S_IMODE((store.files(key) / each).stat().st_mode) for each in (*files, "w")}
+    modes["."] = stat.S_IMODE(store.files(key).stat().st_mode)
+    assert modes == {**dict.fromkeys(files, 0o444), "w": 0o755, ".": 0o755}
 
 
 def test_an_active_download_is_never_evicted(tmp_path: Path) -> None:

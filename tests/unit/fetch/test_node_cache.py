@@ -14,6 +14,7 @@ from inferometer_fetch.cache.errors import (
     StillFetchingError,
     UnreadableGraphError,
 )
+from inferometer_fetch.cache.node_cache import check_target
 from inferometer_fetch.cache.references import MOUNTED, MOUNTING, NodeMount, Reference
 from inferometer_fetch.cache.request import model_request
 from inferometer_fetch.errors import FetchFailedError
@@ -344,3 +345,11 @@ def test_the_namespace_is_the_kubelets() -> None:
     assert (found.namespace, found.sha256) == ("a", "ab" * 32)
     assert found.store is not None
     assert "hidden" not in repr(found)
+
+
+@pytest.mark.parametrize("target", ["/k/../etc", "/k/pods/../../etc", "/k", "/etc", "k/pods/v"])
+def test_a_target_that_leads_out_of_the_kubelets_folder_is_refused(target: str) -> None:
+    """Also one that begins in it."""
+    assert check_target("/k/pods/v", Path("/k")) == Path("/k/pods/v")
+    with pytest.raises(ModelRefusedError, match="not below the kubelet's folder"):
+        check_target(target, Path("/k"))
