@@ -14,9 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from typing_extensions import override
 
 from inferometer_api.plan.cluster_objects import CACHE_CHECKSUMS_FILE, CACHE_MODEL_FILE
+from inferometer_fetch.cache.__main__ import main
 from inferometer_fetch.cache.errors import CacheFullError
+from inferometer_fetch.cache.files import claim_folder
 from inferometer_fetch.cache.references import MOUNTED, Reference
-from inferometer_fetch.cache.store import ModelStore
+from inferometer_fetch.cache.store import FOLDER_NAMES, ModelStore
 
 QUOTA = 100
 _KEYS = st.sampled_from([character * 64 for character in "abcd"])
@@ -241,3 +243,41 @@ def test_a_record_of_other_fields_ends_no_plugin(tmp_path: Path, record: str, te
     for entry in again.entries():
         assert entry.model.popularity == (0.0 if record == "usage.json" else 1.0)
         assert not entry.is_damaged
+
+
+def test_a_folder_with_other_content_is_refused(tmp_path: Path) -> None:
+    """The cache closes its folder to others and deletes in it: it takes none that is in use."""
+    for name in ("passwd", "hosts", "shadow", "ssl"):
+        (tmp_path / name).touch()
+    with pytest.raises(RuntimeError, match=r"\(hosts, passwd, shadow, \.\.\.\)"):
+        claim_folder(tmp_path, FOLDER_NAMES)
+    assert not (tmp_path / "lock").exists()
+
+
+def test_a_folder_has_one_process(tmp_path: Path) -> None:
+    """A second plugin does not start, until the first one ends; what a cache has is its own."""
+    folder = tmp_path / "c"
+    lock = claim_folder(folder, FOLDER_NAMES)
+    open_store(folder)
+    for name in ("statistics", "staging", "lost+found"):
+        (folder / name).mkdir()
+    with pytest.raises(RuntimeError, match="another process"):
+        claim_folder(folder, FOLDER_NAMES)
+    lock.close()
+    claim_folder(folder, FOLDER_NAMES).close()
+
+
+def test_a_plugin_does_not_start_in_the_folder_of_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so, changes nothing, and ends with code 1."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("structlog.configure", lambda **_: None)
+    (tmp_path / "trash").mkdir()
+    (tmp_path / "trash" / "photo").touch()
+    (tmp_path / "passwd").touch()
+    tmp_path.chmod(0o755)
+    assert main(["--socket", str(tmp_path / "s"), "--folder", str(tmp_path)]) == 1
+    assert "modelCache.folder" in capsys.readouterr().err
+    assert (tmp_path / "trash" / "photo").exists()
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755

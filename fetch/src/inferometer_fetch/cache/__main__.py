@@ -27,9 +27,10 @@ from inferometer_fetch.cache.csi_server import (
     start_server,
 )
 from inferometer_fetch.cache.download import Downloads, external_locations
+from inferometer_fetch.cache.files import claim_folder
 from inferometer_fetch.cache.mounter import LinuxMounter
 from inferometer_fetch.cache.node_cache import NodeCache
-from inferometer_fetch.cache.store import ModelStore
+from inferometer_fetch.cache.store import FOLDER_NAMES, ModelStore
 
 _log = structlog.get_logger()
 _STOP_SECONDS = 10.0
@@ -52,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     try:
+        lock = claim_folder(options.folder, FOLDER_NAMES)
         cache = _cache(options)
         cache.restore()
         service = CsiService(
@@ -78,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ended.wait()
     for stopped in [each.stop(_STOP_SECONDS) for each in servers]:
         stopped.wait()
+    lock.close()
     return 0
 
 

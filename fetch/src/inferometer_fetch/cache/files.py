@@ -1,17 +1,45 @@
 """Files of the cache's folder: written whole or not at all, and read without trust."""
 
 import errno
+import fcntl
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from inferometer_models.graph_file import sha256_of
 
+_LOCK = "lock"
+_OF_A_DISK = frozenset({"lost+found"})
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def claim_folder(folder: Path, names: Collection[str]) -> TextIO:
+    """Take a folder for this process alone, until the returned file is closed; create it if needed.
+
+    Raises RuntimeError if another process has it, or if it holds anything but `names`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    foreign = sorted({each.name for each in folder.iterdir()} - {*names, _LOCK, *_OF_A_DISK})
+    if foreign:
+        shown = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
+        raise RuntimeError(
+            f"its folder {folder} has content of others ({shown}). Set modelCache.folder in the "
+            "chart of the agents to a folder of its own"
+        )
+    lock = (folder / _LOCK).open("w", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.close()
+        raise RuntimeError(
+            f"another process uses its folder {folder}. Give each release of the chart a folder of "
+            "its own, by modelCache.folder"
+        ) from error
+    return lock
 
 
 def read_json(path: Path) -> Any:

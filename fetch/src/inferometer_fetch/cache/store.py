@@ -8,6 +8,8 @@
     mounts/NAME.json             one reference
     trash/...                    what is being deleted
     staging                      where the mounter prepares a mount
+    statistics/statistics.json   counters for the node's agent
+    lock                         held by the process that uses the folder
 
 An entry exists once `entries/KEY` does: it is renamed there after all its files are verified and
 on disk. Only one process may use the folder.
@@ -47,6 +49,9 @@ from inferometer_fetch.object_store import ObjectVersion
 from inferometer_models.cache_eviction import CachedModel, EvictionPolicy, choose_victims
 
 T = TypeVar("T")
+_FOLDERS = ("entries", "partial", "mounts", "trash")
+FOLDER_NAMES = frozenset({*_FOLDERS, "staging", "statistics"})
+"""What the cache's folder holds."""
 _NO_DATA: Mapping[str, ObjectVersion] = MappingProxyType({})
 _SPARE_BYTES = 64 << 20
 """What graphs may take over the quota until the size of their models is known."""
@@ -71,7 +76,7 @@ class ModelStore:
         self._free_bytes = free_bytes
         self._lock = threading.RLock()
         self._downloading: set[str] = set()
-        for folder in ("entries", "partial", "mounts", "trash"):
+        for folder in _FOLDERS:
             (root / folder).mkdir(parents=True, exist_ok=True)
         root.chmod(0o700)
         for abandoned in (root / "trash").iterdir():
