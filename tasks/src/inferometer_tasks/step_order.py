@@ -113,6 +113,8 @@ class _KnownImage:
                 self.has_layout, self.channels_first = True, order == "CHW"
             case Reshape():
                 self.channels, self.has_layout, self.channels_first = None, False, False
+            case _:
+                pass
 
     def _crop_problems(self, crop: Crop) -> Iterator[str]:
         tall = self.rows is not None and crop.height > self.rows
