@@ -1,5 +1,6 @@
 """Tests of the checks of checksums: a damaged model is mounted for no further pod."""
 
+import hashlib
 import threading
 from pathlib import Path
 
@@ -8,8 +9,11 @@ import pytest
 from inferometer_api.plan.cluster_objects import CACHE_MODEL_FILE
 from inferometer_fetch.cache.__main__ import _check_repeatedly
 from inferometer_fetch.cache.errors import DamagedEntryError
+from inferometer_fetch.cache.files import CHECKED_BYTES_PER_SECOND, checksum
 from inferometer_fetch.cache.store import ModelStore
+from inferometer_models.page_cache import evict, resident_bytes
 from support.model_cache import CONTENT, MemoryMounter, ScriptedStore, node_cache, public
+from support.requirements import cannot_run
 
 DAY_SECONDS = 24 * 3600.0
 
@@ -87,3 +91,28 @@ def test_a_check_is_due_a_period_after_the_last_one_of_any_plugin(
     clock[0] += 1
     _check_repeatedly(cache, DAY_SECONDS, ended)
     assert [each.is_damaged for each in store.entries()] == [True]
+
+
+def test_a_check_reads_slowly(tmp_path: Path) -> None:
+    """A run on the node loses a small part of one core and of the disk."""
+    file, waits = tmp_path / "m", list[float]()
+    content = bytes(range(256)) * 16384
+    file.write_bytes(content)
+    assert checksum(file, sleep=waits.append) == hashlib.sha256(content).hexdigest()
+    # Nothing sleeps here, so that the last pause makes up for all of the file.
+    assert 0.5 < waits[-1] / (len(content) / CHECKED_BYTES_PER_SECOND) <= 1
+    assert waits == sorted(waits)
+    assert checksum(tmp_path / "none") == ""
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+def test_a_check_leaves_the_page_cache_as_it_was(tmp_path: Path, *, is_warm: bool) -> None:
+    """A model that pods have in memory stays there; another takes the room of nothing."""
+    file = tmp_path / "m"
+    file.write_bytes(bytes(4 << 20))
+    if not is_warm:
+        evict([file])
+        if resident_bytes(file):
+            cannot_run("This file system has its files in memory only.")
+    checksum(file, sleep=lambda _: None)
+    assert resident_bytes(file) == (4 << 20 if is_warm else 0)
