@@ -15,7 +15,7 @@ from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_tasks.assets import Assets
 from inferometer_tasks.datasets.dataset import open_dataset
 from inferometer_tasks.errors import SampleError, TaskRefusedError
-from inferometer_tasks.metrics.metric import share
+from inferometer_tasks.metrics.metric import RunningMean, share
 from inferometer_tasks.metrics.table import METRICS
 from inferometer_tasks.pipeline import TaskPipeline
 from inferometer_tasks.sample import Classes, Detections, Mask, Sample, ScoredClass
@@ -57,6 +57,75 @@ def test_bounds_of_a_share_hold_as_often_as_they_say(true: float) -> None:
     ]
     assert len(held) == 4000
     assert 0.93 <= np.mean(held) <= 0.98
+
+
+@pytest.mark.parametrize("samples", [5, 20, 200, 2000])
+def test_bounds_of_a_mean_of_scores_hold_as_often_as_they_say(samples: int) -> None:
+    """Of F1: right or wrong, anything between, and mostly right; they end at 0 and 1."""
+    random = np.random.default_rng(12)
+    shape = (1000, samples)
+    mixed = np.where(random.random(shape) < 0.85, 1.0, random.beta(2, 2, shape))
+    for true, values in (
+        (0.9, random.binomial(1, 0.9, shape).astype(float)),
+        (0.8, random.beta(8, 2, shape)),
+        (0.925, mixed),
+    ):
+        held = []
+        for row in values[: 1000 if samples < 2000 else 300]:
+            mean = RunningMean()
+            for each in row:
+                mean.add(float(each))
+            found = mean.result_of_scores()
+            assert found is not None
+            assert found.low is not None
+            assert found.high is not None
+            assert 0 <= found.low <= found.value <= found.high <= 1
+            held.append(found.low <= true <= found.high)
+        assert np.mean(held) >= 0.92
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high"),
+    [
+        ([1.0] * 3, (0.2, 0.4), (1.0, 1.0)),
+        ([1.0] * 10_000, (0.999, 0.9999), (1.0, 1.0)),
+        ([0.0] * 3, (0.0, 0.0), (0.6, 0.8)),
+        ([1.0, 1.0, 1.0, 1.0, 0.5], (0.3, 0.7), (0.95, 1.0)),
+        ([0.8], (0.0, 0.3), (0.8, 1.0)),
+        ([0.75, 0.85] * 500, (0.79, 0.797), (0.8, 0.806)),
+    ],
+)
+def test_a_mean_of_scores_never_has_bounds_without_width(
+    values: list[float], low: tuple[float, float], high: tuple[float, float]
+) -> None:
+    """A perfect sample of three does not exclude 0.9; a large one with little scatter does."""
+    mean = RunningMean()
+    for each in values:
+        mean.add(each)
+    found = mean.result_of_scores()
+    assert found is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert low[0] <= found.low <= low[1]
+    assert high[0] <= found.high <= high[1]
+    assert found.low < found.high
+
+
+def test_a_mean_of_errors_has_bounds_by_student_from_zero_on() -> None:
+    """Two values have wide bounds; values that do not scatter have none."""
+
+    def bounds(*values: float) -> tuple[float | None, float | None]:
+        mean = RunningMean()
+        for each in values:
+            mean.add(each)
+        found = mean.result()
+        assert found is not None
+        return found.low, found.high
+
+    assert bounds(2.0, 3.0) == (0.0, pytest.approx(2.5 + 12.7062 * 0.5, rel=1e-4))
+    half = 4.30265 * 1.0 / 3**0.5
+    assert bounds(9.0, 10.0, 11.0) == pytest.approx((10 - half, 10 + half), rel=1e-4)
+    assert bounds(0.0, 0.0, 0.0) == (None, None)
 
 
 def test_a_label_beyond_the_classes_makes_its_sample_fail() -> None:

@@ -53,7 +53,8 @@ class AccuracyFigure(Document):
     correct: Count | None = None
     """Samples that are right, if each is right or wrong."""
     low: float | None = None
-    """Lower 95 % bound: Wilson's of a share, normal of a mean. Absent if it is not known."""
+    """Lower 95 % bound: Wilson's of a share, Student's t of a mean, within the measure's range. \
+Absent if it is not known."""
     high: float | None = None
     """Upper 95 % bound."""
 

@@ -62,7 +62,7 @@ class F1:
 
     def result(self) -> MetricValue | None:
         """Return the mean with its bounds."""
-        return self._mean.result()
+        return self._mean.result_of_scores()
 
 
 class ErrorRate:
