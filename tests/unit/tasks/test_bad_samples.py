@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_api.spec.reading import parse_document
@@ -49,6 +50,7 @@ def a_huge_png() -> bytes:
         ({"text": "x", "label": "mask:huge.png"}, "mask cannot be decoded"),
         ({"text": "x", "label": "mask:cut.png"}, "mask cannot be decoded"),
         ({"text": "x", "label": "mask:a\0b"}, "names no file"),
+        ({"text": "x", "label": "mask:floats.tiff"}, "an image of floats"),
     ],
 )
 def test_a_row_that_cannot_be_read_fails_alone(
@@ -58,6 +60,7 @@ def test_a_row_that_cannot_be_read_fails_alone(
     (tmp_path / "huge.png").write_bytes(a_huge_png())
     (tmp_path / "cut.png").write_bytes(a_huge_png()[:30])
     (tmp_path / "loop").symlink_to("loop")
+    Image.fromarray(np.array([[1.5]], np.float32)).save(tmp_path / "floats.tiff")
     path = tmp_path / "samples.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in (GOOD, row, GOOD)))
     first, bad, last = open_dataset("file:x", path, tmp_path).read()
@@ -101,6 +104,19 @@ def test_a_label_nested_too_deep_makes_its_sample_fail(metric: str, prediction: 
     """Its parser gives up, not the run."""
     with pytest.raises(SampleError, match="not a list of numbers"):
         METRICS[metric]().add(prediction, DEEP)
+
+
+@pytest.mark.parametrize("label", ["[1.5, 0]", "[NaN, 0]", "[Infinity, 0]"])
+def test_a_mask_of_fractions_makes_its_sample_fail(label: str) -> None:
+    """They are not cut to the class below."""
+    metric, mask = METRICS["MeanIoU"](), Mask(np.array([1, 0]))
+    with pytest.raises(SampleError):
+        metric.add(mask, label)
+    assert metric.result() is None
+    metric.add(mask, "[1.0, 0.0]")
+    value = metric.result()
+    assert value is not None
+    assert value.value == 1
 
 
 def test_steps_on_numbers_refuse_an_output_of_texts(tmp_path: Path) -> None:

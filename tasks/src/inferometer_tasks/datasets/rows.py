@@ -165,6 +165,8 @@ def _mask(label: str, folder: Path) -> Any:
 
     try:
         with Image.open(io.BytesIO(read_file(folder, label.removeprefix("mask:")))) as opened:
+            if opened.mode == "F":
+                raise SampleError("Its mask is an image of floats: save the classes as numbers.")
             return np.asarray(opened).astype(np.int64)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise SampleError(f"Its mask cannot be decoded: {error}.") from error

@@ -34,6 +34,9 @@ class MeanIou:
                 f"Its mask has the shape {list(wanted.shape)}, but the model's has "
                 f"{list(prediction.classes.shape)}: resize the labels."
             )
+        is_whole = np.isfinite(wanted) & (np.floor(wanted) == wanted)
+        if not is_whole.all():
+            raise SampleError("Its mask has numbers that are no classes: they must be whole.")
         counted = wanted != IGNORED
         found, wanted = prediction.classes[counted], wanted[counted].astype(np.int64)
         highest = int(max(found.max(initial=0), wanted.max(initial=0)))
