@@ -32,10 +32,15 @@ def test_a_model_that_is_too_large_for_one_file_has_the_other_forms(
     assert list(unavailable_forms(written)) == ["OneFile"] * (not has_one_file)
 
 
-def test_all_files_of_a_form_have_the_same_readers(tmp_path: Path) -> None:
+def test_all_files_of_a_form_have_the_same_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those that may read a model may read its weights: a server has another user."""
+    monkeypatch.setattr(forms, "_LEAST_EXTERNAL_BYTES", 1)
     model = onnx_models.write_with_external_data(tmp_path)
-    for form in write_forms(model, tmp_path / "forms", threads=1):
+    _, external, *_ = written = write_forms(model, tmp_path / "forms", threads=1)
+    assert len(list(external.model.parent.iterdir())) == 2
+    for form in written:
         modes = {each.name: each.stat().st_mode & 0o777 for each in form.model.parent.iterdir()}
         assert set(modes.values()) == {form.model.stat().st_mode & 0o777}, modes
 
