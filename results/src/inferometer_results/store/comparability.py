@@ -18,7 +18,8 @@ from inferometer_results.store.server_machine import server_machine
 MEASUREMENT_VERSION = 1
 """Raise it when the meaning of a figure changes, so that older figures are no longer compared.
 
-tests/unit/results/test_store_comparability.py fails if the figures of kept results move without it.
+tests/unit/results/test_measurement_version.py fails if the figures of recorded series move without
+it.
 """
 
 _THREADS = ("threads", "inter_op_threads", "instances", "providers")
