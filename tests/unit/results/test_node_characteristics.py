@@ -96,6 +96,19 @@ def test_published_results_are_read() -> None:
     assert (found.places, found.argument, found.is_flushed) == ((0, 1), 65536, True)
 
 
+@pytest.mark.parametrize("of", ["mean", "median", "stddev", "cv", "BigO", "RMS"])
+@pytest.mark.parametrize(
+    "name", ["Comm_cudaMemcpyAsync_PinnedToGPU/0/1/log2(N):16", "Comm_UM_Latency_GPUToHost/0/0"]
+)
+def test_figures_over_repetitions_of_old_files_are_no_results(name: str, of: str) -> None:
+    """Google Benchmark before 1.5 names them so, and writes no run_type."""
+    figures = {"bytes": 65536, "bytes_per_second": 1.5e10, "real_time": 5.0, "strides": 1}
+    entries = [
+        {"name": f"{name}/manual_time{end}", "time_unit": "ns", **figures} for end in ("", f"_{of}")
+    ]
+    assert len(read_comm_scope(json.dumps({"benchmarks": entries}))) == 1
+
+
 _COPY = '"name": "libc_memcpy_NUMAToNUMA/0/1/log2(N):20"'
 
 

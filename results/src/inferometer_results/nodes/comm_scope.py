@@ -20,6 +20,9 @@ from inferometer_results.nodes.comm_scope_names import (
 
 _COUNTERS = ("numa_id", "cuda_id", "src_id", "dst_id")
 _NUMBER = re.compile(r"(?:log2\(N\):)?([0-9]{1,18})")
+_AGGREGATE = re.compile(r"_(mean|median|stddev|cv|BigO|RMS)$")
+"""Ends of the names of figures over repetitions. Google Benchmark before 1.5 marks them in no other
+way."""
 _FLUSH = "_flush"
 _NANOSECONDS: Mapping[object, float] = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
@@ -120,10 +123,10 @@ def read_comm_scope(text: str | bytes) -> list[CommScopeFigure]:
 
 def _read(entry: Any) -> CommScopeFigure | None:
     """Return one entry; None for means over repetitions, errors, and what is not compared."""
-    if not isinstance(entry, dict) or entry.get("run_type") == "aggregate":
+    if not isinstance(entry, dict):
         return None
     name = entry.get("name")
-    if not isinstance(name, str) or entry.get("error_occurred"):
+    if not isinstance(name, str) or entry.get("error_occurred") or _is_aggregate(entry, name):
         return None
     base, *parts = name.removeprefix(PREFIX).split("/")
     numbers = [int(match[1]) for part in parts if (match := _NUMBER.fullmatch(part))]
@@ -148,6 +151,11 @@ def _read(entry: Any) -> CommScopeFigure | None:
         unit="bytes/s",
         is_flushed=base.endswith(_FLUSH),
     )
+
+
+def _is_aggregate(entry: Mapping[str, Any], name: str) -> bool:
+    kind = entry.get("run_type")
+    return kind == "aggregate" or (kind is None and _AGGREGATE.search(name) is not None)
 
 
 def _read_time(
