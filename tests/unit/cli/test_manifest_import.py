@@ -54,3 +54,14 @@ def test_a_refusal_names_no_line_of_a_text_that_nobody_wrote(
     assert "in.yml cannot be converted:" in ended.stderr
     assert "outputs" in ended.stderr
     assert "line " not in ended.stderr
+
+
+def test_a_file_that_cannot_be_written_is_no_internal_error(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """It is named with the reason."""
+    (tmp_path / "in.yml").write_text(SOURCE)
+    target = tmp_path / "absent" / "model.yaml"
+    ended = inferometer("manifest", "import", str(tmp_path / "in.yml"), "-o", str(target))
+    assert ended.code == ExitCode.FAILED
+    assert f"Cannot write {target}: No such file or directory." in ended.stderr

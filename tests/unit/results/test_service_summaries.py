@@ -16,11 +16,11 @@ from inferometer_results.explore.prices import read_prices
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api import summary_schema
 from inferometer_results.service.app import create_app
-from inferometer_results.store.index_rows import ACCEPT_CHANGE, JournalRow
 from inferometer_results.service.views import summaries as summary_views
 from inferometer_results.service.views.run_list import list_query
 from inferometer_results.store import summaries as stored_summaries
 from inferometer_results.store.condition import read_condition
+from inferometer_results.store.index_rows import ACCEPT_CHANGE, JournalRow
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from support.html_page import HtmlPage

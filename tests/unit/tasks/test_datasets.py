@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import lzma
 import tarfile
 import tracemalloc
 import zipfile
@@ -317,6 +318,26 @@ def test_the_checksum_at_the_end_of_a_compressed_tar_counts(tmp_path: Path) -> N
     path.write_bytes(whole[:-8] + bytes(4) + whole[-4:])
     with pytest.raises(TaskRefusedError, match="is damaged: CRC check failed"):
         unpack(path, tmp_path / "unpacked")
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress], ids=["gzip", "xz"])
+@pytest.mark.parametrize("rows", ["text,label\na,1\n", "text,label\n" + "ä,1\n" * 9999])
+def test_a_compressed_list_of_samples_is_no_damaged_archive(
+    compress: Callable[[bytes], bytes], rows: str, tmp_path: Path
+) -> None:
+    """The message says what to do."""
+    path = tmp_path / "samples.csv.gz"
+    path.write_bytes(compress(rows.encode()))
+    with pytest.raises(TaskRefusedError, match="is a compressed text, and no archive: decompress"):
+        opened(path, tmp_path)
+
+
+def test_a_header_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    """As any other field of a CSV file is."""
+    path = tmp_path / "samples.csv"
+    path.write_text(f"text,label{'x' * (17 << 20)}\na,1\n")
+    with pytest.raises(TaskRefusedError, match=r"Line 1 of \S+ is not CSV: field larger than"):
+        opened(path, tmp_path)
 
 
 def test_zeros_without_end_after_a_tar_are_refused(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Archives of data sets: unpacked within limits, never outside their folder."""
 
 import bz2
+import gzip
 import lzma
 import re
 import struct
@@ -8,6 +9,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -44,6 +46,8 @@ _PAX_RECORD = re.compile(rb"([1-9]\d{0,6}) [^=\n]+=")
 _DRIVE = re.compile("[A-Za-z]:")
 """How absolute paths of Windows begin."""
 _ZIP_BEGINS = b"PK\x03\x04"
+_TEXT = re.compile(rb"[\t\n\r -~\x80-\xff]+")
+"""Bytes of a text in UTF-8, without control characters."""
 _BEGINNINGS = (_ZIP_BEGINS, b"\x1f\x8b", b"\xfd7zXZ")
 """First bytes of zip files and of tar files in gzip and xz: no text begins so."""
 _DAMAGE = (
@@ -244,6 +248,11 @@ def unpack(path: Path, folder: Path, limits: ArchiveLimits = LIMITS) -> None:
     except TaskRefusedError:  # a ValueError too
         raise
     except _DAMAGE as error:
+        if not is_zip and _is_compressed_text(path):
+            raise TaskRefusedError(
+                f"{path} is a compressed text, and no archive: decompress it, or pack it as tar or "
+                "zip."
+            ) from error
         raise TaskRefusedError(f"The archive {path} is damaged: {error}.") from error
     except FileExistsError as error:
         raise TaskRefusedError(f"The archive {path} has the file {error.filename} twice.") from None
@@ -254,6 +263,17 @@ def unpack(path: Path, folder: Path, limits: ArchiveLimits = LIMITS) -> None:
         raise TaskRefusedError(
             f"The archive {path} cannot be unpacked: {error.strerror}{where}."
         ) from error
+
+
+def _is_compressed_text(path: Path) -> bool:
+    """Return whether a file in gzip or xz begins with text; a header of tar has zeros."""
+    try:
+        for opened in (gzip.open, lzma.open):
+            with suppress(OSError, lzma.LZMAError), opened(path) as file:
+                return _TEXT.fullmatch(file.read(512)) is not None
+    except (EOFError, zlib.error):
+        pass
+    return False
 
 
 def _write(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from inferometer_cli.exits import RefusedError
+from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.run_file import read_text
 from inferometer_cli.terminal import print_message, print_output
 
@@ -45,4 +45,7 @@ def import_manifest(file: _File, output: _Output = None) -> None:
     if output is None:
         print_output(text, end="")
     else:
-        output.write_text(text, encoding="utf-8")
+        try:
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise FailedError(f"Cannot write {output}: {error.strerror}.") from error
