@@ -17,7 +17,7 @@ from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api import summary_schema
 from inferometer_results.service.app import create_app
 from inferometer_results.service.views import summaries as summary_views
-from inferometer_results.service.views.run_list import list_query
+from inferometer_results.service.views.run_list import COLUMNS, list_query
 from inferometer_results.store import summaries as stored_summaries
 from inferometer_results.store.condition import read_condition
 from inferometer_results.store.index_rows import ACCEPT_CHANGE, JournalRow
@@ -146,6 +146,17 @@ def test_runs_are_found_by_words_and_narrowed_by_facets(explorer: _Explorer) -> 
         ("model=oracle", 'model=oracle and node="a"'),
     ],
 )
+def test_the_rate_of_a_list_is_the_one_that_it_is_sorted_by() -> None:
+    """The peak of a search has a column of its own, next to the rate of its probe."""
+    measured = {"qps": 90.0, "peak_qps": 95.0}
+    shown = {
+        each.heading: each.text({}, measured, None)
+        for each in COLUMNS
+        if each.field in {"qps", "peak"}
+    }
+    assert shown == {"Queries/s": "90.0", "Peak": "95.0"}
+
+
 def test_a_facet_narrows_all_alternatives(where: str, narrowed: str) -> None:
     """However they are written."""
     link = list_query(Search(where), (), None).narrowed_url("node", "a")

@@ -13,7 +13,6 @@ class ScenarioRow:
     reasons: str = ""
     """The rules that it broke."""
     qps: float | None = None
-    """Its peak, otherwise the queries answered per second."""
     p50_nanoseconds: int | None = None
     p99_nanoseconds: int | None = None
     microjoules_per_inference: int | None = None
@@ -30,7 +29,7 @@ def scenario_rows(result: dict[str, Any]) -> list[ScenarioRow]:
             each["scenario"] if each["repeat"] == 1 else f"{each['scenario']} #{each['repeat']}",
             retraction or each["verdict"],
             each["reasons"],
-            each["peak_qps"] or each["qps"],
+            each["qps"],
             each["p50_nanoseconds"],
             each["p99_nanoseconds"],
             each["microjoules_per_inference"],

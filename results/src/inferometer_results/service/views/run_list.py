@@ -51,10 +51,6 @@ def _scenario(_: dict[str, Any], measured: dict[str, Any], __: PriceList | None)
     return name if repeat == 1 else f"{name} #{repeat}"
 
 
-def _rate(_: dict[str, Any], measured: dict[str, Any], __: PriceList | None) -> str:
-    return significant(measured["peak_qps"] or measured["qps"])
-
-
 def _cost(result: dict[str, Any], measured: dict[str, Any], prices: PriceList | None) -> str:
     cost = row_cost(result | measured, result["labels"], prices)
     return DASH if cost is None else significant(cost)
@@ -83,7 +79,10 @@ def _columns() -> tuple[Column, ...]:
         Column("scenario", "Scenario", _scenario, of_scenario=True),
         Column("step", "Step", _of_measurement("step", str), of_scenario=True, **more),
         Column("verdict", "Verdict", _of_measurement("verdict", str), "verdict", of_scenario=True),
-        Column("qps", "Queries/s", _rate, "qps", **number),
+        Column("qps", "Queries/s", _of_measurement("qps", significant), "qps", **number),
+        Column(
+            "peak", "Peak", _of_measurement("peak_qps", significant), "peak", **number, **more
+        ),
         Column(
             "samples",
             "Inferences/s",
