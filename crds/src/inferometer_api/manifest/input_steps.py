@@ -46,7 +46,8 @@ class Resize(Document):
 
     method: ResizeMethod = "Bilinear"
     """Interpolation. Box to Lanczos average over all source pixels, as Pillow does. \
-BilinearNoAntialias reads four of them, as OpenCV and early TensorFlow do."""
+BilinearNoAntialias reads four of them around the same centre, as OpenCV and TensorFlow 2 do; \
+TensorFlow 1 starts at the corner instead, which no method does."""
 
     fit: Literal["Stretch", "Cover", "Inside", "Pad"] = "Stretch"
     """Stretch: exactly this size. Cover: keep the aspect ratio, the shorter side fits and the \
