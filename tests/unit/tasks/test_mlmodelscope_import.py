@@ -487,6 +487,20 @@ def test_what_is_no_yaml_is_refused(text: str) -> None:
         read_source(text)
 
 
+@pytest.mark.parametrize("values", [("1", "2"), ("[1]", "[1]"), ("{a: 1}", "1")])
+def test_a_key_with_two_values_is_refused(values: tuple[str, str]) -> None:
+    """The second would win without a word."""
+    with pytest.raises(TaskRefusedError, match=r"(?s)the key 'scale' has two values.*line 2"):
+        read_source(f"a: {{scale: {values[0]},\n  scale: {values[1]}}}")
+
+
+def test_a_key_may_appear_again_with_its_value() -> None:
+    """As is_archive does in ResNet_v1_101; a key that is merged and replaced may differ."""
+    assert read_source("{is_archive: false, is_archive: false}") == {"is_archive": False}
+    merged = read_source("a: &a {x: 1, y: 2}\nb: &b {<<: *a, x: 3}\nc: {<<: *b, y: 4}")
+    assert merged["c"] == {"x": 3, "y": 4}
+
+
 @pytest.mark.parametrize("part", ["name: {}", "name: ''", "framework: {}", "framework: 5"])
 def test_a_manifest_needs_a_name_and_an_engine(part: str) -> None:
     """As texts."""

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
+from typing_extensions import override
 
 from inferometer_api.manifest.version_constraint import ConstraintError, check_constraint
 from inferometer_tasks.errors import TaskRefusedError
@@ -43,7 +44,25 @@ class Converted:
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that leaves 1.10 and dates as text, as versions need."""
+    """SafeLoader that leaves 1.10 and dates as text, as versions need, and takes no two values."""
+
+    @override
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node] | None) -> yaml.MappingNode:
+        """Return a mapping; raises ComposerError if a key has two values.
+
+        A published manifest has a key twice with one value, which is as good as once.
+        """
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            same = value.value if isinstance(value, yaml.ScalarNode) else value
+            if found.setdefault(key.value, same) != same:
+                raise yaml.composer.ComposerError(
+                    None, None, f"the key {key.value!r} has two values", key.start_mark
+                )
+        return node
 
 
 _Loader.yaml_implicit_resolvers = {
