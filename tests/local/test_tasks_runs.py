@@ -100,6 +100,7 @@ def test_an_evaluation_says_what_it_did_not_judge(tmp_path: Path, net: DigitsNet
     assert caution.rule == "UnexpectedPrediction"
     assert "1 of 1 predictions differ from the manifest's expectedOutputs" in caution.message
     assert "a sample that was not evaluated (s9)" in caution.message
+    assert ended.result.environment is not None
     assert (
         "The data set of s0 has 5 samples, fewer than the 5,000 in accuracy.samples: all are sent."
     ) in ended.result.environment.notes

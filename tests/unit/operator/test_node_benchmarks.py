@@ -1,6 +1,7 @@
 """The decision for a NodeBenchmark: turns, Jobs, documents, and how it ends."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -401,7 +402,7 @@ def test_a_job_that_is_its_own_is_not_another_object() -> None:
     reconciler = NodeReconciler(cast("Dependencies", dependencies), queue)
     status = _status("Running").model_dump(mode="json", by_alias=True, exclude_none=True)
     metadata = {"name": "workers", "namespace": "bench", "uid": "uid-1", "resourceVersion": "1"}
-    raw = {
+    raw: Mapping[str, Any] = {
         "apiVersion": "inferometer.dev/v1alpha1",
         "kind": "NodeBenchmark",
         "metadata": metadata,

@@ -336,7 +336,7 @@ def test_a_header_that_is_too_long_is_refused(tmp_path: Path) -> None:
     """As any other field of a CSV file is."""
     path = tmp_path / "samples.csv"
     path.write_text(f"text,label{'x' * (17 << 20)}\na,1\n")
-    with pytest.raises(TaskRefusedError, match=r"Line 1 of \S+ is not CSV: field larger than"):
+    with pytest.raises(TaskRefusedError, match=r"line 1 of \S+ is not CSV: field larger than"):
         opened(path, tmp_path)
 
 

@@ -122,7 +122,7 @@ def test_a_mean_of_errors_has_bounds_by_student_from_zero_on() -> None:
         assert found is not None
         return found.low, found.high
 
-    assert bounds(2.0, 3.0) == (0.0, pytest.approx(2.5 + 12.7062 * 0.5, rel=1e-4))
+    assert bounds(2.0, 3.0) == pytest.approx((0.0, 2.5 + 12.7062 * 0.5), rel=1e-4)
     half = 4.30265 * 1.0 / 3**0.5
     assert bounds(9.0, 10.0, 11.0) == pytest.approx((10 - half, 10 + half), rel=1e-4)
     assert bounds(0.0, 0.0, 0.0) == (None, None)

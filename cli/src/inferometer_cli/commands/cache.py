@@ -122,12 +122,13 @@ def _print(document: dict[str, Any], choice: "FormChoice", *, as_json: bool) -> 
 def _choice(forms: list[dict[str, Any]]) -> "FormChoice":
     from inferometer_analysis.model_forms import FormFigures, choose_form
 
-    names = ("loadMilliseconds", "steadyMilliseconds", "addedBytes")
     return choose_form(
         [
             FormFigures(
                 each["name"],
-                *(each[name] for name in names),
+                each["loadMilliseconds"],
+                each["steadyMilliseconds"],
+                each["addedBytes"],
                 steady_range=(each[_STEADY_RANGE][0], each[_STEADY_RANGE][1]),
             )
             for each in forms

@@ -233,7 +233,7 @@ class Store:
 
     def _note(self, id_: str, entry: JournalRow, *, is_last: bool) -> None:
         with self._writing() as connection:
-            # Whoever annotates the same result, deletes it or makes the index anew waits.
+            # Other entries of this result, its deletion and a new index wait.
             query = select(DOCUMENT).where(DOCUMENT.c.id == id_).with_for_update()
             row = connection.execute(query).one_or_none()
             if row is None:
@@ -303,8 +303,8 @@ class Store:
     def reindex(self) -> Iterator[int]:
         """Make the index anew from documents and journal; yield how many are done.
 
-        Readers see the old index until the end. Until then whoever adds, annotates or deletes
-        waits, up to a minute.
+        Readers see the old index until the end. Until then every other writer waits, up to a
+        minute.
         """
         with self._writing() as connection:
             lock_documents(connection)

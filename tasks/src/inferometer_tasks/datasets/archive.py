@@ -13,6 +13,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from types import TracebackType
 from typing import IO, Protocol, Self
 
 from typing_extensions import override
@@ -71,7 +72,13 @@ class _Readable(Protocol):
 
 class _Content(_Readable, Protocol):
     def __enter__(self) -> object: ...
-    def __exit__(self, *error: object) -> object: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> object: ...
 
 
 class _ExpandingReader:
@@ -175,9 +182,9 @@ class _CheckedTarInfo(tarfile.TarInfo):
         Raises TaskRefusedError if it would fill the memory.
         """
         file = archive.fileobj
-        if file is None or isinstance(file, _HeaderReader):  # a header before the file's own
+        if isinstance(file, _HeaderReader):  # a header before the file's own
             return cls._checked(archive)
-        reader = _HeaderReader(file, str(archive.name))  # type: ignore[arg-type] # has read, tell
+        reader = _HeaderReader(file, str(archive.name))  # type: ignore[arg-type] # has what it calls
         archive.fileobj = reader  # type: ignore[assignment] # has what headers are read with
         try:
             found = cls._checked(archive)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_tasks.errors import TaskRefusedError
-from inferometer_tasks.pipeline import name_of, predicting_output
+from inferometer_tasks.pipeline import predicting_output
+from inferometer_tasks.step_order import name_of
 
 _TEXTS = ("ExactMatch", "F1", "WER", "CER")
 _STEPS_OF_METRICS: dict[str, tuple[str, ...]] = {

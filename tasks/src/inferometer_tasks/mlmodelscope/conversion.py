@@ -47,7 +47,7 @@ class _Loader(yaml.SafeLoader):
     """SafeLoader that leaves 1.10 and dates as text, as versions need, and takes no two values."""
 
     @override
-    def compose_mapping_node(self, anchor: dict[Any, yaml.Node] | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
         """Return a mapping; raises ComposerError if a key has two values.
 
         A published manifest has a key twice with one value, which is as good as once.

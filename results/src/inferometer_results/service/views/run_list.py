@@ -80,9 +80,7 @@ def _columns() -> tuple[Column, ...]:
         Column("step", "Step", _of_measurement("step", str), of_scenario=True, **more),
         Column("verdict", "Verdict", _of_measurement("verdict", str), "verdict", of_scenario=True),
         Column("qps", "Queries/s", _of_measurement("qps", significant), "qps", **number),
-        Column(
-            "peak", "Peak", _of_measurement("peak_qps", significant), "peak", **number, **more
-        ),
+        Column("peak", "Peak", _of_measurement("peak_qps", significant), "peak", **number, **more),
         Column(
             "samples",
             "Inferences/s",
