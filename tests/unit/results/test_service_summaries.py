@@ -136,6 +136,17 @@ def test_runs_are_found_by_words_and_narrowed_by_facets(explorer: _Explorer) -> 
     summary_schema.Facets.model_validate(explorer.json("/facets"), strict=True)
 
 
+def test_the_rate_of_a_list_is_the_one_that_it_is_sorted_by() -> None:
+    """The peak of a search has a column of its own, next to the rate of its probe."""
+    measured = {"qps": 90.0, "peak_qps": 95.0}
+    shown = {
+        each.heading: each.text({}, measured, None)
+        for each in COLUMNS
+        if each.field in {"qps", "peak"}
+    }
+    assert shown == {"Queries/s": "90.0", "Peak": "95.0"}
+
+
 @pytest.mark.parametrize(
     ("where", "narrowed"),
     [
