@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from inferometer_api.results.result import (
+    Finding,
     Outcome,
     OutputSamples,
     ResultDocument,
@@ -44,6 +45,8 @@ class TunedMachine:
         self.outputs: dict[str, list[float]] = {}
         """What an engine computes, by precision; [1, 2] unless it is here."""
         self.verdict = Verdict(state="VALID")
+        self.not_obtained: frozenset[str] = frozenset()
+        """Precisions that the engine does not have."""
         self.disturbed: dict[int, Verdict] = {}
         """The verdict of the run with this number, from 0, in place of the usual one."""
         self.slow = 1.0
@@ -71,11 +74,18 @@ class TunedMachine:
             kind=scenario.kind,
             seed=run.spec.load.seed,
             steps=[_step(round(milliseconds, 3))],
-            verdict=self.disturbed.get(len(self.runs) - 1, self.verdict),
+            verdict=self._verdict(server.precision),
             peak=peak if scenario.kind == "findPeak" else None,
         )
         environment = an_environment(output_samples=self._samples(server.precision))
         return a_result(run=run, scenarios=[found], environment=environment)
+
+    def _verdict(self, precision: str) -> Verdict:
+        if precision in self.not_obtained:
+            message = f"Requested was the precision {precision}; the engine has another one."
+            lacks = Finding(rule="EngineSetting", message=message, figure="-", limit=precision)
+            return Verdict(state="INVALID", reasons=[lacks])
+        return self.disturbed.get(len(self.runs) - 1, self.verdict)
 
     def _samples(self, precision: str) -> OutputSamples:
         values = np.array(self.outputs.get(precision, [1.0, 2.0]), "<f4")

@@ -69,12 +69,32 @@ def test_an_engine_that_computes_something_else_is_out(
     assert len(found["excluded"]) == len(found["candidates"]) // 2
 
 
+def test_a_precision_that_the_engine_does_not_have_is_out(
+    inferometer: Command, machine: TunedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trials are not ranked, however fast; alone, it is no result."""
+    monkeypatch.chdir(tmp_path)
+    machine.not_obtained = frozenset({"FP32"})
+    ended = tune(inferometer, tmp_path)
+    assert ended.code == 0, ended.stderr
+    found = summary()
+    assert {each["server"]["precision"] for each in found["confirmed"]} == {"Default"}
+    assert "OnnxRuntime FP32, 1 instance of 4 threads: out, Requested was the precision FP32" in (
+        ended.stderr
+    )
+    assert len(found["excluded"]) == len(found["candidates"]) // 2
+    ended = tune(inferometer, tmp_path, "--engines", "OnnxRuntime:FP32")
+    assert ended.code == ExitCode.FAILED
+    assert "No candidate was confirmed" in ended.stderr
+    assert "OnnxRuntime FP32" not in ended.stdout
+
+
 def test_the_floor_of_the_outputs_can_be_lowered(
     inferometer: Command, machine: TunedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cosine that the user accepts lets a less exact engine win."""
     monkeypatch.chdir(tmp_path)
-    machine.outputs["FP32"] = [1.0, 1.5]
+    machine.outputs["FP32"] = [1.0, 1.7]
     assert tune(inferometer, tmp_path).code == 0
     assert summary()["confirmed"][0]["server"]["precision"] == "Default"
     assert tune(inferometer, tmp_path, "--least-cosine", "0.98").code == 0

@@ -20,6 +20,8 @@ Make = Callable[[Mapping[str, Any]], BenchmarkRun]
 
 _TRIAL = "trial"
 _SEEDS_APART = 1000
+_NOT_OBTAINED = "EngineSetting"
+"""The rule of the verdict for what was requested of the engine and not obtained."""
 _DISTURBANCES = frozenset({"BusyMachine", "OtherProcesses", "ClientSteal", "CpuSteal"})
 """Rules of the verdict for other work, on this machine or on its host, that took CPUs."""
 
@@ -177,7 +179,7 @@ class Tuning:
         if found:
             self.lowest_p99_ns = min([*found, self.lowest_p99_ns or found[0]])
         measured = sum(step.duration_nanoseconds for step in steps) / 1e9
-        why = self._other_outputs(index, document)
+        why = not_obtained(document) or self._other_outputs(index, document)
         rate = max((rate_within(step, self.bound_microseconds) for step in steps), default=0.0)
         return Trial(rate, measured, why, any(map(is_disturbed, document.scenarios)))
 
@@ -219,6 +221,12 @@ class Tuning:
         if document.outcome.state != "Complete":
             self.excluded[index] = document.outcome.message
         return document
+
+
+def not_obtained(document: ResultDocument) -> str:
+    """Return why a result is not that of the requested settings; empty if it is."""
+    found = (each for scenario in document.scenarios for each in scenario.verdict.reasons)
+    return next((each.message for each in found if each.rule == _NOT_OBTAINED), "")
 
 
 def is_disturbed(scenario: ScenarioResult) -> bool:
