@@ -26,6 +26,7 @@ _OWN_PHASES = [
     "firstAnswer",
 ]
 PLANTED = {
+    "fetcherStarted": ("inferometer_fetch", "", ""),
     "modelFetched": ("inferometer_fetch", "inferometer_fetch.model", "fetch_model"),
     "processStarted": ("inferometer_serving", "", ""),
     "imported": ("inferometer_serving", "inferometer_serving.main", ""),
@@ -198,7 +199,7 @@ def test_each_start_is_of_a_new_server_in_a_proven_state(
     """Each repeat has all phases in order, its first queries, and the share that was in memory."""
     starts = _starts(runs[state].result())
     assert len(starts) == 2
-    fetched = ["modelFetched"] if state == "ImagePresent" else []
+    fetched = ["fetcherStarted", "modelFetched"] if state == "ImagePresent" else []
     for start in starts:
         assert [each.name for each in start.phases] == fetched + _OWN_PHASES
         covered = sum(each.duration_nanoseconds for each in start.phases)

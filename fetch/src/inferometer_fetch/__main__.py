@@ -1,10 +1,11 @@
 """Command of the fetcher: `python -m inferometer_fetch`.
 
-It prints one line of JSON: `{"path": ..., "sha256": ..., "name": ..., "sizeBytes": ...,
-"inputs": [{"name": ..., "datatype": ..., "shape": [...]}], "sourcePath": ..., "inputsPath": ...,
-"tracePaths": {}, "dataPaths": {}}`. `inputs` is null if the file alone does not name them.
-`sourcePath` is the file on this machine of which `path` is a copy. `tracePaths` has the names of
-scenarios as keys, `dataPaths` those of files. Members of files that were not requested are absent.
+It prints one line of JSON: `{"startedMicroseconds": ..., "path": ..., "sha256": ..., "name": ...,
+"sizeBytes": ..., "inputs": [{"name": ..., "datatype": ..., "shape": [...]}], "sourcePath": ...,
+"inputsPath": ..., "tracePaths": {}, "dataPaths": {}}`. `startedMicroseconds` is when the fetch of
+the model began, in Unix time. `inputs` is null if the file alone does not name them. `sourcePath`
+is the file on this machine of which `path` is a copy. `tracePaths` has the names of scenarios as
+keys, `dataPaths` those of files. Members of files that were not requested are absent.
 
 Exit codes: 0 done; 1 the network failed or the folder could not be written; 2 a file is refused.
 After 1 and 2 the last line of standard error says why.
@@ -13,6 +14,7 @@ After 1 and 2 the last line of standard error says why.
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.resources import files
@@ -65,8 +67,10 @@ def _fetch(options: argparse.Namespace) -> dict[str, Any]:
     model: FetchedModel | None = None
     room: int = options.max_written_bytes
     if options.uri is not None:
+        started = time.time_ns() // 1000
         model = _fetch_model(options)
         report = {
+            "startedMicroseconds": started,
             "path": str(model.path),
             "sha256": model.sha256,
             "name": model.name,

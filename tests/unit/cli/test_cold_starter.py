@@ -3,6 +3,7 @@
 import asyncio
 import mmap
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
@@ -93,6 +94,20 @@ def test_the_source_of_a_copy_leaves_the_page_cache(
     found = _start("ImagePresent", copied, monkeypatch)
     assert found.model_bytes
     assert found.resident_bytes == 0
+
+
+def test_the_fetch_begins_once_its_process_has_started(
+    copied: LaunchedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rate of a copy has no time of the interpreter that copies."""
+    late = time.time_ns() // 1000 + 1_000_000
+    model = replace(copied, fetch_started_microseconds=late)
+    found = _start("ImagePresent", model, monkeypatch)
+    begin, fetch = found.phases
+    assert (begin.name, fetch.name) == ("fetcherStarted", "modelFetched")
+    assert begin.start_microseconds == found.created_microseconds
+    assert (begin.end_microseconds, fetch.start_microseconds) == (late, late)
+    assert (begin.bytes, fetch.bytes is None) == (None, False)
 
 
 def test_the_source_does_not_count_if_the_start_reads_the_copy(

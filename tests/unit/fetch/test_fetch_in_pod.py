@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -302,7 +303,11 @@ def test_a_restarted_fetch_writes_its_files_again(
         *("--uri", "zoo://espcn_x3", "--inputs-uri", "configmap://samples/x.npz"),
         *("--destination", str(tmp_path / "m"), "--sources", str(sources)),
     )
-    assert _main(capsys, *words) == _main(capsys, *words)
+    before = time.time_ns() // 1000
+    (code, first, _), (again, second, _) = _main(capsys, *words), _main(capsys, *words)
+    times = [each.pop("startedMicroseconds") for each in (first, second)]
+    assert (code, first) == (again, second)
+    assert before <= times[0] < times[1] <= time.time_ns() // 1000
 
 
 def test_a_folder_that_cannot_be_written_is_a_fault(

@@ -43,15 +43,7 @@ class ColdStarter:
         evidence, model = self._prepare(), self._model
         if self._state == "ImagePresent":
             model = await self._fetch(children)
-            evidence.phases.append(
-                ObservedPhase(
-                    name=MODEL_FETCHED,
-                    start_microseconds=evidence.created_microseconds,
-                    end_microseconds=time.time_ns() // 1000,
-                    evidence="the fetcher's process",
-                    bytes=self._size_bytes,
-                )
-            )
+            evidence.phases.extend(self._fetch_phases(evidence.created_microseconds, model))
         server = await start_server(self._run, model, children)
         evidence = evidence.model_copy(
             update={
@@ -60,6 +52,25 @@ class ColdStarter:
             }
         )
         return replace(server, start=evidence)
+
+    def _fetch_phases(self, created: int, model: LaunchedModel) -> list[ObservedPhase]:
+        """Return the start of the fetcher's process, and the fetch, which just ended."""
+        started = model.fetch_started_microseconds or created
+        own = "the fetcher's process"
+        begin = ObservedPhase(
+            name="fetcherStarted",
+            start_microseconds=created,
+            end_microseconds=started,
+            evidence=own,
+        )
+        fetch = ObservedPhase(
+            name=MODEL_FETCHED,
+            start_microseconds=started,
+            end_microseconds=time.time_ns() // 1000,
+            evidence=own,
+            bytes=self._size_bytes,
+        )
+        return [begin, fetch]
 
     def _prepare(self) -> StartEvidence:
         """Put the model's files into the state; return what is known before the start."""

@@ -76,6 +76,8 @@ class LaunchedModel:
     """The model's manifest, if the server runs its steps."""
     source_path: str | None = None
     """The file of which `path` is a copy; None if it is none."""
+    fetch_started_microseconds: int | None = None
+    """When the fetcher began to fetch, in Unix time."""
 
 
 async def check_listener(run: BenchmarkRun) -> None:
@@ -138,6 +140,7 @@ async def fetch_model(
         {name: each["path"] for name, each in others.items()},
         served_manifest(run, base),
         model.get("sourcePath"),
+        model["startedMicroseconds"],
     )
 
 

@@ -15,10 +15,10 @@ class StartPhase(Document):
     """One phase of the start."""
 
     name: str
-    """In a cluster scheduled, volumes, imagePulled (state Nothing), fetcherStarted, modelFetched, \
-containerStarted; locally modelFetched. Then processStarted, imported, listening, modelRead, \
-engineImported, sessionCreated, warmUp, ready, firstAnswer; serverStarted of a server that does \
-not report its own phases."""
+    """In a cluster scheduled, volumes, imagePulled (if it is pulled), fetcherStarted, \
+modelFetched, containerStarted; locally fetcherStarted, modelFetched. Then processStarted, \
+imported, listening, modelRead, engineImported, sessionCreated, warmUp, ready, firstAnswer; \
+serverStarted of a server that does not report its own phases."""
     start_nanoseconds: Count
     """From the creation of the server."""
     duration_nanoseconds: Count
