@@ -257,7 +257,7 @@ def test_downloads_that_become_no_models_evict_a_bounded_part(
 def test_refusals_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many refusals the oldest ones are forgotten."""
     monkeypatch.setattr(limits, "_MOST_REFUSALS", 2)
-    refusals = limits.Refusals(lambda: 0.0)
+    refusals = limits.RefusedDownloads(lambda: 0.0)
     for source in ("a", "b", "a", "c"):
         refusals.note(source, RefusedContentError("wrong"))
     refusals.check("b")

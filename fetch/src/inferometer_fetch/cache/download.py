@@ -25,7 +25,7 @@ from inferometer_fetch.cache.errors import (
     StillFetchingError,
     UnreadableGraphError,
 )
-from inferometer_fetch.cache.limits import EvictionBudget, NamespaceLimit, Refusals
+from inferometer_fetch.cache.limits import EvictionBudget, NamespaceLimit, RefusedDownloads
 from inferometer_fetch.cache.records import Entry
 from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.store import ModelStore
@@ -73,7 +73,7 @@ class Downloads:
         self._timer = timer
         self._lock = threading.Lock()
         self._futures: dict[str, Future[Entry]] = {}
-        self._refusals = Refusals(timer)
+        self._refusals = RefusedDownloads(timer)
         self._evictions = EvictionBudget(store.quota_bytes // _EVICTED_SHARE, timer)
         self._running = NamespaceLimit(_DOWNLOADS_AT_ONCE, _DOWNLOADS_OF_A_NAMESPACE)
         self._waiting = NamespaceLimit(_WAITING_AT_ONCE, _WAITING_OF_A_NAMESPACE)

@@ -38,7 +38,7 @@ class NamespaceLimit:
                 del self._held[namespace]
 
 
-class Refusals:
+class RefusedDownloads:
     """Downloads that were refused for their content: for a while, no call repeats them.
 
     The oldest ones go if they are many. Safe for threads.
@@ -71,7 +71,7 @@ class Refusals:
 
 
 @dataclass(frozen=True, slots=True)
-class _Evicted:
+class _Eviction:
     """What a download had evicted that is not an entry yet."""
 
     source: str
@@ -93,7 +93,7 @@ class EvictionBudget:
         self._most_bytes = most_bytes
         self._timer = timer
         self._lock = threading.Lock()
-        self._evicted: list[_Evicted] = []
+        self._evicted: list[_Eviction] = []
 
     def take(self, source: str, namespace: str, count_bytes: int) -> bool:
         """Count evicted bytes of a download, unless that is too much; return whether they count."""
@@ -109,7 +109,7 @@ class EvictionBudget:
             has_others = any(each.source != source or not each.is_running for each in of_namespace)
             if has_others and total_bytes > self._most_bytes:
                 return False
-            self._evicted.append(_Evicted(source, namespace, count_bytes, now))
+            self._evicted.append(_Eviction(source, namespace, count_bytes, now))
             return True
 
     def end(self, source: str, *, is_entry: bool) -> None:
