@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 FEWEST_ROUNDS = 3
 CLOSES_WITHIN = 0.05
-"""The sum of the steps may differ by this fraction of the whole from the direct difference."""
+"""The sum of the steps may differ by this fraction of the direct difference from it."""
 _CONFIDENCE_FACTOR = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262),
     *(2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093),
@@ -47,9 +48,25 @@ class Ladder:
         return self.direct - sum(each.added for each in self.steps)
 
     @property
-    def closes(self) -> bool:
-        """Whether the gap is small next to the latency of the last rung."""
-        return abs(self.gap) <= CLOSES_WITHIN * self.whole
+    def gap_margin(self) -> float:
+        """Half of the 95 % interval of the gap: all differences come from rounds of their own."""
+        margins = [self.direct_margin, *(each.margin for each in self.steps)]
+        return float(np.linalg.norm(margins))
+
+    @property
+    def unexplained(self) -> float:
+        """The gap as a fraction of the overhead, which is the direct difference."""
+        if not self.gap:
+            return 0.0
+        return abs(self.gap / self.direct) if self.direct else float("inf")
+
+    @property
+    def outcome(self) -> Literal["closes", "does not close", "undecided"]:
+        """Whether the gap is small next to the overhead; undecided if it may be by its interval."""
+        limit = CLOSES_WITHIN * abs(self.direct)
+        if abs(self.gap) <= limit:
+            return "closes"
+        return "undecided" if abs(self.gap) - self.gap_margin <= limit else "does not close"
 
 
 def ladder(

@@ -92,8 +92,15 @@ def _show(first: str, found: "Ladder") -> None:
     ]
     lines.append(f"{'= whole':<16} {found.whole / 1e3:>10.1f} us")
     if len(found.steps) > 1:  # one step is the whole by itself
-        words = "The ladder closes" if found.closes else "The ladder does not close"
-        lines.append(f"{words}: {abs(found.gap) / found.whole:.1%} of the whole is unexplained.")
+        words = {
+            "closes": "The ladder closes",
+            "does not close": "The ladder does not close",
+            "undecided": "It is undecided whether the ladder closes (raise --rounds)",
+        }
+        lines.append(
+            f"{words[found.outcome]}: {found.unexplained:.1%} of the overhead is unexplained "
+            f"({abs(found.gap) / 1e3:.1f} us +- {found.gap_margin / 1e3:.1f})."
+        )
     with flushed_output():
         console = output_console()
         for line in lines:
