@@ -1,7 +1,9 @@
 """The explorer shows what the layer database knows of machines and models."""
 
+import csv
 from pathlib import Path
 
+from pydantic import BaseModel
 from starlette.testclient import TestClient
 
 from inferometer_api.layers.timings import KernelTiming, LayerTimings, VariantTiming
@@ -18,6 +20,7 @@ from inferometer_results.layers.machine_views import (
 )
 from inferometer_results.layers.step_layers import layer_sentences
 from inferometer_results.service.access.rules import AccessRules
+from inferometer_results.service.api import machine_schema
 from inferometer_results.service.app import create_app
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.layer_timings import all_timings, keep_timings
@@ -131,6 +134,13 @@ def test_a_server_without_timings_says_why() -> None:
     assert found.sentences == ("No layers here.",)
 
 
+_ROWS: dict[str, type[BaseModel]] = {
+    "layers": machine_schema.TimedOperatorRow,
+    "bounds": machine_schema.BoundModelRow,
+    "bricks": machine_schema.BrickRow,
+}
+
+
 def test_pages_show_layers_bounds_and_bricks(tmp_path: Path) -> None:
     """Each page has its figures, and no name of a machine is taken for markup."""
     with Store(str(tmp_path / "r.db")) as store:
@@ -145,6 +155,17 @@ def test_pages_show_layers_bounds_and_bricks(tmp_path: Path) -> None:
         layers, bounds, bricks = (
             client.get(path).text for path in ("/layers", "/bounds", "/bricks")
         )
+        for page, name in ((layers, "layers"), (bounds, "bounds"), (bricks, "bricks")):
+            assert f'href="/api/v1/{name}?format=csv"' in page
+            rows = client.get(f"/api/v1/{name}").json()
+            found = client.get(f"/api/v1/{name}", params={"format": "csv"})
+            assert found.headers["content-type"].startswith("text/csv")
+            assert len(list(csv.DictReader(found.text.splitlines()))) == len(rows) > 0
+            for row in rows:
+                _ROWS[name].model_validate(row, strict=True)
+        slow = {"machine": "<slow> CPU"}
+        machines = {each["machine"] for each in client.get("/api/v1/bricks", params=slow).json()}
+        assert machines == {"<slow> CPU"}
         assert "2 kernels timed" in layers
         assert "openvino, FP32, 1: 10 %" in bounds
         assert '<td class="left">FP32</td>' in bounds

@@ -15,6 +15,7 @@ from inferometer_results.nodes.view import figure_rows, histories, listed_nodes
 from inferometer_results.quantity import DASH
 from inferometer_results.report.chart import Line, ReferenceLine, Whiskers
 from inferometer_results.service.access.rules import AccessRules
+from inferometer_results.service.api import machine_schema
 from inferometer_results.service.app import create_app
 from inferometer_results.store.node_characteristics import (
     keep_characteristics,
@@ -127,6 +128,23 @@ def test_the_explorer_shows_each_node_and_its_kind(store: Store) -> None:
         assert "2026-01-01 00:00" in node
         assert "Memory bandwidth (triad, all CPUs) over time" in node
         assert "<svg" in node
+        assert 'href="/api/v1/measured-nodes?format=csv"' in page
+        assert 'href="/api/v1/measured-node?name=node-0&amp;format=csv"' in node
+        for path, model in (
+            ("measured-nodes", machine_schema.MeasuredNodeRow),
+            ("measured-nodes?kind=Another CPU, 2 CPUs", machine_schema.MeasuredNodeRow),
+            ("measured-node?name=node-0", machine_schema.MeasuredFigureRow),
+        ):
+            rows = client.get(f"/api/v1/{path}").json()
+            assert rows
+            for row in rows:
+                model.model_validate(row, strict=True)
+        assert {row["started_at"][:10] for row in rows} == {"2026-01-01", "2026-01-02"}
+        for path in ("measured-nodes?format=csv", "measured-node?name=node-0&format=csv"):
+            answer = client.get(f"/api/v1/{path}")
+            assert len(answer.text.splitlines()) > 1
+            assert answer.headers["content-type"].startswith("text/csv")
+        assert client.get("/api/v1/measured-node?name=none").status_code == 400
         assert client.get("/measured-node?name=none").status_code == 400
         assert client.get("/measured-nodes?kind=none").status_code == 400
 

@@ -32,6 +32,7 @@ from inferometer_results.service.answers import (
     search,
 )
 from inferometer_results.service.api import schema
+from inferometer_results.service.api.machines import machine_routes
 from inferometer_results.service.api.summaries import summary_routes
 from inferometer_results.service.views.comparison import as_json, figure_rows
 from inferometer_results.store.condition import COST, COST_HELP, FIELDS, SORTING
@@ -73,6 +74,7 @@ def api_routes(store: Store, prices: PriceList | None) -> APIRouter:
         ("/fields", list[schema.SearchField], _fields(prices)),
         ("/journal", list[schema.JournalEntry], _journal(store)),
         *summary_routes(store, prices),
+        *machine_routes(store),
     ):
         # The models describe the answers; the answers are written from the rows as they are.
         routes.add_api_route(

@@ -9,10 +9,8 @@ from starlette.responses import HTMLResponse
 from inferometer_api.nodes.headlines import machine_kind, shown_headlines
 from inferometer_results.nodes.drift_chart import drift_charts
 from inferometer_results.nodes.view import (
-    Histories,
     drift_rows,
     figure_rows,
-    histories,
     listed_nodes,
     of_kind,
 )
@@ -25,8 +23,8 @@ from inferometer_results.nodes.wording import (
 )
 from inferometer_results.service.answers import RequestError
 from inferometer_results.service.pages.rendering import render_page
-from inferometer_results.service.views.summaries import drawn_charts
-from inferometer_results.store.node_characteristics import visible_characteristics
+from inferometer_results.service.views.machines import check_node, node_histories
+from inferometer_results.service.views.summaries import View, drawn_charts
 from inferometer_results.store.store import Store
 
 _Name = Annotated[str, Query(max_length=1024)]
@@ -42,7 +40,7 @@ def node_routes(store: Store) -> APIRouter:
 
 def _nodes(store: Store) -> Callable[..., Response]:
     def measured_nodes(kind: _Name = "") -> Response:
-        found = _histories(store)
+        found = node_histories(store)
         kinds = sorted({machine_kind(each[-1]) for each in found.values()})
         if kind and kind not in kinds:
             raise RequestError(f"No node of the kind {kind} was measured.")
@@ -51,6 +49,7 @@ def _nodes(store: Store) -> Callable[..., Response]:
         documents = (each for history in found.values() for each in history)
         return render_page(
             "measured_nodes.html.j2",
+            view=View("/measured-nodes", {"kind": kind}),
             nodes=shown,
             kind=kind,
             kinds=kinds,
@@ -62,12 +61,12 @@ def _nodes(store: Store) -> Callable[..., Response]:
 
 def _node(store: Store) -> Callable[..., Response]:
     def measured_node(name: _Name) -> Response:
-        found = _histories(store)
-        if name not in found:
-            raise RequestError(f"The node {name} was not measured. /measured-nodes lists all.")
+        found = node_histories(store)
+        check_node(found, name)
         newest = found[name][-1]
         return render_page(
             "measured_node.html.j2",
+            view=View("/measured-node", {"name": name}),
             name=name,
             kind=machine_kind(newest),
             equal=len(of_kind(found, machine_kind(newest))),
@@ -86,8 +85,3 @@ def _node(store: Store) -> Callable[..., Response]:
         )
 
     return measured_node
-
-
-def _histories(store: Store) -> Histories:
-    found = visible_characteristics(store)
-    return histories([document for _, document in found], [cluster for cluster, _ in found])

@@ -1,0 +1,91 @@
+"""The answers of the API about machines, for its OpenAPI description."""
+
+from pydantic import BaseModel, ConfigDict
+
+_STRICT = ConfigDict(extra="forbid")
+
+
+class TimedOperatorRow(BaseModel):
+    """An operator of which layers were timed on a machine; a machine without any has one row."""
+
+    model_config = _STRICT
+
+    machine: str
+    threads: int
+    engines: str
+    bricks: int
+    kernels: int
+    memory_bytes_per_second: float
+    cache_bytes_per_second: float
+    operator: str | None
+    layers: int
+    nanoseconds: float
+    """Of all these layers, the fastest kernel of each."""
+
+
+class BoundModelRow(BaseModel):
+    """The bounds of a model on a machine in a precision."""
+
+    model_config = _STRICT
+
+    model: str
+    batch_size: int
+    machine: str
+    threads: int
+    precision: str
+    bound_nanoseconds: float
+    wrong: bool
+    """The bound is above the measured latency."""
+    critical_path_nanoseconds: float
+    roofline_nanoseconds: float | None
+    measured_nanoseconds: float | None
+    coverage: float
+    faster: str
+    """Variants that are faster than the first, each with its gain and the 95 % interval of it."""
+
+
+class BrickRow(BaseModel):
+    """The latency of a model on a machine, predicted from its layers."""
+
+    model_config = _STRICT
+
+    model: str
+    batch_size: int
+    machine: str
+    threads: int
+    nanoseconds: float
+    complete: bool
+    """False if some layers have no timing: the latency is a least one."""
+    layers: int
+    layers_known: int
+
+
+class MeasuredNodeRow(BaseModel):
+    """The newest value of a headline of a node."""
+
+    model_config = _STRICT
+
+    node: str
+    kind: str
+    started_at: str
+    headline: str
+    figure: str
+    setting: str
+    unit: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+class MeasuredFigureRow(BaseModel):
+    """A figure of one measurement of a node."""
+
+    model_config = _STRICT
+
+    started_at: str
+    figure: str
+    setting: str
+    unit: str
+    value: float
+    low: float | None
+    high: float | None

@@ -1,0 +1,173 @@
+"""The routes of the API for the views of machines."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+from fastapi import Query, Response
+
+from inferometer_api.nodes.characteristics import NodeFigure
+from inferometer_api.nodes.headlines import HEADLINES, headlines, machine_kind
+from inferometer_results.layers.machine_views import BoundRow, LayerMachine, PredictedLatency
+from inferometer_results.nodes.view import newest_figures, of_kind
+from inferometer_results.service.answers import TableFormat, csv_answer, json_answer
+from inferometer_results.service.api import machine_schema
+from inferometer_results.service.views.machines import (
+    check_node,
+    node_histories,
+    show_bounds,
+    show_bricks,
+    show_layers,
+)
+from inferometer_results.store.store import Store
+
+NameQuery = Annotated[str, Query(max_length=1024)]
+
+
+def machine_routes(store: Store) -> Iterator[tuple[str, Any, Callable[..., Response]]]:
+    """Yield path, model of the answer, and endpoint of each route."""
+    yield "/layers", list[machine_schema.TimedOperatorRow], _layers(store)
+    yield "/bounds", list[machine_schema.BoundModelRow], _bounds(store)
+    yield "/bricks", list[machine_schema.BrickRow], _bricks(store)
+    yield "/measured-nodes", list[machine_schema.MeasuredNodeRow], _nodes(store)
+    yield "/measured-node", list[machine_schema.MeasuredFigureRow], _node(store)
+
+
+def _layers(store: Store) -> Callable[..., Response]:
+    def list_layers(
+        format: TableFormat = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """List the operators whose layers were timed on each machine."""
+        rows = [row for each in show_layers(store) for row in _layer_rows(each)]
+        return _answer(rows, format, "layers")
+
+    return list_layers
+
+
+def _bounds(store: Store) -> Callable[..., Response]:
+    def list_bounds(
+        format: TableFormat = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """List the bounds of each model on each machine in each precision."""
+        return _answer(list(map(_bound_row, show_bounds(store))), format, "bounds")
+
+    return list_bounds
+
+
+def _bricks(store: Store) -> Callable[..., Response]:
+    def list_bricks(
+        model: NameQuery = "",
+        machine: NameQuery = "",
+        format: TableFormat = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """List the latencies that are predicted for one model or all, on one machine or all."""
+        found = show_bricks(store, model, machine)
+        return _answer(list(map(_brick_row, found)), format, "bricks")
+
+    return list_bricks
+
+
+def _nodes(store: Store) -> Callable[..., Response]:
+    def list_measured_nodes(
+        kind: NameQuery = "",
+        format: TableFormat = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """List the newest headlines of each measured node, of one kind or of all."""
+        found = node_histories(store)
+        rows = [
+            {
+                "node": node,
+                "kind": machine_kind(history[-1]),
+                "started_at": history[-1].started_at,
+                "headline": HEADLINES[name],
+                **_figure_row(figure),
+            }
+            for node, history in (of_kind(found, kind) if kind else found).items()
+            for name, figure in headlines(newest_figures(history)).items()
+        ]
+        return _answer(rows, format, "measured-nodes")
+
+    return list_measured_nodes
+
+
+def _node(store: Store) -> Callable[..., Response]:
+    def show_measured_node(
+        name: NameQuery,
+        format: TableFormat = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """Show all figures of every measurement of a node, the newest first."""
+        found = node_histories(store)
+        check_node(found, name)
+        rows = [
+            {"started_at": document.started_at, **_figure_row(figure)}
+            for document in reversed(found[name])
+            for figure in document.figures
+        ]
+        return _answer(rows, format, "measured-node")
+
+    return show_measured_node
+
+
+def _answer(rows: list[dict[str, Any]], form: str, name: str) -> Response:
+    return csv_answer(rows, name) if form == "csv" else json_answer(rows)
+
+
+def _layer_rows(machine: LayerMachine) -> Iterator[dict[str, Any]]:
+    state = machine.state
+    own = {
+        "machine": state.name,
+        "threads": state.threads,
+        "engines": "; ".join(f"{name} {version}" for name, version in state.engines.items()),
+        "bricks": len(machine.timings.bricks),
+        "kernels": len(machine.timings.kernels),
+        "memory_bytes_per_second": state.memory_bytes_per_second,
+        "cache_bytes_per_second": state.cache_bytes_per_second,
+    }
+    for name, count, nanoseconds in machine.operators:
+        yield own | {"operator": name, "layers": count, "nanoseconds": nanoseconds}
+    if not machine.operators:
+        yield own | {"operator": None, "layers": 0, "nanoseconds": 0.0}
+
+
+def _bound_row(row: BoundRow) -> dict[str, Any]:
+    report = row.report
+    return {
+        "model": report.model,
+        "batch_size": row.batch_size,
+        "machine": report.machine.name,
+        "threads": report.machine.threads,
+        "precision": report.precision,
+        "bound_nanoseconds": report.bound.sequential_ns,
+        "wrong": report.is_wrong,
+        "critical_path_nanoseconds": report.bound.critical_path_ns,
+        "roofline_nanoseconds": report.roofline_ns,
+        "measured_nanoseconds": report.fastest.value if report.fastest else None,
+        "coverage": report.bound.coverage,
+        "faster": "; ".join(
+            f"{name} {gain.value:.3f} ({gain.low:.3f} to {gain.high:.3f})"
+            for name, gain in row.faster
+        ),
+    }
+
+
+def _brick_row(row: PredictedLatency) -> dict[str, Any]:
+    return {
+        "model": row.model,
+        "batch_size": row.batch_size,
+        "machine": row.machine.name,
+        "threads": row.machine.threads,
+        "nanoseconds": row.nanoseconds,
+        "complete": row.is_complete,
+        "layers": row.layers,
+        "layers_known": row.layers_known,
+    }
+
+
+def _figure_row(figure: NodeFigure) -> dict[str, Any]:
+    return {
+        "figure": figure.name,
+        "setting": "; ".join(f"{name}={value}" for name, value in figure.setting.items()),
+        "unit": figure.unit,
+        "value": figure.value,
+        "low": figure.low,
+        "high": figure.high,
+    }

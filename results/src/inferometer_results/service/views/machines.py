@@ -1,0 +1,50 @@
+"""The views of machines: what nodes give, and what is known of layers; for pages and the API."""
+
+from inferometer_results.layers.machine_views import (
+    BoundRow,
+    LayerMachine,
+    PredictedLatency,
+    bound_rows,
+    layer_machines,
+    predicted_latencies,
+)
+from inferometer_results.nodes.view import Histories, histories
+from inferometer_results.service.answers import RequestError
+from inferometer_results.store.layer_timings import all_timings
+from inferometer_results.store.node_characteristics import visible_characteristics
+from inferometer_results.store.store import Store
+
+
+def node_histories(store: Store) -> Histories:
+    """Return the measurements of each node."""
+    found = visible_characteristics(store)
+    return histories([document for _, document in found], [cluster for cluster, _ in found])
+
+
+def check_node(found: Histories, name: str) -> None:
+    """Check that a node was measured. Raises RequestError."""
+    if name not in found:
+        raise RequestError(f"The node {name} was not measured. /measured-nodes lists all.")
+
+
+def show_layers(store: Store) -> list[LayerMachine]:
+    """Return what is known of the layers of each machine."""
+    return layer_machines(all_timings(store))
+
+
+def show_bounds(store: Store) -> list[BoundRow]:
+    """Return the bounds of each measured model."""
+    documents = list(all_timings(store))
+    return bound_rows(documents, layer_machines(documents))
+
+
+def show_bricks(store: Store, model: str, machine: str) -> list[PredictedLatency]:
+    """Return the predicted latencies of one model or all, on one machine or all."""
+    shown = [
+        each
+        for each in predicted_latencies(show_layers(store))
+        if model in ("", each.model) and machine in ("", each.machine.name)
+    ]
+    if machine and not model:
+        shown.sort(key=lambda each: (each.machine.threads, each.batch_size, each.nanoseconds))
+    return shown
