@@ -153,6 +153,23 @@ def test_figures_are_exported_for_other_programs(
     assert "null" not in {str(field.type) for field in table.schema}
 
 
+def test_an_export_of_nothing_has_the_columns(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """Programs that read it find each one, in CSV and in Parquet."""
+    assert id_
+    full = inferometer("results", "export").stdout.splitlines()
+    empty = inferometer("results", "export", "--where", "model=nothing").stdout.splitlines()
+    assert empty == full[:1]
+    files = [tmp_path / "full.parquet", tmp_path / "empty.parquet"]
+    for file, where in zip(files, ("", "model=nothing"), strict=True):
+        options = ("--format", "parquet", "--output", str(file), "--where", where)
+        assert inferometer("results", "export", *options).code == 0
+    whole, nothing = (pyarrow.parquet.read_table(file) for file in files)
+    assert nothing.schema == whole.schema
+    assert (whole.num_rows > 0, nothing.num_rows) == (True, 0)
+
+
 @pytest.mark.parametrize("words", [("--all",), ("--format", "csv"), ("--format", "parquet")])
 def test_an_export_that_fails_leaves_the_file_as_it_was(
     inferometer: Command,

@@ -97,7 +97,7 @@ def test_no_cell_of_a_csv_is_a_formula(begin: str) -> None:
     (row, *_) = rows(document.model_copy(update={"scenarios": [first]}))
     assert row["scenario"] == f"'{begin}HYPERLINK(1)"
     assert float(row["achievedQps"]) == document.scenarios[0].steps[0].achieved_qps
-    (kept,) = csv.DictReader(io.StringIO(as_csv([{"name": f"{begin}1+1", "change": -0.5}])))
+    (kept,) = csv.DictReader(io.StringIO(as_csv([{"name": f"{begin}1+1", "change": -0.5}], ())))
     assert kept == {"name": f"'{begin}1+1", "change": "-0.5"}
 
 

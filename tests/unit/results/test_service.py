@@ -137,6 +137,15 @@ def test_tables_come_as_csv(stored: _Stored) -> None:
     assert any(",p99,time," in line for line in compared)
 
 
+def test_a_table_without_rows_has_its_heading(stored: _Stored) -> None:
+    """It is that of the same table with rows."""
+    full, empty = (
+        stored.client.get("/api/v1/results", params={"format": "csv", "where": where}).text
+        for where in ("", "model=nothing")
+    )
+    assert empty.splitlines() == full.splitlines()[:1]
+
+
 def test_a_comparison_names_the_conditions_that_differ(stored: _Stored) -> None:
     """Here that is the CPU; a result compared with itself differs in none."""
     compared = stored.json("/api/v1/compare", id=stored.ids[:2])

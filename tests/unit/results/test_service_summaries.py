@@ -395,6 +395,32 @@ def test_lists_come_as_data(explorer: _Explorer, path: str) -> None:
     answer = explorer.client.get(f"/api/v1{path}", params={"format": "csv"})
     assert len(answer.text.splitlines()) == len(rows) + 1
     assert explorer.json(path, where="node=nowhere") == []
+    nothing = explorer.client.get(
+        f"/api/v1{path}", params={"format": "csv", "where": "node=nowhere"}
+    )
+    assert nothing.text.splitlines() == answer.text.splitlines()[:1]
+
+
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [
+        ("/model", summary_schema.ModelGroup),
+        ("/trend", summary_schema.TrendRow),
+        ("/node-figures", summary_schema.NodeRow),
+    ],
+)
+def test_views_come_as_csv_with_the_columns_of_their_model(
+    explorer: _Explorer, path: str, model: type[BaseModel]
+) -> None:
+    """Also if nothing has the figure."""
+    parameters = {"model": _MODEL} if path == "/model" else {"spec": explorer.spec}
+    parameters |= {"node": "bench-1", "format": "csv"}
+    empty = [{"figure": "energy"}] if path != "/model" else []
+    for more in ({}, *empty):
+        answer = explorer.client.get(f"/api/v1{path}", params={**parameters, **more})
+        heading, *rows = answer.text.splitlines()
+        assert heading == ",".join(model.model_fields)
+        assert bool(rows) is not bool(more)
 
 
 def _views(explorer: _Explorer) -> Iterator[tuple[str, dict[str, Any]]]:

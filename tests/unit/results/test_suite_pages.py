@@ -19,7 +19,7 @@ from inferometer_api.suite.status import GateOutcome
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api.summary_schema import SuiteDocument
 from inferometer_results.service.app import create_app
-from inferometer_results.service.views.suites import show_suite
+from inferometer_results.service.views.suites import FLAT_COLUMNS, show_suite
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import find_outcomes, keep_outcome
@@ -298,6 +298,7 @@ def test_the_api_has_executions_runs_and_gate_of_a_suite(store: Store) -> None:
         rows = client.get(f"/api/v1/suites/{SUITE}?format=csv").text.splitlines()
         assert rows[0].startswith("run,cell,system,repeat,role,state,reason,result_id,scenario,")
         assert sum(",failed," in row for row in rows) == 1
+        assert tuple(rows[0].split(",")) == FLAT_COLUMNS
         page = client.get(f"/suites/{SUITE}").text
         assert f"/api/v1/suites/{SUITE}?execution=bench%2Fsecond&amp;format=csv" in page
         assert client.get("/api/v1/suites/none").status_code == 404

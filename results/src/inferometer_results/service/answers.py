@@ -1,5 +1,6 @@
 """What routes share: reading of stored results, and answers as JSON, CSV and errors."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -161,9 +162,9 @@ def json_answer(content: Any, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-def csv_answer(rows: list[dict[str, Any]], name: str) -> Response:
-    """Return rows as a CSV file of this name."""
-    return file_answer(as_csv(rows).encode(), "text/csv", f"{name}.csv")
+def csv_answer(rows: list[dict[str, Any]], name: str, columns: Iterable[str]) -> Response:
+    """Return rows as a CSV file of this name; the columns are those of every row."""
+    return file_answer(as_csv(rows, list(columns)).encode(), "text/csv", f"{name}.csv")
 
 
 def file_answer(content: bytes, media_type: str, name: str) -> Response:

@@ -5,7 +5,7 @@ import csv
 import io
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +18,7 @@ from inferometer_results.store.documents import RESULT_KIND, StoredDocument
 from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.scenario_rows import short_id, tags
 from inferometer_results.store.store import Store
-from inferometer_results.store.tables import DOCUMENT, MEASUREMENT, RESULT
+from inferometer_results.store.tables import DOCUMENT, MEASUREMENT, RESULT, SHOWN
 
 ARCHIVE_SUFFIX = ".jsonl"
 _OTHER_KINDS = {
@@ -54,16 +54,23 @@ def figure_rows(results: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def as_csv(rows: list[dict[str, Any]]) -> str:
+def figure_columns() -> list[str]:
+    """Return the columns of `figure_rows`, in their order."""
+    own = [each.name for each in SHOWN if each.name not in _OF_NO_CELL] + ["tags"]
+    measured = [each.name for each in MEASUREMENT.columns if each.name != "result_number"]
+    return own + [f"scenario_{each}" if each in own else each for each in measured]
+
+
+def as_csv(rows: list[dict[str, Any]], columns: Sequence[str]) -> str:
     """Return rows as CSV with a heading (RFC 4180); an absent value is empty.
 
-    No cell is a formula to a spreadsheet.
+    No cell is a formula to a spreadsheet. Without rows, the heading has the columns. The rows of a
+    cluster's service of another version have columns of their own.
     """
     written = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(written, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(map(without_formulas, rows))
+    writer = csv.DictWriter(written, list(rows[0]) if rows else columns)
+    writer.writeheader()
+    writer.writerows(map(without_formulas, rows))
     return written.getvalue()
 
 
@@ -80,7 +87,8 @@ def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
         raise StoreError("Parquet needs pyarrow. Install inferometer[parquet].") from error
-    table = pa.Table.from_pylist(rows)
+    # Without rows, a table has the columns of one that is cut off again.
+    table = pa.Table.from_pylist(rows or [dict.fromkeys(figure_columns())]).slice(0, len(rows))
     # A column without any value would have the type null.
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     known = {each.name: kinds.get(each.type.python_type) for each in (*RESULT.c, *MEASUREMENT.c)}

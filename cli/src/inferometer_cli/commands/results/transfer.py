@@ -73,7 +73,7 @@ def export(  # noqa: PLR0913 - one argument for each option
             return
     is_csv = format_ == "csv"
     text = (
-        transfer.as_csv(transfer.figure_rows(results))
+        transfer.as_csv(transfer.figure_rows(results), transfer.figure_columns())
         if is_csv
         else transfer.as_json_lines(results)
     )

@@ -38,7 +38,7 @@ from inferometer_results.service.views.comparison import as_json, figure_rows
 from inferometer_results.store.condition import COST, COST_HELP, FIELDS, SORTING
 from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.store.store import Store
-from inferometer_results.store.transfer import archive_part
+from inferometer_results.store.transfer import archive_part, figure_columns
 from inferometer_results.store.transfer import figure_rows as rows_of_results
 
 _MEDIA_TYPES = {
@@ -113,7 +113,8 @@ def _list_results(store: Store) -> Callable[..., Response]:
         )
         if format == "csv":
             rows = rows_of_results(map(public_row, store.find(wanted)))
-            return csv_answer(rows, "results")
+            columns = [each for each in figure_columns() if each != "number"]
+            return csv_answer(rows, "results", columns)
         page = store.page(wanted)
         return json_answer(
             {
@@ -201,7 +202,7 @@ def _compare(store: Store, prices: PriceList | None) -> Callable[..., Response]:
         """Compare two results, the first being the baseline; as CSV one row for each figure."""
         found = read_two(store, id, prices)
         if format == "csv":
-            return csv_answer(list(figure_rows(found)), "comparison")
+            return csv_answer(list(figure_rows(found)), "comparison", schema.FigureRow.model_fields)
         return json_answer(as_json(found))
 
     return compare
@@ -216,7 +217,7 @@ def _compare_many(store: Store, prices: PriceList | None) -> Callable[..., Respo
         found = read_many(store, id, prices)
         if format == "csv":
             rows = [{"id": each.ids[1]} | row for each in found for row in figure_rows(each)]
-            return csv_answer(rows, "comparisons")
+            return csv_answer(rows, "comparisons", ["id", *schema.FigureRow.model_fields])
         return json_answer([as_json(each) for each in found])
 
     return compare_many

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
+from pydantic import BaseModel
 
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.answers import (
@@ -26,6 +27,7 @@ from inferometer_results.service.api.summary_rows import (
     trend_rows,
 )
 from inferometer_results.service.views.suites import (
+    FLAT_COLUMNS,
     LONGEST_NAME,
     flat_rows,
     show_suite,
@@ -78,7 +80,7 @@ def summary_routes(store: Store, prices: PriceList | None) -> Iterator[Route]:
         ("specs", summary_schema.ListedSpec, specs),
         ("suites", summary_schema.ListedSuite, suites),
     ):
-        yield f"/{name}", list[model], _list(store, name, query)  # type: ignore[valid-type]
+        yield f"/{name}", list[model], _list(store, name, model, query)  # type: ignore[valid-type]
     yield "/suites/{name}", summary_schema.SuiteDocument, _suite(store)
     yield "/model", summary_schema.ModelDocument, _model(store, prices)
     yield "/trend", list[summary_schema.TrendRow], _trend(store)
@@ -100,14 +102,16 @@ def _facets(store: Store) -> Callable[..., Response]:
     return count_facets
 
 
-def _list(store: Store, name: str, query: SummaryQuery) -> Callable[..., Response]:
+def _list(
+    store: Store, name: str, model: type[BaseModel], query: SummaryQuery
+) -> Callable[..., Response]:
     def list_summaries(
         where: WhereQuery = "",
         format: TableFormat = "json",  # noqa: A002 - the name of the parameter
     ) -> Response:
         found, shown_alone = listed(store, query, search(where))
         if format == "csv":
-            answer = csv_answer(list(listed_rows(found)), name)
+            answer = csv_answer(list(listed_rows(found)), name, model.model_fields)
         else:
             answer = json_answer(found)
         return marked_cut(answer, shown_alone)
@@ -128,7 +132,7 @@ def _suite(store: Store) -> Callable[..., Response]:
         """Show the executions of a suite, and the runs of one; as CSV one row for each figure."""
         found = show_suite(store, checked(name), checked(execution))
         if format == "csv":
-            return csv_answer(flat_rows(found), "suite")
+            return csv_answer(flat_rows(found), "suite", FLAT_COLUMNS)
         return json_answer(suite_document(found))
 
     return show_execution
@@ -150,7 +154,8 @@ def _model(store: Store, prices: PriceList | None) -> Callable[..., Response]:
         page = show_model(store, prices, model, scenario, checked(where), mixed=mixed)
         rows = model_rows(page)
         if format == "csv":
-            return marked_cut(csv_answer(rows, "model"), page.shown_alone)
+            columns = summary_schema.ModelGroup.model_fields
+            return marked_cut(csv_answer(rows, "model", columns), page.shown_alone)
         answer = json_answer(
             {
                 "model": model,
@@ -181,7 +186,9 @@ def _trend(store: Store) -> Callable[..., Response]:
         """
         page = show_trend(store, spec, node, step, figure, checked(where))
         rows = trend_rows(page)
-        answer = csv_answer(rows, "trend") if format == "csv" else json_answer(rows)
+        columns = summary_schema.TrendRow.model_fields
+        is_csv = format == "csv"
+        answer = csv_answer(rows, "trend", columns) if is_csv else json_answer(rows)
         return marked_cut(answer, page.shown_alone)
 
     return show_series
@@ -201,7 +208,9 @@ def _node_figures(store: Store) -> Callable[..., Response]:
         """
         page = show_nodes(store, spec, step, figure, checked(where))
         rows = node_rows(page)
-        answer = csv_answer(rows, "nodes") if format == "csv" else json_answer(rows)
+        columns = summary_schema.NodeRow.model_fields
+        is_csv = format == "csv"
+        answer = csv_answer(rows, "nodes", columns) if is_csv else json_answer(rows)
         return marked_cut(answer, page.shown_alone)
 
     return show_figures

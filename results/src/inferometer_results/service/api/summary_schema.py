@@ -138,9 +138,9 @@ class ListedNode(BaseModel):
     node: str
     count: int
     newest: str
+    models: list[str]
     cpu: str
     gpu: str
-    models: list[str]
 
 
 class ListedTrend(BaseModel):

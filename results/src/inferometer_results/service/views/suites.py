@@ -28,6 +28,11 @@ from inferometer_results.suites.view import (
 )
 
 LONGEST_NAME = 253
+FLAT_COLUMNS = (
+    "run", "cell", "system", "repeat", "role", "state", "reason", "result_id", "scenario", "figure",
+    "value",
+)  # fmt: skip
+"""Of the rows that CSV has."""
 _NOTE = (
     "The outcome of this execution is not in the database: the execution goes on, was interrupted, "
     "or its results were imported. Runs without a result are not shown."
