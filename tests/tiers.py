@@ -222,6 +222,7 @@ EXEMPT: dict[str, str] = {
     "tests/data/profiles/*": "for the gate",
     "tests/data/ab/*": "for the gate",
     "tests/data/nodes/*": "for the gate",
+    "tests/data/figures/*": "for the gate",
     "tests/data/results/*": "for the gate",
     "tests/data/schemas/*": "for the gate",
     "tests/support/shifted_clock.c": "for the gate",

@@ -62,6 +62,10 @@ _CARRIERS: dict[str, Run] = {
     "spec.server.onnxRuntime.interOpThreads": a_run(
         server={"onnxRuntime": {"executionMode": "Parallel"}}
     ),
+    **{
+        f"spec.server.onnxRuntime.{name}": a_run(server={"device": "GPU", "onnxRuntime": {}})
+        for name in ("cudaGraph", "channelsLast", "tf32")
+    },
     "spec.server.external": an_external_run(),
     "spec.server.external.service": an_external_run(server=_SERVICE),
     "spec.model.manifest": a_run(model={"uri": "file:m", "manifest": {"uri": "file:a"}}),

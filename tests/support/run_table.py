@@ -511,6 +511,19 @@ BROKEN_RULES = (
         a_run(server={"device": "GPU", "onnxRuntime": {"provider": "XNNPACK"}}),
         "spec.server",
     ),
+    *(
+        Row(
+            f"{name} on a CPU",
+            a_run(server={"onnxRuntime": {name: True}}),
+            "spec.server.onnxRuntime",
+        )
+        for name in ("cudaGraph", "channelsLast", "tf32")
+    ),
+    Row(
+        "CUDA graphs by another provider",
+        a_run(server={"device": "GPU", "onnxRuntime": {"provider": "TensorRT", "cudaGraph": True}}),
+        "spec.server.onnxRuntime",
+    ),
     Row(
         "inter-op threads in sequence",
         a_run(server={"onnxRuntime": {"interOpThreads": 2}}),

@@ -1,6 +1,7 @@
 """A built-in model is made once, whole, and found again by later runs."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -112,12 +113,14 @@ def test_many_first_uses_at_once_make_one_model(tmp_path: Path, entry: ZooEntry)
         subprocess.Popen([*command, *words], env=env, stdout=subprocess.PIPE, text=True)
         for _ in range(4)
     ]
-    printed = {process.communicate(timeout=DEADLINE_SECONDS)[0] for process in started}
+    printed = [process.communicate(timeout=DEADLINE_SECONDS)[0] for process in started]
     assert [process.returncode for process in started] == [0] * 4
-    (line,) = printed
+    documents = [json.loads(each) for each in printed]
+    assert len({each.pop("startedMicroseconds") for each in documents}) == 4
+    assert all(each == documents[0] for each in documents)
     path = tmp_path / "caches/inferometer/zoo" / f"{entry.name}-{entry.sha256[:12]}/espcn_x3.onnx"
-    assert f'"path":"{path}"' in line
-    assert f'"sizeBytes":{entry.size_bytes},' in line
+    assert documents[0]["path"] == str(path)
+    assert documents[0]["sizeBytes"] == entry.size_bytes
     assert _files(tmp_path) == {"espcn_x3.onnx", "espcn_x3.onnx.data"}
 
 

@@ -157,17 +157,6 @@ def test_the_rate_of_a_list_is_the_one_that_it_is_sorted_by() -> None:
         ("model=oracle", 'model=oracle and node="a"'),
     ],
 )
-def test_the_rate_of_a_list_is_the_one_that_it_is_sorted_by() -> None:
-    """The peak of a search has a column of its own, next to the rate of its probe."""
-    measured = {"qps": 90.0, "peak_qps": 95.0}
-    shown = {
-        each.heading: each.text({}, measured, None)
-        for each in COLUMNS
-        if each.field in {"qps", "peak"}
-    }
-    assert shown == {"Queries/s": "90.0", "Peak": "95.0"}
-
-
 def test_a_facet_narrows_all_alternatives(where: str, narrowed: str) -> None:
     """However they are written."""
     link = list_query(Search(where), (), None).narrowed_url("node", "a")

@@ -108,7 +108,8 @@ def _node(store: Store) -> Callable[..., Response]:
 
 
 def _answer(rows: list[dict[str, Any]], form: str, name: str) -> Response:
-    return csv_answer(rows, name) if form == "csv" else json_answer(rows)
+    columns = list(rows[0]) if rows else []
+    return csv_answer(rows, name, columns) if form == "csv" else json_answer(rows)
 
 
 def _layer_rows(machine: LayerMachine) -> Iterator[dict[str, Any]]:
