@@ -141,12 +141,14 @@ def test_the_leader_exports_runs_until_they_are_deleted(stage: Stage) -> None:
     load = stage.load()
     load.show("Measuring", load.scenarios[0])
     stage.wait("Measuring")
-    (since,) = exposed(leader, "inferometer_run_phase_since_timestamp_seconds")
-    assert (since["run_namespace"], since["run"], since["phase"]) == (
-        stage.namespace,
-        "a-run",
-        "Measuring",
+    gauge = "inferometer_run_phase_since_timestamp_seconds"
+    # The operator exports the phase from its own watch, which follows the status.
+    stage.wait_for(
+        lambda: [each["phase"] for each in exposed(leader, gauge)] == ["Measuring"],
+        "the phase of the run",
     )
+    (since,) = exposed(leader, gauge)
+    assert (since["run_namespace"], since["run"]) == (stage.namespace, "a-run")
     (deadline,) = exposed(leader, "inferometer_run_deadline_timestamp_seconds")
     assert deadline["value"] > since["value"]
     load.judge(load.scenarios[0])
