@@ -150,6 +150,8 @@ def test_pages_show_layers_bounds_and_bricks(tmp_path: Path) -> None:
         )
         for path in ("/layers", "/bounds", "/bricks"):
             assert "yet" in client.get(path).text
+            empty = client.get(f"/api/v1{path}", params={"format": "csv"}).text
+            assert empty.split() == [",".join(_ROWS[path[1:]].model_fields)]
         for each in (_bound(), _bricks("<slow> CPU", a=5_000, b=5_000), _bricks("fast", a=9, b=9)):
             keep_timings(store, each, "2026-01-01T00:00:00Z", "layers")
         layers, bounds, bricks = (

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 from fastapi import Query, Response
+from pydantic import BaseModel
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.nodes.headlines import HEADLINES, headlines, machine_kind
@@ -38,7 +39,7 @@ def _layers(store: Store) -> Callable[..., Response]:
     ) -> Response:
         """List the operators whose layers were timed on each machine."""
         rows = [row for each in show_layers(store) for row in _layer_rows(each)]
-        return _answer(rows, format, "layers")
+        return _answer(rows, format, "layers", machine_schema.TimedOperatorRow)
 
     return list_layers
 
@@ -48,7 +49,12 @@ def _bounds(store: Store) -> Callable[..., Response]:
         format: TableFormat = "json",  # noqa: A002 - the name of the parameter
     ) -> Response:
         """List the bounds of each model on each machine in each precision."""
-        return _answer(list(map(_bound_row, show_bounds(store))), format, "bounds")
+        return _answer(
+            list(map(_bound_row, show_bounds(store))),
+            format,
+            "bounds",
+            machine_schema.BoundModelRow,
+        )
 
     return list_bounds
 
@@ -61,7 +67,7 @@ def _bricks(store: Store) -> Callable[..., Response]:
     ) -> Response:
         """List the latencies that are predicted for one model or all, on one machine or all."""
         found = show_bricks(store, model, machine)
-        return _answer(list(map(_brick_row, found)), format, "bricks")
+        return _answer(list(map(_brick_row, found)), format, "bricks", machine_schema.BrickRow)
 
     return list_bricks
 
@@ -84,7 +90,7 @@ def _nodes(store: Store) -> Callable[..., Response]:
             for node, history in (of_kind(found, kind) if kind else found).items()
             for name, figure in headlines(newest_figures(history)).items()
         ]
-        return _answer(rows, format, "measured-nodes")
+        return _answer(rows, format, "measured-nodes", machine_schema.MeasuredNodeRow)
 
     return list_measured_nodes
 
@@ -102,14 +108,13 @@ def _node(store: Store) -> Callable[..., Response]:
             for document in reversed(found[name])
             for figure in document.figures
         ]
-        return _answer(rows, format, "measured-node")
+        return _answer(rows, format, "measured-node", machine_schema.MeasuredFigureRow)
 
     return show_measured_node
 
 
-def _answer(rows: list[dict[str, Any]], form: str, name: str) -> Response:
-    columns = list(rows[0]) if rows else []
-    return csv_answer(rows, name, columns) if form == "csv" else json_answer(rows)
+def _answer(rows: list[dict[str, Any]], form: str, name: str, row: type[BaseModel]) -> Response:
+    return csv_answer(rows, name, row.model_fields) if form == "csv" else json_answer(rows)
 
 
 def _layer_rows(machine: LayerMachine) -> Iterator[dict[str, Any]]:
