@@ -250,17 +250,9 @@ def test_occupancy_is_bound_by_what_is_scarcest(
 
 def test_peaks_follow_from_clocks_and_widths() -> None:
     """An H200's: 132 multiprocessors at 1,980 MHz, and 6,144 bits at 3,201 MHz twice a cycle."""
-    found = peaks(
-        "NVIDIA H200",
-        capability=(9, 0),
-        multiprocessors=132,
-        clock_khz=1_980_000,
-        memory_clock_khz=3_201_000,
-        bus_bits=6144,
-    )
-    assert found.fp32_flops_per_second == 2 * 128 * 132 * 1_980_000_000
-    assert found.tf32_flops_per_second == 8 * found.fp32_flops_per_second
-    assert found.bytes_per_second == 4_916_736_000_000
+    assert PEAKS.fp32_flops_per_second == 2 * 128 * 132 * 1_980_000_000
+    assert PEAKS.tf32_flops_per_second == 8 * PEAKS.fp32_flops_per_second
+    assert PEAKS.bytes_per_second == 4_916_736_000_000
     unknown = peaks(
         "?", capability=(99, 0), multiprocessors=1, clock_khz=1, memory_clock_khz=1, bus_bits=8
     )
