@@ -46,4 +46,5 @@ def test_a_delay_is_attributed_to_its_rung(
     # Two servers that are alike differ by no more than their rounds do.
     other = found.steps[2 - planted]
     assert abs(other.added) <= max(DELAY_US / 10 * US, other.margin)
+    assert abs(found.gap) <= 0.05 * found.whole
     assert found.outcome != "does not close"
