@@ -18,6 +18,9 @@ images:
   servingGpu: {{ include "inferometer.image" (list . "servingGpu") | quote }}
   loadgen: {{ include "inferometer.image" (list . "loadgen") | quote }}
   servers: {{ toJson (.Values.images.servers | default dict) }}
+  engines:
+    serving: {{ toJson (.Values.images.serving.engines | default dict) }}
+    servingGpu: {{ toJson (.Values.images.servingGpu.engines | default dict) }}
   pullPolicy: {{ .Values.images.pullPolicy }}
   pullSecrets: {{ toJson .Values.images.pullSecrets }}
 gpu:

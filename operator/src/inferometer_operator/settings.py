@@ -28,9 +28,16 @@ class Images(Document):
     servers: dict[str, str] = Field(default_factory=dict)
     """Images of further servers, by the names in the descriptors of their runtimes, instead of the
     references there."""
+    engines: dict[Literal["serving", "servingGpu"], dict[str, str]] = Field(default_factory=dict)
+    """Versions of the engines in an image, by package. Manifests are resolved over them; without
+    them, the engine of a server is compared with its manifest once it has started."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: list[str] = Field(default_factory=list)
     """Names of image pull secrets in the run's namespace."""
+
+    def engines_of(self, device: Literal["CPU", "GPU"]) -> Mapping[str, str]:
+        """Return the versions of the engines in the image for a device; none: not known."""
+        return self.engines.get("servingGpu" if device == "GPU" else "serving", {})
 
     def named(self, name: str, references: Mapping[str, str]) -> str:
         """Return the image that a runtime's descriptor names; `references` are the descriptor's.
@@ -159,7 +166,8 @@ class Settings(Document):
     """The node agents; absent: there are none, and energy is unavailable."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     read_nodes: bool = False
-    """Whether the operator may read nodes, which suites with `systems` or `reuse` need."""
+    """Whether the operator may read nodes, which suites with `systems` or `reuse` need, and from
+    which results know the instance type of their servers."""
     allow_secrets: bool = False
     """Whether runs may name Secrets. The operator then may read their labels."""
     kueue: Kueue = Field(default_factory=Kueue)

@@ -166,7 +166,8 @@ NODES = (
         "",
         "nodes",
         ("list",),
-        "to find the nodes of a suite's systems and their images, and those of NodeBenchmarks",
+        "to find the nodes of a suite's systems and their images, those of NodeBenchmarks, and the "
+        "machines of a run's servers",
     ),
 )
 """In the whole cluster, if the admin lets suites choose their nodes."""

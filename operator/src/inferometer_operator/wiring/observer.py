@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.results.result import ClusterNode
 from inferometer_api.status.run_status import RunStatus
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
@@ -53,6 +54,7 @@ from inferometer_operator.reconcile.references import raw_references
 from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.reconcile.sightings import sight
 from inferometer_operator.settings import Settings
+from inferometer_operator.wiring.cluster_node_reads import read_cluster_nodes
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
 from inferometer_operator.wiring.event_reads import WarningMemory, read_pulls, read_warnings
 from inferometer_operator.wiring.kserve_reads import (
@@ -62,6 +64,7 @@ from inferometer_operator.wiring.kserve_reads import (
 )
 from inferometer_operator.wiring.kueue_reads import KueueMemory, read_kueue
 from inferometer_operator.wiring.load_node_reads import LoadNodeMemory, read_load_node_faults
+from inferometer_operator.wiring.manifest_reads import ManifestMemory, read_known_manifest
 
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
 LOOK_SECONDS = 5.0
@@ -85,6 +88,8 @@ class RunMemory:
     kueue: KueueMemory = field(default_factory=KueueMemory)
     inference: InferenceMemory = field(default_factory=InferenceMemory)
     load_nodes: LoadNodeMemory = field(default_factory=LoadNodeMemory)
+    cluster_nodes: dict[str, ClusterNode] = field(default_factory=dict)
+    manifest: ManifestMemory = field(default_factory=ManifestMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,11 @@ class Observer:
                 self.reader, namespace, children, pods, memory.warnings, self.clock()
             ),
             pulls=await read_pulls(self.reader, run, pods) if to_plan or hands_over else (),
+            model_manifest=await read_known_manifest(
+                self.reader, self.settings, run, memory.manifest
+            )
+            if to_plan or hands_over
+            else None,
             service=service,
             agents=await list_agents(self.reader, self.settings, run, pods)
             if to_plan or hands_over
@@ -145,6 +155,11 @@ class Observer:
             load_node_faults=await read_load_node_faults(
                 self.reader, self.settings, run, memory.load_nodes, self.now(), reads=to_plan
             ),
+            cluster_nodes=await read_cluster_nodes(
+                self.reader, self.settings, run, pods, memory.cluster_nodes
+            )
+            if to_plan or hands_over
+            else {},
             behind_service=backends,
             report=report,
             kueue=await self._kueue(
@@ -180,6 +195,9 @@ class Observer:
             sightings=memory.sightings,
             service=service,
             references=found,
+            model_manifest=await read_known_manifest(
+                self.reader, self.settings, run, memory.manifest, again=position.admitted
+            ),
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
             load_node_faults=await read_load_node_faults(
                 self.reader, self.settings, run, memory.load_nodes, self.now(), reads=begins
