@@ -226,7 +226,7 @@ def test_a_manifest_is_read_once_and_only_with_its_label() -> None:
 
 @pytest.mark.parametrize("right", ["none", "refused"])
 def test_without_the_right_to_read_nodes_the_architecture_alone_counts(right: str) -> None:
-    """The run is not refused for what nobody can see."""
+    """The run is not refused for what the operator cannot see."""
     connection = _Connection(a_map(a_manifest("{cpus: 999}")), None)
     known = read(connection, nodes=right == "refused")
     assert known is not None
