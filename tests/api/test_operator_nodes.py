@@ -142,7 +142,7 @@ def _with_manifest(stage: Stage, name: str, cpus: int) -> None:
 
 def test_a_manifest_in_a_config_map_chooses_the_nodes_of_its_server(pool: Stage) -> None:
     """Those that are large enough; what no node satisfies is refused with the nearest one."""
-    larger = f"{pool.namespace}-a"
+    smaller, larger = f"{pool.namespace}-b", f"{pool.namespace}-a"
     pool.api.merge("Node", None, larger, {"status": {"capacity": {"cpu": "5000"}}}, "status")
     pool.start_operator(readNodes=True)
     _with_manifest(pool, "fits", 4000)
@@ -150,9 +150,10 @@ def test_a_manifest_in_a_config_map_chooses_the_nodes_of_its_server(pool: Stage)
     made = pool.api.found("Job", pool.namespace, "fits-server") or {}
     affinity = made["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    assert term["matchExpressions"] == [
-        {"key": "kubernetes.io/hostname", "operator": "In", "values": [larger]}
-    ]
+    (expression,) = term["matchExpressions"]
+    assert (expression["key"], expression["operator"]) == ("kubernetes.io/hostname", "NotIn")
+    assert smaller in expression["values"]
+    assert larger not in expression["values"]
     _with_manifest(pool, "too-large", 6000)
     refused = pool.wait("Accepted", "TaskRefused", value="False", name="too-large")
     assert f"Nearest is {larger}: it needs 6000 CPUs, and this has 5000" in refused["message"]

@@ -166,8 +166,8 @@ def test_the_chart_states_the_engines_of_its_images() -> None:
     """The operator resolves manifests over them: they are the versions of the lock file."""
     locked = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
     versions = {each["name"]: each.get("version") for each in locked}
-    values = yaml.safe_load((ROOT / "helm/inferometer/values.yaml").read_text())["images"]
-    assert values["serving"]["engines"] == {
-        name: versions[name] for name in ("onnxruntime", "openvino")
+    stated = yaml.safe_load((ROOT / "helm/inferometer/files/engines.yaml").read_text())
+    assert stated == {
+        "serving": {name: versions[name] for name in ("onnxruntime", "openvino")},
+        "servingGpu": {"onnxruntime": versions["onnxruntime-gpu"]},
     }
-    assert values["servingGpu"]["engines"] == {"onnxruntime": versions["onnxruntime-gpu"]}

@@ -19,8 +19,13 @@ images:
   loadgen: {{ include "inferometer.image" (list . "loadgen") | quote }}
   servers: {{ toJson (.Values.images.servers | default dict) }}
   engines:
-    serving: {{ toJson (.Values.images.serving.engines | default dict) }}
-    servingGpu: {{ toJson (.Values.images.servingGpu.engines | default dict) }}
+    {{- $ours := .Files.Get "files/engines.yaml" | fromYaml }}
+    {{- range $name := list "serving" "servingGpu" }}
+    {{- $image := index $.Values.images $name }}
+    {{- /* A tag or digest of one's own may be an image with other versions. */ -}}
+    {{- $isOurs := not (or $image.tag $image.digest $.Values.images.tag) }}
+    {{ $name }}: {{ toJson ($image.engines | default (ternary (index $ours $name) dict $isOurs)) }}
+    {{- end }}
   pullPolicy: {{ .Values.images.pullPolicy }}
   pullSecrets: {{ toJson .Values.images.pullSecrets }}
 gpu:

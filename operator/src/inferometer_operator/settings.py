@@ -6,7 +6,7 @@ One YAML file, written by the chart; `python -m inferometer_operator --settings 
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from inferometer_api.document import CpuQuantity, DnsLabel, Document, Integral, MemoryQuantity
 from inferometer_api.runtimes.custom import AllowedServer, custom_launch
@@ -14,6 +14,9 @@ from inferometer_api.runtimes.descriptor import ServerLaunch
 from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.server import Resources, Toleration
+
+_EngineVersion = Annotated[str, StringConstraints(max_length=64, pattern=r"^\d+(\.\d+)*((a|b|rc)\d+)?$")]
+"""A release as Python writes it: 1.31.1, 1.32.0rc1."""
 
 
 class Images(Document):
@@ -28,7 +31,9 @@ class Images(Document):
     servers: dict[str, str] = Field(default_factory=dict)
     """Images of further servers, by the names in the descriptors of their runtimes, instead of the
     references there."""
-    engines: dict[Literal["serving", "servingGpu"], dict[str, str]] = Field(default_factory=dict)
+    engines: dict[Literal["serving", "servingGpu"], dict[str, _EngineVersion]] = Field(
+        default_factory=dict
+    )
     """Versions of the engines in an image, by package. Manifests are resolved over them; without
     them, the engine of a server is compared with its manifest once it has started."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"

@@ -13,7 +13,11 @@ from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import ApiError
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.settings import Settings
-from inferometer_operator.wiring.cluster_node_reads import describe_node, read_cluster_nodes
+from inferometer_operator.wiring.cluster_node_reads import (
+    ClusterNodeMemory,
+    describe_node,
+    read_cluster_nodes,
+)
 
 _SETTINGS = Settings.model_validate({"images": {"serving": "a", "servingGpu": "b", "loadgen": "c"}})
 _RUN = {"metadata": {"name": "a", "namespace": "ns", "uid": "u"}}
@@ -21,7 +25,7 @@ _NODE = {
     "metadata": {
         "labels": {
             "node.kubernetes.io/instance-type": "c5.xlarge",
-            "nvidia.com/gpu.product": "NVIDIA-L4",
+            "nvidia.com/gpu.product": "NVIDIA-L4-SHARED",
         }
     },
     "status": {
@@ -44,11 +48,12 @@ _PODS = [
     _pod(None, None),
     _pod(None, "DaemonSet"),
     _pod(None, "Node"),
+    {"metadata": {"deletionTimestamp": "2026-01-31T12:00:00Z"}},
 ]
 
 
 def _server(node: str, component: str = SERVER, at: str = "10.0.0.1") -> dict[str, Any]:
-    metadata = {"labels": labels("a", "u", component)}
+    metadata = {"uid": f"{node}-{component}", "labels": labels("a", "u", component)}
     return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"podIP": at}}
 
 
@@ -70,13 +75,13 @@ class _Connection(ApiConnection):
         return {"items": [_NODE] if path.endswith("/nodes") else self._pods}
 
 
-def _read(connection: _Connection, **settings: Any) -> dict[str, ClusterNode]:
-    known: dict[str, ClusterNode] = {}
+def _read(connection: _Connection, **settings: Any) -> dict[str, ClusterNode | None]:
+    memory = ClusterNodeMemory()
     reader, chosen = Reader(connection), _SETTINGS.model_copy(update=settings)
     pods = (_server("n1"), _server("n1"), _server("n3", at=""), _server("n2", LOADGEN))
     for _ in range(2):
-        asyncio.run(read_cluster_nodes(reader, chosen, _RUN, pods, known))
-    return known
+        asyncio.run(read_cluster_nodes(reader, chosen, _RUN, pods, memory))
+    return memory.nodes
 
 
 def test_each_node_of_a_server_is_read_once() -> None:
@@ -89,7 +94,7 @@ def test_each_node_of_a_server_is_read_once() -> None:
     ]
     assert found == ClusterNode(
         instance_type="c5.xlarge",
-        gpu_model="NVIDIA-L4",
+        gpu_model="NVIDIA L4",
         cpu_count=4,
         memory_bytes=7929248 * 1024,
         kernel="6.1.0-cloud",
@@ -116,9 +121,18 @@ def test_an_operator_of_one_namespace_does_not_say_that_a_node_is_not_shared() -
 def test_a_run_does_not_fail_because_its_nodes_cannot_be_read() -> None:
     """A refusal is logged; what may pass is raised, and so tried again."""
     refused = ApiError(403, "Forbidden", "pods is forbidden")
-    assert _read(_Connection(refused), read_nodes=True) == {"n1": ClusterNode()}
+    assert _read(_Connection(refused), read_nodes=True) == {"n1": None}
     with pytest.raises(ApiError, match="later"):
         _read(_Connection(ApiError(503, "Unavailable", "later")))
+
+
+def test_the_servers_of_a_further_repeat_are_looked_at_again() -> None:
+    """On the same node: other pods may have come since."""
+    connection, memory = _Connection(), ClusterNodeMemory()
+    for pod in (_server("n1"), _server("n1"), {**_server("n1"), "metadata": {"uid": "next"}}):
+        pod["metadata"]["labels"] = labels("a", "u", SERVER)
+        asyncio.run(read_cluster_nodes(Reader(connection), _SETTINGS, _RUN, [pod], memory))
+    assert len(connection.asked) == 2
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ def a_node(
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": f"{name}.local", **labels}},
         "status": {
             "capacity": {"cpu": str(cpus), "memory": f"{gibibytes}Gi"},
+            "allocatable": {},
+            "conditions": [{"type": "Ready", "status": "True"}],
             "nodeInfo": {"architecture": arch},
         },
     }
@@ -96,7 +98,9 @@ def read(connection: _Connection, run: Any = None, *, nodes: bool = True) -> Kno
 
 def played(text: str, *nodes: Any, settings: Settings = SETTINGS, **server: Any) -> PretendCluster:
     """Return a cluster in which the run with this manifest has gone as far as it goes."""
-    known = read(_Connection(a_map(text), nodes))
+    raw = a_raw_run()
+    raw["spec"]["server"] = {**(raw["spec"].get("server") or {}), **server}
+    known = read(_Connection(a_map(text), nodes), raw)
     spec = {"model": {"uri": "zoo://classification/resnet50", "manifest": {"uri": _URI}}}
     cluster = a_cluster(
         {**spec, "server": server}, references={_REFERENCE: {"labels": _LABEL}}, settings=settings
@@ -165,10 +169,10 @@ def test_a_server_starts_only_on_nodes_that_satisfy_its_manifest() -> None:
     hostname, arch = "kubernetes.io/hostname", "kubernetes.io/arch"
     assert affinity(played(a_manifest("{cpus: 8, architectures: [x86_64]}"), *nodes)) == [
         {"key": arch, "operator": "In", "values": ["amd64"]},
-        {"key": hostname, "operator": "In", "values": ["b.local"]},
+        {"key": hostname, "operator": "NotIn", "values": ["a.local", "c.local"]},
     ]
     assert affinity(played(a_manifest("{memory: 8Gi}"), *nodes)) == []
-    assert affinity(played(a_manifest("{architectures: [aarch64, x86_64]}"))) == [
+    assert affinity(played(a_manifest("{architectures: [arm64, x86_64]}"), *nodes)) == [
         {"key": arch, "operator": "In", "values": ["amd64", "arm64"]}
     ]
 
@@ -181,6 +185,10 @@ def test_requirements_that_no_node_satisfies_name_the_nearest() -> None:
     placed: Any = {"placement": {"nodeSelector": {"pool": "x"}}}
     message = refusal(played(a_manifest("{cpus: 32}"), *nodes, **placed))
     assert "Nearest is b: it needs 32 CPUs, and this has 16." in message
+    # A node where its pods cannot start, whatever they need, does not count.
+    tainted = a_node("d", cpus=64)
+    tainted["spec"] = {"taints": [{"key": "role", "effect": "NoSchedule"}]}
+    assert "Nearest is b" in refusal(played(a_manifest("{cpus: 32}"), *nodes, tainted))
     # A pool that has no node yet is the scheduler's business.
     empty: Any = {"placement": {"nodeSelector": {"pool": "y"}}}
     assert affinity(played(a_manifest("{cpus: 32}"), *nodes, **empty)) == []
@@ -214,13 +222,16 @@ def test_a_manifest_is_read_once_and_only_with_its_label() -> None:
     known = read(connection)
     assert known is not None
     assert known.manifest is not None
-    assert connection.paths == ["/api/v1/namespaces/ns/configmaps/digits"]
+    assert connection.paths == ["/api/v1/namespaces/ns/configmaps/digits"] * 2  # its label first
     unlabelled = _Connection(a_map(a_manifest(), labels={}))
     assert read(unlabelled) is None
-    needy = _Connection(a_map(a_manifest("{cpus: 2}")), [a_node("a")])
+    assert len(unlabelled.paths) == 3  # each time: somebody may set the label
+    large = a_manifest() + "#" * (64 << 10)
+    assert read(_Connection(a_map(large))) is None
+    needy = _Connection(a_map(a_manifest("{cpus: 8}")), [a_node("a"), a_node("b", cpus=8)])
     known = read(needy)
     assert known is not None
-    assert known.nodes == (a_node("a"),)
+    assert known.unfit_hostnames == ("a.local",)
     assert needy.paths.count("/api/v1/nodes") == 1
 
 
@@ -230,7 +241,8 @@ def test_without_the_right_to_read_nodes_the_architecture_alone_counts(right: st
     connection = _Connection(a_map(a_manifest("{cpus: 999}")), None)
     known = read(connection, nodes=right == "refused")
     assert known is not None
-    assert known.nodes == ()
+    assert known.manifest is not None
+    assert known.unfit_hostnames == ()
     assert connection.paths.count("/api/v1/nodes") == (right == "refused")
 
 

@@ -3,23 +3,26 @@
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_api.manifest.resolution import Machine, engine_problem, machine_problems
 from inferometer_api.manifest.version_constraint import ConstraintError, check_constraint
-from inferometer_api.nodes.selection import Node
+from inferometer_api.nodes.selection import Node, pod_obstacle
 from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL
 from inferometer_api.spec.address import Address, AddressError, address
 from inferometer_api.spec.reading import InvalidRunError, parse_document
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.suite.systems import node_bytes, node_cpus
+from inferometer_operator.manifests.server_job import server_tolerations
 from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.observed import Json, KnownManifest
-from inferometer_operator.settings import ServerNotAllowedError
+from inferometer_operator.settings import ServerNotAllowedError, Settings
 
+_MOST_BYTES = 64 << 10
+"""Most manifests have 2 kB. An author could keep the operator busy with a large one."""
 _ARCHITECTURE_LABEL = "kubernetes.io/arch"
 _NAMES = {"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7l"}
 """Kubernetes' names of architectures, and those of `uname -m`."""
@@ -36,12 +39,17 @@ def manifest_address(spec: RunSpec) -> Address | None:
     return found if found is not None and found.kind == "configmap" else None
 
 
-def read_manifest(config_map: Json, spec: RunSpec, at: Address) -> KnownManifest:
-    """Return the manifest of a run in its ConfigMap, or why it is refused."""
+def read_manifest(config_map: Json, spec: RunSpec, at: Address) -> KnownManifest | None:
+    """Return the manifest of a run in its ConfigMap, or why it is refused.
+
+    None: it is too large for the operator. The load generator reads it.
+    """
     source, name = spec.model.manifest, f"configmap://{at.place}/{at.path}"
     content = _content(config_map, at.path)
     if content is None:
         return KnownManifest(problem=f"The ConfigMap {at.place} has no key {at.path}.")
+    if len(content) > _MOST_BYTES:
+        return None
     found = hashlib.sha256(content).hexdigest()
     wanted = None if source is None else source.sha256
     if wanted not in {None, found}:
@@ -68,10 +76,32 @@ def _content(config_map: Json, key: str) -> bytes | None:
         return None
 
 
-def needs_nodes(manifest: ModelManifest) -> bool:
+def needs_nodes(known: KnownManifest, spec: RunSpec) -> bool:
     """Return whether a manifest requires anything that only the nodes themselves say."""
-    needs = manifest.system_requirements
+    if known.manifest is None or spec.server.external is not None:
+        return False
+    needs = known.manifest.system_requirements
     return needs.cpus is not None or needs.memory is not None or bool(needs.architectures)
+
+
+def among_nodes(
+    manifest: ModelManifest, spec: RunSpec, settings: Settings, nodes: Iterable[Node]
+) -> KnownManifest:
+    """Return a manifest with the nodes that do not satisfy it, or why none does.
+
+    Nodes count on which the run's servers could start. If there are none, that is left to the
+    scheduler.
+    """
+    found = [_fit(node, manifest, spec) for node in nodes if _in_reach(node, spec, settings)]
+    if found and not any(each.fits for each in found):
+        nearest = min(found, key=lambda each: (len(each.lacks), each.name))
+        problem = (
+            f"No node satisfies the systemRequirements of {manifest.name}. Nearest is "
+            f"{nearest.name}: {'; '.join(nearest.lacks)}."
+        )
+        return KnownManifest(problem=problem)
+    unfit = sorted(each.hostname for each in found if not each.fits)
+    return KnownManifest(manifest, unfit_hostnames=tuple(unfit))
 
 
 def manifest_problems(context: ReconcileContext) -> Iterator[str]:
@@ -92,20 +122,13 @@ def manifest_problems(context: ReconcileContext) -> Iterator[str]:
             f"spec.server.device: the manifest of {known.manifest.name} needs {needs.device}, and "
             f"the run selects {device}."
         )
-        return
-    in_reach = _in_reach(context, known)
-    if in_reach and not any(each.fits for each in in_reach):
-        nearest = min(in_reach, key=lambda each: (len(each.lacks), each.name))
-        yield (
-            f"spec.model.manifest: no node satisfies the systemRequirements of "
-            f"{known.manifest.name}. Nearest is {nearest.name}: {'; '.join(nearest.lacks)}."
-        )
 
 
 def node_requirements(context: ReconcileContext) -> list[dict[str, Any]]:
     """Return what the manifest requires of the servers' nodes, as expressions of their labels.
 
-    Without the right to read nodes that is the architecture alone.
+    Without the right to read nodes that is the architecture alone. Nodes that come later may be
+    used: an autoscaler adds them.
     """
     known = context.observed.model_manifest
     if known is None or known.manifest is None:
@@ -113,17 +136,11 @@ def node_requirements(context: ReconcileContext) -> list[dict[str, Any]]:
     found = []
     if wanted := known.manifest.system_requirements.architectures:
         of_kubernetes = {ours: theirs for theirs, ours in _NAMES.items()}
-        names = [of_kubernetes.get(each, each) for each in wanted]
-        found.append(_is_in(_ARCHITECTURE_LABEL, names))
-    in_reach = _in_reach(context, known)
-    fitting = [each.hostname for each in in_reach if each.fits]
-    if fitting and len(fitting) < len(in_reach):
-        found.append(_is_in(HOSTNAME_LABEL, fitting))
+        names = sorted({of_kubernetes.get(each, each) for each in wanted})
+        found.append({"key": _ARCHITECTURE_LABEL, "operator": "In", "values": names})
+    if unfit := known.unfit_hostnames:
+        found.append({"key": HOSTNAME_LABEL, "operator": "NotIn", "values": list(unfit)})
     return found
-
-
-def _is_in(label: str, values: Sequence[str]) -> dict[str, Any]:
-    return {"key": label, "operator": "In", "values": sorted(values)}
 
 
 def _engine_problem(context: ReconcileContext, manifest: ModelManifest) -> str:
@@ -150,19 +167,18 @@ class _NodeFit:
         return not self.lacks
 
 
-def _in_reach(context: ReconcileContext, known: KnownManifest) -> list[_NodeFit]:
-    """Return what each node lacks that the run's placement allows."""
-    server = context.run.spec.server
-    if known.manifest is None:
-        return []
-    return [
-        _fit(node, known.manifest, server.device)
-        for node in known.nodes
-        if server.placement.node_selector.items() <= _labels(node).items()
-    ]
+def _in_reach(node: Node, spec: RunSpec, settings: Settings) -> bool:
+    """Return whether a server of the run could start on a node, whatever its manifest needs."""
+    server = spec.server
+    if not server.placement.node_selector.items() <= _labels(node).items():
+        return False
+    offered = ((node.get("status") or {}).get("allocatable") or {}) if server.gpu else {}
+    if server.gpu is not None and node_cpus(offered.get(server.gpu.resource)) < server.gpu.count:
+        return False
+    return not pod_obstacle(node, server_tolerations(server, settings))
 
 
-def _fit(node: Node, manifest: ModelManifest, device: str) -> _NodeFit:
+def _fit(node: Node, manifest: ModelManifest, spec: RunSpec) -> _NodeFit:
     name, status = str(node["metadata"]["name"]), node.get("status") or {}
     capacity = status.get("capacity") or {}
     architecture = str((status.get("nodeInfo") or {}).get("architecture", ""))
@@ -170,9 +186,12 @@ def _fit(node: Node, manifest: ModelManifest, device: str) -> _NodeFit:
         _NAMES.get(architecture, architecture),
         node_cpus(capacity.get("cpu")),
         node_bytes(capacity.get("memory")),
-        device,
+        spec.server.device,
     )
-    lacks = tuple(machine_problems(manifest.system_requirements, machine))
+    needs = manifest.system_requirements
+    wanted = [_NAMES.get(each, each) for each in needs.architectures]
+    needs = needs.model_copy(update={"architectures": wanted, "device": None})
+    lacks = tuple(machine_problems(needs, machine))
     return _NodeFit(name, str(_labels(node).get(HOSTNAME_LABEL, name)), lacks)
 
 

@@ -127,9 +127,9 @@ class KnownManifest:
 
     manifest: ModelManifest | None = None
     problem: str = ""
-    """Why there is none, as a sentence."""
-    nodes: tuple[Json, ...] = ()
-    """The cluster's nodes, if it requires something of them and the operator may read them."""
+    """Why it is refused, as a sentence: it is broken, or no node satisfies it."""
+    unfit_hostnames: tuple[str, ...] = ()
+    """Nodes that do not satisfy it, if the operator may read nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Observed:
     """The node agents, if the settings name some; read until the plan exists."""
     load_node_faults: tuple[LoadNodeFault, ...] = ()
     """What NodeBenchmarks of the run's namespace found; read until the plan exists."""
-    cluster_nodes: Mapping[str, ClusterNode] = field(default_factory=dict)
+    cluster_nodes: Mapping[str, ClusterNode | None] = field(default_factory=dict)
     """What the cluster knows of the servers' nodes, by name; read for each plan."""
     behind_service: EndpointList | None = None
     """The endpoints of `service`; read until the plan exists."""

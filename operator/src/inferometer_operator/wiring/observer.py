@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from inferometer_api.plan.load_report import LoadReport
-from inferometer_api.results.result import ClusterNode
 from inferometer_api.status.run_status import RunStatus
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
@@ -33,6 +32,7 @@ from inferometer_operator.reconcile.observed import (
     ChildRole,
     EndpointList,
     Json,
+    KnownManifest,
     KueueObjects,
     ObjectReference,
     Observed,
@@ -54,7 +54,7 @@ from inferometer_operator.reconcile.references import raw_references
 from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.reconcile.sightings import sight
 from inferometer_operator.settings import Settings
-from inferometer_operator.wiring.cluster_node_reads import read_cluster_nodes
+from inferometer_operator.wiring.cluster_node_reads import ClusterNodeMemory, read_cluster_nodes
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
 from inferometer_operator.wiring.event_reads import WarningMemory, read_pulls, read_warnings
 from inferometer_operator.wiring.kserve_reads import (
@@ -88,7 +88,7 @@ class RunMemory:
     kueue: KueueMemory = field(default_factory=KueueMemory)
     inference: InferenceMemory = field(default_factory=InferenceMemory)
     load_nodes: LoadNodeMemory = field(default_factory=LoadNodeMemory)
-    cluster_nodes: dict[str, ClusterNode] = field(default_factory=dict)
+    cluster_nodes: ClusterNodeMemory = field(default_factory=ClusterNodeMemory)
     manifest: ManifestMemory = field(default_factory=ManifestMemory)
 
 
@@ -195,9 +195,7 @@ class Observer:
             sightings=memory.sightings,
             service=service,
             references=found,
-            model_manifest=await read_known_manifest(
-                self.reader, self.settings, run, memory.manifest, again=position.admitted
-            ),
+            model_manifest=await self._manifest(run, status, position, memory),
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
             load_node_faults=await read_load_node_faults(
                 self.reader, self.settings, run, memory.load_nodes, self.now(), reads=begins
@@ -207,15 +205,23 @@ class Observer:
             inference=await read_inference(self.reader, run, None, (), memory.inference),
         )
 
+    async def _manifest(
+        self, run: Json, status: RunStatus, position: QueuePosition, memory: RunMemory
+    ) -> KnownManifest | None:
+        if is_decided(status):
+            return None
+        begins = position.admitted and _is_queued(status)
+        return await read_known_manifest(
+            self.reader, self.settings, run, memory.manifest, again=begins
+        )
+
     async def _references(
         self, run: Json, status: RunStatus, position: QueuePosition, memory: RunMemory
     ) -> dict[ObjectReference, Json | None]:
         """Return the objects that the run names; while it is queued, as they were when it came."""
-        accepted = find_condition(status, "Accepted")
-        is_queued = accepted is not None and accepted.reason == "Queued"
         generation = generation_of(run)
         if (
-            is_queued
+            _is_queued(status)
             and not position.admitted
             and memory.references is not None
             and memory.generation == generation
@@ -300,6 +306,11 @@ def awaits_servers(report: LoadReport | None) -> bool:
     """Return whether a load generator awaits the servers of a further repeat."""
     progress = None if report is None else report.progress
     return progress is not None and progress.stage == "WaitingForRestart"
+
+
+def _is_queued(status: RunStatus) -> bool:
+    accepted = find_condition(status, "Accepted")
+    return accepted is not None and accepted.reason == "Queued"
 
 
 def _of_this_attempt(

@@ -11,6 +11,11 @@ from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
 
 _CPU_FACTS = Path("/proc/cpuinfo")
+_OF_KERNELS = (
+    *("avx", "amx", "sse", "fma", "f16c"),
+    *("asimd", "sve", "sme", "bf16", "i8mm", "fphp"),
+)
+"""How flags of a CPU begin that choose its kernels: others come and go with the operating system."""
 _MARK = "inferometer.prepacked_for"
 """The entry of a model's metadata with the kind of machine."""
 
@@ -18,16 +23,31 @@ _MARK = "inferometer.prepacked_for"
 def machine_kind() -> str:
     """Return a name for CPUs and engines that can read each other's prepacked weights."""
     lines = _CPU_FACTS.read_text().splitlines() if _CPU_FACTS.exists() else []
-    facts = sorted({each for each in lines if each.startswith(("model name", "flags", "Features"))})
-    text = "\n".join([platform.machine(), *facts])
+    model = {each for each in lines if each.startswith("model name")}
+    flags = {
+        flag
+        for each in lines
+        if each.startswith(("flags", "Features"))
+        for flag in each.partition(":")[2].split()
+        if flag.startswith(_OF_KERNELS)
+    }
+    text = "\n".join([platform.machine(), *sorted(model), *sorted(flags)])
     return f"{hashlib.sha256(text.encode()).hexdigest()[:12]}-ort{onnxruntime.__version__}"
 
 
 def mark_prepacked(path: Path) -> None:
     """Write into a model with prepacked weights that they are for machines of this kind."""
     model = onnx.load(path, load_external_data=False)
+    remove_mark(model)
     model.metadata_props.add(key=_MARK, value=machine_kind())
     path.write_bytes(model.SerializeToString())
+
+
+def remove_mark(model: onnx.ModelProto) -> None:
+    """Remove the mark of a model whose other forms are written."""
+    kept = [each for each in model.metadata_props if each.key != _MARK]
+    del model.metadata_props[:]
+    model.metadata_props.extend(kept)
 
 
 def check_prepacked(graph: GraphFile) -> None:
@@ -35,9 +55,8 @@ def check_prepacked(graph: GraphFile) -> None:
 
     ONNX Runtime would take their bytes as they are.
     """
-    own = machine_kind()
     for entry in graph.model.metadata_props:
-        if entry.key == _MARK and entry.value != own:
+        if entry.key == _MARK and entry.value != (own := machine_kind()):
             raise ModelRefusedError(
                 f"The weights of the model {graph.path} were prepacked for machines of the kind "
                 f"{entry.value}, and this is {own}: write this form again on a machine of this "

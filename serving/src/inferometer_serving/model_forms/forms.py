@@ -9,7 +9,7 @@ import onnx
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
 
 from inferometer_serving.model.onnx_runtime import session_options
-from inferometer_serving.model.prepacked import machine_kind, mark_prepacked
+from inferometer_serving.model.prepacked import machine_kind, mark_prepacked, remove_mark
 from inferometer_serving.model.session import EngineSettings
 
 MODEL_FILE, WEIGHTS_FILE = "model.onnx", "model.onnx.data"
@@ -56,16 +56,22 @@ def unavailable_forms(forms: Sequence[ModelForm]) -> dict[str, str]:
     return {_ONE_FILE: "an ONNX file cannot have 2 GiB or more, and with its weights it has"}
 
 
+def _unmarked(model: Path) -> onnx.ModelProto:
+    read = onnx.load(model)
+    remove_mark(read)
+    return read
+
+
 def _write_inside(model: Path, folder: Path) -> Path:
     folder.mkdir(parents=True)
-    onnx.save_model(onnx.load(model), folder / MODEL_FILE)
+    onnx.save_model(_unmarked(model), folder / MODEL_FILE)
     return folder / MODEL_FILE
 
 
 def _write_external(model: Path, folder: Path) -> Path:
     folder.mkdir(parents=True)
     onnx.save_model(
-        onnx.load(model),
+        _unmarked(model),
         folder / MODEL_FILE,
         save_as_external_data=True,
         all_tensors_to_one_file=True,
