@@ -7,9 +7,9 @@ import pytest
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from support.api_client import Object
+from support.digits import MANIFEST
 from support.fake_kubelet import Script, ready_server
 from support.fake_pod import Pod
-from support.digits import MANIFEST
 from support.stage import Stage
 
 _WORDS = "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules."

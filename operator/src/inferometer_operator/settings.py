@@ -15,7 +15,9 @@ from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.server import Resources, Toleration
 
-_EngineVersion = Annotated[str, StringConstraints(max_length=64, pattern=r"^\d+(\.\d+)*((a|b|rc)\d+)?$")]
+_EngineVersion = Annotated[
+    str, StringConstraints(max_length=64, pattern=r"^\d+(\.\d+)*((a|b|rc)\d+)?$")
+]
 """A release as Python writes it: 1.31.1, 1.32.0rc1."""
 
 

@@ -179,16 +179,16 @@ def test_a_server_starts_only_on_nodes_that_satisfy_its_manifest() -> None:
 
 def test_requirements_that_no_node_satisfies_name_the_nearest() -> None:
     """Among the nodes on which the run may start."""
-    nodes = (a_node("a"), a_node("b", cpus=16, pool="x"), a_node("c", gibibytes=1))
+    nodes = (a_node("a", pool="x"), a_node("b", cpus=16), a_node("c", cpus=20, gibibytes=1))
     message = refusal(played(a_manifest("{cpus: 32, memory: 4Gi}"), *nodes))
-    assert "Nearest is a: it needs 32 CPUs, and this has 4." in message
+    assert "Nearest is b: it needs 32 CPUs, and this has 16." in message
     placed: Any = {"placement": {"nodeSelector": {"pool": "x"}}}
     message = refusal(played(a_manifest("{cpus: 32}"), *nodes, **placed))
-    assert "Nearest is b: it needs 32 CPUs, and this has 16." in message
+    assert "Nearest is a: it needs 32 CPUs, and this has 4." in message
     # A node where its pods cannot start, whatever they need, does not count.
     tainted = a_node("d", cpus=64)
     tainted["spec"] = {"taints": [{"key": "role", "effect": "NoSchedule"}]}
-    assert "Nearest is b" in refusal(played(a_manifest("{cpus: 32}"), *nodes, tainted))
+    assert "Nearest is c" in refusal(played(a_manifest("{cpus: 32}"), *nodes, tainted))
     # A pool that has no node yet is the scheduler's business.
     empty: Any = {"placement": {"nodeSelector": {"pool": "y"}}}
     assert affinity(played(a_manifest("{cpus: 32}"), *nodes, **empty)) == []

@@ -63,8 +63,8 @@ def test_prepacked_weights_of_another_kind_of_machine_are_refused(
     monkeypatch.setattr(prepacked, "machine_kind", lambda: "another")
     check_prepacked(graphs["ExternalData"])
     again = write_forms(written["SavedPrepacked"], tmp_path / "again", threads=1)
-    for each in again:  # a form that is written anew has no older mark
-        check_prepacked(read_graph(each.model, max_bytes=1 << 30))
+    for form in again:  # one that is written anew has no older mark
+        check_prepacked(read_graph(form.model, max_bytes=1 << 30))
     with pytest.raises(ModelRefusedError, match="and this is another: write this form again"):
         load(graphs["SavedPrepacked"], EngineSettings(threads=1), Interrupt())
 

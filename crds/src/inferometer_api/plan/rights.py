@@ -74,8 +74,8 @@ RUNS = (
         "",
         "configmaps",
         ("create", "delete", "get", "list", "watch"),
-        "the load generator's plan, the result, and to see the label of one that a run names, and the "
-        "manifest in it",
+        "the load generator's plan, the result, and to see the label of one that a run names, and "
+        "the manifest in it",
     ),
     Right(
         "",

@@ -57,7 +57,9 @@ def workload(
     """
     sets = [_pod_set(LOAD_PODS, load_job(run, owner, settings))]
     if is_launched(run.spec):
-        sets.insert(0, _pod_set(SERVER_PODS, server_job(run, owner, settings, requirements=requirements)))
+        sets.insert(
+            0, _pod_set(SERVER_PODS, server_job(run, owner, settings, requirements=requirements))
+        )
     spec: Manifest = {"queueName": queue, "podSets": sets}
     if priority is not None:
         spec["priority"] = priority.value

@@ -94,7 +94,7 @@ def among_nodes(
     """
     found = [_fit(node, manifest, spec) for node in nodes if _in_reach(node, spec, settings)]
     if found and not any(each.fits for each in found):
-        nearest = min(found, key=lambda each: (len(each.lacks), each.name))
+        nearest = min(found, key=_distance)
         problem = (
             f"No node satisfies the systemRequirements of {manifest.name}. Nearest is "
             f"{nearest.name}: {'; '.join(nearest.lacks)}."
@@ -160,11 +160,17 @@ def _engine_problem(context: ReconcileContext, manifest: ModelManifest) -> str:
 class _NodeFit:
     name: str
     hostname: str
+    machine: Machine
     lacks: tuple[str, ...]
 
     @property
     def fits(self) -> bool:
         return not self.lacks
+
+
+def _distance(fit: _NodeFit) -> tuple[int, int, int, str]:
+    """Return how far a node is from what is needed: what it lacks, then how large it is."""
+    return len(fit.lacks), -fit.machine.cpus, -fit.machine.memory_bytes, fit.name
 
 
 def _in_reach(node: Node, spec: RunSpec, settings: Settings) -> bool:
@@ -192,7 +198,7 @@ def _fit(node: Node, manifest: ModelManifest, spec: RunSpec) -> _NodeFit:
     wanted = [_NAMES.get(each, each) for each in needs.architectures]
     needs = needs.model_copy(update={"architectures": wanted, "device": None})
     lacks = tuple(machine_problems(needs, machine))
-    return _NodeFit(name, str(_labels(node).get(HOSTNAME_LABEL, name)), lacks)
+    return _NodeFit(name, str(_labels(node).get(HOSTNAME_LABEL, name)), machine, lacks)
 
 
 def _labels(node: Node) -> Json:

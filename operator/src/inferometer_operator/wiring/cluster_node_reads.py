@@ -52,9 +52,7 @@ async def read_cluster_nodes(
 
 
 async def _read(reader: Reader, settings: Settings, run: Json, name: str) -> ClusterNode | None:
-    described = (
-        await _unless_refused(name, reader.get_node(name)) if settings.read_nodes else None
-    )
+    described = await _unless_refused(name, reader.get_node(name)) if settings.read_nodes else None
     running = await _unless_refused(name, reader.list_running_pods(settings.namespace, name))
     if described is None and running is None:
         return None

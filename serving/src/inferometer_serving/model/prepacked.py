@@ -15,7 +15,7 @@ _OF_KERNELS = (
     *("avx", "amx", "sse", "fma", "f16c"),
     *("asimd", "sve", "sme", "bf16", "i8mm", "fphp"),
 )
-"""How flags of a CPU begin that choose its kernels: others come and go with the operating system."""
+"""How flags of a CPU begin that choose its kernels: others come and go with the system."""
 _MARK = "inferometer.prepacked_for"
 """The entry of a model's metadata with the kind of machine."""
 
@@ -60,6 +60,6 @@ def check_prepacked(graph: GraphFile) -> None:
             raise ModelRefusedError(
                 f"The weights of the model {graph.path} were prepacked for machines of the kind "
                 f"{entry.value}, and this is {own}: write this form again on a machine of this "
-                "kind with inferometer cache MODEL --write FOLDER, or serve the model with weights as external "
-                "data."
+                "kind with inferometer cache MODEL --write FOLDER, or serve the model with weights "
+                "as external data."
             )
