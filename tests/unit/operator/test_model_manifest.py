@@ -225,7 +225,7 @@ def test_a_manifest_is_read_once_and_only_with_its_label() -> None:
     assert connection.paths == ["/api/v1/namespaces/ns/configmaps/digits"] * 2  # its label first
     unlabelled = _Connection(a_map(a_manifest(), labels={}))
     assert read(unlabelled) is None
-    assert len(unlabelled.paths) == 3  # each time: somebody may set the label
+    assert len(unlabelled.paths) == 3  # each time: the label may come
     large = a_manifest() + "#" * (64 << 10)
     assert read(_Connection(a_map(large))) is None
     needy = _Connection(a_map(a_manifest("{cpus: 8}")), [a_node("a"), a_node("b", cpus=8)])
