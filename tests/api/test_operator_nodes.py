@@ -7,6 +7,7 @@ import pytest
 
 from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
 from support.api_client import Object
+from support.digits import MANIFEST
 from support.fake_kubelet import Script, ready_server
 from support.fake_pod import Pod
 from support.stage import Stage
@@ -127,3 +128,33 @@ def test_a_run_beyond_a_ceiling_is_refused_while_others_run(
     assert says in accepted["message"]
     stage.finished()
     assert not [each for each in stage.children() if "a-run" in each]
+
+
+def _with_manifest(stage: Stage, name: str, cpus: int) -> None:
+    """Create a run whose manifest needs so many CPUs, and the ConfigMap with the manifest."""
+    text = MANIFEST.replace("{cpus: 1, memory: 64Mi}", f"{{cpus: {cpus}}}")
+    labels = {"inferometer.dev/allow-use": "true"}
+    config_map = {"metadata": {"name": name, "labels": labels}, "data": {"model.yaml": text}}
+    stage.api.create("ConfigMap", stage.namespace, config_map)
+    manifest = {"uri": f"configmap://{name}/model.yaml"}
+    stage.apply(name, model={"uri": "zoo://classification/resnet50", "manifest": manifest})
+
+
+def test_a_manifest_in_a_config_map_chooses_the_nodes_of_its_server(pool: Stage) -> None:
+    """Those that are large enough; what no node satisfies is refused with the nearest one."""
+    smaller, larger = f"{pool.namespace}-b", f"{pool.namespace}-a"
+    pool.api.merge("Node", None, larger, {"status": {"capacity": {"cpu": "5000"}}}, "status")
+    pool.start_operator(readNodes=True)
+    _with_manifest(pool, "fits", 4000)
+    pool.wait_for(lambda: pool.api.found("Job", pool.namespace, "fits-server"), pool.logs)
+    made = pool.api.found("Job", pool.namespace, "fits-server") or {}
+    affinity = made["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    (expression,) = term["matchExpressions"]
+    assert (expression["key"], expression["operator"]) == ("kubernetes.io/hostname", "NotIn")
+    assert smaller in expression["values"]
+    assert larger not in expression["values"]
+    _with_manifest(pool, "too-large", 6000)
+    refused = pool.wait("Accepted", "TaskRefused", value="False", name="too-large")
+    assert f"Nearest is {larger}: it needs 6000 CPUs, and this has 5000" in refused["message"]
+    assert pool.api.found("Job", pool.namespace, "too-large-server") is None

@@ -76,6 +76,25 @@ def test_the_plan_names_the_agent_of_the_servers_node(stage: Stage, agents: str)
     }
 
 
+def test_the_plan_describes_the_servers_node(pool: Stage) -> None:
+    """With its instance type and the pods of others, without those of DaemonSets and the run's."""
+    node = pool.kubelet.node
+    labels = {"node.kubernetes.io/instance-type": "c5.xlarge"}
+    pool.api.merge("Node", None, node, {"metadata": {"labels": labels}})
+    capacity = (pool.api.found("Node", None, node) or {})["status"]["capacity"]
+    a_pod_on(pool, node)
+    running = {"status": {"phase": "Running"}}
+    pool.api.merge("Pod", pool.namespace, "one", running, "status")
+    pool.start_operator(readNodes=True)
+    pool.apply()
+    pool.finished()
+    (server,) = pool.load().plan["servers"]
+    found = server["clusterNode"]
+    assert (found["instanceType"], found["otherPods"]) == ("c5.xlarge", 1)
+    assert str(found["cpuCount"]) == capacity["cpu"]
+    assert found["memoryBytes"] > 2**20
+
+
 def test_an_operator_that_may_not_list_agents_measures_without(stage: Stage, agents: str) -> None:
     """The run ends well, and its plan says who can give the right."""
     stage.start_operator(agent={"namespace": agents})

@@ -14,6 +14,11 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"replicas": 3}, "", "replicas"),
     ({"operator": {"replica": 3}}, "/operator", "replica"),
     ({"images": {"serving": {"name": "x"}}}, "/images/serving", "name"),
+    (
+        {"images": {"serving": {"engines": {"onnxruntime": "new"}}}},
+        "/images/serving/engines/onnxruntime",
+        "pattern",
+    ),
     ({"mode": "cluster"}, "/mode", "'Namespaced', 'Cluster'"),
     ({"crds": {"install": "false"}}, "/crds/install", "boolean"),
     ({"images": {"pullPolicy": "Sometimes"}}, "/images/pullPolicy", "'Always'"),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from images.catalogue import ROOT
 
 from support.cluster.images import copied
@@ -159,3 +160,14 @@ def test_an_image_has_the_sources_that_its_component_reaches(component: str) -> 
     sources = {path for path in paths if path.endswith("/src")}
     ours = reached(component)[0]
     assert sources == {str(OURS[name].parent.relative_to(ROOT)) for name in ours}
+
+
+def test_the_chart_states_the_engines_of_its_images() -> None:
+    """The operator resolves manifests over them: they are the versions of the lock file."""
+    locked = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    versions = {each["name"]: each.get("version") for each in locked}
+    stated = yaml.safe_load((ROOT / "helm/inferometer/files/engines.yaml").read_text())
+    assert stated == {
+        "serving": {name: versions[name] for name in ("onnxruntime", "openvino")},
+        "servingGpu": {"onnxruntime": versions["onnxruntime-gpu"]},
+    }

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]  # has no types
+import openvino
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
@@ -251,3 +252,32 @@ def test_a_quantized_variant_shows_its_loss_beside_its_speed(tmp_path: Path) -> 
         assert latency is not None
         found[variant] = (right, latency)
     assert found["int8"][0] >= 0.9 * found["fp32"][0]  # it still works, and may lose some
+
+
+@pytest.mark.parametrize(("precision", "hint"), [("FP32", "f32"), ("BF16", "bf16")])
+def test_each_precision_of_openvino_shows_its_accuracy_beside_its_speed(
+    precision: str, hint: str, tmp_path: Path
+) -> None:
+    """To the sample what OpenVINO predicts directly, at the precision that the result names."""
+    core = openvino.Core()
+    if precision not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+        pytest.skip(f"OpenVINO does not compute in {precision} on this CPU")
+    images, labels = digits()
+    images, labels = images[:HELD_OUT], labels[:HELD_OUT]
+    write_onnx(trained_net(), tmp_path / "model.onnx")
+    manifest = MANIFEST.replace(
+        'name: onnxruntime, version: ">=1.20 <2"', 'name: openvino, version: ">=2025"'
+    )
+    (tmp_path / "model.yaml").write_text(manifest)
+    net = core.compile_model(tmp_path / "model.onnx", "CPU", {"INFERENCE_PRECISION_HINT": hint})
+    direct = [net(each[None, None])[0][0] for each in images]
+    right = int((np.argmax(direct, axis=1) == labels).sum())
+    accuracy = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"], "samples": HELD_OUT}
+    server = {"runtime": "OpenVino", "precision": precision}
+    result = result_of(
+        done(tmp_path, {"singleStream": {}}, {"accuracy": accuracy}, spec={"server": server})
+    )
+    assert result.environment is not None
+    assert result.environment.server.settings["precision"] == precision
+    assert accuracy_of(result).figures[0].correct == right >= 0.9 * HELD_OUT
+    assert nanoseconds_at(result.scenarios[0].steps[0].latency, 50.0) is not None

@@ -16,6 +16,7 @@ from inferometer_operator.reconcile.conditions import read_status
 from inferometer_operator.reconcile.observed import (
     DownloadedResult,
     InferenceObjects,
+    KnownManifest,
     KueueObjects,
     ObjectReference,
     QueuePosition,
@@ -331,6 +332,12 @@ PROGRESS_ROWS: list[Row] = [
         "ceiling of 2 ",
     ),
     *_both("NotFound", lambda: _referring(None), "models does not exist"),
+    Row(
+        _REFUSED,
+        "TaskRefused",
+        lambda: a_cluster(model_manifest=KnownManifest(problem="No.")).settle(),
+        ("spec.model.manifest: No.",),
+    ),
     Row(_NOT_READY, "ServerStarting", lambda: a_cluster().settle(), ("a-run-server",)),
     Row(("ServerReady", "True"), "Ready", serving),
     Row(("ServerReady", "Unknown"), "External", _external_ready),

@@ -38,6 +38,7 @@ from inferometer_operator.reconcile.observed import (
     EndpointList,
     InferenceObjects,
     Json,
+    KnownManifest,
     KueueObjects,
     ObjectReference,
     Observed,
@@ -82,6 +83,7 @@ class PretendCluster(PretendApi):
     pods: dict[str, Object] = field(default_factory=dict)
     events: list[Object] = field(default_factory=list)
     references: dict[ObjectReference, Json | None] = field(default_factory=dict)
+    model_manifest: KnownManifest | None = None
     service: Json | None = None
     agents: EndpointList | None = None
     behind_service: EndpointList | None = None
@@ -156,6 +158,7 @@ class PretendCluster(PretendApi):
             result_maps=tuple(maps),
             events=tuple(self.events),
             references=self.references,
+            model_manifest=self.model_manifest,
             service=self.service,
             agents=self.agents,
             behind_service=self.behind_service,

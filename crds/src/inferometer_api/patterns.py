@@ -37,7 +37,7 @@ TIME = (
 CRON = r"^[0-9A-Za-z*,/#L-]+( [0-9A-Za-z*,/#L-]+){4}$"
 TIME_ZONE = r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+){0,2}$"
 # The begin of the name of what a node benchmark measures.
-PRIMITIVE = r"^[A-Za-z][A-Za-z0-9/(), ]*$"
+PRIMITIVE = r"^[A-Za-z][A-Za-z0-9_/(), ]*$"
 # A value as on a command line: any text of one or more lines.
 SETTING = r"^(.|\n)*$"
 SETTING_PATH = r"^spec[.\[].+$"

@@ -18,6 +18,14 @@ images:
   servingGpu: {{ include "inferometer.image" (list . "servingGpu") | quote }}
   loadgen: {{ include "inferometer.image" (list . "loadgen") | quote }}
   servers: {{ toJson (.Values.images.servers | default dict) }}
+  engines:
+    {{- $ours := .Files.Get "files/engines.yaml" | fromYaml }}
+    {{- range $name := list "serving" "servingGpu" }}
+    {{- $image := index $.Values.images $name }}
+    {{- /* A tag or digest of one's own may be an image with other versions. */ -}}
+    {{- $isOurs := not (or $image.tag $image.digest $.Values.images.tag) }}
+    {{ $name }}: {{ toJson ($image.engines | default (ternary (index $ours $name) dict $isOurs)) }}
+    {{- end }}
   pullPolicy: {{ .Values.images.pullPolicy }}
   pullSecrets: {{ toJson .Values.images.pullSecrets }}
 gpu:

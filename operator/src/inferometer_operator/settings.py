@@ -6,7 +6,7 @@ One YAML file, written by the chart; `python -m inferometer_operator --settings 
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from inferometer_api.document import CpuQuantity, DnsLabel, Document, Integral, MemoryQuantity
 from inferometer_api.runtimes.custom import AllowedServer, custom_launch
@@ -14,6 +14,11 @@ from inferometer_api.runtimes.descriptor import ServerLaunch
 from inferometer_api.runtimes.table import launch_of
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.spec.server import Resources, Toleration
+
+_EngineVersion = Annotated[
+    str, StringConstraints(max_length=64, pattern=r"^\d+(\.\d+)*((a|b|rc)\d+)?$")
+]
+"""A release as Python writes it: 1.31.1, 1.32.0rc1."""
 
 
 class Images(Document):
@@ -28,9 +33,18 @@ class Images(Document):
     servers: dict[str, str] = Field(default_factory=dict)
     """Images of further servers, by the names in the descriptors of their runtimes, instead of the
     references there."""
+    engines: dict[Literal["serving", "servingGpu"], dict[str, _EngineVersion]] = Field(
+        default_factory=dict
+    )
+    """Versions of the engines in an image, by package. Manifests are resolved over them; without
+    them, the engine of a server is compared with its manifest once it has started."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: list[str] = Field(default_factory=list)
     """Names of image pull secrets in the run's namespace."""
+
+    def engines_of(self, device: Literal["CPU", "GPU"]) -> Mapping[str, str]:
+        """Return the versions of the engines in the image for a device; none: not known."""
+        return self.engines.get("servingGpu" if device == "GPU" else "serving", {})
 
     def named(self, name: str, references: Mapping[str, str]) -> str:
         """Return the image that a runtime's descriptor names; `references` are the descriptor's.
@@ -159,7 +173,8 @@ class Settings(Document):
     """The node agents; absent: there are none, and energy is unavailable."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     read_nodes: bool = False
-    """Whether the operator may read nodes, which suites with `systems` or `reuse` need."""
+    """Whether the operator may read nodes, which suites with `systems` or `reuse` need, and from
+    which results know the instance type of their servers."""
     allow_secrets: bool = False
     """Whether runs may name Secrets. The operator then may read their labels."""
     kueue: Kueue = Field(default_factory=Kueue)

@@ -17,13 +17,13 @@ _TYPE = "node.kubernetes.io/instance-type"
 
 
 def a_node(name: str, *, arch: str = "amd64", kind: str = "m7", **changed: Any) -> dict[str, Any]:
-    """Return a node of 8 CPUs and 16 GiB."""
+    """Return a node of 8 CPUs and 16 GiB, in the units of a kubelet."""
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/arch": arch, _TYPE: kind}
     return {
         "metadata": {"name": name, "labels": labels},
         "spec": changed.get("spec", {}),
         "status": {
-            "allocatable": {"cpu": "7500m", "memory": "15Gi", **changed.get("offers", {})},
+            "allocatable": {"cpu": "7500m", "memory": "15728640Ki", **changed.get("offers", {})},
             "conditions": [{"type": "Ready", "status": changed.get("ready", "True")}],
         },
     }

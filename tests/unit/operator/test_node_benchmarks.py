@@ -246,6 +246,12 @@ def test_a_finished_benchmark_is_left_as_it_is() -> None:
     assert (again.status, again.create, again.read) == (done, (), ())
 
 
+@pytest.mark.parametrize("begin", ["UM_Demand", "gemm (openvino, FP32)", "latency/4096", *"ab"])
+def test_a_spec_takes_the_begin_of_any_primitives_name(begin: str) -> None:
+    """Comm|Scope's names have an underscore."""
+    assert NodeBenchmarkSpec.model_validate({"only": [begin]}).only == [begin]
+
+
 def test_the_job_of_a_node_needs_the_node_for_itself() -> None:
     """Its pod goes to that node alone, and not while a pod of a run or another node is there."""
     owner = Owner("workers", "bench", "uid-1", "NodeBenchmark")

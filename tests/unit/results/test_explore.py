@@ -10,6 +10,7 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]  # has n
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferometer_api.plan.cluster_objects import INSTANCE_TYPE_LABEL
 from inferometer_api.results.reading import read_result
 from inferometer_results.compare.comparison import compare
 from inferometer_results.explore.batch_scaling import batch_scaling
@@ -30,7 +31,6 @@ from inferometer_results.history.trend import ChangeFinding
 from inferometer_results.report import render_report
 from inferometer_results.report.chart import ReferenceLine
 from inferometer_results.report.histogram import decode
-from inferometer_results.store.comparability import INSTANCE_TYPE
 from inferometer_results.store.summaries import differing_fields
 from support.stored_results import LOCAL, a_document
 
@@ -131,7 +131,7 @@ def test_an_outlier_is_far_from_the_other_nodes() -> None:
 @pytest.mark.parametrize(
     ("nodes", "per_hour"),
     [
-        (PricedNodes(("x",), labels={INSTANCE_TYPE: "c5.xlarge"}), 0.18),
+        (PricedNodes(("x",), labels={INSTANCE_TYPE_LABEL: "c5.xlarge"}), 0.18),
         (PricedNodes(("bench-1",), gpu="NVIDIA A100"), 3.6),
         (PricedNodes(("bench-1", "bench-2")), 0.72),
         (PricedNodes(("bench-1", "y")), None),

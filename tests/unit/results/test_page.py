@@ -10,7 +10,14 @@ import yaml
 from hypothesis import given, settings
 
 from inferometer_api.results.accuracy import ManifestInfo
-from inferometer_api.results.result import Finding, ResultDocument, Verdict, percentile_of
+from inferometer_api.results.result import (
+    ClusterNode,
+    Finding,
+    ResultDocument,
+    ServerReplica,
+    Verdict,
+    percentile_of,
+)
 from inferometer_api.results.search import RepeatFigure, RepeatSummary
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import External
@@ -91,6 +98,24 @@ def test_a_page_answers_first() -> None:
         for finding in (*result.verdict.reasons, *result.verdict.cautions):
             assert finding.message in text
             assert f"found {finding.figure} limit {finding.limit}" in text
+
+
+def test_a_page_names_the_nodes_of_servers_and_says_whether_others_use_them() -> None:
+    """Each node once, with its instance type; without knowledge nothing is said."""
+    known = ClusterNode(instance_type="c5.xlarge", other_pods=1)
+    replicas = [
+        ServerReplica(url="http://a", node="n1", cluster_node=known),
+        ServerReplica(url="http://b", node="n1", cluster_node=known),
+        ServerReplica(url="http://c", node="n2", cluster_node=ClusterNode(other_pods=0)),
+        ServerReplica(url="http://d", node="n3"),
+    ]
+    found = an_environment()
+    server = found.server.model_copy(update={"replicas": replicas})
+    text = _page(a_result(environment=found.model_copy(update={"server": server}))).text
+    assert text.count("Node n1 (c5.xlarge), with 1 pod of others") == 1
+    assert "Node n2, with no pods of others" in text
+    assert "Node n3 " in text
+    assert "n3, with" not in text
 
 
 def test_a_shared_caution_is_listed_once() -> None:

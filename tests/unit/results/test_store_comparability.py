@@ -99,6 +99,13 @@ def test_a_changed_condition_is_named(path: tuple[str, ...], value: Any, names: 
         (("run", "spec", "server", "precision"), "FP32", {"precision"}),
         (("environment", "server", "replicas", 0, "qualityOfService"), "Burstable", {"isolation"}),
         (("environment", "server", "replicas", 0, "node"), "node-8", {"isolation", "node class"}),
+        (("environment", "server", "replicas", 0, "clusterNode"), {"otherPods": 2}, {"isolation"}),
+        (("environment", "server", "replicas", 0, "clusterNode"), {"otherPods": 0}, set()),
+        (
+            ("environment", "server", "replicas", 0, "clusterNode"),
+            {"instanceType": "c5.xlarge"},
+            {"node class"},
+        ),
     ],
 )
 def test_what_a_server_does_not_report_is_taken_from_the_run(
@@ -236,3 +243,31 @@ def test_the_keys_of_kept_results_move_only_with_the_version_of_the_measurement(
         document = json.loads((KEPT / f"{name}.json").read_bytes())
         found[name, scenario] = key_digest(key_of(document, scenario))
     assert (MEASUREMENT_VERSION, found) == (1, KEYS)
+
+
+def test_the_cluster_knows_the_machine_of_a_server_that_reports_none() -> None:
+    """On a node of its own, where the load generator's machine says nothing about it."""
+    known = {
+        "instanceType": "c5.xlarge",
+        "cpuCount": 4,
+        "memoryBytes": 8 * 2**30,
+        "kernel": "6.18.3-cloud",
+        "gpuModel": "NVIDIA-H100",
+    }
+    away = changed("environment", "server", "replicas", 0, "node", value="node-8", like=CLUSTER)
+    settings = away["environment"]["server"]["settings"]
+    for name in ("memory_gibibytes", "kernel", "cpu_count", "gpus"):
+        settings.pop(name, None)
+    path = ("environment", "server", "replicas", 0, "clusterNode")
+    found = key_of(changed(*path, value=known, like=away), "s0")["node class"]
+    for part in ("4 CPUs", "8 GiB", "Linux 6.18", "c5.xlarge"):
+        assert part in found.split(", ")
+    assert "H100" not in found  # the run used no GPU
+    on_gpu = changed("run", "spec", "server", "device", value="GPU", like=away)
+    found = key_of(changed(*path, value=known, like=on_gpu), "s0")["node class"]
+    assert "NVIDIA-H100" in found.split(", ")
+    # What is known of one of two servers' nodes is not known of both.
+    other = {**away["environment"]["server"]["replicas"][0], "node": "node-9"}
+    both = changed(*path, value=known, like=away)
+    both["environment"]["server"]["replicas"].append(other)
+    assert "c5.xlarge" not in key_of(both, "s0")["node class"]

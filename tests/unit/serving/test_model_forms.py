@@ -4,6 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from inferometer_models.errors import ModelRefusedError
+from inferometer_models.graph_file import read_graph
+from inferometer_serving.model import prepacked
+from inferometer_serving.model.onnx_runtime import load
+from inferometer_serving.model.prepacked import check_prepacked
+from inferometer_serving.model.session import EngineSettings, Interrupt
 from inferometer_serving.model_forms import forms
 from inferometer_serving.model_forms.forms import ModelForm, unavailable_forms, write_forms
 from inferometer_serving.model_forms.measure import sharing_constants
@@ -43,6 +49,24 @@ def test_all_files_of_a_form_have_the_same_readers(
     for form in written:
         modes = {each.name: each.stat().st_mode & 0o777 for each in form.model.parent.iterdir()}
         assert set(modes.values()) == {form.model.stat().st_mode & 0o777}, modes
+
+
+def test_prepacked_weights_of_another_kind_of_machine_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONNX Runtime would take their bytes as they are; those of the own kind are taken."""
+    model = onnx_models.write_with_external_data(tmp_path)
+    written = {each.name: each.model for each in write_forms(model, tmp_path / "forms", threads=1)}
+    graphs = {name: read_graph(path, max_bytes=1 << 30) for name, path in written.items()}
+    for each in graphs.values():
+        check_prepacked(each)
+    monkeypatch.setattr(prepacked, "machine_kind", lambda: "another")
+    check_prepacked(graphs["ExternalData"])
+    again = write_forms(written["SavedPrepacked"], tmp_path / "again", threads=1)
+    for form in again:  # one that is written anew has no older mark
+        check_prepacked(read_graph(form.model, max_bytes=1 << 30))
+    with pytest.raises(ModelRefusedError, match="and this is another: write this form again"):
+        load(graphs["SavedPrepacked"], EngineSettings(threads=1), Interrupt())
 
 
 def test_constants_are_a_rate_and_two_times(

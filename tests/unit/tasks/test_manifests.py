@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferometer_api.manifest.model_manifest import ModelManifest
+from inferometer_api.manifest.resolution import Machine
 from inferometer_api.manifest.version_constraint import (
     ConstraintError,
     check_constraint,
@@ -16,7 +17,7 @@ from inferometer_api.manifest.version_constraint import (
 from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import TaskRefusedError
 from inferometer_tasks.manifest_file import is_manifest, read_manifest
-from inferometer_tasks.resolution import Machine, check_engine, check_machine
+from inferometer_tasks.resolution import check_engine, check_machine
 from support.digits import MANIFEST
 
 INSTALLED = {"onnxruntime": "1.31.0", "openvino": "2025.4.1"}

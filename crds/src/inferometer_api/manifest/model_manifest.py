@@ -20,6 +20,9 @@ from inferometer_api.spec.model import Datatype
 Version = Annotated[str, StringConstraints(pattern=patterns.SEMVER, max_length=64)]
 _Name = Annotated[str, Field(min_length=1, max_length=253)]
 _Text = Annotated[str, Field(max_length=65_536)]
+_Architecture = Annotated[
+    str, StringConstraints(min_length=1, max_length=63, pattern=patterns.LABEL_VALUE)
+]
 Modality = Literal["Image", "Text", "File", "Values"]
 TASKS = (
     "ImageClassification",
@@ -101,7 +104,7 @@ class SystemRequirements(Document):
     device: Literal["CPU", "GPU"] | None = None
     """Absent: either."""
 
-    architectures: Annotated[list[str], Field(max_length=8)] = Field(default_factory=list)
+    architectures: Annotated[list[_Architecture], Field(max_length=8)] = Field(default_factory=list)
     """Names of CPU architectures, as `uname -m` prints them: x86_64. Empty: any."""
 
     cpus: CpuQuantity | None = None

@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from inferometer_api.document import Count, Document, Integer, Timestamp
+from inferometer_api.results.result import ClusterNode
 from inferometer_api.spec.run import BenchmarkRun
 
 
@@ -58,6 +59,8 @@ class PlannedServer(Document):
     """The name of the pod's node."""
     quality_of_service: str = ""
     """QoS class of the pod: Guaranteed, Burstable or BestEffort; empty if not known."""
+    cluster_node: ClusterNode | None = None
+    """What the cluster knows of the node; absent if the operator could not read it."""
     start: StartEvidence | None = None
     """For cold starts."""
 

@@ -74,7 +74,8 @@ RUNS = (
         "",
         "configmaps",
         ("create", "delete", "get", "list", "watch"),
-        "the load generator's plan, the result, and to see the label of one that a run names",
+        "the load generator's plan, the result, and to see the label of one that a run names, and "
+        "the manifest in it",
     ),
     Right(
         "",
@@ -166,7 +167,8 @@ NODES = (
         "",
         "nodes",
         ("list",),
-        "to find the nodes of a suite's systems and their images, and those of NodeBenchmarks",
+        "to find the nodes of a suite's systems and their images, those of NodeBenchmarks, and the "
+        "machines of a run's servers",
     ),
 )
 """In the whole cluster, if the admin lets suites choose their nodes."""

@@ -53,6 +53,21 @@ class Node(Document):
     """Names of the GPUs."""
 
 
+class ClusterNode(Document):
+    """The node of a server, as the API server described it when the plan was made."""
+
+    instance_type: str = ""
+    """Its label node.kubernetes.io/instance-type."""
+    gpu_model: str = ""
+    """Its label nvidia.com/gpu.product."""
+    cpu_count: Count | None = None
+    memory_bytes: Count | None = None
+    kernel: str = ""
+    other_pods: Count | None = None
+    """Running pods of others, without those of DaemonSets and of the node itself. Absent if not \
+known: an operator that serves one namespace sees no other's pods."""
+
+
 class ServerReplica(Document):
     """One of the servers that share the requests, and its location."""
 
@@ -63,6 +78,8 @@ class ServerReplica(Document):
     """Node of the pod."""
     quality_of_service: str = ""
     """QoS class of the pod: Guaranteed, Burstable or BestEffort."""
+    cluster_node: ClusterNode | None = None
+    """What the cluster knows of the node."""
     settings: dict[str, str] = Field(default_factory=dict)
     """Parameters of its model configuration that differ from those of the first server."""
 

@@ -77,5 +77,5 @@ def whole_bytes(quantity: str) -> int:
 
     `quantity` is a MemoryQuantity of the documents, whose pattern has been checked.
     """
-    digits = quantity.rstrip("kMGTi")
+    digits = quantity.rstrip("kKMGTi")
     return int(digits) * _SIZES[quantity.removeprefix(digits)]

@@ -527,8 +527,9 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         "Correct spec.load.inputs or the scenario's batch sizes, and create a new run.",
     ),
     "TaskRefused": Reason(
-        "The model's manifest, the data set and the measures do not fit each other or the model.",
-        (FAILED,),
+        "The model's manifest, the data set and the measures do not fit each other or the model, "
+        "or nothing here satisfies the manifest.",
+        REFUSED,
         "Correct what the message names, and create a new run.",
     ),
     "InputsNotFetched": Reason(

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inferometer_api.nodes.selection import Node, pod_obstacle
-from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL
+from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL, INSTANCE_TYPE_LABEL
 from inferometer_api.spec.resolve import whole_bytes, whole_cpus
 from inferometer_api.spec.server import Toleration
 from inferometer_api.suite.matrix import Requirements, Systems
 from inferometer_api.suite.plan_suite import System
 
 _ARCHITECTURE = "kubernetes.io/arch"
-_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _PINNED = "="
 """Between a label's value and the node that stands for it: neither contains it."""
 
@@ -98,7 +97,7 @@ def _gone(name: str) -> Node:
 def _node_system(node: Node) -> System:
     name, labels = str(node["metadata"]["name"]), _labels(node)
     selector = {HOSTNAME_LABEL: labels.get(HOSTNAME_LABEL, name)}
-    return System(name, labels.get(_INSTANCE_TYPE) or name, selector, takes_turns=True)
+    return System(name, labels.get(INSTANCE_TYPE_LABEL) or name, selector, takes_turns=True)
 
 
 def _labels(node: Node) -> Mapping[str, str]:
@@ -124,10 +123,10 @@ def _satisfies(
         return False
     if wanted.accelerator is not None and _count(allocatable.get(wanted.accelerator)) < 1:
         return False
-    if wanted.min_cpus is not None and _cpus(allocatable.get("cpu")) < wanted.min_cpus:
+    if wanted.min_cpus is not None and node_cpus(allocatable.get("cpu")) < wanted.min_cpus:
         return False
     least = wanted.min_memory
-    return least is None or _bytes(allocatable.get("memory")) >= whole_bytes(least)
+    return least is None or node_bytes(allocatable.get("memory")) >= whole_bytes(least)
 
 
 def _count(quantity: Any) -> int:
@@ -135,14 +134,16 @@ def _count(quantity: Any) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _cpus(quantity: Any) -> int:
+def node_cpus(quantity: Any) -> int:
+    """Return the whole CPUs of a quantity in a node's status, 0 if it has none."""
     try:
         return whole_cpus(str(quantity or "0"))
     except ValueError:
         return 0
 
 
-def _bytes(quantity: Any) -> int:
+def node_bytes(quantity: Any) -> int:
+    """Return the bytes of a quantity in a node's status, 0 if it has none."""
     try:
         return whole_bytes(str(quantity or "0"))
     except (ValueError, KeyError):

@@ -120,6 +120,7 @@ def _each(
             pod=server.pod,
             node=server.node,
             quality_of_service=server.quality_of_service,
+            cluster_node=server.cluster_node,
             settings={
                 name: value
                 for name, value in description.settings.items()

@@ -108,6 +108,23 @@ class Reader:
         )
         return frozenset(str(pod["metadata"]["uid"]) for pod in answer["items"] or ())
 
+    async def list_running_pods(self, namespace: str | None, node: str) -> tuple[Json, ...]:
+        """Return the metadata of pods that run on a node; None: those of every namespace."""
+        answer = await self.connection.request(
+            "GET",
+            api_path("Pod", namespace),
+            query={"fieldSelector": f"spec.nodeName={node},status.phase=Running"},
+            accept=METADATA_LIST,
+        )
+        return tuple(answer["items"] or ())
+
+    async def get_node(self, name: str) -> Json | None:
+        """Return a node, None if it is gone: by a list, which is what the operator may do."""
+        answer = await self.connection.request(
+            "GET", api_path("Node", None), query={"fieldSelector": f"metadata.name={name}"}
+        )
+        return next(iter(answer["items"] or ()), None)
+
     async def list_result_maps(self, namespace: str, run_uid: str) -> tuple[Json, ...]:
         """Return the metadata of the ConfigMaps that hold the run's result, by name."""
         labels = f"{selector(run_uid)},{COMPONENT_LABEL}={RESULT}"

@@ -61,13 +61,15 @@ def server_job(
     *,
     repeat: int = 1,
     nodes: Sequence[str] = (),
+    requirements: Sequence[Manifest] = (),
 ) -> Manifest:
     """Return the Job of a resolved run whose server is not External.
 
     No server is restarted within a repeat: a measurement of it would be INVALID. The Job of each
-    `repeat` replaces that of the one before, preferably on the same `nodes`. Its pods have the QoS
-    class Guaranteed: requests equal limits in every container. Raises AddressError if an address of
-    the run is not valid.
+    `repeat` replaces that of the one before, preferably on the same `nodes`. The nodes satisfy the
+    `requirements`, which are expressions of their labels. The Job's pods have the QoS
+    class Guaranteed: requests equal limits in every container. Raises AddressError if an address
+    of the run is not valid.
     """
     made = _job(run, owner, settings)
     if run.spec.pulls_image:
@@ -77,8 +79,12 @@ def server_job(
     if repeat > 1:
         for metadata in (made["metadata"], template["metadata"]):
             metadata["labels"][REPEAT_LABEL] = str(repeat)
-    if nodes:
-        template["spec"]["affinity"]["nodeAffinity"] = _preferably_on(nodes)
+    affinity = _preferably_on(nodes) if nodes else {}
+    if requirements:
+        term = {"matchExpressions": list(requirements)}
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [term]}
+    if affinity:
+        template["spec"]["affinity"]["nodeAffinity"] = affinity
     return made
 
 

@@ -1,6 +1,6 @@
 """The Workload by which Kueue admits a run as a whole, and what its admission adds to the pods."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferometer_api.plan.cluster_objects import (
@@ -48,14 +48,18 @@ def workload(
     *,
     queue: str,
     priority: WorkloadPriority | None,
+    requirements: Sequence[Manifest] = (),
 ) -> Manifest:
     """Return the Workload of a resolved run: its server and load pods are admitted together.
 
+    The nodes of its servers satisfy the `requirements`, as in `server_job`.
     Raises AddressError if an address of the run is not valid.
     """
     sets = [_pod_set(LOAD_PODS, load_job(run, owner, settings))]
     if is_launched(run.spec):
-        sets.insert(0, _pod_set(SERVER_PODS, server_job(run, owner, settings)))
+        sets.insert(
+            0, _pod_set(SERVER_PODS, server_job(run, owner, settings, requirements=requirements))
+        )
     spec: Manifest = {"queueName": queue, "podSets": sets}
     if priority is not None:
         spec["priority"] = priority.value

@@ -23,6 +23,7 @@ from inferometer_operator.reconcile.external_service import (
     misdirection,
     missing_port,
 )
+from inferometer_operator.reconcile.model_manifest import manifest_problems
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.references import run_references
 from inferometer_operator.reconcile.times import add_seconds
@@ -100,6 +101,8 @@ def find_rejection(context: ReconcileContext) -> Rejection | None:
     if sentences := list(_missing(context)):
         refusal = _refusal("NotFound", sentences)
         return Rejection(refusal.reason, refusal.message, may_appear=_may_be_late(context))
+    if sentences := list(manifest_problems(context)):
+        return _refusal("TaskRefused", sentences)
     return None
 
 

@@ -21,6 +21,7 @@ from inferometer_operator.reconcile.children import deletion_targets, run_childr
 from inferometer_operator.reconcile.conditions import ConditionUpdate, is_decided
 from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.finish import fail
+from inferometer_operator.reconcile.model_manifest import node_requirements
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Plan, WorkloadReport
 from inferometer_operator.reconcile.pods import own_pods
@@ -137,6 +138,7 @@ def _create(context: ReconcileContext, name: str, *, goes: bool) -> Plan:
         context.settings,
         queue=queue_name(context.raw),
         priority=WorkloadPriority(wanted, int(found["value"])) if found is not None else None,
+        requirements=node_requirements(context),
     )
     message = message if fault is None else fault.message
     return _wait(context, "AdmissionPending", message, create=(made,))

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_api.plan.load_plan import LoadNodeFault
 from inferometer_api.plan.load_report import LoadReport
+from inferometer_api.results.result import ClusterNode
 from inferometer_operator.reconcile.result_packer import ReceivedResult, ResultPacker
 
 Json = Mapping[str, Any]
@@ -120,6 +122,17 @@ class EndpointList:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownManifest:
+    """The manifest of a run's model, as far as it is in a ConfigMap that the run may use."""
+
+    manifest: ModelManifest | None = None
+    problem: str = ""
+    """Why it is refused, as a sentence: it is broken, or no node satisfies it."""
+    unfit_hostnames: tuple[str, ...] = ()
+    """Nodes that do not satisfy it, if the operator may read nodes."""
+
+
+@dataclass(frozen=True, slots=True)
 class KueueObjects:
     """What is observed of Kueue, if the settings enable it and the cluster serves its API."""
 
@@ -166,12 +179,16 @@ class Observed:
     references: Mapping[ObjectReference, Json | None] = field(default_factory=dict)
     """The metadata ({"labels": ...}) of each object in `references`; None: it does not exist. Read
     until the run starts; Secrets only if the settings allow them."""
+    model_manifest: KnownManifest | None = None
+    """The manifest that the run names in a ConfigMap; read until its servers are created."""
     service: Json | None = None
     """The Service in spec.server.external, with its spec."""
     agents: EndpointList | None = None
     """The node agents, if the settings name some; read until the plan exists."""
     load_node_faults: tuple[LoadNodeFault, ...] = ()
     """What NodeBenchmarks of the run's namespace found; read until the plan exists."""
+    cluster_nodes: Mapping[str, ClusterNode | None] = field(default_factory=dict)
+    """What the cluster knows of the servers' nodes, by name; read for each plan."""
     behind_service: EndpointList | None = None
     """The endpoints of `service`; read until the plan exists."""
     refused: Mapping[str, CreateRefusal] = field(default_factory=dict)

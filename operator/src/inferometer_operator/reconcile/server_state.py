@@ -15,6 +15,7 @@ from inferometer_operator.reconcile.context import ReconcileContext, is_deleting
 from inferometer_operator.reconcile.external_service import late_until, misdirection, missing_port
 from inferometer_operator.reconcile.faults import RunFault, make_fault
 from inferometer_operator.reconcile.inference_service import predictor_address
+from inferometer_operator.reconcile.model_manifest import node_requirements
 from inferometer_operator.reconcile.observed import ChildRole, Json
 from inferometer_operator.reconcile.plan import DeletionTarget
 from inferometer_operator.reconcile.pods import job_was_created, load_pods, server_pods
@@ -107,7 +108,14 @@ def _creation(context: ReconcileContext, repeat: int = 1) -> ServerProgress:
         return ServerProgress(fault=fault)
     nodes = planned_nodes(context.observed.plan_map) if repeat > 1 else ()
     job = add_to_pods(
-        server_job(context.run, context.owner, context.settings, repeat=repeat, nodes=nodes),
+        server_job(
+            context.run,
+            context.owner,
+            context.settings,
+            repeat=repeat,
+            nodes=nodes,
+            requirements=node_requirements(context),
+        ),
         additions,
     )
     make = inference_service(job, context.owner) if context.uses_kserve else job
@@ -162,6 +170,7 @@ def _planned_server(context: ReconcileContext, pod: Json) -> PlannedServer:
         pod_uid=pods.uid(pod),
         node=pods.node(pod),
         quality_of_service=str(pods.status(pod).get("qosClass") or ""),
+        cluster_node=context.observed.cluster_nodes.get(pods.node(pod)),
         start=_start(context, pod) if context.run.spec.starts_cold else None,
     )
 

@@ -32,6 +32,7 @@ from inferometer_operator.reconcile.observed import (
     ChildRole,
     EndpointList,
     Json,
+    KnownManifest,
     KueueObjects,
     ObjectReference,
     Observed,
@@ -53,6 +54,7 @@ from inferometer_operator.reconcile.references import raw_references
 from inferometer_operator.reconcile.result_state import is_collected
 from inferometer_operator.reconcile.sightings import sight
 from inferometer_operator.settings import Settings
+from inferometer_operator.wiring.cluster_node_reads import ClusterNodeMemory, read_cluster_nodes
 from inferometer_operator.wiring.endpoints import external_service_name, list_agents, list_backends
 from inferometer_operator.wiring.event_reads import WarningMemory, read_pulls, read_warnings
 from inferometer_operator.wiring.kserve_reads import (
@@ -62,6 +64,7 @@ from inferometer_operator.wiring.kserve_reads import (
 )
 from inferometer_operator.wiring.kueue_reads import KueueMemory, read_kueue
 from inferometer_operator.wiring.load_node_reads import LoadNodeMemory, read_load_node_faults
+from inferometer_operator.wiring.manifest_reads import ManifestMemory, read_known_manifest
 
 _POLL_SECONDS, _POLL_BEFORE_LOAD_SECONDS = 10.0, 1.0
 LOOK_SECONDS = 5.0
@@ -85,6 +88,8 @@ class RunMemory:
     kueue: KueueMemory = field(default_factory=KueueMemory)
     inference: InferenceMemory = field(default_factory=InferenceMemory)
     load_nodes: LoadNodeMemory = field(default_factory=LoadNodeMemory)
+    cluster_nodes: ClusterNodeMemory = field(default_factory=ClusterNodeMemory)
+    manifest: ManifestMemory = field(default_factory=ManifestMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,11 @@ class Observer:
                 self.reader, namespace, children, pods, memory.warnings, self.clock()
             ),
             pulls=await read_pulls(self.reader, run, pods) if to_plan or hands_over else (),
+            model_manifest=await read_known_manifest(
+                self.reader, self.settings, run, memory.manifest
+            )
+            if to_plan or hands_over
+            else None,
             service=service,
             agents=await list_agents(self.reader, self.settings, run, pods)
             if to_plan or hands_over
@@ -145,6 +155,11 @@ class Observer:
             load_node_faults=await read_load_node_faults(
                 self.reader, self.settings, run, memory.load_nodes, self.now(), reads=to_plan
             ),
+            cluster_nodes=await read_cluster_nodes(
+                self.reader, self.settings, run, pods, memory.cluster_nodes
+            )
+            if to_plan or hands_over
+            else {},
             behind_service=backends,
             report=report,
             kueue=await self._kueue(
@@ -180,6 +195,7 @@ class Observer:
             sightings=memory.sightings,
             service=service,
             references=found,
+            model_manifest=await self._manifest(run, status, position, memory),
             agents=await list_agents(self.reader, self.settings, run, ()) if begins else None,
             load_node_faults=await read_load_node_faults(
                 self.reader, self.settings, run, memory.load_nodes, self.now(), reads=begins
@@ -189,15 +205,23 @@ class Observer:
             inference=await read_inference(self.reader, run, None, (), memory.inference),
         )
 
+    async def _manifest(
+        self, run: Json, status: RunStatus, position: QueuePosition, memory: RunMemory
+    ) -> KnownManifest | None:
+        if is_decided(status):
+            return None
+        begins = position.admitted and _is_queued(status)
+        return await read_known_manifest(
+            self.reader, self.settings, run, memory.manifest, again=begins
+        )
+
     async def _references(
         self, run: Json, status: RunStatus, position: QueuePosition, memory: RunMemory
     ) -> dict[ObjectReference, Json | None]:
         """Return the objects that the run names; while it is queued, as they were when it came."""
-        accepted = find_condition(status, "Accepted")
-        is_queued = accepted is not None and accepted.reason == "Queued"
         generation = generation_of(run)
         if (
-            is_queued
+            _is_queued(status)
             and not position.admitted
             and memory.references is not None
             and memory.generation == generation
@@ -282,6 +306,11 @@ def awaits_servers(report: LoadReport | None) -> bool:
     """Return whether a load generator awaits the servers of a further repeat."""
     progress = None if report is None else report.progress
     return progress is not None and progress.stage == "WaitingForRestart"
+
+
+def _is_queued(status: RunStatus) -> bool:
+    accepted = find_condition(status, "Accepted")
+    return accepted is not None and accepted.reason == "Queued"
 
 
 def _of_this_attempt(

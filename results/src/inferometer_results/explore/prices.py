@@ -9,10 +9,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from inferometer_api.plan.cluster_objects import INSTANCE_TYPE_LABEL
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.quantity import DASH, significant
-from inferometer_results.store.comparability import INSTANCE_TYPE
-from inferometer_results.store.server_machine import server_machine
+from inferometer_results.store.server_machine import node_labels, server_machine
 
 _SECONDS = 3600.0
 _MILLION = 1e6
@@ -34,7 +34,7 @@ class PricedNodes:
     cpu: str = ""
     gpu: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels that the run required of its nodes."""
+    """Labels that the run required of its nodes, and their instance type."""
 
 
 class NodePrice(BaseModel):
@@ -60,7 +60,7 @@ class NodePrice(BaseModel):
         """Return whether the entry is for one of the nodes; `*` stands for any characters."""
         wanted = dict(self.labels)
         if self.instance_type is not None:
-            wanted[INSTANCE_TYPE] = self.instance_type
+            wanted[INSTANCE_TYPE_LABEL] = self.instance_type
         texts = ((self.node, name), (self.cpu, nodes.cpu), (self.gpu, nodes.gpu))
         return all(
             pattern is None or fnmatchcase(found, pattern.translate(_LITERAL))
@@ -142,5 +142,4 @@ def nodes_of_row(row: Mapping[str, Any], labels: Sequence[Mapping[str, Any]]) ->
 def nodes_of(document: ResultDocument) -> PricedNodes:
     """Return the nodes of a result."""
     machine = server_machine(document)
-    labels = document.run.spec.server.placement.node_selector
-    return PricedNodes(machine.nodes, machine.cpu, machine.gpu, labels)
+    return PricedNodes(machine.nodes, machine.cpu, machine.gpu, node_labels(document))

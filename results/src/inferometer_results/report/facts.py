@@ -8,10 +8,12 @@ import yaml
 
 from inferometer_api.results.accuracy import ManifestInfo
 from inferometer_api.results.result import (
+    ClusterNode,
     Environment,
     NodeTelemetry,
     ResultDocument,
     ScenarioResult,
+    ServerReplica,
     Step,
     Tensor,
 )
@@ -270,12 +272,24 @@ def _server(environment: Environment) -> Iterator[tuple[str, str]]:
     yield "Server", f"{server.name} {server.version}".strip() or "unknown"
     yield "Started by", "Inferometer" if server.launched else "others (it was already running)"
     yield "Address", server.url
+    for words in dict.fromkeys(_node_words(each) for each in server.replicas if each.node):
+        yield "Node", words
     for provider, nodes in sorted(server.graph_nodes_by_provider.items()):
         yield "Graph nodes", f"{nodes:,} on {provider}"
     if server.cpu_fallback_graph_nodes:
         yield "Compute nodes that fell back to the CPU", f"{server.cpu_fallback_graph_nodes:,}"
     if server.extensions:
         yield "Extensions", ", ".join(server.extensions)
+
+
+def _node_words(replica: ServerReplica) -> str:
+    """Return the name of a server's node, its instance type and whether others use it."""
+    known = replica.cluster_node or ClusterNode()
+    words = f"{replica.node} ({known.instance_type})" if known.instance_type else replica.node
+    if known.other_pods is None:
+        return words
+    pods = "1 pod" if known.other_pods == 1 else f"{known.other_pods or 'no'} pods"
+    return f"{words}, with {pods} of others"
 
 
 def _settings(environment: Environment) -> Iterator[tuple[str, str]]:

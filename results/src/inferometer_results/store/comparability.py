@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
+from inferometer_api.plan.cluster_objects import INSTANCE_TYPE_LABEL
 from inferometer_api.results.result import (
     Environment,
     ResultDocument,
@@ -35,7 +36,6 @@ _LEFT_OUT = {
 
 Older keys, which do not know a condition, so equal those of runs with its default.
 """
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]:
@@ -206,8 +206,9 @@ def _of_node(document: ResultDocument, environment: Environment) -> dict[str, st
     images = sorted(
         digest for name, digest in environment.images.items() if not name.endswith("-load")
     )
+    machine = server_machine(document)
     selector = document.run.spec.server.placement.node_selector
-    parts = (server_machine(document).text, selector.get(INSTANCE_TYPE, ""))
+    parts = (machine.text, machine.instance_types or selector.get(INSTANCE_TYPE_LABEL, ""))
     return {
         "image": ", ".join(images),
         "node class": ", ".join(filter(None, parts)),
@@ -216,7 +217,7 @@ def _of_node(document: ResultDocument, environment: Environment) -> dict[str, st
 
 
 def _isolation(environment: Environment) -> Iterator[str]:
-    """Yield QoS classes, pinning, and whether the load generator runs next to a server."""
+    """Yield QoS classes, pinning, and what else runs next to a server."""
     replicas = environment.server.replicas
     classes = {each.quality_of_service for each in replicas} - {""}
     yield from sorted(classes) or [environment.place]
@@ -227,6 +228,8 @@ def _isolation(environment: Environment) -> Iterator[str]:
         each.node for each in replicas
     }:
         yield "load on the same node"
+    if any(each.cluster_node is not None and each.cluster_node.other_pods for each in replicas):
+        yield "other pods on the same node"
 
 
 def _named(settings: Mapping[str, str], names: Iterable[str]) -> str:

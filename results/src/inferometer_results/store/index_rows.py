@@ -13,7 +13,7 @@ from inferometer_api.spec.digest import spec_digest
 from inferometer_results.headline import headline, model_of
 from inferometer_results.profile import PROFILE_KIND
 from inferometer_results.store.comparability import comparability_key, key_digest
-from inferometer_results.store.server_machine import server_machine
+from inferometer_results.store.server_machine import node_labels, server_machine
 from inferometer_results.store.tables import FIGURES, best_column
 
 SUITE_LABEL = "inferometer.dev/suite"
@@ -245,7 +245,7 @@ def _label_rows(
 ) -> Iterator[dict[str, Any]]:
     for name, value in sorted(document.run.metadata.labels.items()):
         yield {"origin": "run", "name": name, "value": value}
-    for name, value in sorted(document.run.spec.server.placement.node_selector.items()):
+    for name, value in sorted(node_labels(document).items()):
         yield {"origin": "node", "name": name, "value": value}
     for tag in standing_tags(journal):
         yield {"origin": "tag", "name": tag, "value": ""}

@@ -2,8 +2,17 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
-from inferometer_api.results.result import Environment, NodeTelemetry, ResultDocument
+from inferometer_api.plan.cluster_objects import INSTANCE_TYPE_LABEL
+from inferometer_api.results.result import (
+    ClusterNode,
+    Environment,
+    NodeTelemetry,
+    ResultDocument,
+)
+
+_Value = TypeVar("_Value", bound=str | int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,8 @@ class ServerMachine:
     gpus: tuple[str, ...] = ()
     """The models of their GPUs, sorted, each once."""
     is_on_gpu: bool = False
+    instance_types: str = ""
+    """The machine types of their cloud, if all nodes are known by one."""
 
     @property
     def gpu(self) -> str:
@@ -67,29 +78,59 @@ def server_machine(document: ResultDocument) -> ServerMachine:
         cpu=_joined(_settings(environment, "cpu_model")),
         instruction_set=_joined(_settings(environment, "instruction_set")),
         is_on_gpu=spec.device == "GPU",
+        instance_types=_joined(_known(e.instance_type for e in _cluster_nodes(environment))),
     )
     if is_shared:
         return ServerMachine(
             found.nodes,
             found.cpu or node.cpu_model,
             f"{node.cpu_count} CPUs",
-            f"{round(node.memory_bytes / 2**30)} GiB",
+            _gibibytes(node.memory_bytes),
             found.instruction_set or node.architecture,
             _minor(node.kernel),
             tuple(sorted(set(node.gpus))),
             found.is_on_gpu,
+            found.instance_types,
         )
     counts = set(_settings(environment, "cpu_count")) or _counts(document, named)
+    gpus = {name for each in _settings(environment, "gpus") for name in _names(each)}
+    seen = _cluster_nodes(environment)
+    counts = counts or {str(each) for each in _known(each.cpu_count for each in seen)}
+    capacities = _known(each.memory_bytes for each in seen)
     return ServerMachine(
         found.nodes,
         found.cpu,
         _joined(f"{each} CPUs" for each in counts),
-        _joined(gibibytes),
+        _joined(gibibytes or map(_gibibytes, capacities)),
         found.instruction_set,
-        _joined(kernels),
-        tuple(sorted({name for each in _settings(environment, "gpus") for name in _names(each)})),
+        _joined(kernels or map(_minor, _known(each.kernel for each in seen))),
+        tuple(sorted(gpus or _known(each.gpu_model for each in seen if found.is_on_gpu))),
         found.is_on_gpu,
+        found.instance_types,
     )
+
+
+def node_labels(document: ResultDocument) -> dict[str, str]:
+    """Return the labels that a run required of its servers' nodes, and their one instance type."""
+    environment = document.environment
+    nodes = [] if environment is None else _cluster_nodes(environment)
+    types = _known(each.instance_type for each in nodes)
+    known = {INSTANCE_TYPE_LABEL: types.pop()} if len(types) == 1 else {}
+    return {**document.run.spec.server.placement.node_selector, **known}
+
+
+def _cluster_nodes(environment: Environment) -> list[ClusterNode]:
+    """Return what the cluster knows of the servers' nodes, if it knows all of them."""
+    found = [each.cluster_node for each in environment.server.replicas]
+    known = [each for each in found if each is not None]
+    return known if len(known) == len(found) else []
+
+
+def _known(values: Iterable[_Value | None]) -> set[_Value]:
+    """Return the different values if all are known, otherwise none of them."""
+    found = list(values)
+    known = {each for each in found if each}
+    return known if all(found) else set()
 
 
 def _settings(environment: Environment, name: str) -> Iterator[str]:
@@ -115,6 +156,10 @@ def _telemetry(document: ResultDocument) -> Iterator[NodeTelemetry]:
     for scenario in document.scenarios:
         for step in scenario.steps:
             yield from step.telemetry
+
+
+def _gibibytes(size: int) -> str:
+    return f"{round(size / 2**30)} GiB"
 
 
 def _minor(kernel: str) -> str:

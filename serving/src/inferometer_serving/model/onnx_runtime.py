@@ -29,6 +29,7 @@ from inferometer_serving.model.placement import (
     work_depends_on_values,
 )
 from inferometer_serving.model.precision import precisions_of
+from inferometer_serving.model.prepacked import check_prepacked
 from inferometer_serving.model.session import EngineSettings, Interrupt, Runner, Session
 from inferometer_serving.options import Device, Provider
 
@@ -69,6 +70,7 @@ def load(graph: GraphFile, settings: EngineSettings, interrupt: Interrupt) -> Se
     ModelRefusedError if the device is not there, an operator is not supported, or the model is
     otherwise not for this engine.
     """
+    check_prepacked(graph)
     wanted = _provider(settings)
     options, end_sharing, sharing = _options_and_weights(graph, wanted, settings)
     run_options: list[Any] = []

@@ -18,7 +18,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from inferometer_serving.model_forms.forms import machine_kind, unavailable_forms, write_forms
+from inferometer_serving.model.prepacked import machine_kind
+from inferometer_serving.model_forms.forms import unavailable_forms, write_forms
 from inferometer_serving.model_forms.measure import (
     Probing,
     added_bytes,

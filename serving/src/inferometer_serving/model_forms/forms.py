@@ -1,7 +1,5 @@
 """Writes the forms of a model that load faster than one file with the weights inside."""
 
-import hashlib
-import platform
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +9,10 @@ import onnx
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
 
 from inferometer_serving.model.onnx_runtime import session_options
+from inferometer_serving.model.prepacked import machine_kind, mark_prepacked, remove_mark
 from inferometer_serving.model.session import EngineSettings
 
 MODEL_FILE, WEIGHTS_FILE = "model.onnx", "model.onnx.data"
-_CPU_FACTS = Path("/proc/cpuinfo")
 _ONE_FILE = "OneFile"
 _LARGEST_FILE_BYTES = (1 << 31) - 1
 """The largest message of Protocol Buffers, which an ONNX file is."""
@@ -36,7 +34,7 @@ def write_forms(model: Path, folder: Path, *, threads: int) -> tuple[ModelForm, 
     """Write the forms that a model can have below a folder; return them, the plain file first.
 
     The prepacked form fits this kind of CPU and this version of the engine alone; its folder is
-    named after both.
+    named after both, and servers elsewhere refuse it.
     """
     external = _write_external(model, folder / "external")
     prepacked = _write_prepacked(external, folder / f"prepacked-{machine_kind()}", threads)
@@ -58,24 +56,22 @@ def unavailable_forms(forms: Sequence[ModelForm]) -> dict[str, str]:
     return {_ONE_FILE: "an ONNX file cannot have 2 GiB or more, and with its weights it has"}
 
 
-def machine_kind() -> str:
-    """Return a name for CPUs and engines that can read each other's prepacked weights."""
-    lines = _CPU_FACTS.read_text().splitlines() if _CPU_FACTS.exists() else []
-    facts = sorted({each for each in lines if each.startswith(("model name", "flags", "Features"))})
-    text = "\n".join([platform.machine(), *facts])
-    return f"{hashlib.sha256(text.encode()).hexdigest()[:12]}-ort{onnxruntime.__version__}"
+def _unmarked(model: Path) -> onnx.ModelProto:
+    read = onnx.load(model)
+    remove_mark(read)
+    return read
 
 
 def _write_inside(model: Path, folder: Path) -> Path:
     folder.mkdir(parents=True)
-    onnx.save_model(onnx.load(model), folder / MODEL_FILE)
+    onnx.save_model(_unmarked(model), folder / MODEL_FILE)
     return folder / MODEL_FILE
 
 
 def _write_external(model: Path, folder: Path) -> Path:
     folder.mkdir(parents=True)
     onnx.save_model(
-        onnx.load(model),
+        _unmarked(model),
         folder / MODEL_FILE,
         save_as_external_data=True,
         all_tensors_to_one_file=True,
@@ -102,4 +98,5 @@ def _write_prepacked(external: Path, folder: Path, threads: int) -> Path:
     ):
         options.add_session_config_entry(entry, value)
     onnxruntime.InferenceSession(str(external), options, providers=["CPUExecutionProvider"])
+    mark_prepacked(folder / MODEL_FILE)
     return folder / MODEL_FILE
