@@ -146,6 +146,7 @@ def test_a_manifest_in_a_config_map_chooses_the_nodes_of_its_server(pool: Stage)
     pool.api.merge("Node", None, larger, {"status": {"capacity": {"cpu": "5000"}}}, "status")
     pool.start_operator(readNodes=True)
     _with_manifest(pool, "fits", 4000)
+    pool.wait("Accepted", name="fits")
     pool.wait_for(lambda: pool.api.found("Job", pool.namespace, "fits-server"), pool.logs)
     made = pool.api.found("Job", pool.namespace, "fits-server") or {}
     affinity = made["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]

@@ -137,7 +137,9 @@ def _count(quantity: Any) -> int:
 def node_cpus(quantity: Any) -> int:
     """Return the whole CPUs of a quantity in a node's status, 0 if it has none."""
     try:
-        return whole_cpus(str(quantity or "0"))
+        text = str(quantity or "0")
+        # The API server writes 5000 as 5k.
+        return whole_bytes(text) if text.endswith("k") else whole_cpus(text)
     except ValueError:
         return 0
 
