@@ -63,7 +63,7 @@ MATRIX: dict[str, Json] = {
             "tag": "2.0",
             "pullPolicy": "Always",
             "pullSecrets": ["first", "second"],
-            "serving": {"digest": DIGEST, "tag": "3.0"},
+            "serving": {"digest": DIGEST, "tag": "3.0", "engines": {"onnxruntime": "1.30.0"}},
             "loadgen": {"tag": "4.0", "repository": "other/loadgen"},
             "servers": {"other": "mirror.example.com/other:5.0"},
         },
@@ -186,6 +186,14 @@ def test_the_settings_are_the_operators(case: str) -> None:
     assert settings.allow_secrets is case.startswith("secrets")
 
 
+def test_the_settings_have_the_engines_of_the_charts_own_images() -> None:
+    """From a mirror too, but not of an image with another tag."""
+    own = yaml.safe_load((CHART / "files/engines.yaml").read_text())
+    for images, expected in (({"registry": "mirror.example.com"}, own), ({"tag": "2.0"}, {})):
+        settings = yaml.safe_load(settings_text(rendered_anew({"images": images})))
+        assert settings["images"]["engines"] == {name: expected.get(name, {}) for name in own}
+
+
 @pytest.mark.parametrize(("gpus", "ceilings"), [(0, {"gpus": 0}), ("", {}), (2, {"gpus": 2})])
 def test_a_ceiling_of_no_gpus_is_one(gpus: int | str, ceilings: Json) -> None:
     """`gpus: 0` reaches the operator, which then refuses GPUs; 0 of anything else is no ceiling."""
@@ -207,6 +215,8 @@ def test_every_value_reaches_the_settings() -> None:
             "servingGpu": f"{registry}/inferometer-serving-gpu:2.0",
             "loadgen": f"{registry}/other/loadgen:4.0",
             "servers": {"other": "mirror.example.com/other:5.0"},
+            # Those of an image with a tag of its own are not known.
+            "engines": {"serving": {"onnxruntime": "1.30.0"}, "servingGpu": {}},
             "pullPolicy": "Always",
             "pullSecrets": ["first", "second"],
         },
