@@ -71,6 +71,11 @@ def test_an_example_is_measured_and_its_result_fetched(
     # Of several steps the status shows one in full, and the sum of all.
     assert counted == [each.get("totalQueries", each["queries"]) for each in measured]
     assert all(step.counts.succeeded > 0 for each in result.scenarios for step in each.steps)
+    assert result.environment is not None
+    (replica,) = result.environment.server.replicas
+    # The operator's own pod is there as well.
+    assert replica.cluster_node is not None
+    assert (replica.cluster_node.other_pods or 0) >= 1
 
 
 def test_a_run_that_fits_no_node_waits_with_its_reason(cluster: Cluster, installed: str) -> None:

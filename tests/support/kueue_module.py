@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from support.api_client import Api
+from support.api_client import AnswerError, Api
 from support.cluster.binaries import module_folder
 from support.cluster.pins import MODULES
 from support.waiting import wait_until
@@ -50,9 +50,21 @@ def install_definitions(api: Api, *plurals: str) -> None:
 
 
 def remove_definitions(api: Api, *plurals: str) -> None:
-    """Remove definitions, and all objects with them."""
+    """Remove definitions, and all objects with them; wait until they are gone."""
     for plural in plurals:
         api.ask("DELETE", f"{_DEFINITIONS}/{plural}.kueue.x-k8s.io")
+    for plural in plurals:
+        wait_until(partial(_is_gone, api, plural), f"the end of the definition {plural}")
+
+
+def _is_gone(api: Api, plural: str) -> bool:
+    try:
+        api.ask("GET", f"{_DEFINITIONS}/{plural}.kueue.x-k8s.io")
+    except AnswerError as error:
+        if error.code != 404:
+            raise
+        return True
+    return False
 
 
 def _is_established(api: Api, plural: str) -> bool:

@@ -24,11 +24,15 @@ class ForkedOperator:
         self.pid = pid
         self._exit_file = exit_file
         self._lock = threading.Lock()
+        self._code: int | None = None
 
     def poll(self) -> int | None:
         """Return the exit code, None while it runs."""
-        text = self._exit_file.read_text() if self._exit_file.exists() else ""
-        return int(text) if text.endswith("\n") else None
+        if self._code is None:
+            text = self._exit_file.read_text() if self._exit_file.exists() else ""
+            # Known from then on: pytest may remove the file.
+            self._code = int(text) if text.endswith("\n") else None
+        return self._code
 
     def wait(self) -> int:
         """Wait for the end and return the exit code."""

@@ -5,21 +5,21 @@ import binascii
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from inferometer_api.manifest.model_manifest import ModelManifest
-from inferometer_api.manifest.resolution import Machine, engine_problem, machine_problems
-from inferometer_api.manifest.version_constraint import ConstraintError, check_constraint
 from inferometer_api.nodes.selection import Node, pod_obstacle
 from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL
 from inferometer_api.spec.address import Address, AddressError, address
-from inferometer_api.spec.reading import InvalidRunError, parse_document
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.suite.systems import node_bytes, node_cpus
 from inferometer_operator.manifests.server_job import server_tolerations
 from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.observed import Json, KnownManifest
 from inferometer_operator.settings import ServerNotAllowedError, Settings
+
+if TYPE_CHECKING:
+    from inferometer_api.manifest.model_manifest import ModelManifest
+    from inferometer_api.manifest.resolution import Machine
 
 _MOST_BYTES = 64 << 10
 """Most manifests have 2 kB. An author could keep the operator busy with a large one."""
@@ -44,6 +44,17 @@ def read_manifest(config_map: Json, spec: RunSpec, at: Address) -> KnownManifest
 
     None: it is too large for the operator. The load generator reads it.
     """
+    # Functions import what a manifest takes: an operator without one saves the memory.
+    from inferometer_api.manifest.model_manifest import ModelManifest  # noqa: PLC0415 - see above
+    from inferometer_api.manifest.version_constraint import (  # noqa: PLC0415 - see above
+        ConstraintError,
+        check_constraint,
+    )
+    from inferometer_api.spec.reading import (  # noqa: PLC0415 - see above
+        InvalidRunError,
+        parse_document,
+    )
+
     source, name = spec.model.manifest, f"configmap://{at.place}/{at.path}"
     content = _content(config_map, at.path)
     if content is None:
@@ -85,7 +96,7 @@ def needs_nodes(known: KnownManifest, spec: RunSpec) -> bool:
 
 
 def among_nodes(
-    manifest: ModelManifest, spec: RunSpec, settings: Settings, nodes: Iterable[Node]
+    manifest: "ModelManifest", spec: RunSpec, settings: Settings, nodes: Iterable[Node]
 ) -> KnownManifest:
     """Return a manifest with the nodes that do not satisfy it, or why none does.
 
@@ -143,7 +154,7 @@ def node_requirements(context: ReconcileContext) -> list[dict[str, Any]]:
     return found
 
 
-def _engine_problem(context: ReconcileContext, manifest: ModelManifest) -> str:
+def _engine_problem(context: ReconcileContext, manifest: "ModelManifest") -> str:
     """Return why the engine of the run's image does not do; empty if its version is not known."""
     try:
         local = context.settings.launch_of(context.run.spec).local
@@ -153,6 +164,8 @@ def _engine_problem(context: ReconcileContext, manifest: ModelManifest) -> str:
     installed = context.settings.images.engines_of(context.run.spec.server.device)
     if engine is None or not installed:
         return ""
+    from inferometer_api.manifest.resolution import engine_problem  # noqa: PLC0415 - saves memory
+
     return engine_problem(manifest, engine, installed)
 
 
@@ -160,7 +173,7 @@ def _engine_problem(context: ReconcileContext, manifest: ModelManifest) -> str:
 class _NodeFit:
     name: str
     hostname: str
-    machine: Machine
+    machine: "Machine"
     lacks: tuple[str, ...]
 
     @property
@@ -184,7 +197,12 @@ def _in_reach(node: Node, spec: RunSpec, settings: Settings) -> bool:
     return not pod_obstacle(node, server_tolerations(server, settings))
 
 
-def _fit(node: Node, manifest: ModelManifest, spec: RunSpec) -> _NodeFit:
+def _fit(node: Node, manifest: "ModelManifest", spec: RunSpec) -> _NodeFit:
+    from inferometer_api.manifest.resolution import (  # noqa: PLC0415 - saves memory
+        Machine,
+        machine_problems,
+    )
+
     name, status = str(node["metadata"]["name"]), node.get("status") or {}
     capacity = status.get("capacity") or {}
     architecture = str((status.get("nodeInfo") or {}).get("architecture", ""))

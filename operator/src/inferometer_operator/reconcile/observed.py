@@ -6,13 +6,15 @@ A restarted operator observes the same.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_api.plan.load_plan import LoadNodeFault
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.results.result import ClusterNode
 from inferometer_operator.reconcile.result_packer import ReceivedResult, ResultPacker
+
+if TYPE_CHECKING:
+    from inferometer_api.manifest.model_manifest import ModelManifest
 
 Json = Mapping[str, Any]
 ChildKind = Literal["Job", "ConfigMap", "Service", "Workload", "InferenceService"]
@@ -125,7 +127,7 @@ class EndpointList:
 class KnownManifest:
     """The manifest of a run's model, as far as it is in a ConfigMap that the run may use."""
 
-    manifest: ModelManifest | None = None
+    manifest: "ModelManifest | None" = None
     problem: str = ""
     """Why it is refused, as a sentence: it is broken, or no node satisfies it."""
     unfit_hostnames: tuple[str, ...] = ()
