@@ -4,13 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inferometer_api.nodes.selection import Node, pod_obstacle
-from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL, INSTANCE_TYPE_LABEL
+from inferometer_api.plan.cluster_objects import (
+    ARCHITECTURE_LABEL,
+    HOSTNAME_LABEL,
+    INSTANCE_TYPE_LABEL,
+)
 from inferometer_api.spec.resolve import whole_bytes, whole_cpus
 from inferometer_api.spec.server import Toleration
 from inferometer_api.suite.matrix import Requirements, Systems
 from inferometer_api.suite.plan_suite import System
 
-_ARCHITECTURE = "kubernetes.io/arch"
 _PINNED = "="
 """Between a label's value and the node that stands for it: neither contains it."""
 
@@ -77,7 +80,7 @@ def _label_system(wanted: Systems, value: str, node: Node) -> System:
     needs = wanted.requirements
     selector = {
         **wanted.selector,
-        **({_ARCHITECTURE: needs.architecture} if needs.architecture else {}),
+        **({ARCHITECTURE_LABEL: needs.architecture} if needs.architecture else {}),
         str(wanted.label_key): value,
     }
     if needs.accelerator is None and needs.min_memory is None and needs.min_cpus is None:
@@ -119,7 +122,7 @@ def _matches(wanted: Systems, node: Node) -> bool:
 def _satisfies(
     wanted: Requirements, labels: Mapping[str, str], allocatable: Mapping[str, Any]
 ) -> bool:
-    if wanted.architecture is not None and labels.get(_ARCHITECTURE) != wanted.architecture:
+    if wanted.architecture is not None and labels.get(ARCHITECTURE_LABEL) != wanted.architecture:
         return False
     if wanted.accelerator is not None and _count(allocatable.get(wanted.accelerator)) < 1:
         return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from inferometer_api.nodes.selection import Node, pod_obstacle
-from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL
+from inferometer_api.plan.cluster_objects import ARCHITECTURE_LABEL, HOSTNAME_LABEL
 from inferometer_api.spec.address import Address, AddressError, address
 from inferometer_api.spec.run import RunSpec
 from inferometer_api.suite.systems import node_bytes, node_cpus
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 64 << 10
 """Most manifests have 2 kB. An author could keep the operator busy with a large one."""
-_ARCHITECTURE_LABEL = "kubernetes.io/arch"
 _NAMES = {"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7l"}
 """Kubernetes' names of architectures, and those of `uname -m`."""
 
@@ -148,7 +147,7 @@ def node_requirements(context: ReconcileContext) -> list[dict[str, Any]]:
     if wanted := known.manifest.system_requirements.architectures:
         of_kubernetes = {ours: theirs for theirs, ours in _NAMES.items()}
         names = sorted({of_kubernetes.get(each, each) for each in wanted})
-        found.append({"key": _ARCHITECTURE_LABEL, "operator": "In", "values": names})
+        found.append({"key": ARCHITECTURE_LABEL, "operator": "In", "values": names})
     if unfit := known.unfit_hostnames:
         found.append({"key": HOSTNAME_LABEL, "operator": "NotIn", "values": list(unfit)})
     return found

@@ -92,10 +92,13 @@ def server_machine(document: ResultDocument) -> ServerMachine:
             found.is_on_gpu,
             found.instance_types,
         )
-    counts = set(_settings(environment, "cpu_count")) or _counts(document, named)
     gpus = {name for each in _settings(environment, "gpus") for name in _names(each)}
     seen = _cluster_nodes(environment)
-    counts = counts or {str(each) for each in _known(each.cpu_count for each in seen)}
+    counts = (
+        set(_settings(environment, "cpu_count"))
+        or _counts(document, named)
+        or {str(each) for each in _known(each.cpu_count for each in seen)}
+    )
     capacities = _known(each.memory_bytes for each in seen)
     return ServerMachine(
         found.nodes,
