@@ -33,6 +33,7 @@ from inferometer_results.report.frame import CHARACTER, WIDTH, Frame, Margins
 from inferometer_results.report.labels import guide_labels, legend, line_labels
 
 _LINKED = Markup(' data-linked=""')
+_DOT = Markup('<circle class="dot s%d" cx="%.1f" cy="%.1f" r="%s"/>')
 
 
 def draw(chart: Chart, prefix: str, margins: Margins | None = None) -> Markup:
@@ -130,9 +131,7 @@ def _line(frame: Frame, line: Line) -> Iterator[Markup]:
     dotted = present if line.dots else present & ~_joined(present)
     radius = 3 if line.dots else 1.6
     for x, y in zip(xs[dotted].tolist(), ys[dotted].tolist(), strict=True):
-        yield Markup('<circle class="dot s{}" cx="{:.1f}" cy="{:.1f}" r="{}"/>').format(
-            line.series, x, y, radius
-        )
+        yield _DOT % (line.series, x, y, radius)
 
 
 def _joined(present: Truths) -> Truths:

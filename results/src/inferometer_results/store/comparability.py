@@ -46,10 +46,26 @@ def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]
     precision, threads, batching, replicas, resources, the scenario with its load and warm-up, the
     version of the measurement, the class of the node, and how far the server is isolated.
     """
+    return comparability_keys(document, [scenario])[scenario]
+
+
+def comparability_keys(
+    document: ResultDocument, scenarios: Iterable[str]
+) -> dict[str, dict[str, str]]:
+    """Return the key of each of these scenarios of a result, by name."""
+    version, shared = str(MEASUREMENT_VERSION), _of_document(document)
+    return {
+        name: {"measurement version": version, "scenario": _scenario(document, name)}
+        | shared
+        | _of_manifest(document, name)
+        for name in dict.fromkeys(scenarios)
+    }
+
+
+def _of_document(document: ResultDocument) -> dict[str, str]:
+    """Return the conditions that all scenarios of a result have in common."""
     found, spec = document.environment, document.run.spec
     key = {
-        "measurement version": str(MEASUREMENT_VERSION),
-        "scenario": _scenario(document, scenario),
         "load": _load(document),
         "warm-up": f"{spec.validity.warm_up} {spec.validity.warm_up_seconds} s",
         "runtime": spec.server.runtime,
@@ -64,7 +80,6 @@ def comparability_key(document: ResultDocument, scenario: str) -> dict[str, str]
         | _of_resources(found, spec.server)
         | _of_node(document, found)
         | _of_model(found)
-        | _of_manifest(document, scenario)
     )
 
 
@@ -94,8 +109,10 @@ def differing_conditions(
 ) -> dict[str, tuple[str, str]]:
     """Return the conditions in which any of these scenarios of two results differs."""
     found: dict[str, tuple[str, str]] = {}
-    for name in dict.fromkeys(scenarios):
-        found |= differing(comparability_key(first, name), comparability_key(second, name))
+    names = list(scenarios)
+    others = comparability_keys(second, names)
+    for name, key in comparability_keys(first, names).items():
+        found |= differing(key, others[name])
     return found
 
 

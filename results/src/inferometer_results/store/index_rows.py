@@ -12,7 +12,7 @@ from inferometer_api.results.scenario_summary import representative_step
 from inferometer_api.spec.digest import spec_digest
 from inferometer_results.headline import headline, model_of
 from inferometer_results.profile import PROFILE_KIND
-from inferometer_results.store.comparability import comparability_key, key_digest
+from inferometer_results.store.comparability import comparability_keys, key_digest
 from inferometer_results.store.server_machine import node_labels, server_machine
 from inferometer_results.store.tables import FIGURES, best_column
 
@@ -70,8 +70,7 @@ def index_rows(
 ) -> IndexRows:
     """Return the rows of a document that was kept as the `number`th."""
     document = read.document
-    names = dict.fromkeys(each.name for each in document.scenarios)
-    keys = {name: comparability_key(document, name) for name in names}
+    keys = comparability_keys(document, (each.name for each in document.scenarios))
     digests = {name: key_digest(key) for name, key in keys.items()}
     result = _result_row(document, origin, journal)
     result |= {"id": result_id, "number": number, "notice": read.notice}
