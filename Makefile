@@ -8,7 +8,7 @@ UV := .venv/bin/uv
 export UV_SYSTEM_CERTS := true
 BIN := .venv/bin
 
-.PHONY: help install demo demo-dashboards test verify verify-changed mutants check generate bench bench-cluster clean images push kind-load sbom audit cluster-up cluster-down
+.PHONY: help install demo demo-dashboards test verify verify-changed mutants check check-types check-texts generate bench bench-cluster clean images push kind-load sbom audit cluster-up cluster-down
 
 help: ## Show this help
 	@echo "Inferometer: measures how deep-learning models are served."
@@ -76,9 +76,14 @@ generate: .venv/.installed ## Write what is generated: CRDs, schemas, reference 
 	$(BIN)/python -m grafana
 
 check: .venv/.installed ## Lint, types, import contracts, prose, generated files fresh
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync check-types check-texts
+
+check-types:
+	$(BIN)/mypy
+
+check-texts:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m docgen.prose
 	$(BIN)/python -m docgen --check

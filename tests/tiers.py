@@ -60,6 +60,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/cluster/test_images_content.py",
     ),
     "operator": (
+        "tests/api/test_operator_scale.py",
         "tests/api/test_operator_suspended.py",
         "tests/api/test_operator_lease_faults.py",
         "tests/api/test_operator_owners.py",
@@ -102,6 +103,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/local/test_demo_dashboards.py",
         "tests/local/test_prometheus_local.py",
     ),
+    "tools": ("tests/tools/*.py",),
     "gpu": ("tests/gpu/*.py",),
 }
 """The groups of `make verify`, in order; each takes at most 60 minutes."""
@@ -161,7 +163,8 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "results/src/inferometer_results/cluster/*": ("results",),
     "helm/inferometer-results/*": ("results",),
     "crds/src/inferometer_api/nodes/*": ("nodes", "analysis"),
-    "crds/src/inferometer_api/suite/*": ("suites",),
+    "crds/src/inferometer_api/suite/*": ("suites", "accuracy"),
+    "crds/src/inferometer_api/judgement.py": ("accuracy",),
     "operator/src/inferometer_operator/reconcile/suite/*": ("suites",),
     "operator/src/inferometer_operator/wiring/suite_*.py": ("suites",),
     "operator/src/inferometer_operator/manifests/prefetch_job.py": ("suites",),
@@ -181,15 +184,20 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "examples/26-pipeline*": ("tasks",),
     "pyproject.toml": ("packaging",),
     "uv.lock": tuple(GROUPS),
+    "docs/how-to/compare.md": ("accuracy",),
+    "docs/explanation/differences.md": ("accuracy",),
     "docs/how-to/install.md": ("operator",),
     "docs/how-to/energy.md": ("nodes",),
     "docs/how-to/prometheus.md": ("dashboards",),
+    "bench/ab_record.py": ("accuracy",),
+    "bench/alarm_rules.py": ("accuracy",),
     "bench/case.py": ("packaging",),
     "bench/model_files.py": ("packaging",),
     "bench/perf_analyzer.py": ("packaging",),
     "bench/processes.py": ("packaging",),
     "bench/install-tools": ("packaging", "stacks"),
     "bench/servers.py": ("stacks",),
+    "tests/data/ab/*": ("accuracy",),
     "tests/data/axe/*": ("results", "suites"),
     "tests/data/upgrade/*": ("operator",),
     "tests/install-tools": (*_OF_IMAGES, "stacks", "analysis"),
@@ -200,6 +208,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "tests/support/cluster/modules/otel-collector/*": ("analysis",),
     "tests/support/cluster/modules/prometheus/*": ("dashboards",),
     "tests/support/nvml_stub.c": ("local",),
+    "tests/mutants/*": ("tools",),
 }
 """The groups that a changed file requires.
 
@@ -220,13 +229,11 @@ EXEMPT: dict[str, str] = {
     "tests/contract/rules/*": "for the gate",
     "tests/data/layers/*": "for the gate",
     "tests/data/profiles/*": "for the gate",
-    "tests/data/ab/*": "for the gate",
     "tests/data/nodes/*": "for the gate",
     "tests/data/figures/*": "for the gate",
     "tests/data/results/*": "for the gate",
     "tests/data/schemas/*": "for the gate",
     "tests/support/shifted_clock.c": "for the gate",
-    "tests/mutants/*": "`make mutants` runs it",
 }
 """Why a change of a file that no pattern of CHANGED matches requires no group."""
 

@@ -12,7 +12,7 @@ from docgen.files import CHECKOUT
 from inferometer_api.plan.cluster_objects import LOADGEN, RESULT, SERVER, labels
 from inferometer_operator.settings import Settings
 from support.agent_chart import agents
-from support.chart import NAMESPACE, Json, helm, notes, of_kind, rendered, settings_text
+from support.chart import NAMESPACE, Json, helm, notes, objects_of, of_kind, rendered, settings_text
 from support.dashboards import DASHBOARDS as BOARDS
 from support.documented import commands
 
@@ -145,8 +145,9 @@ def test_what_the_how_to_sets_makes_the_monitors(chart: str, kinds: set[str]) ->
     sets = [option for word in words for option in ("--set", word)]
     done = helm("template", chart, CHECKOUT / "helm" / chart, "--namespace", NAMESPACE, *sets)
     assert done.returncode == 0, done.stderr
-    made = [each for each in yaml.safe_load_all(done.stdout) if each]
-    found = [each for each in made if each["apiVersion"] == "monitoring.coreos.com/v1"]
+    found = [
+        each for each in objects_of(done.stdout) if each["apiVersion"] == "monitoring.coreos.com/v1"
+    ]
     assert {each["kind"] for each in found} == kinds
     for each in found:
         assert each["metadata"]["labels"]["release"] == "kube-prometheus-stack"

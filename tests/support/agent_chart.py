@@ -10,7 +10,7 @@ import yaml
 from docgen.files import CHECKOUT
 
 from inferometer_api.nodes.image_removal import REMOVAL_SUFFIX
-from support.chart import Json, helm, of_kind
+from support.chart import Json, helm, objects_of, of_kind
 from support.cluster.cluster import Cluster
 from support.cluster.namespaces import fresh_namespace
 
@@ -27,7 +27,7 @@ def agents(values: Json | None = None, *, release: str = "inferometer-agent") ->
     done = helm(*words, stdin=json.dumps(values or {}))
     if done.returncode != 0:
         raise ValueError(done.stderr)
-    return [made for made in yaml.safe_load_all(done.stdout) if made]
+    return objects_of(done.stdout)
 
 
 def agents_notes(values: Json, folder: Path) -> str:

@@ -45,7 +45,12 @@ def rendered(
     done = _rendered(values, release, *more, namespace=namespace)
     if done.returncode != 0:
         raise ValueError(done.stderr)
-    return [made for made in yaml.safe_load_all(done.stdout) if made]
+    return objects_of(done.stdout)
+
+
+def objects_of(text: str) -> list[Json]:
+    """Return the objects of a manifest; the parser in C takes a tenth of the time."""
+    return [made for made in yaml.load_all(text, Loader=yaml.CSafeLoader) if made]
 
 
 def refusal(values: Json) -> str:

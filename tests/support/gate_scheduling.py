@@ -14,6 +14,7 @@ TOGETHER = (
     "tests/api/test_operator_kueue.py",
     "tests/api/test_chart_definitions.py",
     "tests/api/test_chart_prometheus_operator.py",
+    "tests/contract/test_chart_objects.py",
 )
 """Files of the gate whose tests share what takes seconds to start: one worker runs all of them."""
 

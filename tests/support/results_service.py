@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from docgen.files import CHECKOUT
 
 from inferometer_api.results.service_paths import AUDIENCE
 from support.aggregation_certificates import SERVICE, SERVING_AUTHORITY, KeyPair
 from support.api_client import Api
-from support.chart import Json, helm
+from support.chart import Json, helm, objects_of
 from support.cluster import configurations
 from support.cluster.control_plane import ControlPlane
 from support.waiting import wait_until
@@ -38,7 +37,7 @@ def results_chart(values: Json | None = None, *words: str) -> list[Json]:
     done = helm(*template, *words, stdin=json.dumps(values or {}))
     if done.returncode != 0:
         raise ValueError(done.stderr)
-    return [made for made in yaml.safe_load_all(done.stdout) if made]
+    return objects_of(done.stdout)
 
 
 class ResultsServiceProcess:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _LOG_TAIL_BYTES = 3000
+_LESS_COLLECTION = {"GOGC": "300"}
+"""What runs is written in Go: an API server takes a seventh less time with more memory."""
 
 
 class Process:
@@ -32,6 +34,7 @@ class Process:
                 stdout=log,
                 stderr=log,
                 process_group=self._group,
+                env={**_LESS_COLLECTION, **os.environ},
             )
 
     @property

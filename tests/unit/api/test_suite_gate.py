@@ -9,7 +9,7 @@ import pytest
 
 from inferometer_api.suite.anchor import ARMING_PAIRS, add_pairs, merge_pairs
 from inferometer_api.suite.gate import judge_suite
-from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
+from inferometer_api.suite.plan_suite import PlannedRun
 from inferometer_api.suite.progress import RunOutcome
 from inferometer_api.suite.status import AnchorPairs
 from inferometer_api.suite.wording import gate_sentence, gate_sentences
@@ -289,35 +289,3 @@ def test_pairs_of_an_execution_are_added_to_those_before() -> None:
         outcomes(plan, latency),
     )
     assert found[0].ratios_parts_per_million == [*([1] * 62), 1_100_000, 1_100_000]
-
-
-def test_equal_variants_of_many_steps_fail_as_seldom() -> None:
-    """Each step counts as a comparison: 300 A/A suites of 8 cells with 16 steps, at most 3 fail."""
-    axes = [an_axis("stack", "old", "new"), an_axis("a", *"abcd", path="spec.load.seed")]
-    data = a_suite(repeats=5, axes=axes, **AXIS)
-    suite, plan = parsed(data), planned(data)
-
-    def found(seed: int) -> list[RunOutcome]:
-        latency = noisy(seed, spread=0.03)
-        return sweeps(plan, lambda run, _: latency(run), [2**at for at in range(16)])
-
-    gates = [judge_suite(suite.spec, plan, found(seed), ()) for seed in range(300)]
-    assert {each.judged for each in gates} == {4 * 16 * 2}
-    assert sum(each.outcome == "FAIL" for each in gates) <= 3
-
-
-def test_equal_variants_fail_at_most_one_suite_in_a_hundred() -> None:
-    """500 A/A suites of 20 cells against an axis: at most 5 fail, and none because of its size."""
-    data = a_suite(
-        repeats=5,
-        axes=[an_axis("stack", "old", "new"), an_axis("a", *"abcdefghij", path="spec.load.seed")],
-        **AXIS,
-    )
-    plan: SuitePlan = planned(data)
-    suite, armed = parsed(data), of_anchor(plan, ARMED)
-    failed = sum(
-        judge_suite(suite.spec, plan, outcomes(plan, noisy(seed, spread=0.04)), armed).outcome
-        == "FAIL"
-        for seed in range(500)
-    )
-    assert failed <= 5
