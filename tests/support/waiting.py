@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 _Result = TypeVar("_Result")
 DEADLINE_SECONDS = 60.0
 """Far above what anything takes: a test that reaches it has failed."""
+_LONGEST_POLL_SECONDS = 0.5
 
 
 class Program(Protocol):
@@ -38,8 +39,12 @@ def wait_until(
     deadline_seconds: float = DEADLINE_SECONDS,
     poll_seconds: float = 0.05,
 ) -> None:
-    """Wait until `true()`; TimeoutError past the deadline or as soon as a needed process ends."""
-    end = time.monotonic() + deadline_seconds
+    """Wait until `true()`; TimeoutError past the deadline or as soon as a needed process ends.
+
+    The longer it has waited, the more seldom it looks: a look at a cluster costs what others need.
+    """
+    began = time.monotonic()
+    end = began + deadline_seconds
     while not true():
         for process in needs:
             if not process.running:
@@ -50,7 +55,8 @@ def wait_until(
         if time.monotonic() > end:
             logs = "".join(f"\n{process.name}: {process.tail()}" for process in needs)
             raise TimeoutError(f"{what} was waited for during {deadline_seconds:g} s.{logs}")
-        time.sleep(poll_seconds)
+        waited = time.monotonic() - began
+        time.sleep(max(poll_seconds, min(_LONGEST_POLL_SECONDS, 0.05 * waited)))
 
 
 def wait_for_event(
