@@ -2,14 +2,17 @@
 
 import platform
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inferometer_api.timestamps import format_time
 from inferometer_cli.local import node_benchmark, suite_canary
 from inferometer_cli.result_store import opened
 from inferometer_results.store.node_characteristics import keep_characteristics
+from inferometer_serving.node.machine import machine_identity
 from support.node_documents import a_figure, a_node_document
 
 
@@ -19,13 +22,22 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
-def _measuring(monkeypatch: pytest.MonkeyPatch, fp32: float) -> list[Sequence[str]]:
+def _keep(*, days_ago: int = 1, **changes: Any) -> None:
+    """Keep a measurement of this machine that began on 2026-01-01 or another day of that month."""
+    finished = format_time(datetime.now(UTC) - timedelta(days=days_ago))
+    document = a_node_document(platform.node(), **changes)
+    update = {"machine": machine_identity(), "finished_at": finished}
+    with opened(None) as store:
+        keep_characteristics(store, document.model_copy(update=update))
+
+
+def _measuring(monkeypatch: pytest.MonkeyPatch, fp32: float, *cautions: str) -> list[Sequence[str]]:
     asked: list[Sequence[str]] = []
 
     def measure(_: Any, only: Sequence[str], __: Any) -> Any:
         asked.append(only)
         figure = a_figure("gemm", "flop/s", fp32, engine="onnxruntime", precision="FP32")
-        return a_node_document(figures=[figure])
+        return a_node_document(figures=[figure], cautions=list(cautions))
 
     monkeypatch.setattr(node_benchmark, "measure_node", measure)
     return asked
@@ -51,8 +63,7 @@ def test_a_machine_that_has_changed_is_a_caution(
     changed: bool,
 ) -> None:
     """10 % less within the intervals is none; 45 % less is, with both figures and the date."""
-    with opened(None) as store:
-        keep_characteristics(store, a_node_document(platform.node()))
+    _keep()
     _measuring(monkeypatch, fp32)
     note = suite_canary.machine_changes()
     assert bool(note) == changed
@@ -66,9 +77,32 @@ def test_a_machine_that_has_changed_is_a_caution(
 @pytest.mark.usefixtures("database")
 def test_a_measurement_of_some_figures_hides_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each figure is compared with the newest measurement that has it."""
-    with opened(None) as store:
-        keep_characteristics(store, a_node_document(platform.node(), day=1))
-        figures = [a_figure("pageFault", "ns", 200)]
-        keep_characteristics(store, a_node_document(platform.node(), day=2, figures=figures))
+    _keep(day=1, days_ago=2)
+    _keep(day=2, figures=[a_figure("pageFault", "ns", 200)])
     _measuring(monkeypatch, 6e10)
     assert "is 60.0 GFLOP/s; on 2026-01-01 it was 110 GFLOP/s" in suite_canary.machine_changes()
+
+
+@pytest.mark.usefixtures("database")
+def test_what_went_on_meanwhile_stands_with_a_change(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A busy machine seems slower; the cautions of both measurements say so."""
+    _keep(cautions=["The CPU was throttled."])
+    _measuring(monkeypatch, 6e10, "Other processes took 40.0% of the CPU time.")
+    doubt = (
+        "It may not be the node that changed, for a measurement has cautions: "
+        "Other processes took 40.0% of the CPU time. The CPU was throttled."
+    )
+    assert suite_canary.machine_changes().endswith(f"(-45.5 %). {doubt}")
+    shown = capsys.readouterr()
+    assert f"note: {doubt}" in " ".join((shown.out + shown.err).split())
+
+
+@pytest.mark.usefixtures("database")
+def test_an_expired_measurement_is_nothing_to_compare_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 30 days the figures no longer count, and nothing is measured."""
+    _keep(days_ago=31)
+    asked = _measuring(monkeypatch, 6e10)
+    assert suite_canary.machine_changes() == ""
+    assert asked == []

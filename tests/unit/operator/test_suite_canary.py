@@ -21,10 +21,17 @@ _TOLERATION = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
 class _Cluster:
     """Nodes that were measured, each with a taint; notes the Jobs that are created."""
 
-    def __init__(self, **taints: dict[str, str]) -> None:
+    def __init__(self, *, is_expired: bool = False, **taints: dict[str, str]) -> None:
         self.created: list[Manifest] = []
         self.children = SimpleNamespace(of_run=lambda *_: ())
         self._taints = taints
+        self._current = {
+            "type": "Current",
+            "status": "False" if is_expired else "True",
+            "reason": "Expired" if is_expired else "Measured",
+            "message": "",
+            "lastTransitionTime": "2026-01-31T00:00:00Z",
+        }
 
     def list_pods(self, *_: str) -> tuple[dict[str, Any], ...]:
         """Return no pod."""
@@ -35,7 +42,8 @@ class _Cluster:
         nodes = [
             {"node": each, "state": "Measured", "configMap": f"of-{each}"} for each in self._taints
         ]
-        return ({"metadata": {"namespace": namespace}, "spec": {}, "status": {"nodes": nodes}},)
+        status = {"nodes": nodes, "conditions": [self._current]}
+        return ({"metadata": {"namespace": namespace}, "spec": {}, "status": status},)
 
     async def list_nodes(self) -> tuple[dict[str, Any], ...]:
         """Return the nodes, all of them ready."""
@@ -89,6 +97,13 @@ def test_the_canary_tolerates_what_the_servers_of_the_suite_tolerate(
     found = _canaries(cluster, server)
     assert list(found) == [node]
     assert key in {each.get("key") for each in found[node]["tolerations"]}
+
+
+def test_an_expired_measurement_needs_no_canary() -> None:
+    """Its figures no longer count."""
+    server = {"device": "GPU"}
+    assert _canaries(_Cluster(gpus=_GPU), server) != {}
+    assert _canaries(_Cluster(gpus=_GPU, is_expired=True), server) == {}
 
 
 def test_a_server_without_tolerations_has_no_canary_on_tainted_nodes() -> None:

@@ -112,6 +112,25 @@ def test_the_loop_follows_the_pointers() -> None:
     assert chase(base, (1 << 14) // 64) == base
 
 
+def test_each_sample_of_the_ladder_goes_on_where_the_one_before_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise all but the first would read 8 MiB that a large cache holds by now."""
+    walked: list[tuple[int, int]] = []
+
+    def chase(start: int, count: int) -> int:
+        walked.append((start, start + count))
+        return start + count
+
+    monkeypatch.setattr(pointer_chase, "compile_chase", lambda: chase)
+    monkeypatch.setattr(pointer_chase, "working_sets", lambda: [1 << 14])
+    (probe,) = pointer_chase.latency_probes()
+    (measured,) = probe.measure()
+    assert measured.setting == {"bytes": "16384"}
+    assert len(walked) == 6
+    assert [start for start, _ in walked[1:]] == [end for _, end in walked[:-1]]
+
+
 def test_what_cannot_be_measured_has_its_reason() -> None:
     """Other primitives go on."""
 

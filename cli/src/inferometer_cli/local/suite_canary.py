@@ -1,8 +1,6 @@
 """The canary before a suite: a few seconds that show whether this machine is what it was."""
 
-import platform
-
-from inferometer_api.nodes.changes import CANARY_CHANGE, CANARY_PRIMITIVES
+from inferometer_api.nodes.changes import CANARY_CHANGE, CANARY_PRIMITIVES, doubts
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.terminal import print_message
 
@@ -10,16 +8,16 @@ from inferometer_cli.terminal import print_message
 def machine_changes() -> str:
     """Return what has changed since this machine was last measured, printed as cautions too.
 
-    Empty if nothing has, or if `inferometer node` never measured this machine.
+    Empty if nothing has, or if `inferometer node` did not measure this machine lately.
     """
     from inferometer_cli.local.node_benchmark import measure_node
+    from inferometer_cli.local.node_documents import recent_measurements
     from inferometer_cli.result_store import opened
     from inferometer_results.nodes.view import changed_figures
-    from inferometer_results.store.node_characteristics import known_characteristics
 
     try:
         with opened(None) as store:
-            known = known_characteristics(store, platform.node())
+            known = recent_measurements(store)
         if not known:
             return ""
         print_message("canary: is this machine what it was?")
@@ -28,6 +26,11 @@ def machine_changes() -> str:
         print_message(f"note: The canary did not run: {error}")
         return ""
     sentences = changed_figures(known, now, CANARY_CHANGE)
+    if not sentences:
+        return ""
     for sentence in sentences:
         print_message(f"caution: This machine has changed: {sentence}")
-    return f"Before the suite this machine had changed: {' '.join(sentences)}" if sentences else ""
+    doubt = doubts(known, now)
+    if doubt:
+        print_message(f"note:{doubt}")
+    return f"Before the suite this machine had changed: {' '.join(sentences)}{doubt}"

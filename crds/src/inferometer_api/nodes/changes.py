@@ -54,6 +54,21 @@ def changes_since(
         left = [each for each in left if _key(each) not in known]
 
 
+def doubts(history: Sequence[NodeCharacteristics], now: NodeCharacteristics) -> str:
+    """Return why a change may not be the node's, as a sentence with a blank before it; else "".
+
+    What else ran during a measurement changes its figures, too.
+    """
+    found = dict.fromkeys(
+        caution for document in (now, *reversed(history)) for caution in document.cautions
+    )
+    if not found:
+        return ""
+    return (
+        f" It may not be the node that changed, for a measurement has cautions: {' '.join(found)}"
+    )
+
+
 def are_apart(one: NodeFigure, other: NodeFigure) -> bool:
     """Return whether two intervals do not overlap; without both, nothing is shown."""
     if one.low is None or one.high is None or other.low is None or other.high is None:

@@ -45,7 +45,7 @@ class MeasuredNodes:
     def update(self, benchmark: Json) -> None:
         """Add a NodeBenchmark, or replace what is known of it; one that has expired has none."""
         status = benchmark.get("status") or {}
-        found = () if _is_expired(status) else tuple(_measurements(status.get("nodes") or ()))
+        found = () if is_expired(status) else tuple(_measurements(status.get("nodes") or ()))
         self._by_benchmark[benchmark["metadata"]["uid"]] = found
 
     def remove(self, uid: str) -> None:
@@ -73,7 +73,8 @@ class MeasuredNodes:
         return found
 
 
-def _is_expired(status: Json) -> bool:
+def is_expired(status: Json) -> bool:
+    """Return whether the figures of a NodeBenchmark no longer count, by its status."""
     conditions = status.get("conditions") or ()
     return any(
         each.get("type") == "Current" and each.get("status") == "False" for each in conditions

@@ -15,6 +15,7 @@ from inferometer_api.nodes.changes import (
     CANARY_PRIMITIVES,
     FigureChange,
     changes_since,
+    doubts,
 )
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import matching_nodes
@@ -31,6 +32,7 @@ from inferometer_operator.reconcile.nodes.draft import read_node_status
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget
 from inferometer_operator.wiring.dependencies import Dependencies
+from inferometer_operator.wiring.measured_nodes import is_expired
 from inferometer_operator.wiring.node_jobs import node_jobs
 from inferometer_operator.wiring.node_log import NoDocumentError, read_document
 
@@ -121,6 +123,7 @@ class NodeCanary:
         self, node: str, history: Sequence[NodeCharacteristics], now: NodeCharacteristics
     ) -> None:
         found = list(changes_since(history, now, CANARY_CHANGE))
+        doubt = doubts(history, now)
         words = [(before.started_at[:10], _worded(each)) for before, each in found[:_SHOWN_CHANGES]]
         if found:
             changes = "; ".join(
@@ -129,7 +132,7 @@ class NodeCanary:
             )
             more = ", ..." if len(found) > _SHOWN_CHANGES else ""
             self.note = (
-                f"{self.note} Before the suite {node} had changed {changes}{more}."
+                f"{self.note} Before the suite {node} had changed {changes}{more}.{doubt}"
             ).strip()
 
 
@@ -184,11 +187,13 @@ async def _measured_nodes(
 def _newest_maps(benchmarks: Iterable[Json]) -> dict[str, list[str]]:
     """Return the ConfigMaps of the newest measurements of each node, the earliest first.
 
-    Before one that has every figure of the canary, no measurement counts.
+    Before one that has every figure of the canary, no measurement counts. One that has expired does
+    not count either.
     """
     rows = [
         (row, _has_canary(each, row))
         for each in benchmarks
+        if not is_expired(each.get("status") or {})
         for row in read_node_status(each).nodes
         if row.state == "Measured" and row.config_map
     ]
