@@ -15,6 +15,7 @@ from docgen.files import CHECKOUT
 from inferometer_cli.command_line import app
 from support.documented import commands
 from support.monitored import documented
+from support.pod_security import violations
 
 TESTS = Path(__file__).parents[1]
 
@@ -120,3 +121,21 @@ def test_the_job_that_posts_an_outcome_can_be_applied_as_it_is() -> None:
     assert container["image"]
     script = container["args"][0]
     assert script.index("{.status.execution}") < script.index("kubectl wait")
+
+
+def _documented_pods() -> list[Any]:
+    """Return the pods that pages have a user apply."""
+    text = "\n".join(page.read_text() for page in sorted((CHECKOUT / "docs").rglob("*.md")))
+    pods = re.findall(
+        r"^```yaml\n(apiVersion: v1\nkind: Pod\n.*?)^```$", text, re.DOTALL | re.MULTILINE
+    )
+    return [yaml.safe_load(each) for each in pods]
+
+
+def test_a_documented_pod_is_admitted_in_a_restricted_namespace() -> None:
+    """As the namespaces of runs are, by docs/how-to/install.md."""
+    pods = _documented_pods()
+    assert pods
+    assert {each["metadata"]["name"]: violations(each["spec"]) for each in pods} == {
+        each["metadata"]["name"]: () for each in pods
+    }

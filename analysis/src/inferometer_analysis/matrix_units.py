@@ -109,9 +109,7 @@ def reduce_block(values: npt.ArrayLike, length: int, operands: Operands, warps: 
 
     Raises ValueError if a warp's part is no multiple of 256, or `warps` is not 1 to 256.
     """
-    if not 0 < warps <= _AREA or length % warps:
-        raise ValueError(f"{length} values cannot be shared by {warps} warps.")
-    partial = reduce_256n(values, length // warps, operands).reshape(-1, warps)
+    partial = reduce_256n(values, _part_of_warp(length, warps), operands).reshape(-1, warps)
     padded = np.zeros((len(partial), _AREA), np.float32)
     padded[:, :warps] = partial
     return _total(_of_sums(padded.reshape(-1, TILE, TILE), _P, is_right=True))
@@ -171,6 +169,27 @@ def scan_256n(values: npt.ArrayLike, length: int, operands: Operands) -> Floats:
     return found.reshape(-1)
 
 
+def scan_block(values: npt.ArrayLike, length: int, operands: Operands, warps: int = 8) -> Floats:
+    """Return the inclusive prefix sums of segments, each of which `warps` scan in parts.
+
+    A tile of its own scans the sums of the parts, and each is added to the part after it. Raises
+    ValueError if a warp's part is no multiple of 256, or `warps` is not 1 to 256.
+    """
+    part = _part_of_warp(length, warps)
+    scanned = scan_256n(values, part, operands).reshape(-1, warps, part)
+    sums = np.zeros((len(scanned), _AREA), np.float32)
+    sums[:, :warps] = scanned[:, :, -1]
+    before = _scan_tile_of_sums(sums.reshape(-1, TILE, TILE)).reshape(-1, _AREA)
+    scanned[:, 1:] += before[:, : warps - 1, None]
+    return scanned.reshape(-1)
+
+
+def _part_of_warp(length: int, warps: int) -> int:
+    if not 0 < warps <= _AREA or length % warps:
+        raise ValueError(f"{length} values cannot be shared by {warps} warps.")
+    return length // warps
+
+
 def scan_grid(values: npt.ArrayLike, operands: Operands, block: int = 1 << 14) -> Floats:
     """Return the inclusive prefix sums of all values by three kernels: scan, then propagate.
 
@@ -189,10 +208,14 @@ def _scan_sums(sums: Floats) -> Floats:
     found = np.empty_like(tiles)
     carried = np.float32(0)
     for index, tile in enumerate(tiles):
-        before = _of_sums(_of_sums(tile, _L, is_right=True), _ONES)
-        found[index] = before + _of_sums(tile, _U) + carried
+        found[index] = _scan_tile_of_sums(tile) + carried
         carried = found[index, -1, -1]
     return found.reshape(-1)[: len(sums)]
+
+
+def _scan_tile_of_sums(tile: Floats) -> Floats:
+    before = _of_sums(_of_sums(tile, _L, is_right=True), _ONES)
+    return before + _of_sums(tile, _U)
 
 
 def _scan_tiles(tiles: Floats, operands: Operands) -> Floats:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from inferometer_api.results.cold_start import ColdStartRecord
+from inferometer_api.results.cold_start import ColdStartRecord, StartPhase
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.quantity import byte_unit, duration, percent
 
@@ -36,11 +36,19 @@ def cold_starts(document: ResultDocument, name: str) -> list[ColdStartRecord]:
 
 
 def phase_rows(starts: Sequence[ColdStartRecord]) -> Iterator[PhaseRow]:
-    """Yield a row for each phase in the order of the first start, and one for the gap."""
+    """Yield a row for each phase of any start, in the order of the longest one, and for the gap.
+
+    A start without a phase, such as the pull of an image that was there, spent no time in it.
+    """
     total = median(each.total_nanoseconds for each in starts) or 1
-    for first in starts[0].phases:
+    phases: dict[str, StartPhase] = {}
+    for start in sorted(starts, key=lambda each: -len(each.phases)):
+        for phase in start.phases:
+            phases.setdefault(phase.name, phase)
+    for first in phases.values():
         same = [phase for start in starts for phase in start.phases if phase.name == first.name]
-        middle = median(phase.duration_nanoseconds for phase in same)
+        absent = [0] * (len(starts) - len(same))
+        middle = median([*(phase.duration_nanoseconds for phase in same), *absent])
         rates = [phase.bytes_per_second for phase in same if phase.bytes_per_second is not None]
         yield PhaseRow(
             first.name,

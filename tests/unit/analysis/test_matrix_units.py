@@ -32,6 +32,7 @@ SCANS: dict[str, tuple[int, Callable[[Floats, int, Operands], Floats]]] = {
     "16N": (80, units.scan_16n),
     "256": (256, lambda values, _, of: units.scan_256(values, of)),
     "256N": (768, units.scan_256n),
+    "block": (2048, units.scan_block),
 }
 
 
@@ -148,6 +149,7 @@ def test_bfloat16_is_rounded_to_even() -> None:
         lambda: units.reduce_block(np.ones(512), 512, EXACT, warps=3),
         lambda: units.reduce_block(np.ones(512), 512, EXACT, warps=0),
         lambda: units.reduce_block(np.ones(512), 512, EXACT, warps=-1),
+        lambda: units.scan_block(np.ones(512), 512, EXACT, warps=3),
         lambda: Operands("float8").rounded([1.0]),
     ],
 )

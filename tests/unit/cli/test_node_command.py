@@ -8,7 +8,7 @@ import pytest
 
 from inferometer_cli.commands import node as node_command
 from inferometer_cli.commands.node import node
-from inferometer_cli.exits import FailedError
+from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local import node_benchmark
 from inferometer_cli.local.node_benchmark import EndedEarlyError, measure_node
 from inferometer_cli.result_store import opened
@@ -123,3 +123,10 @@ def test_a_benchmark_that_is_killed_at_once_has_no_document(
     with pytest.raises(FailedError, match="signal SIGKILL"):
         node(database=str(database))
     assert not database.exists()
+
+
+@pytest.mark.parametrize("format_", ["json", "comm-scope"])
+def test_figures_to_compare_with_need_the_table(format_: str, tmp_path: Path) -> None:
+    """Nothing is measured: the other formats have no place for them."""
+    with pytest.raises(RefusedError, match="leave out --format"):
+        node(compare=tmp_path / "published.json", format_=format_)

@@ -1,8 +1,9 @@
-"""The stacked bar of cold starts: every phase has the colour of what it belongs to."""
+"""The phases of cold starts: their colours in the stacked bar, and their medians."""
 
 import re
 
 from inferometer_api.results.cold_start import ColdStartRecord, StartPhase
+from inferometer_results.cold_start import GAP, phase_rows
 from inferometer_results.report.chart import Bars
 from inferometer_results.report.cold_start_chart import cold_start_chart
 
@@ -47,3 +48,15 @@ def test_each_phase_has_its_group() -> None:
     found = {str(each.values[0]).partition(":")[0]: each.name for each in bars}
     assert found == {name: group for group, names in _GROUPS.items() for name in names}
     assert len({(each.name, each.series) for each in bars}) == len(_GROUPS)
+
+
+def test_a_start_without_a_phase_spent_no_time_in_it() -> None:
+    """Only two of three starts pulled the image, and only one fetched the model."""
+    starts = [
+        _start("scheduled", "ready"),
+        _start("scheduled", "imagePulled", "ready"),
+        _start("scheduled", "imagePulled", "modelFetched", "ready"),
+    ]
+    found = {each.name: each.median_ns for each in phase_rows(starts)}
+    assert found == {"scheduled": 1, "imagePulled": 1, "modelFetched": 0, "ready": 1, GAP: 0}
+    assert list(found) == ["scheduled", "imagePulled", "modelFetched", "ready", GAP]

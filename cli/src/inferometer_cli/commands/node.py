@@ -69,6 +69,8 @@ def node(
     """
     from inferometer_cli.local.node_benchmark import EndedEarlyError, measure_node
 
+    if compare is not None and format_ != "table":
+        raise RefusedError("--compare prints its figures in the table: leave out --format.")
     others = _read(compare)
 
     def report(done: int, total: int, name: str) -> None:

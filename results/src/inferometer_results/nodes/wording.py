@@ -113,7 +113,7 @@ def _sentences_of(owner: str, units: Sequence[MatrixUnit]) -> Iterator[str]:
         for engine, kernels in unit.used_by.items():
             yield f"{engine} uses {unit.name}: {', '.join(kernels)}."
     if not any(unit.used_by for unit in units):
-        yield "No engine names a kernel that uses them."
+        yield "No engine that ran names a kernel that uses them."
 
 
 def unavailable_sentences(document: NodeCharacteristics) -> Iterator[str]:
