@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from inferometer_cli.cluster.results_service import ResultsService
     from inferometer_results.store.index_rows import JournalRow
     from inferometer_results.store.query import Search
-    from inferometer_results.store.store import Store
+    from inferometer_results.store.store import Page, Store
 
 ClusterOption = Annotated[
     bool,
@@ -31,7 +31,7 @@ ClusterOption = Annotated[
 class ResultSource(Protocol):
     """Results to find and to read."""
 
-    def search(self, search: "Search") -> tuple[list[dict[str, Any]], int]:
+    def search(self, search: "Search") -> "Page":
         """Return the results of a search, and how many there are without its limit."""
         ...
 
@@ -41,6 +41,10 @@ class ResultSource(Protocol):
 
     def document(self, prefix: str) -> bytes:
         """Return the document of the result whose ID begins so."""
+        ...
+
+    def retraction(self, prefix: str) -> str | None:
+        """Return why the result whose ID begins so is retracted, None if it is not."""
         ...
 
     def every(self, where: str) -> list[dict[str, Any]]:
@@ -68,14 +72,21 @@ class ResultSource(Protocol):
 class _Local:
     store: "Store"
 
-    def search(self, search: "Search") -> tuple[list[dict[str, Any]], int]:
-        return self.store.find(search), self.store.count(search)
+    def search(self, search: "Search") -> "Page":
+        from inferometer_results.store.store import Page
+
+        return Page(self.store.find(search), self.store.count(search), is_exact=True)
 
     def resolve(self, prefix: str) -> str:
         return self.store.resolve(prefix)
 
     def document(self, prefix: str) -> bytes:
         return self.store.read(self.store.resolve(prefix)).content
+
+    def retraction(self, prefix: str) -> str | None:
+        from inferometer_results.store.index_rows import standing_retraction
+
+        return standing_retraction([row for _, row in self.store.journal([self.resolve(prefix)])])
 
     def every(self, where: str) -> list[dict[str, Any]]:
         from inferometer_results.store.query import Search
@@ -105,7 +116,7 @@ class _Cluster:
     service: "ResultsService"
     namespace: str | None
 
-    def search(self, search: "Search") -> tuple[list[dict[str, Any]], int]:
+    def search(self, search: "Search") -> "Page":
         where = search.where
         if self.namespace is not None:
             inside = f'namespace="{self.namespace}"'
@@ -113,17 +124,16 @@ class _Cluster:
         from dataclasses import replace
 
         from inferometer_cli.cluster.results_service import MOST_RESULTS
+        from inferometer_results.store.store import Page
 
         found: list[dict[str, Any]] = []
         wanted, after = search.limit or 0, search.after
         while True:
             limit = min(MOST_RESULTS, wanted - len(found))
-            some, total = self.service.search(
-                replace(search, where=where, limit=limit, after=after)
-            )
-            found += some
-            if len(found) >= wanted or len(some) < MOST_RESULTS:
-                return found, total
+            page = self.service.search(replace(search, where=where, limit=limit, after=after))
+            found += page["items"]
+            if len(found) >= wanted or len(page["items"]) < MOST_RESULTS:
+                return Page(found, page["total"], is_exact=page["total_is_exact"])
             after = found[-1]["id"]
 
     def resolve(self, prefix: str) -> str:
@@ -131,6 +141,10 @@ class _Cluster:
 
     def document(self, prefix: str) -> bytes:
         return self.service.document(prefix)
+
+    def retraction(self, prefix: str) -> str | None:
+        reason = self.service.result(prefix)["retracted"]
+        return None if reason is None else str(reason)
 
     def every(self, where: str) -> list[dict[str, Any]]:
         return sorted(self.service.every(where), key=lambda each: (each["started_at"], each["id"]))

@@ -133,6 +133,34 @@ def test_tags_and_retractions_are_kept_with_a_result(inferometer: Command, id_: 
     assert id_[:12] in inferometer("results", "list").stdout
 
 
+def test_a_retraction_is_read_wherever_the_result_is(inferometer: Command, id_: str) -> None:
+    """Its table is shown after the reason, and nothing of it is judged."""
+    assert "retracted" not in inferometer("results", "show", id_).stderr
+    before = inferometer("results", "compare", id_, id_)
+    assert "retracted" not in before.stdout + before.stderr
+    assert inferometer("results", "retract", id_, "--reason", "A backup ran.").code == 0
+    assert "This result is retracted: A backup ran." in inferometer("results", "show", id_).stderr
+    shown = inferometer("results", "compare", id_, id_).stderr
+    for name in "AB":
+        assert f"{name} is retracted, and not judged: A backup ran." in shown
+
+
+@pytest.mark.parametrize("name", ["s%20.db", "s.db?x", "s#1.db"])
+def test_the_path_of_a_database_is_taken_as_it_is(
+    inferometer: Command, tmp_path: Path, name: str
+) -> None:
+    """No sign in it has the meaning that it has in an address."""
+    assert inferometer("results", "list", "--database", str(tmp_path / "x" / name)).code == 0
+    assert [each.name for each in (tmp_path / "x").glob("s*")] == [name]
+
+
+def test_a_tag_that_no_condition_could_name_is_refused(inferometer: Command, id_: str) -> None:
+    """Conditions have no sign for a quotation mark."""
+    refused = inferometer("results", "tag", id_, 'a"b')
+    assert refused.code == 2
+    assert "A tag has no quotation mark" in refused.stderr
+
+
 def test_figures_are_exported_for_other_programs(
     inferometer: Command, id_: str, tmp_path: Path
 ) -> None:

@@ -324,6 +324,17 @@ def test_a_retracted_result_is_left_out_with_its_reason_on_its_page(tmp_path: Pa
         assert "This result is retracted: a backup ran" in page.text
 
 
+def test_nothing_of_a_retracted_result_is_judged(tmp_path: Path) -> None:
+    """The comparison names the side and the reason, on the page and in the API."""
+    found = _Stored(str(tmp_path / "results.db"))
+    with found.store:
+        one, other = found.ids[:2]
+        found.store.note(other, JournalRow(_AT, "ann", "retract", "a backup ran"))
+        for address in ("/compare", "/api/v1/compare"):
+            text = found.client.get(address, params={"id": [one, other]}).text
+            assert "is retracted in B (a backup ran)." in text
+
+
 def test_the_page_of_a_run_is_its_report(stored: _Stored) -> None:
     """With its charts, downloads, and the earlier results of its specification."""
     page = stored.page(f"/results/{stored.ids[1]}")

@@ -147,6 +147,25 @@ def test_many_and_few_matches_are_found_alike(
     assert find_all() == usual
 
 
+def test_letters_beyond_ascii_are_found_in_any_case(tmp_path: Path) -> None:
+    """By `~` as by words; SQLite's own function leaves them as they are."""
+    environment = LOCAL["environment"]
+    model = environment["model"] | {"name": "ÄRGER-Net"}
+    with Store(str(tmp_path / "results.db")) as store:
+        document = a_document(1, LOCAL, environment=environment | {"model": model})
+        store.add(document, ORIGIN, source="x")
+        searches = [Search(f"model~{each}") for each in ("ÄRGER", "ärger", "RGER-n")]
+        searches += [Search(text="Ärger"), Search("model~Ö")]
+        assert [store.count(each) for each in searches] == [1, 1, 1, 1, 0]
+
+
+def test_every_word_of_a_search_counts(store: Store) -> None:
+    """More than can be looked for are refused; a repeated one is one."""
+    assert store.count(Search(text="oracle " * 11)) == 1
+    with pytest.raises(SearchError, match="at most 10 words, and this one has 11"):
+        store.count(Search(text=" ".join(f"word{number}" for number in range(11))))
+
+
 def test_a_condition_is_not_counted_without_end(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,13 +36,13 @@ class ResultsService:
         """Raise RefusedError if the cluster has no such service, or it does not answer."""
         self._read("/fields")
 
-    def search(self, search: "Search") -> tuple[list[dict[str, Any]], int]:
+    def search(self, search: "Search") -> dict[str, Any]:
         """Return the results of a search, and how many there are without the limit."""
         query = {"where": search.where, "sort": search.sort, "limit": str(search.limit)}
         query |= {"after": search.after} if search.after else {"offset": str(search.offset)}
         query["retracted"] = str(search.with_retracted).lower()
-        found = self._read("/results", query)
-        return found["items"], found["total"]
+        found: dict[str, Any] = self._read("/results", query)
+        return found
 
     def result(self, id_: str) -> dict[str, Any]:
         """Return the result whose ID begins so, with its measurements and labels."""
@@ -59,7 +59,7 @@ class ResultsService:
 
         search = Search(where, "id", MOST_RESULTS)
         while True:
-            found, _ = self.search(search)
+            found = self.search(search)["items"]
             if not found:
                 return
             yield from found

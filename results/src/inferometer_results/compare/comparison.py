@@ -147,21 +147,26 @@ def compare(
     margin: float = DEFAULT_MARGIN,
     is_gate: bool = False,
     prices: PriceList | None = None,
+    retractions: tuple[str | None, str | None] = (None, None),
 ) -> Comparison:
     """Compare two results, measured one after the other, by their repeats.
 
     Steps that both have come in the first one's order. With `is_gate` the probability of a false
     alarm holds for all figures together. With `prices` the figures include the cost of a million
-    inferences where both have a price.
+    inferences where both have a price. If one is retracted, for a reason, nothing is judged.
     """
     found = _Variants(
         _with_cost(before, prices),
         _with_cost(after, prices),
         same_scenarios(before.run, after.run),
-        ranking_caveat(before, after),
+        [ranking_caveat(before, after), *map(_retraction_caveat, "AB", retractions)],
     )
     rule = MarginRule(margin, GROUPED_FALSE_ALARMS, least_standard_errors=GROUPED_STANDARD_ERRORS)
     return _compare(found, rule, is_paired=False, is_gate=is_gate)
+
+
+def _retraction_caveat(side: str, reason: str | None) -> str:
+    return "" if reason is None else f"is retracted in {side} ({reason.rstrip('.')})."
 
 
 def _with_cost(
@@ -197,7 +202,7 @@ def compare_rounds(
         measured_in_rounds([each.scenarios for each in before], valid),
         measured_in_rounds([each.scenarios for each in after], valid),
         same_scenarios(before[0].run, after[0].run),
-        ranking_caveat(before[0], after[0]),
+        [ranking_caveat(before[0], after[0])],
     )
     rule = MarginRule(margin, PAIRED_FALSE_ALARMS, part=part_of_look(look))
     return _compare(found, rule, is_paired=True, is_gate=is_gate)
@@ -220,13 +225,13 @@ class _Variants:
     after: dict[tuple[str, str], Measured]
     comparable: set[str]
     """Names of scenarios with the same specification."""
-    caveat: str
-    """Why no figure is judged, as the end of a sentence; empty if figures may be judged."""
+    caveats: Sequence[str]
+    """Why no figure is judged, each as the end of a sentence; an empty one is none."""
 
 
 def _compare(found: _Variants, rule: MarginRule, *, is_paired: bool, is_gate: bool) -> Comparison:
     pairs = [
-        _pair(each, found.after[key], found.caveat, same_spec=key[0] in found.comparable)
+        _pair(each, found.after[key], found.caveats, same_spec=key[0] in found.comparable)
         for key, each in found.before.items()
         if key in found.after
     ]
@@ -247,7 +252,7 @@ def _basis(found: Iterable[Measured]) -> Bases:
     return bases.pop() if len(bases) == 1 else "both"
 
 
-def _pair(before: Measured, after: Measured, caveat: str, *, same_spec: bool) -> Pair:
+def _pair(before: Measured, after: Measured, shared: Sequence[str], *, same_spec: bool) -> Pair:
     caveats = [
         f"is INVALID in {name}."
         for name, found in (("A", before), ("B", after))
@@ -257,8 +262,7 @@ def _pair(before: Measured, after: Measured, caveat: str, *, same_spec: bool) ->
         caveats.append("is a profile, which is no baseline.")
     if not same_spec:
         caveats.append("has different specifications in A and B.")
-    if caveat:
-        caveats.append(caveat)
+    caveats += filter(None, shared)
     return Pair(before, after, tuple(_compared(before, after)), tuple(caveats))
 
 

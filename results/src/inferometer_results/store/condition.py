@@ -8,7 +8,10 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Integer, and_, func, not_, or_, select
+from sqlalchemy import ColumnElement, Integer, String, and_, func, not_, or_, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import GenericFunction
 
 from inferometer_api import patterns
 from inferometer_results.store.costs import Costs
@@ -143,8 +146,25 @@ _COMPARISONS: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "<=": lambda column, value: column <= value,
     ">": lambda column, value: column > value,
     ">=": lambda column, value: column >= value,
-    "~": lambda column, value: func.lower(column).contains(value.lower(), autoescape=True),
+    "~": lambda column, value: _lowered(column, value).contains(value.lower(), autoescape=True),
 }
+
+
+class unicode_lower(GenericFunction[str]):  # noqa: N801 - the name of a function of SQL
+    """A text in lower case, letters beyond ASCII too, which SQLite's own function leaves."""
+
+    type = String()
+    inherit_cache = True
+
+
+@compiles(unicode_lower, "postgresql")
+def _lower_of_postgresql(element: Any, compiler: SQLCompiler, **options: Any) -> str:
+    return f"lower({compiler.process(element.clauses, **options)})"
+
+
+def _lowered(column: ColumnElement[Any], value: str) -> ColumnElement[Any]:
+    """Return a column in lower case: if the value is ASCII, by the function that is faster."""
+    return func.lower(column) if value.isascii() else unicode_lower(column)
 
 
 COST = "cost"

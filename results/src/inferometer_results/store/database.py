@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 HEAD = "0010"
@@ -109,14 +109,14 @@ def describing(address: str) -> Iterator[None]:
         raise DatabaseFailedError(address, str(error).rstrip(".")) from error
 
 
-def _url(address: str) -> str:
+def _url(address: str) -> URL:
     if "://" not in address:
         path = Path(address)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"Cannot create {path.parent}: {error.strerror}.") from error
-        return f"sqlite:///{path}"
+        return URL.create("sqlite", database=str(path))
     try:
         backend = make_url(address).get_backend_name()
     except (ArgumentError, ValueError) as error:
@@ -130,7 +130,8 @@ def _url(address: str) -> str:
             f"{_shown(address)} is not a database that Inferometer knows. Give the path of a file, "
             "or postgresql://USER@HOST/NAME."
         )
-    return address.replace("postgresql://", "postgresql+psycopg://", 1)
+    url = make_url(address)
+    return url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
 
 
 def _shown(address: str) -> str:
@@ -138,8 +139,12 @@ def _shown(address: str) -> str:
     return address if "://" not in address else make_url(address).render_as_string()
 
 
-def _options(url: str) -> dict[str, Any]:
-    if url.startswith("sqlite"):
+def _lower(text: object) -> object:
+    return text.lower() if isinstance(text, str) else text
+
+
+def _options(url: URL) -> dict[str, Any]:
+    if url.get_backend_name() == "sqlite":
         return {"connect_args": {"timeout": _BUSY_SECONDS}}
     return {"pool_pre_ping": True}
 
@@ -172,6 +177,8 @@ def _prepare_sqlite(engine: Engine, address: str) -> None:
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
+        # Used by conditions: SQLite's own function knows no letters beyond ASCII.
+        connection.create_function("unicode_lower", 1, _lower, deterministic=True)
         record.info[_FILE] = _identity(file)
 
     @event.listens_for(engine, "begin")

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import visitors
 
-from inferometer_results.store.condition import find_order, read_condition
+from inferometer_results.store.condition import SearchError, find_order, read_condition
 from inferometer_results.store.costs import Costs
 from inferometer_results.store.tables import MEASUREMENT, RESULT
 
@@ -145,7 +145,11 @@ class Search:
         found: list[ColumnElement[bool]] = []
         if not self.with_retracted:
             found.append(RESULT.c.retracted.is_(None))
-        words = self.text.lower().split()[:_MOST_WORDS]
+        words = dict.fromkeys(self.text.lower().split())
+        if len(words) > _MOST_WORDS:
+            raise SearchError(
+                f"A search has at most {_MOST_WORDS} words, and this one has {len(words)}."
+            )
         return [*found, *(RESULT.c.words.contains(each, autoescape=True) for each in words)]
 
 

@@ -178,7 +178,7 @@ def _candidate(source: ResultSource, id_: str, wanted: _Wanted) -> _Candidate:
     """Return the candidate that begins with a result. Raises RefusedError if there is not one."""
     from inferometer_results.store.query import Search
 
-    (result,), _ = source.search(Search(f"id={id_}", limit=1, with_retracted=True))
+    (result,) = source.search(Search(f"id={id_}", limit=1, with_retracted=True)).rows
     keys = {f"key={row['key']}" for row in result["measurements"]}
     where = " or ".join(sorted(keys)) or f"id={id_}"
     if wanted.where.strip():

@@ -71,7 +71,8 @@ def list_results(  # noqa: PLR0913 - one argument for each option
     search = Search(where, sort, limit, offset, with_retracted=retracted, after=after)
     options = ClusterOptions(namespace, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
-        found, total = source.search(search)
+        page = source.search(search)
+    found, total = page.rows, page.total
     if json:
         print_output(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
         return
@@ -79,8 +80,9 @@ def list_results(  # noqa: PLR0913 - one argument for each option
         _print_table([row for result in found for row in _rows(result)])
     if after and len(found) == limit:
         print_message(f"\nContinue with --after {short_id(found[-1]['id'])}.")
-    elif not after and total > offset + len(found):
-        shown = f"{offset + len(found)} of {total} results."
+    elif not after and (total > offset + len(found) or (found and not page.is_exact)):
+        every = f"{total:,}" if page.is_exact else f"more than {total:,}"
+        shown = f"{offset + len(found)} of {every} results."
         print_message(f"\n{shown} --limit, --offset and --after show more.")
     elif not found:
         print_message("No results." if not where else "No results for this condition.")

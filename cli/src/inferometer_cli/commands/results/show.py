@@ -40,13 +40,15 @@ def show(  # noqa: PLR0913 - one argument for each option
 
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
-        content = source.document(id_)
+        content, retracted = source.document(id_), source.retraction(id_)
     if json:
         print_output(content.decode(), end="")
         return
     read = read_result(content, source=f"Result {id_}")
     if read.notice:
         print_message(read.notice)
+    if retracted is not None:
+        print_message(f"This result is retracted: {retracted}")
     with flushed_output():
         print_table(read.document, output_console())
     if report is not None:

@@ -82,5 +82,5 @@ def find_trends(source: ResultSource, where: str, figure: str, limit: int) -> "l
     def read(id_: str) -> ResultDocument:
         return read_result(source.document(id_), source=f"Result {id_}").document
 
-    results, _ = source.search(Search(where, "-started", limit))
+    results = source.search(Search(where, "-started", limit)).rows
     return trends(results, figure, source.journal(where), read)

@@ -58,10 +58,14 @@ def compare_results(
     ids: tuple[str, str],
     documents: tuple[ResultDocument, ResultDocument],
     prices: PriceList | None = None,
+    retractions: tuple[str | None, str | None] = (None, None),
 ) -> ComparedResults:
-    """Compare the figures of two results after the conditions in which they differ."""
+    """Compare the figures of two results after the conditions in which they differ.
+
+    `retractions` are the reasons of those that are retracted: nothing of them is judged.
+    """
     first, second = documents
-    comparison = compare(first, second, prices=prices)
+    comparison = compare(first, second, prices=prices, retractions=retractions)
     names = (pair.before.scenario for pair in comparison.pairs)
     found = differing_conditions(first, second, names)
     return ComparedResults(
