@@ -401,6 +401,26 @@ def test_a_database_that_is_deleted_in_use_takes_nothing_more(
         assert store.count(Search()) == 2
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_database_that_is_deleted_in_use_is_read_no_more(
+    address: str, tmp_path: Path, *, is_replaced: bool
+) -> None:
+    """A service shows nothing that is gone; it finds what has taken the place of its file."""
+    copy = tmp_path / "copy.db"
+    with Store(address) as store:
+        _merge_log(address)
+        shutil.copy(address, copy)
+        store.add(a_document(0), ORIGIN, source="x")
+        _merge_log(address)
+        Path(address).rename(f"{address}.moved")
+        if is_replaced:
+            shutil.copy(copy, address)
+        with pytest.raises(StoreError, match=r"no longer there: .* Put it back and repeat"):
+            store.count(Search())
+        if is_replaced:
+            assert store.count(Search()) == 0
+
+
 def test_a_beginning_names_the_one_result_that_it_fits(address: str) -> None:
     """Too short, unknown and ambiguous ones are refused."""
     with Store(address) as store:

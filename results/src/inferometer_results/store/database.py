@@ -166,7 +166,8 @@ def _prepare_sqlite(engine: Engine, address: str) -> None:
 
     By default the driver begins transactions by itself, and not before statements that change
     tables (SQLAlchemy, "Serializable isolation / Savepoints / Transactional DDL"). A file that was
-    deleted or replaced is written no more: what was kept in it would be lost.
+    deleted or replaced is written no more: what was kept in it would be lost. It is not read
+    either, so that nothing is shown that is gone.
     """
     file = Path(engine.url.database or "").absolute()
 
@@ -185,13 +186,14 @@ def _prepare_sqlite(engine: Engine, address: str) -> None:
     def _begin(connection: Connection) -> None:
         read_only = connection.get_execution_options().get("read_only", False)
         found = _identity(file)
-        if not read_only and found != connection.info[_FILE]:
+        if found != connection.info[_FILE]:
             if found is not None:
                 # The next attempt opens the file that has taken its place.
                 connection.invalidate()
+            written = "" if read_only else " Nothing was written."
             raise StoreError(
                 f"The database {_shown(address)} is no longer there: its file was moved, deleted "
-                "or replaced. Nothing was written. Put it back and repeat the request."
+                f"or replaced.{written} Put it back and repeat the request."
             )
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
