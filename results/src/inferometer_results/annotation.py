@@ -1,7 +1,8 @@
 """What people may add to a result: tags, retractions with a reason, findings about changes."""
 
+from inferometer_api.timestamps import format_time, parse_time
 from inferometer_results.history.trend import read_finding
-from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE
+from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, JournalRow
 
 _LONGEST_TAG = 63
 _LONGEST_TEXT = 1000
@@ -37,3 +38,14 @@ def check_annotation(action: str, text: str) -> None:
         case _:
             known = f"tag, untag, retract, restore, {ACCEPT_CHANGE}, {REJECT_CHANGE}"
             raise AnnotationError(f"There is no action {action!r}. The actions are {known}.")
+
+
+def check_entry(entry: JournalRow) -> None:
+    """Check an entry that another store wrote. Raises AnnotationError."""
+    check_annotation(entry.action, entry.text)
+    moment = parse_time(entry.at)
+    # Entries are sorted by their times as texts, so every time needs the same form.
+    if moment is None or moment.utcoffset() or format_time(moment) != entry.at:
+        raise AnnotationError(
+            f"The time {entry.at!r} does not have the form 2026-01-31T12:00:00.000Z."
+        )

@@ -203,7 +203,7 @@ def test_an_archive_carries_documents_and_journal_to_another_store(
         assert list(archive_lines(other)) == lines
 
 
-_ENTRY = {"journal": "a", "at": "", "by": "ann", "action": "tag", "text": "x"}
+_ENTRY = {"journal": "a", "at": TAG.at, "by": "ann", "action": "tag", "text": "x"}
 _EMPTY = {"content": "eJwDAAAAAAE="}
 _OTHER: dict[str, Any] = {
     each.name: "x" for each in DOCUMENT.columns if each.name not in {"number", "content"}
@@ -234,6 +234,31 @@ def test_a_damaged_line_of_an_archive_is_named_and_the_others_are_kept(
         first, second = import_archive(other, lines, source="archive.jsonl")
         assert first.fault == "archive.jsonl:1 is not a line of an archive."
         assert second.is_new
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"action": "frobnicate"}, "There is no action 'frobnicate'."),
+        ({"text": "x" * 3000}, "A tag has 1 to 63 printable characters."),
+        ({"action": ACCEPT_CHANGE, "text": "{}"}, "A finding is that of interleaved runs"),
+        *(
+            ({"at": at}, f"The time {at!r} does not have the form 2026-01-31T12:00:00.000Z.")
+            for at in ("x", "2026-01-31", "2026-01-31T12:00:00.000+01:00", "9999-12-31T23:59-05:00")
+        ),
+    ],
+)
+def test_an_entry_that_no_command_writes_is_not_imported(
+    address: str, change: dict[str, str], reason: str
+) -> None:
+    """The line is named with the reason; the entries on other lines are restored."""
+    with Store(address) as store:
+        id_ = store.add(a_document(), ORIGIN, source="x").id
+        entry = _ENTRY | {"journal": id_}
+        lines = [json.dumps(entry | change), json.dumps(entry)]
+        (found,) = import_archive(store, lines, source="a.jsonl")
+        assert found.fault.startswith(f"a.jsonl:1 is not an entry of a journal. {reason}")
+        assert store.journal() == [(id_, JournalRow(TAG.at, "ann", "tag", "x"))]
 
 
 def test_entries_of_a_damaged_document_are_named_and_the_others_restored(address: str) -> None:

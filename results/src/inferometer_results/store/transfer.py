@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from inferometer_api.results.reading import UnreadableResultError
+from inferometer_results.annotation import AnnotationError, check_entry
 from inferometer_results.export.rows import without_formulas
 from inferometer_results.store.database import StoreError
 from inferometer_results.store.documents import RESULT_KIND, StoredDocument
@@ -166,6 +167,7 @@ def import_archive(store: Store, lines: Iterable[str], *, source: str) -> Iterat
             if "journal" in fields:
                 id_, entry = fields.pop("journal"), JournalRow(**fields)
                 _check_texts(id_, *fields.values())
+                check_entry(entry)
                 entries.append((id_, entry))
                 continue
             if "other" in fields:
@@ -175,6 +177,10 @@ def import_archive(store: Store, lines: Iterable[str], *, source: str) -> Iterat
             content = zlib.decompress(base64.b64decode(fields.pop("content"), validate=True))
             origin = Origin(**fields)
             _check_texts(*fields.values())
+        except AnnotationError as error:
+            fault = f"{where} is not an entry of a journal. {error}"
+            yield Imported(where, fault=fault)
+            continue
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
             yield Imported(where, fault=f"{where} is not a line of an archive.")
             continue
