@@ -315,6 +315,26 @@ def test_an_archive_with_a_damaged_document_restores_the_rest(
     assert "1 results kept, 0 known already, 2 refused." in completed.stderr
 
 
+def test_a_byte_that_is_not_utf_8_costs_one_line_of_an_archive(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """The line is named; the documents and tags on the other lines are restored."""
+    assert inferometer("results", "tag", id_, "baseline").code == 0
+    archive = tmp_path / "all.jsonl"
+    assert inferometer("results", "export", "--all", "-o", str(archive)).code == 0
+    first, *others = archive.read_bytes().splitlines(keepends=True)
+    damaged = first.replace(b'"document": "', b'"document": "\xff', 1)
+    archive.write_bytes(b"".join((damaged, first, *others)))
+    other = ("--database", str(tmp_path / "other.db"))
+    completed = inferometer("results", "import", str(archive), *other)
+    assert completed.code == 1
+    assert completed.stderr == (
+        f"{archive}:1 is not a line of an archive.\n1 results kept, 0 known already, 1 refused.\n"
+    )
+    found = inferometer("results", "list", "--where", "tag=baseline", *other)
+    assert id_[:12] in found.stdout
+
+
 def test_results_are_deleted_and_pruned(inferometer: Command, id_: str) -> None:
     """A dry run only counts."""
     assert inferometer("results", "prune").code == 2

@@ -158,11 +158,15 @@ def _journal_lines(entries: Iterable[tuple[str, JournalRow]]) -> Iterator[str]:
 
 
 def import_archive(store: Store, lines: Iterable[str], *, source: str) -> Iterator[Imported]:
-    """Keep what `archive_lines` wrote; yield what became of each document, and what is lost."""
+    """Keep what `archive_lines` wrote; yield what became of each document, and what is lost.
+
+    Bytes of a line that are not UTF-8 are lone surrogates in it (`errors="surrogateescape"`).
+    """
     entries: list[tuple[str, JournalRow]] = []
     for number, line in enumerate(lines, 1):
         where = f"{source}:{number}"
         try:
+            line.encode()
             fields = json.loads(line)
             if "journal" in fields:
                 id_, entry = fields.pop("journal"), JournalRow(**fields)

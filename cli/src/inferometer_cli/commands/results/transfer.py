@@ -116,9 +116,10 @@ def _imported(store: "Store", path: Path) -> "Iterator[Imported]":
     now = format_time(datetime.now(tz=UTC))
     if path.suffix == transfer.ARCHIVE_SUFFIX:
         try:
-            with path.open(encoding="utf-8") as lines:
+            # A line that is not UTF-8 is refused alone.
+            with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
                 yield from transfer.import_archive(store, lines, source=str(path))
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             yield transfer.Imported(str(path), fault=f"Cannot read {path}: {error}.")
         return
     files = sorted(path.rglob(RESULT_NAME)) if path.is_dir() else [path]
