@@ -290,6 +290,21 @@ def test_a_trend_marks_the_change_points_of_the_series() -> None:
     assert listed[2].endswith("accepted: 12 interleaved rounds show +19.0 % (+17.0 % to +21.0 %)")
 
 
+def test_a_change_of_conditions_is_named_and_no_candidate() -> None:
+    """`results confirm` can measure changes under equal conditions alone, which are still found."""
+    usual, slower = [100, 101, 99] * 5, [130, 131, 129] * 5
+    rows = [_row(number, value) for number, value in enumerate(usual, 1)]
+    rows += [_row(number, value, key="new") for number, value in enumerate(slower, 16)]
+    conditions = {"k": {"engine": "1.31"}, "new": {"engine": "1.32"}}
+    found = trend(rows[::-1], FIGURES["p50"], {}, conditions)
+    assert [text for _, _, text in numbered_changes(found)] == ["engine: 1.31 to 1.32"]
+    assert not found.has_candidates
+    rows += [_row(number, 160 + number % 2, key="new") for number in range(31, 43)]
+    found = trend(rows[::-1], FIGURES["p50"], {}, conditions)
+    assert [each.row["id"] for each in found.points if each.change] == ["31"]
+    assert found.has_candidates
+
+
 def test_a_node_with_other_conditions_is_named_and_not_judged() -> None:
     """The class of a node is named, and judged nevertheless."""
     most = {"engine": "1.20", "node class": "EPYC"}

@@ -1,6 +1,6 @@
 """One figure over time for a specification on a node, with what changed meanwhile."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import geometric_mean
@@ -8,11 +8,7 @@ from typing import Any
 
 from inferometer_results.explore.eligibility import why_not_ranked
 from inferometer_results.explore.figure import ShownFigure
-from inferometer_results.history.change_points import (
-    ChangePoint,
-    SeriesAnalysis,
-    find_change_points,
-)
+from inferometer_results.history.change_points import ChangePoint, find_change_points
 from inferometer_results.history.trend import ChangeFinding, State
 from inferometer_results.store.comparability import differing
 
@@ -45,13 +41,16 @@ class TimeSeries:
     """A series in the order of time."""
 
     points: tuple[TrendPoint, ...]
-    analysis: SeriesAnalysis
-    """Of those that count."""
 
     @property
     def counted(self) -> tuple[TrendPoint, ...]:
         """The points without those that are excluded."""
         return tuple(each for each in self.points if not each.excluded)
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether interleaved runs have not judged a change yet."""
+        return any(each.change is not None and each.judged is None for each in self.points)
 
 
 def trend(
@@ -75,9 +74,7 @@ def trend(
         if (point := _point(repeats, figure, labels)) is not None
     ]
     counted = [index for index, each in enumerate(found) if not each.excluded]
-    known = {at for at, index in enumerate(counted) if found[index].row["id"] in judged}
-    analysis = find_change_points([found[index].value for index in counted], known)
-    changes = {counted[each.at]: each for each in analysis.changes}
+    changes = _change_points({index: found[index] for index in counted}, judged)
     for earlier, later in pairwise(counted):
         changed = _changed(found[earlier].row, found[later].row, conditions)
         found[later] = replace(
@@ -86,7 +83,25 @@ def trend(
             change=changes.get(later),
             judged=judged.get(found[later].row["id"]),
         )
-    return TimeSeries(tuple(found), analysis)
+    return TimeSeries(tuple(found))
+
+
+def _change_points(
+    points: Mapping[int, TrendPoint], judged: Collection[str]
+) -> dict[int, ChangePoint]:
+    """Return the changes of the level by the index of the point with which each begins.
+
+    Points whose comparability key differs are series of their own, as in `results trend`.
+    """
+    by_key: dict[str, list[int]] = {}
+    for index, point in points.items():
+        by_key.setdefault(point.row["key"], []).append(index)
+    found = {}
+    for indexes in by_key.values():
+        known = {at for at, index in enumerate(indexes) if points[index].row["id"] in judged}
+        analysis = find_change_points([points[index].value for index in indexes], known)
+        found.update({indexes[each.at]: each for each in analysis.changes})
+    return found
 
 
 def _point(
