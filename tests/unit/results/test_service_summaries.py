@@ -305,6 +305,23 @@ def test_a_trend_stays_readable_with_a_finding_that_is_not(tmp_path: Path) -> No
     assert [each["state"] for each in rows] == [None, None, None]
 
 
+@pytest.mark.parametrize("prefix", ["", "/api/v1"])
+@pytest.mark.parametrize(
+    ("path", "parameter"),
+    [("/model", "scenario"), ("/trend", "step"), ("/node-figures", "step")],
+)
+def test_an_unknown_scenario_or_step_is_rejected_with_those_that_exist(
+    explorer: _Explorer, prefix: str, path: str, parameter: str
+) -> None:
+    """Figures of another one would be taken for those of the one in the address."""
+    wanted = {"model": _MODEL, "spec": explorer.spec, "node": "bench-1", parameter: "nope"}
+    answer = explorer.client.get(f"{prefix}{path}", params=wanted)
+    assert answer.status_code == 400
+    text = answer.text if prefix else HtmlPage(answer.text).text
+    assert f"No result that matches has the {parameter} 'nope'. Choose one of: " in text
+    assert "latency" in text
+
+
 def test_nodes_show_what_ran_there_and_which_stands_apart(explorer: _Explorer) -> None:
     """bench-4 is slower by half than the four others."""
     page = explorer.page("/nodes")
@@ -454,7 +471,7 @@ def test_a_model_shows_its_cold_starts_beside_latency_and_cost(tmp_path: Path) -
         store.add(_document(4, "bench-2", 1.0), origin, source="x")
         app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
         with TestClient(app, base_url="http://127.0.0.1:8090") as client:
-            where = {"model": _MODEL, "scenario": "throughput"}
+            where = {"model": _MODEL, "scenario": "sizes"}
             page = HtmlPage(client.get("/model", params=where).text)
             document = client.get("/api/v1/model", params=where).json()
     assert "Cold start" in page.headings()

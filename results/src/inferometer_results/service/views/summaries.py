@@ -46,6 +46,7 @@ from inferometer_results.store.summaries import (
 from inferometer_results.store.tables import MEASUREMENT, RESULT
 
 _SEARCH = "findPeak"
+_MOST_NAMED = 20
 _COUNTED = or_(MEASUREMENT.c.kind != _SEARCH, MEASUREMENT.c.headline)
 """Of the probes of a search, which are different each time, the one by which it is judged."""
 
@@ -151,7 +152,7 @@ def show_model(
     *,
     mixed: bool,
 ) -> ModelPage:
-    """Return the view of a model. Raises SearchError."""
+    """Return the view of a model. Raises SearchError and RequestError."""
     everything = Search(where, with_retracted=True)
     rows, is_cut = measurements(store, everything, RESULT.c.model == name, _COUNTED)
     if not rows:
@@ -160,7 +161,7 @@ def show_model(
     parameters["mixed"] = "true" if mixed else ""
     here = View("/model", parameters)
     names = _by_frequency([row["scenario"] for row in rows])
-    chosen = scenario if scenario in names else names[0]
+    chosen = _chosen("scenario", scenario, names)
     shown = [row for row in rows if row["scenario"] == chosen]
     keys = {row["key"] for row in could_rank(shown)}
     differing = differing_fields(keys, conditions_of(store, keys)) if len(keys) > 1 else {}
@@ -187,7 +188,10 @@ def show_trend(
     figure: str,
     where: str,
 ) -> TrendPage:
-    """Return the view of a trend; `step` is "scenario" or "scenario, step". Raises SearchError."""
+    """Return the view of a trend; `step` is "scenario" or "scenario, step".
+
+    Raises SearchError and RequestError.
+    """
     rows, is_cut = measurements(
         store,
         Search(where, with_retracted=True),
@@ -200,7 +204,7 @@ def show_trend(
         raise RequestError("No result of this specification on this node matches.")
     here = View("/trend", parameters)
     steps = _by_frequency([step_name(row) for row in rows])
-    chosen = step if step in steps else steps[0]
+    chosen = _chosen("step", step, steps)
     shown = [row for row in rows if step_name(row) == chosen]
     journal = store.journal(list(dict.fromkeys(row["id"] for row in shown)))
     found = trend(
@@ -236,14 +240,14 @@ def _judged(
 
 
 def show_nodes(store: Store, spec: str, step: str, figure: str, where: str) -> NodesPage:
-    """Return a figure of a specification on all nodes. Raises SearchError."""
+    """Return a figure of a specification on all nodes. Raises SearchError and RequestError."""
     rows, is_cut = measurements(store, Search(where), RESULT.c.spec_digest == spec, _COUNTED)
     if not rows:
         raise RequestError("No result of this specification matches.")
     parameters = {"spec": spec, "step": step, "figure": figure, "where": where}
     here = View("/node-figures", parameters)
     steps = _by_frequency([step_name(row) for row in rows])
-    chosen = step if step in steps else steps[0]
+    chosen = _chosen("step", step, steps)
     shown = [row for row in rows if step_name(row) == chosen]
     of = FIGURES[figure].of
     counted = [row for row in shown if of(row) is not None and not why_not_ranked(row)]
@@ -288,6 +292,17 @@ def trend_url(row: Mapping[str, Any], figure: str = "p99") -> str:
 
 def _figure_choices(here: View, figure: str) -> tuple[Choice, ...]:
     return tuple(Choice(each, here.url(figure=each), each == figure) for each in FIGURES)
+
+
+def _chosen(kind: str, name: str, names: Sequence[str]) -> str:
+    """Return a name, or the first one if it is empty. Raises RequestError if it is unknown."""
+    if name and name not in names:
+        some = "; ".join(names[:_MOST_NAMED])
+        more = f"; and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        raise RequestError(
+            f"No result that matches has the {kind} {name!r}. Choose one of: {some}{more}."
+        )
+    return name or names[0]
 
 
 def _by_frequency(names: Sequence[str]) -> list[str]:
