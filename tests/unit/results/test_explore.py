@@ -235,6 +235,7 @@ def _row(number: int, value: int, **fields: Any) -> dict[str, Any]:
         "reasons": "",
         "retracted": None,
         "kind": "server",
+        "is_profiled": False,
         "source": "run",
         "outcome": "Complete",
         "key": "k",
@@ -344,6 +345,7 @@ def test_a_node_with_other_conditions_is_named_and_not_judged() -> None:
         ({"retracted": "a backup"}, "retracted: a backup"),
         ({"source": "user"}, "stored by a user"),
         ({"outcome": "Failed"}, "FAILED: the run is not complete"),
+        ({"is_profiled": True}, "profiled: the run has a profile scenario"),
     ],
 )
 def test_what_does_not_rank_has_a_reason(fields: dict[str, Any], reason: str) -> None:

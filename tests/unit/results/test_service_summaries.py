@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from starlette.testclient import TestClient
 
 from inferometer_results.explore.prices import read_prices
+from inferometer_results.history.series import series_of
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api import summary_schema
 from inferometer_results.service.app import create_app
@@ -284,6 +285,27 @@ def test_a_trend_names_changes_and_adds_up_latencies(explorer: _Explorer) -> Non
         for step in scenario["steps"]
     ]
     assert f"({2 * sum(queries):,} queries, histograms added)" in together.text
+
+
+def test_no_scenario_of_a_profiled_run_counts(tmp_path: Path) -> None:
+    """Neither in the pages nor in `results trend`, although the scenario itself is VALID."""
+    found = _Explorer(str(tmp_path / "results.db"))
+    document = json.loads(_document(9, "bench-1", 1.0))
+    document["scenarios"].append(document["scenarios"][0] | {"name": "layers", "kind": "profile"})
+    with found.store, found.client:
+        origin = replace(ORIGIN, source="operator")
+        id_ = found.store.add(json.dumps(document).encode(), origin, source="x").id
+        wanted = {"spec": found.spec, "node": "bench-1", "step": "latency", "figure": "p50"}
+        rows = found.json("/trend", **wanted, where="node=bench-1")
+        (ranked,) = found.json("/model", model=_MODEL, scenario="latency", where=f"id={id_}")[
+            "groups"
+        ]
+        nodes = found.json("/node-figures", **wanted, where=f"id={id_}")
+        charted = series_of(found.store.find(Search("node=bench-1")), "p50")
+    excluded = [each["result_id"] for each in rows if each["excluded"]]
+    assert excluded == [id_]
+    assert (ranked["excluded"], nodes) == ("profiled: the run has a profile scenario", [])
+    assert id_ not in {point.result_id for each in charted for point in each.points}
 
 
 def test_a_trend_stays_readable_with_a_finding_that_is_not(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferometer_results.compare.interval import over_repeats
+from inferometer_results.explore.eligibility import why_not_counted
+from inferometer_results.profile import PROFILE_KIND
 from inferometer_results.store.condition import FIELDS, Kind, SearchError
 from inferometer_results.store.index_rows import USER
 from inferometer_results.store.scenario_rows import tags
@@ -19,7 +21,7 @@ FIGURES = ("p50", "p90", "p99", "p99.9", "qps", "samples", "peak", "energy")
 _RATES = frozenset({"qps", "samples", "peak"})
 _BY_SCHEDULE = frozenset({"qps", "samples"})
 """Figures that an open loop prescribes, so that they say nothing about the server."""
-_SEARCH, _PROFILE = "findPeak", "profile"
+_SEARCH = "findPeak"
 _MEASURED = frozenset({"VALID"})
 
 
@@ -112,8 +114,8 @@ def predecessor(series: Series, all_series: Iterable[Series]) -> Series | None:
 
 def _has_history(result: dict[str, Any]) -> bool:
     """Return whether a result is complete, not retracted, and not profiled."""
-    kinds = {row["kind"] for row in result["measurements"]}
-    return result["retracted"] is None and result["outcome"] == "Complete" and _PROFILE not in kinds
+    is_profiled = any(row["kind"] == PROFILE_KIND for row in result["measurements"])
+    return not why_not_counted(result, is_profiled=is_profiled)
 
 
 def _order(series: Series) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from inferometer_results.profile import PROFILE_KIND
 from inferometer_results.store.comparability import condition_of
 from inferometer_results.store.find_ids import MOST_COUNTED
 from inferometer_results.store.index_tables import PAGE
@@ -164,6 +165,7 @@ def measurements(
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the newest measurements of a search, each with its result; the newest first.
 
+    Each states whether its result `is_profiled`: whether any of its scenarios is a profile.
     And whether there are older ones, which are left out.
     """
     query = (
@@ -174,7 +176,22 @@ def measurements(
         .limit(MOST_MEASUREMENTS + 1)
     )
     found = store.select(query)
+    profiled = _profiled(store, {row["number"] for row in found})
+    for row in found:
+        row["is_profiled"] = row["number"] in profiled
     return found[:MOST_MEASUREMENTS], len(found) > MOST_MEASUREMENTS
+
+
+def _profiled(store: Store, numbers: Iterable[int]) -> set[int]:
+    """Return which of these results have a profile."""
+    ordered = sorted(numbers)
+    number = MEASUREMENT.c.result_number
+    query = select(number).where(MEASUREMENT.c.kind == PROFILE_KIND).distinct()
+    return {
+        row["result_number"]
+        for start in range(0, len(ordered), PAGE)
+        for row in store.select(query.where(number.in_(ordered[start : start + PAGE])))
+    }
 
 
 def conditions_of(store: Store, keys: Iterable[str]) -> dict[str, dict[str, str]]:
