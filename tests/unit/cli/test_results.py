@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
@@ -333,6 +334,37 @@ def test_a_byte_that_is_not_utf_8_costs_one_line_of_an_archive(
     )
     found = inferometer("results", "list", "--where", "tag=baseline", *other)
     assert id_[:12] in found.stdout
+
+
+def test_a_damaged_document_is_named_and_repaired_by_a_backup(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """`export --all` and `reindex` finish the others, and end with 1."""
+    intact, backup = tmp_path / "result.json", tmp_path / "backup.jsonl"
+    partial = tmp_path / "partial.jsonl"
+    intact.write_bytes(a_document())
+    assert inferometer("results", "import", str(intact)).code == 0
+    before = inferometer("results", "list", "--json").stdout
+    assert inferometer("results", "export", "--all", "-o", str(backup)).code == 0
+    with sqlite3.connect(tmp_path / "kept" / "results.db") as connection:
+        connection.execute("UPDATE document SET content = x'00' WHERE id = ?", [id_])
+    connection.close()
+    exported = inferometer("results", "export", "--all", "-o", str(partial))
+    indexed = inferometer("results", "reindex")
+    for completed, end in (
+        (exported, "1 damaged documents left out. The others are exported.\n"),
+        (indexed, "1 results indexed.\n"),
+    ):
+        assert completed.code == 1
+        assert f"The document of result {id_} is damaged" in completed.stderr
+        assert completed.stderr.endswith(end)
+    assert partial.read_text() in backup.read_text()
+    repaired = inferometer("results", "import", str(backup))
+    assert repaired.stderr == (
+        f"The document {id_} was damaged, and is whole again.\n"
+        "0 results kept, 2 known already, 0 refused.\n"
+    )
+    assert inferometer("results", "list", "--json").stdout == before
 
 
 def test_results_are_deleted_and_pruned(inferometer: Command, id_: str) -> None:

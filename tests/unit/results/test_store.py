@@ -31,7 +31,7 @@ from inferometer_results.store.retention import dispensable
 from inferometer_results.store.store import Store
 from inferometer_results.store.summaries import conditions_of
 from inferometer_results.store.tables import DOCUMENT, METADATA
-from inferometer_results.store.transfer import archive_lines, import_archive
+from inferometer_results.store.transfer import archive_lines, damage_of, import_archive
 from support.any_results import any_results
 from support.stored_results import (
     KEPT,
@@ -281,10 +281,65 @@ def test_entries_of_a_damaged_document_are_named_and_the_others_restored(address
         with third.engine.begin() as connection:
             damage = "UPDATE document SET content = x'00' WHERE id = ?"
             connection.exec_driver_sql(damage, (ids[0],))
-        found = list(import_archive(third, lines, source="a.jsonl"))
+        found = list(import_archive(third, lines[1:], source="a.jsonl"))
         (fault,) = (each.fault for each in found if each.fault)
         assert fault.startswith(f"{left_out}The document of result {ids[0]} is damaged")
         assert third.journal() == other.journal()
+
+
+def _damage(store: Store, id_: str) -> None:
+    """Cut the content of a document short."""
+    with store.engine.begin() as connection:
+        cut = "UPDATE document SET content = substr(content, 1, 100) WHERE id = ?"
+        connection.exec_driver_sql(cut, (id_,))
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_a_damaged_document_is_repaired_by_one_that_arrives(
+    address: str, *, is_archive: bool, is_indexed: bool
+) -> None:
+    """Whether in an archive or alone, also after a new index left it out."""
+    with Store(address) as store:
+        ids = [store.add(a_document(number), ORIGIN, source="x").id for number in range(2)]
+        store.note(ids[0], TAG)
+        before, lines = answers(store), list(archive_lines(store))
+        _damage(store, ids[0])
+        if not is_indexed:
+            _reindex(store)
+            assert store.find_ids(Search(with_retracted=True)) == [ids[1]]
+        if is_archive:
+            found = list(import_archive(store, lines, source="a.jsonl"))
+            assert [(each.is_new, each.is_repaired) for each in found] == [
+                (False, True),
+                (False, False),
+            ]
+        else:
+            kept = store.add(a_document(0), replace(ORIGIN, source="other"), source="x")
+            assert (kept.id, kept.is_new, kept.is_repaired) == (ids[0], False, True)
+        assert list(archive_lines(store)) == lines
+        assert answers(store) == before
+
+
+def test_a_damaged_document_does_not_keep_the_others_from_an_archive(address: str) -> None:
+    """Nor from the parts of an archive, or from a new index; the damaged one is named."""
+    with Store(address) as store:
+        ids = [store.add(a_document(number), ORIGIN, source="x").id for number in range(3)]
+        lines = list(archive_lines(store))
+        _damage(store, ids[1])
+        faults: list[str] = []
+        assert list(store.reindex(faults.append)) == [2]
+        (fault,) = faults
+        assert fault.startswith(f"The document of result {ids[1]} is damaged: its checksum differs")
+        first, damaged, last = archive_lines(store)
+        assert [first, last] == [lines[0], lines[2]]
+        assert [damage_of(each) for each in (first, damaged, last)] == ["", fault, ""]
+        app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+        with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+            answer = client.get("/api/v1/archive", params={"after": ids[1]})
+            assert answer.text.splitlines() == [last]
+            answer = client.get("/api/v1/archive", params={"after": ids[0]})
+            assert answer.text.splitlines() == [damaged, last]
 
 
 def test_entries_apply_in_the_order_of_their_times(address: str) -> None:

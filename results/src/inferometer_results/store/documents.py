@@ -2,12 +2,11 @@
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_api.results.reading import UnreadableResultError, read_result
@@ -30,6 +29,15 @@ class StoredDocument:
     content: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class DamagedDocument:
+    """A document whose content does not have its checksum any more."""
+
+    id: str
+    fault: str
+    """A sentence with what to do."""
+
+
 def document_id(origin: Origin, run_uid: str, sha256: str) -> str:
     """Return the ID of a document: equal for one that is delivered again."""
     place = f"{origin.cluster_uid}\0{origin.namespace_uid}"
@@ -43,6 +51,22 @@ def insert_document(connection: Connection, row: dict[str, Any]) -> int | None:
     statement = statement.on_conflict_do_nothing(index_elements=["id"])
     found = connection.execute(statement.returning(DOCUMENT.c.number)).one_or_none()
     return None if found is None else int(found[0])
+
+
+def repair_document(connection: Connection, row: dict[str, Any]) -> Any | None:
+    """Replace the content of a kept document if it is damaged; return its row then.
+
+    The content in `row` has the checksum in `row`, which has to be that of the kept document.
+    """
+    query = select(DOCUMENT).where(DOCUMENT.c.id == row["id"]).with_for_update()
+    kept = connection.execute(query).one_or_none()
+    if kept is None or kept.sha256 != row["sha256"]:
+        return None
+    if content_of(kept.content, kept.sha256) is not None:
+        return None
+    change = update(DOCUMENT).where(DOCUMENT.c.id == row["id"])
+    connection.execute(change.values(bytes=row["bytes"], content=row["content"]))
+    return connection.execute(query).one()
 
 
 def lock_documents(connection: Connection) -> None:
@@ -60,14 +84,28 @@ def index_again(connection: Connection) -> None:
     number = 0
     while rows := next_documents(connection, number):
         number = rows[-1].number
-        journal = journal_of(connection, [row.id for row in rows])
-        readable = []
-        for row in rows:
-            with suppress(StoreError, UnreadableResultError):
-                readable.append(rows_of_document(row, journal.get(row.id, [])))
+        readable = readable_rows(connection, rows, ignore_fault)
         clear(connection, [each.result["id"] for each in readable])
         if readable:
             insert_rows(connection, readable)
+
+
+def ignore_fault(_: str) -> None:
+    """Do nothing about a document that cannot be read."""
+
+
+def readable_rows(
+    connection: Connection, rows: Sequence[Any], on_fault: Callable[[str], object]
+) -> list[IndexRows]:
+    """Return the rows of the index for documents; `on_fault` gets why one cannot be read."""
+    journal = journal_of(connection, [row.id for row in rows])
+    found = []
+    for row in rows:
+        try:
+            found.append(rows_of_document(row, journal.get(row.id, [])))
+        except (StoreError, UnreadableResultError) as error:
+            on_fault(str(error))
+    return found
 
 
 def next_documents(connection: Connection, number: int, most: int = PAGE) -> Sequence[Any]:
@@ -77,20 +115,34 @@ def next_documents(connection: Connection, number: int, most: int = PAGE) -> Seq
     return connection.execute(query.limit(most)).all()
 
 
+def content_of(compressed: bytes, sha256: str) -> bytes | None:
+    """Return the content of a document, None if it does not have this checksum."""
+    try:
+        content = zlib.decompress(compressed)
+    except zlib.error:
+        return None
+    return content if hashlib.sha256(content).hexdigest() == sha256 else None
+
+
 def stored_document(row: Any) -> StoredDocument:
     """Return the document in a row, checked against its checksum. Raises StoreError."""
-    try:
-        content = zlib.decompress(row.content)
-    except zlib.error:
-        content = b""
-    if hashlib.sha256(content).hexdigest() != row.sha256:
+    content = content_of(row.content, row.sha256)
+    if content is None:
         raise StoreError(
-            f"The document of result {row.id} is damaged: its checksum differs. Restore the "
-            f"database from a copy, or delete it: inferometer results delete {short_id(row.id)}"
+            f"The document of result {row.id} is damaged: its checksum differs. Import its file or "
+            f"a backup, or delete it: inferometer results delete {short_id(row.id)}"
         )
     place = (row.cluster_uid, row.namespace, row.namespace_uid)
     origin = Origin(row.source, row.received_at, *place)
     return StoredDocument(row.id, origin, row.name, content)
+
+
+def stored_or_damaged(row: Any) -> StoredDocument | DamagedDocument:
+    """Return the document in a row, or why it cannot be read."""
+    try:
+        return stored_document(row)
+    except StoreError as error:
+        return DamagedDocument(row.id, str(error))
 
 
 def rows_of_document(row: Any, journal: Sequence[JournalRow]) -> IndexRows:

@@ -20,9 +20,11 @@ from inferometer_results.store.database import (
 )
 from inferometer_results.store.documents import (
     RESULT_KIND,
+    DamagedDocument,
     StoredDocument,
     document_id,
     entry_of,
+    ignore_fault,
     in_order,
     index_again,
     insert_document,
@@ -30,8 +32,11 @@ from inferometer_results.store.documents import (
     journal_row,
     lock_documents,
     next_documents,
+    readable_rows,
+    repair_document,
     rows_of_document,
     stored_document,
+    stored_or_damaged,
 )
 from inferometer_results.store.find_ids import (
     MOST_COUNTED,
@@ -71,6 +76,8 @@ class Kept:
     id: str
     is_new: bool
     """False if the store had it already."""
+    is_repaired: bool = False
+    """Whether what the store had was damaged, and is whole again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +118,8 @@ class Store:
     def add(self, content: bytes, origin: Origin, *, source: str) -> Kept:
         """Keep a result document; `source` names it in messages.
 
-        A document is the same if cluster, namespace, run and checksum are. Raises
-        UnreadableResultError if it is none.
+        A document is the same if cluster, namespace, run and checksum are. One that is kept and
+        damaged is repaired. Raises UnreadableResultError if it is none.
         """
         read = read_result(content, source=source)
         columns = content_columns(content)
@@ -133,7 +140,12 @@ class Store:
         with self._writing() as connection:
             number = insert_document(connection, row)
             if number is None:
-                return Kept(id_, is_new=False)
+                kept = repair_document(connection, row)
+                if kept is not None:
+                    # A new index left it out.
+                    clear(connection, [id_])
+                    insert_rows(connection, readable_rows(connection, [kept], ignore_fault))
+                return Kept(id_, is_new=False, is_repaired=kept is not None)
             # A journal begins after its document, and is deleted with it.
             insert_rows(connection, [index_rows(id_, number, read, origin, [])])
             insert_measured(connection, read.document, row)
@@ -152,14 +164,14 @@ class Store:
             raise NoSuchResultError(f"There is no result {id_}.")
         return stored_document(row)
 
-    def documents(self) -> Iterator[StoredDocument]:
+    def documents(self) -> Iterator[StoredDocument | DamagedDocument]:
         """Yield every document in the order in which it was kept."""
         after = ""
         while some := self.documents_after(after, PAGE):
             yield from some
             after = some[-1].id
 
-    def documents_after(self, id_: str, most: int) -> list[StoredDocument]:
+    def documents_after(self, id_: str, most: int) -> list[StoredDocument | DamagedDocument]:
         """Return the documents that were kept after a result, "" for the first ones."""
         with self._reading() as connection:
             number = 0
@@ -169,7 +181,7 @@ class Store:
                     raise NoSuchResultError(f"There is no result {id_}.")
                 number = int(found)
             rows = next_documents(connection, number, most)
-        return list(map(stored_document, rows))
+        return list(map(stored_or_damaged, rows))
 
     def other_documents(self) -> list[dict[str, Any]]:
         """Return the rows of documents that are no results, without their numbers."""
@@ -177,10 +189,13 @@ class Store:
         query = select(*columns).where(DOCUMENT.c.kind != RESULT_KIND).order_by(DOCUMENT.c.number)
         return self.select(query)
 
-    def restore_other(self, row: dict[str, Any]) -> bool:
-        """Keep the row of a document that is no result; return whether it is new."""
+    def restore_other(self, row: dict[str, Any]) -> Kept:
+        """Keep the row of a document that is no result; one that is damaged is repaired."""
         with self._writing() as connection:
-            return insert_document(connection, row) is not None
+            if insert_document(connection, row) is not None:
+                return Kept(row["id"], is_new=True)
+            is_repaired = repair_document(connection, row) is not None
+            return Kept(row["id"], is_new=False, is_repaired=is_repaired)
 
     def find_ids(self, search: Search) -> list[str]:
         """Return the IDs of the results of a search, in its order."""
@@ -300,9 +315,10 @@ class Store:
                 deleted += gone.rowcount
         return deleted
 
-    def reindex(self) -> Iterator[int]:
+    def reindex(self, on_fault: Callable[[str], object] = ignore_fault) -> Iterator[int]:
         """Make the index anew from documents and journal; yield how many are done.
 
+        A document that cannot be read is left out; `on_fault` gets the reason as a sentence.
         Readers see the old index until the end. Until then every other writer waits, up to a
         minute.
         """
@@ -313,11 +329,10 @@ class Store:
             done = number = 0
             while rows := next_documents(connection, number):
                 number = rows[-1].number
-                journal = journal_of(connection, [row.id for row in rows])
-                insert_rows(
-                    connection, [rows_of_document(row, journal.get(row.id, [])) for row in rows]
-                )
-                done += len(rows)
+                readable = readable_rows(connection, rows, on_fault)
+                if readable:
+                    insert_rows(connection, readable)
+                done += len(readable)
                 yield done
 
     @contextmanager

@@ -1,6 +1,7 @@
 """The tables of the store.
 
-`document` and `journal` are the truth, and only ever added to, except when a user deletes a result.
+`document` and `journal` are the truth, and only ever added to, except when a user deletes a result
+or the content of a document is damaged and arrives again.
 `result`, `measurement`, `label`, `conditions` and `node_set` are an index of them that `reindex`
 makes anew.
 """

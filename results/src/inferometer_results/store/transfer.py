@@ -15,13 +15,19 @@ from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.annotation import AnnotationError, check_entry
 from inferometer_results.export.rows import without_formulas
 from inferometer_results.store.database import StoreError
-from inferometer_results.store.documents import RESULT_KIND, StoredDocument
+from inferometer_results.store.documents import (
+    RESULT_KIND,
+    DamagedDocument,
+    StoredDocument,
+    content_of,
+)
 from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.scenario_rows import short_id, tags
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import DOCUMENT, MEASUREMENT, RESULT, SHOWN
 
 ARCHIVE_SUFFIX = ".jsonl"
+_DAMAGED_LINE = '{"damaged": '
 _OTHER_KINDS = {
     each.name: each.type.python_type
     for each in DOCUMENT.columns
@@ -38,6 +44,8 @@ class Imported:
     source: str
     id: str = ""
     is_new: bool = False
+    is_repaired: bool = False
+    """Whether the store had it damaged, and has it whole now."""
     fault: str = ""
     """Why it was not kept, as a sentence."""
 
@@ -103,7 +111,10 @@ def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def archive_lines(store: Store) -> Iterator[str]:
-    """Yield the truth of a store, line by line: its documents, then its journal."""
+    """Yield the truth of a store, line by line: its documents, then its journal.
+
+    `damage_of` recognizes the line of a document that is damaged.
+    """
     yield from map(_document_line, store.documents())
     yield from map(_other_line, store.other_documents())
     yield from _journal_lines(store.journal())
@@ -121,13 +132,27 @@ def archive_part(store: Store, after: str, most: int) -> Iterator[str]:
     yield from _journal_lines(store.journal([each.id for each in some]))
 
 
-def _document_line(stored: StoredDocument) -> str:
+def damage_of(line: str) -> str:
+    """Return why a line of an archive has no document, as a sentence; "" for any other line."""
+    return str(json.loads(line)["damaged"]) if line.startswith(_DAMAGED_LINE) else ""
+
+
+def _document_line(stored: StoredDocument | DamagedDocument) -> str:
+    if isinstance(stored, DamagedDocument):
+        return json.dumps({"damaged": stored.fault, "document": stored.id})
     content = base64.b64encode(zlib.compress(stored.content, 9)).decode()
     return json.dumps({"document": stored.id, **asdict(stored.origin), "content": content})
 
 
 def _other_line(row: dict[str, Any]) -> str:
-    content = base64.b64encode(row.pop("content")).decode()
+    compressed = row.pop("content")
+    if content_of(compressed, row["sha256"]) is None:
+        fault = (
+            f"The {row['kind']} document {row['id']} is damaged: its checksum differs. "
+            "Import a backup."
+        )
+        return json.dumps({"damaged": fault})
+    content = base64.b64encode(compressed).decode()
     return json.dumps({"other": row, "content": content})
 
 
@@ -141,7 +166,8 @@ def _restore_other(store: Store, fields: dict[str, Any], where: str) -> Imported
     _check_texts(*(each for each in row.values() if isinstance(each, str)))
     if sha256(zlib.decompress(content)).hexdigest() != row["sha256"]:
         raise ValueError(where)
-    return Imported(where, row["id"], store.restore_other(row | {"content": content}))
+    kept = store.restore_other(row | {"content": content})
+    return Imported(where, kept.id, kept.is_new, kept.is_repaired)
 
 
 def _check_texts(*values: Any) -> None:
@@ -208,4 +234,4 @@ def _added(store: Store, content: bytes, origin: Origin, source: str) -> Importe
         kept = store.add(content, origin, source=source)
     except UnreadableResultError as error:
         return Imported(source, fault=str(error))
-    return Imported(source, kept.id, kept.is_new)
+    return Imported(source, kept.id, kept.is_new, kept.is_repaired)

@@ -48,7 +48,12 @@ def retract(  # noqa: PLR0913 - one argument for each option
 def reindex(*, database: DatabaseOption = None) -> None:
     """Make the index anew from the documents and from what people added."""
     done = 0
+    faults: list[str] = []
     with opened(database) as store:
-        for done in store.reindex():  # noqa: B007 - the last one counts
+        for done in store.reindex(faults.append):  # noqa: B007 - the last one counts
             pass
+    for fault in faults:
+        print_message(fault)
     print_message(f"{done} results indexed.")
+    if faults:
+        raise typer.Exit(1)

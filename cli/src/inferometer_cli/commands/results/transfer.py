@@ -60,9 +60,7 @@ def export(  # noqa: PLR0913 - one argument for each option
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
         if all_:
-            with _written(output) as file:
-                for line in source.archive():
-                    _write(file, f"{line}\n")
+            _export_archive(source.archive(), output)
             return
         results = source.every(where)
         if format_ == "parquet":
@@ -81,6 +79,22 @@ def export(  # noqa: PLR0913 - one argument for each option
         _write(file, text)
 
 
+def _export_archive(lines: Iterator[str], output: Path | None) -> None:
+    from inferometer_results.store.transfer import damage_of
+
+    faults = 0
+    with _written(output) as file:
+        for line in lines:
+            if fault := damage_of(line):
+                faults += 1
+                print_message(fault)
+            else:
+                _write(file, f"{line}\n")
+    if faults:
+        print_message(f"{faults} damaged documents left out. The others are exported.")
+        raise typer.Exit(1)
+
+
 def import_results(
     paths: Annotated[
         list[Path],
@@ -94,7 +108,7 @@ def import_results(
     *,
     database: DatabaseOption = None,
 ) -> None:
-    """Keep results from elsewhere. What is kept already is left as it is."""
+    """Keep results from elsewhere. What is kept already is left as it is, unless it is damaged."""
     faults = 0
     new = known = 0
     with opened(database) as store:
@@ -103,6 +117,8 @@ def import_results(
                 if each.fault:
                     faults += 1
                     print_message(each.fault)
+                if each.is_repaired:
+                    print_message(f"The document {each.id} was damaged, and is whole again.")
                 new += bool(each.id) and each.is_new
                 known += bool(each.id) and not each.is_new
     print_message(f"{new} results kept, {known} known already, {faults} refused.")
