@@ -1,5 +1,6 @@
 """The pages about many results show figures, reasons and links of real documents."""
 
+import csv
 import json
 import re
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from starlette.testclient import TestClient
 from inferometer_results.explore.prices import read_prices
 from inferometer_results.history.series import series_of
 from inferometer_results.service.access.rules import AccessRules
-from inferometer_results.service.api import summary_schema
+from inferometer_results.service.api import schema, summary_schema
 from inferometer_results.service.app import create_app
 from inferometer_results.service.views import summaries as summary_views
 from inferometer_results.service.views.run_list import COLUMNS, list_query
@@ -182,6 +183,24 @@ def test_columns_are_chosen_by_the_address(explorer: _Explorer) -> None:
     ]
     assert "columns=cpu&columns=p90" in next_page
     assert "api/v1/results?" in "".join(chosen.values("href"))
+
+
+def test_results_of_the_api_have_the_cost_that_the_list_shows(explorer: _Explorer) -> None:
+    """As JSON and CSV, alone and in a list; also in the heading of a table without rows."""
+    listed = explorer.json("/results", sort="-cost", limit=1)
+    (result,) = schema.ResultList.model_validate(listed, strict=True).model_dump()["items"]
+    one = explorer.json(f"/results/{result['id']}")
+    schema.Result.model_validate(one, strict=True)
+    costs = [each["cost_per_million"] for each in one["measurements"]]
+    rates = [each["samples_per_second"] for each in one["measurements"]]
+    assert costs == [pytest.approx(0.36 / 3600 / each * 1e6) for each in rates]
+    assert [each["cost_per_million"] for each in result["measurements"]] == costs
+    full, empty = (
+        explorer.client.get(f"/api/v1/results?format=csv&{query}").text
+        for query in ("sort=-cost&limit=1", "where=model%3Dnothing")
+    )
+    assert [float(row["cost_per_million"]) for row in csv.DictReader(full.splitlines())] == costs
+    assert empty.splitlines() == full.splitlines()[:1]
 
 
 def test_a_view_of_the_newest_measurements_alone_says_so(

@@ -7,6 +7,7 @@ import orjson
 from fastapi import Query, Request, Response
 
 from inferometer_api.results.reading import ReadResult, read_result
+from inferometer_results.explore.model import row_cost
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.views.comparison import ComparedResults, compare_results
 from inferometer_results.store.condition import SearchError
@@ -19,6 +20,8 @@ from inferometer_results.store.transfer import as_csv
 MOST_RESULTS = 500
 """In one answer."""
 MOST_COMPARED = 8
+COST_COLUMN = "cost_per_million"
+"""Of a measurement, if the service has prices."""
 _MOST_OFFSET = 10_000
 """Results that a list skips at most: each one is looked at. `after` skips any number."""
 
@@ -110,9 +113,18 @@ def find_row(store: Store, id_: str) -> dict[str, Any]:
     return found[0]
 
 
-def public_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as it is shown; its number would count the results of others."""
-    return {name: value for name, value in row.items() if name != "number"}
+def public_row(row: dict[str, Any], prices: PriceList | None) -> dict[str, Any]:
+    """Return a row as it is shown, with costs if there are prices.
+
+    Its number is left out: it would count the results of others.
+    """
+    shown = {name: value for name, value in row.items() if name != "number"}
+    if prices is not None:
+        shown["measurements"] = [
+            each | {COST_COLUMN: row_cost(row | each, row["labels"], prices)}
+            for each in row["measurements"]
+        ]
+    return shown
 
 
 def read_two(store: Store, ids: list[str], prices: PriceList | None) -> ComparedResults:

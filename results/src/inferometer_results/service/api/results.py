@@ -10,6 +10,7 @@ from inferometer_results.explore.prices import PriceList
 from inferometer_results.export import FORMATS
 from inferometer_results.report.facts import spec_yaml
 from inferometer_results.service.answers import (
+    COST_COLUMN,
     AfterQuery,
     BeforeQuery,
     IdsQuery,
@@ -67,8 +68,8 @@ def api_routes(store: Store, prices: PriceList | None) -> APIRouter:
     """Return the routes of the API over a store."""
     routes = APIRouter(prefix="/api/v1", responses=_FAULTS)
     for path, model, endpoint in (
-        ("/results", schema.ResultList, _list_results(store)),
-        ("/results/{id_}", schema.Result, _show_result(store)),
+        ("/results", schema.ResultList, _list_results(store, prices)),
+        ("/results/{id_}", schema.Result, _show_result(store, prices)),
         ("/compare", schema.ComparisonDocument, _compare(store, prices)),
         ("/comparisons", list[schema.ComparisonDocument], _compare_many(store, prices)),
         ("/fields", list[schema.SearchField], _fields(prices)),
@@ -90,7 +91,7 @@ def api_routes(store: Store, prices: PriceList | None) -> APIRouter:
     return routes
 
 
-def _list_results(store: Store) -> Callable[..., Response]:
+def _list_results(store: Store, prices: PriceList | None) -> Callable[..., Response]:
     def list_results(  # noqa: PLR0913 - one argument for each parameter of the address
         where: WhereQuery = "",
         sort: SortQuery = "-started",
@@ -112,8 +113,9 @@ def _list_results(store: Store) -> Callable[..., Response]:
             retracted=retracted,
         )
         if format == "csv":
-            rows = rows_of_results(map(public_row, store.find(wanted)))
+            rows = rows_of_results(public_row(each, prices) for each in store.find(wanted))
             columns = [each for each in figure_columns() if each != "number"]
+            columns += [COST_COLUMN] if prices is not None else []
             return csv_answer(rows, "results", columns)
         page = store.page(wanted)
         return json_answer(
@@ -123,17 +125,17 @@ def _list_results(store: Store) -> Callable[..., Response]:
                 "limit": limit,
                 "offset": offset,
                 "next": page.rows[-1]["id"] if page.rows and page.has_next else None,
-                "items": [public_row(each) for each in page.rows],
+                "items": [public_row(each, prices) for each in page.rows],
             }
         )
 
     return list_results
 
 
-def _show_result(store: Store) -> Callable[..., Response]:
+def _show_result(store: Store, prices: PriceList | None) -> Callable[..., Response]:
     def show_result(id_: _IdPath) -> Response:
         """Return one result with its measurements, labels and tags."""
-        return json_answer(public_row(find_row(store, store.resolve(id_))))
+        return json_answer(public_row(find_row(store, store.resolve(id_)), prices))
 
     return show_result
 

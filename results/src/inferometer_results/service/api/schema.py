@@ -26,8 +26,8 @@ def _field(column: "Column[Any]") -> Any:
     return (kind | None, None) if column.nullable else (kind, ...)
 
 
-Measurement = _model_of("Measurement", MEASUREMENT.columns)
-"""A step of a scenario."""
+Measurement = _model_of("Measurement", MEASUREMENT.columns, cost_per_million=(float | None, None))
+"""A step of a scenario; what a million inferences cost is left out without prices."""
 Label = _model_of("Label", LABEL.columns)
 """A label of the run, or a tag of a person."""
 Result = _model_of(
