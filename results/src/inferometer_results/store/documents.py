@@ -31,7 +31,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class DamagedDocument:
-    """A document whose content does not have its checksum any more."""
+    """A document whose content no longer has its checksum."""
 
     id: str
     fault: str
