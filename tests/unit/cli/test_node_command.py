@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -126,7 +127,9 @@ def test_a_benchmark_that_is_killed_at_once_has_no_document(
 
 
 @pytest.mark.parametrize("format_", ["json", "comm-scope"])
-def test_figures_to_compare_with_need_the_table(format_: str, tmp_path: Path) -> None:
+def test_figures_to_compare_with_need_the_table(
+    format_: Literal["json", "comm-scope"], tmp_path: Path
+) -> None:
     """Nothing is measured: the other formats have no place for them."""
     with pytest.raises(RefusedError, match="leave out --format"):
         node(compare=tmp_path / "published.json", format_=format_)
