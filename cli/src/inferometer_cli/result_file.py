@@ -101,11 +101,16 @@ def save_result(document: ResultDocument, directory: Path) -> tuple[Path, Path]:
     return result, report
 
 
-def save_report(document: ResultDocument, path: Path, prices: "PriceList | None" = None) -> None:
+def save_report(
+    document: ResultDocument,
+    path: Path,
+    prices: "PriceList | None" = None,
+    retracted: str | None = None,
+) -> None:
     """Write the HTML report, completely or not at all. Raises OSError if it cannot be written."""
     from inferometer_results.report import render_report
 
-    with _temporary_sibling(path, render_report(document, prices)) as written:
+    with _temporary_sibling(path, render_report(document, prices, retracted)) as written:
         written.replace(path)
 
 

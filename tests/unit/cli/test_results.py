@@ -134,13 +134,18 @@ def test_tags_and_retractions_are_kept_with_a_result(inferometer: Command, id_: 
     assert id_[:12] in inferometer("results", "list").stdout
 
 
-def test_a_retraction_is_read_wherever_the_result_is(inferometer: Command, id_: str) -> None:
-    """Its table is shown after the reason, and nothing of it is judged."""
+def test_a_retraction_is_read_wherever_the_result_is(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """Table and report are shown after the reason, and nothing of it is judged."""
     assert "retracted" not in inferometer("results", "show", id_).stderr
     before = inferometer("results", "compare", id_, id_)
     assert "retracted" not in before.stdout + before.stderr
     assert inferometer("results", "retract", id_, "--reason", "A backup ran.").code == 0
     assert "This result is retracted: A backup ran." in inferometer("results", "show", id_).stderr
+    page = tmp_path / "page.html"
+    inferometer("results", "show", id_, "--report", str(page))
+    assert "This result is retracted: A backup ran." in page.read_text()
     shown = inferometer("results", "compare", id_, id_).stderr
     for name in "AB":
         assert f"{name} is retracted, and not judged: A backup ran." in shown

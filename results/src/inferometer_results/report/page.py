@@ -23,10 +23,13 @@ from inferometer_results.report.wording import ENERGY, GENERAL, definitions
 from inferometer_results.rules import rule_page
 
 
-def render_report(document: ResultDocument, prices: PriceList | None = None) -> str:
+def render_report(
+    document: ResultDocument, prices: PriceList | None = None, retracted: str | None = None
+) -> str:
     """Return the report of a result as one HTML page that loads nothing else.
 
-    With `prices` the summary shows what a million inferences cost.
+    With `prices` the summary shows what a million inferences cost. `retracted` is the reason if a
+    store has the result as retracted: the page begins with it.
 
     Texts from the document are escaped; the page's content security policy blocks all other
     scripts and styles.
@@ -35,6 +38,7 @@ def render_report(document: ResultDocument, prices: PriceList | None = None) -> 
     page = _templates().get_template("page.html.j2")
     return page.render(
         **report_context(document, prices),
+        retracted=retracted,
         style=style,
         script=script,
         policy=content_policy(style, script),

@@ -52,5 +52,5 @@ def show(  # noqa: PLR0913 - one argument for each option
     with flushed_output():
         print_table(read.document, output_console())
     if report is not None:
-        save_report(read.document, report)
+        save_report(read.document, report, retracted=retracted)
         print_message(f"\nreport  {report}")
