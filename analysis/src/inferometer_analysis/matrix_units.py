@@ -110,9 +110,7 @@ def reduce_block(values: npt.ArrayLike, length: int, operands: Operands, warps: 
     Raises ValueError if a warp's part is no multiple of 256, or `warps` is not 1 to 256.
     """
     partial = reduce_256n(values, _part_of_warp(length, warps), operands).reshape(-1, warps)
-    padded = np.zeros((len(partial), _AREA), np.float32)
-    padded[:, :warps] = partial
-    return _total(_of_sums(padded.reshape(-1, TILE, TILE), _P, is_right=True))
+    return _total(_of_sums(_tiles_of_sums(partial), _P, is_right=True))
 
 
 def reduce_grid(values: npt.ArrayLike, operands: Operands, block: int = 1 << 14) -> np.float32:
@@ -177,9 +175,7 @@ def scan_block(values: npt.ArrayLike, length: int, operands: Operands, warps: in
     """
     part = _part_of_warp(length, warps)
     scanned = scan_256n(values, part, operands).reshape(-1, warps, part)
-    sums = np.zeros((len(scanned), _AREA), np.float32)
-    sums[:, :warps] = scanned[:, :, -1]
-    before = _scan_tile_of_sums(sums.reshape(-1, TILE, TILE)).reshape(-1, _AREA)
+    before = _scan_tile_of_sums(_tiles_of_sums(scanned[:, :, -1])).reshape(-1, _AREA)
     scanned[:, 1:] += before[:, : warps - 1, None]
     return scanned.reshape(-1)
 
@@ -188,6 +184,13 @@ def _part_of_warp(length: int, warps: int) -> int:
     if not 0 < warps <= _AREA or length % warps:
         raise ValueError(f"{length} values cannot be shared by {warps} warps.")
     return length // warps
+
+
+def _tiles_of_sums(sums: Floats) -> Floats:
+    """Return the sums of each segment's parts as a tile, with zeros behind them."""
+    padded = np.zeros((len(sums), _AREA), np.float32)
+    padded[:, : sums.shape[1]] = sums
+    return padded.reshape(-1, TILE, TILE)
 
 
 def scan_grid(values: npt.ArrayLike, operands: Operands, block: int = 1 << 14) -> Floats:

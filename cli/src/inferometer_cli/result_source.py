@@ -84,9 +84,7 @@ class _Local:
         return self.store.read(self.store.resolve(prefix)).content
 
     def retraction(self, prefix: str) -> str | None:
-        from inferometer_results.store.index_rows import standing_retraction
-
-        return standing_retraction([row for _, row in self.store.journal([self.resolve(prefix)])])
+        return self.store.retraction(self.store.resolve(prefix))
 
     def every(self, where: str) -> list[dict[str, Any]]:
         from inferometer_results.store.query import Search

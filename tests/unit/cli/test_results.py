@@ -36,6 +36,15 @@ def id_(inferometer: Command) -> str:
     return str(row["id"])
 
 
+@pytest.fixture
+def archive(inferometer: Command, id_: str, tmp_path: Path) -> Path:
+    """Export everything, with a tag of the result; return the file."""
+    assert inferometer("results", "tag", id_, "baseline").code == 0
+    path = tmp_path / "all.jsonl"
+    assert inferometer("results", "export", "--all", "-o", str(path)).code == 0
+    return path
+
+
 def test_an_empty_database_has_no_results(inferometer: Command) -> None:
     """It is made at first use."""
     completed = inferometer("results", "list")
@@ -307,12 +316,9 @@ def test_what_cannot_be_imported_is_named_and_the_rest_is_kept(
 
 
 def test_an_archive_with_a_damaged_document_restores_the_rest(
-    inferometer: Command, id_: str, tmp_path: Path
+    inferometer: Command, id_: str, archive: Path, tmp_path: Path
 ) -> None:
     """The counts are printed, and the command ends with 1."""
-    assert inferometer("results", "tag", id_, "baseline").code == 0
-    archive = tmp_path / "all.jsonl"
-    assert inferometer("results", "export", "--all", "-o", str(archive)).code == 0
     archive.write_text(archive.read_text().replace('"content": "', '"content": "!', 1))
     other = ("--database", str(tmp_path / "other.db"))
     completed = inferometer("results", "import", str(archive), CLUSTER, *other)
@@ -322,12 +328,9 @@ def test_an_archive_with_a_damaged_document_restores_the_rest(
 
 
 def test_a_byte_that_is_not_utf_8_costs_one_line_of_an_archive(
-    inferometer: Command, id_: str, tmp_path: Path
+    inferometer: Command, id_: str, archive: Path, tmp_path: Path
 ) -> None:
     """The line is named; the documents and tags on the other lines are restored."""
-    assert inferometer("results", "tag", id_, "baseline").code == 0
-    archive = tmp_path / "all.jsonl"
-    assert inferometer("results", "export", "--all", "-o", str(archive)).code == 0
     first, *others = archive.read_bytes().splitlines(keepends=True)
     damaged = first.replace(b'"document": "', b'"document": "\xff', 1)
     archive.write_bytes(b"".join((damaged, first, *others)))

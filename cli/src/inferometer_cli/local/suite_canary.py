@@ -32,5 +32,5 @@ def machine_changes() -> str:
         print_message(f"caution: This machine has changed: {sentence}")
     doubt = doubts(known, now)
     if doubt:
-        print_message(f"note:{doubt}")
-    return f"Before the suite this machine had changed: {' '.join(sentences)}{doubt}"
+        print_message(f"note: {doubt}")
+    return f"Before the suite this machine had changed: {' '.join([*sentences, doubt])}".rstrip()

@@ -55,7 +55,7 @@ def changes_since(
 
 
 def doubts(history: Sequence[NodeCharacteristics], now: NodeCharacteristics) -> str:
-    """Return why a change may not be the node's, as a sentence with a blank before it; else "".
+    """Return why a change may not be the node's, as a sentence; "" if nothing speaks for that.
 
     What else ran during a measurement changes its figures, too.
     """
@@ -64,9 +64,7 @@ def doubts(history: Sequence[NodeCharacteristics], now: NodeCharacteristics) -> 
     )
     if not found:
         return ""
-    return (
-        f" It may not be the node that changed, for a measurement has cautions: {' '.join(found)}"
-    )
+    return f"It may not be the node that changed, for a measurement has cautions: {' '.join(found)}"
 
 
 def are_apart(one: NodeFigure, other: NodeFigure) -> bool:

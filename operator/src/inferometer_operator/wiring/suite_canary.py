@@ -123,7 +123,6 @@ class NodeCanary:
         self, node: str, history: Sequence[NodeCharacteristics], now: NodeCharacteristics
     ) -> None:
         found = list(changes_since(history, now, CANARY_CHANGE))
-        doubt = doubts(history, now)
         words = [(before.started_at[:10], _worded(each)) for before, each in found[:_SHOWN_CHANGES]]
         if found:
             changes = "; ".join(
@@ -131,9 +130,8 @@ class NodeCanary:
                 for day, of_day in groupby(words, key=lambda each: each[0])
             )
             more = ", ..." if len(found) > _SHOWN_CHANGES else ""
-            self.note = (
-                f"{self.note} Before the suite {node} had changed {changes}{more}.{doubt}"
-            ).strip()
+            sentence = f"Before the suite {node} had changed {changes}{more}."
+            self.note = " ".join(filter(None, (self.note, sentence, doubts(history, now))))
 
 
 def _worded(change: FigureChange) -> str:

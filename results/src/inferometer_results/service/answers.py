@@ -139,13 +139,13 @@ def read_many(store: Store, ids: list[str], prices: PriceList | None) -> list[Co
     if not 2 <= len(ids) <= MOST_COMPARED:
         raise RequestError(f"Choose 2 to {MOST_COMPARED} results to compare, not {len(ids)}.")
     (first, before), *others = (read_stored(store, each) for each in ids)
-    retracted = find_row(store, first.id)["retracted"]
+    retracted = store.retraction(first.id)
     return [
         compare_results(
             (first.id, other.id),
             (before.document, after.document),
             prices,
-            (retracted, find_row(store, other.id)["retracted"]),
+            (retracted, store.retraction(other.id)),
         )
         for other, after in others
     ]

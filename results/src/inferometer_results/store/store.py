@@ -64,6 +64,7 @@ from inferometer_results.store.tables import (
     JOURNAL,
     LABEL,
     MEASUREMENT,
+    RESULT,
     content_columns,
 )
 from inferometer_results.store.visibility import Readable, limit_reading
@@ -163,6 +164,11 @@ class Store:
         if row is None:
             raise NoSuchResultError(f"There is no result {id_}.")
         return stored_document(row)
+
+    def retraction(self, id_: str) -> str | None:
+        """Return why a result is retracted, None if it is not."""
+        found = self.select(select(RESULT.c.retracted).where(RESULT.c.id == id_))
+        return next((row["retracted"] for row in found), None)
 
     def documents(self) -> Iterator[StoredDocument | DamagedDocument]:
         """Yield every document in the order in which it was kept."""

@@ -165,8 +165,8 @@ def measurements(
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the newest measurements of a search, each with its result; the newest first.
 
-    Each states whether its result `is_profiled`: whether any of its scenarios is a profile.
-    And whether there are older ones, which are left out.
+    And whether there are older ones, which are left out. A row `is_profiled` if any scenario of its
+    result is a profile.
     """
     query = (
         select(*(RESULT.c[name] for name in _OF_RESULT), *_own_columns())
