@@ -82,6 +82,7 @@ def pool(stage: Stage) -> Iterator[Stage]:
         stage.api.create("Node", None, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
         stage.api.merge("Node", None, name, {"status": fake["status"]}, "status")
         stage.api.merge("Node", None, name, {"spec": {"taints": None}})
+    stage.kubelet.pool += made
     stage.operator_token(read_nodes=True)
     name = f"{ACCOUNT}-{stage.namespace}-nodes"
     rules = [rule(right) for right in rights.NODES]
@@ -92,6 +93,7 @@ def pool(stage: Stage) -> Iterator[Stage]:
     binding = {**metadata, "subjects": [subject], "roleRef": role}
     stage.api.ask("POST", f"{_RBAC}/clusterrolebindings", binding)
     yield stage
+    stage.kubelet.pool.clear()
     for each in made:
         stage.api.delete("Node", None, each)
     for plural in ("clusterroles", "clusterrolebindings"):

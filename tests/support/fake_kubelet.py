@@ -43,6 +43,8 @@ class FakeKubelet:
         """By UID, those that are gone too."""
         self._scripts: dict[tuple[str, str], Script] = {}
         self.forgotten: set[tuple[str, str]] = set()
+        self.pool: list[str] = []
+        """Other nodes to keep ready, on which no pod starts."""
         self._ended = threading.Event()
         self.silent = threading.Event()
         """Whether the node has fallen silent."""
@@ -120,9 +122,14 @@ class FakeKubelet:
     def _beat(self) -> None:
         while not self._ended.wait(_HEARTBEAT_SECONDS):
             if not self.silent.is_set():
-                with contextlib.suppress(AnswerError, OSError):
-                    status = self._node_status()
-                    self.api.merge("Node", None, self.node, {"status": status}, "status")
+                status = self._node_status()
+                self._beat_for(self.node, status)
+                for node in tuple(self.pool):
+                    self._beat_for(node, {"conditions": status["conditions"]})
+
+    def _beat_for(self, node: str, status: Object) -> None:
+        with contextlib.suppress(AnswerError, OSError):
+            self.api.merge("Node", None, node, {"status": status}, "status")
 
     def _follow(self) -> None:
         while not self._ended.is_set():
