@@ -23,6 +23,12 @@ _NEW_INDEXES = (
     *("cluster_uid", "source", "outcome", "model_version", "engine", "server", "device"),
     *("protocol", "cpu", "gpu"),
 )
+_OLD_INDEXES = (
+    *("time", "namespace", "namespace_uid", "name", "model", "model_sha256", "runtime", "verdict"),
+    "node",
+)
+OLDER_TIME = "2026-11-24T08:30:15.250Z"
+"""When each result of such a database started."""
 OLDER_SCHEMA = (
     "DROP INDEX result_by_cost;"
     + "".join(
@@ -32,6 +38,15 @@ OLDER_SCHEMA = (
     + """
 DROP INDEX document_by_kind;
 DROP INDEX result_by_spec; DROP INDEX result_by_place; DROP INDEX result_by_suite;
+"""
+    + "".join(f"DROP INDEX result_by_{name};" for name in _OLD_INDEXES)
+    + "".join(
+        f"ALTER TABLE result DROP COLUMN {name};"
+        f"ALTER TABLE result ADD COLUMN {name} VARCHAR NOT NULL DEFAULT '{OLDER_TIME}';"
+        for name in ("started_at", "finished_at", "received_at")
+    )
+    + "".join(f"CREATE INDEX result_by_{name} ON result (started_at);" for name in _OLD_INDEXES)
+    + """
 CREATE TABLE older AS SELECT result.id AS result_id, measurement.*
 FROM measurement JOIN result ON result.number = result_number;
 DROP TABLE measurement; ALTER TABLE older RENAME TO measurement;

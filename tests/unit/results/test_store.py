@@ -37,6 +37,7 @@ from support.stored_results import (
     KEPT,
     LOCAL,
     OLDER_SCHEMA,
+    OLDER_TIME,
     ORIGIN,
     a_document,
     add_and_die,
@@ -181,6 +182,7 @@ def test_a_database_of_an_older_schema_is_indexed_again_when_it_is_opened(addres
         assert {row["id"] for row in after} == set(ids)
         whole = [row for row in after if row["id"] != ids[2]]
         assert whole == [row for row in before if row["id"] != ids[2]]
+        assert [row["started_at"] for row in after if row["id"] == ids[2]] == [OLDER_TIME]
         assert store.count(Search(text="baseline")) == 1
         assert conditions_of(store, [whole[0]["measurements"][0]["key"]])
         assert store.delete([ids[2]]) == 1

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
 from inferometer_api import patterns
+from inferometer_api.timestamps import parse_time
 from inferometer_results.store.costs import Costs
 from inferometer_results.store.tables import FIGURES, LABEL, MEASUREMENT, RESULT, best_column
 
@@ -50,6 +51,7 @@ _LENGTHS = {
     len("2026-11-24T08:30:15"): timedelta(seconds=1),
 }
 """How long a span is whose begin has so many characters."""
+_MOMENT = timedelta(microseconds=1)
 _TIMESTAMP = re.compile(patterns.TIME)
 _EXAMPLES = {
     "date": "a date or a time in UTC, such as 2026-11-24 or 2026-11-24T08:30",
@@ -284,7 +286,7 @@ class _Parser:
             return _labelled("run", operator, name.removeprefix("label."), value)
         field = find_field(name, self._costs)
         self._is_measured = self._is_measured or field.is_measured
-        if field.kind == "date" and operator != "~":
+        if field.kind == "date":
             return _compared_times(name, field.column, operator, value)
         return _COMPARISONS[operator](field.column, _value(name, field, operator, value))
 
@@ -337,47 +339,50 @@ def _compared_times(
 ) -> ColumnElement[bool]:
     """Return the comparison with a span of time: a year, a day, a minute.
 
-    A time is in the span if it begins with its text. Times before it are smaller, those after it
+    A time equals a span that it is in, and contains it. Times before it are smaller, those after it
     larger. Raises SearchError.
     """
     span = _span(text)
     if span is None:
-        if _TIMESTAMP.fullmatch(text):
-            # As a document has it, in another form than ours: of another zone, for example.
-            return _COMPARISONS[operator](column, text)
         raise SearchError(f"{name} is compared with {_EXAMPLES['date']}; {text!r} is not that.")
     first, after = span
-    if operator in {"=", "!="}:
+    if operator in {"=", "!=", "~"}:
         is_within = and_(column >= first, column < after)
-        return is_within if operator == "=" else not_(is_within)
+        return not_(is_within) if operator == "!=" else is_within
     # What is not later than a span began before the next one.
     sign, border = {"<=": ("<", after), ">": (">=", after)}.get(operator, (operator, first))
     return _COMPARISONS[sign](column, border)
 
 
 def _span(text: str) -> tuple[str, str] | None:
-    """Return how a span of time and the one after it begin; None if it is no span that exists."""
+    """Return when a span of time and the one after it begin; None if it is no span that exists."""
     match = _DATE.fullmatch(text)
-    if match is None or (match["time"] and len(match["date"]) < len(_FIRST_DAY)):
+    if match is not None and match["time"] and len(match["date"]) < len(_FIRST_DAY):
         return None
-    given = match["date"] + (f"T{match['time']}" if match["time"] else "")
     try:
+        if match is None:
+            # As a document may have it: of another zone, for example.
+            moment = parse_time(text) if _TIMESTAMP.fullmatch(text) else None
+            return None if moment is None else _borders(moment, _MOMENT)
+        given = match["date"] + (f"T{match['time']}" if match["time"] else "")
         # The first day of a year or a month.
-        first = datetime.fromisoformat(given + _FIRST_DAY[len(given) :])
+        first = datetime.fromisoformat(given + _FIRST_DAY[len(given) :]).replace(tzinfo=UTC)
         if len(given) < len(_FIRST_DAY):
             months = 12 if len(given) == len("2026") else 1
             year, month = divmod(12 * first.year + first.month - 1 + months, 12)
-            after = first.replace(year=year, month=month + 1)
-        else:
-            digits = len(match["fraction"] or ".") - 1
-            after = first + _LENGTHS.get(len(given), timedelta(microseconds=10 ** (6 - digits)))
+            return _borders(first, first.replace(year=year, month=month + 1) - first)
+        digits = len(match["fraction"] or ".") - 1
+        return _borders(first, _LENGTHS.get(len(given), timedelta(microseconds=10 ** (6 - digits))))
     except (ValueError, OverflowError):
         return None
-    return given, after.isoformat(timespec="microseconds")[: len(given)]
+
+
+def _borders(first: datetime, length: timedelta) -> tuple[str, str]:
+    return first.isoformat(), (first + length).isoformat()
 
 
 def _value(name: str, field: Field, operator: str, text: str) -> str | float:
-    if field.kind in {"text", "date"}:
+    if field.kind == "text":
         return text
     if operator == "~":
         raise SearchError(f"{name} is a figure: compare it with = != < <= > or >=.")

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-HEAD = "0010"
+HEAD = "0011"
 """The newest schema that this version knows; see `migrations`."""
 
 _BUSY_SECONDS = 60.0

@@ -171,7 +171,8 @@ def _without_figure(element: Any, **_: Any) -> Any:
 def _by_age(query: Select[str], place: Place | None, *, newest_first: bool) -> Select[str]:
     """Return the results of a query by age: those beyond a place, if there is one."""
     if place is not None:
-        age, other = tuple_(*_AGE), tuple_(literal(place.started_at), literal(place.number))
+        started = literal(place.started_at, RESULT.c.started_at.type)
+        age, other = tuple_(*_AGE), tuple_(started, literal(place.number))
         query = query.where(age < other if newest_first else age > other)
     return query.order_by(*_ages(newest_first=newest_first))
 

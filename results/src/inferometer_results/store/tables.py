@@ -8,6 +8,7 @@ makes anew.
 
 import hashlib
 import zlib
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
@@ -22,12 +23,42 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    TypeDecorator,
 )
+from sqlalchemy.engine import Dialect
+from typing_extensions import override
+
+from inferometer_api.timestamps import format_time, parse_time
 
 METADATA = MetaData()
 
 _SERIAL = BigInteger().with_variant(Integer, "sqlite")
 """SQLite numbers only rows of type INTEGER by itself."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Instant(TypeDecorator[str]):
+    """A time of a document, kept as microseconds since 1970.
+
+    So it takes less room in the indexes than its text, and is compared faster. It is read in UTC
+    with milliseconds. A text that is no time counts as the first of 1970.
+    """
+
+    impl = BigInteger
+    cache_ok = True
+
+    @override
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> int | None:
+        """Return the number of a text."""
+        return None if value is None else ((parse_time(value) or _EPOCH) - _EPOCH) // _MICROSECOND
+
+    @override
+    def process_result_value(self, value: int | None, dialect: Dialect) -> str | None:
+        """Return the text of a number."""
+        return None if value is None else format_time(_EPOCH + value * _MICROSECOND)
+
 
 DOCUMENT = Table(
     "document",
@@ -96,9 +127,9 @@ RESULT = Table(
     Column("name", String, nullable=False),
     Column("run_uid", String, nullable=False),
     Column("source", String, nullable=False),
-    Column("received_at", String, nullable=False),
-    Column("started_at", String, nullable=False),
-    Column("finished_at", String, nullable=False),
+    Column("received_at", Instant, nullable=False, server_default="0"),
+    Column("started_at", Instant, nullable=False, server_default="0"),
+    Column("finished_at", Instant, nullable=False, server_default="0"),
     Column("outcome", String, nullable=False),
     Column("verdict", String, nullable=False),
     Column("retracted", String),
