@@ -7,9 +7,7 @@ import random
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,7 +26,7 @@ from inferometer_results.store.index_rows import (
 )
 from inferometer_results.store.index_tables import insert_rows
 from inferometer_results.store.store import Store
-from inferometer_results.store.tables import DOCUMENT
+from inferometer_results.store.tables import DOCUMENT, content_columns
 
 EXAMPLE = ROOT / "examples" / "01-resnet50-cpu.yaml"
 _MEASURED = (0, 3)
@@ -89,9 +87,7 @@ def bulk_load(store: Store, count: int) -> float:
         "cluster_uid": "",
         "source": "operator",
         "received_at": "2026-01-01T00:00:00.000Z",
-        "sha256": sha256(content).hexdigest(),
-        "bytes": len(content),
-        "content": zlib.compress(content, 9),
+        **content_columns(content),
     }
     template = index_rows("", 0, read, Origin("operator", ""), [])
     chance = random.Random(_SEED)  # noqa: S311 - no secret

@@ -47,9 +47,8 @@ def document_id(origin: Origin, run_uid: str, sha256: str) -> str:
 def insert_document(connection: Connection, row: dict[str, Any]) -> int | None:
     """Insert a document; return its number, None if it is there already."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(DOCUMENT).values(row)
-    statement = statement.on_conflict_do_nothing(index_elements=["id"])
-    found = connection.execute(statement.returning(DOCUMENT.c.number)).one_or_none()
+    statement = dialect.insert(DOCUMENT).on_conflict_do_nothing(index_elements=["id"])
+    found = connection.execute(statement.returning(DOCUMENT.c.number), row).one_or_none()
     return None if found is None else int(found[0])
 
 

@@ -1,9 +1,9 @@
 """The rows of the index: how they are written, removed, and read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Result, Table, delete, insert, select
+from sqlalchemy import Connection, Result, Table, delete, insert, literal, select, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_results.store.index_rows import IndexRows
@@ -23,8 +23,13 @@ PAGE = 200
 def insert_rows(connection: Connection, indexed: Sequence[IndexRows]) -> None:
     """Insert the rows of results."""
     connection.execute(insert(RESULT), [each.result for each in indexed])
-    _insert_missing(connection, CONDITIONS, [row for each in indexed for row in each.conditions])
-    _insert_missing(connection, NODE_SET, [row for each in indexed for row in each.node_sets])
+    _insert_missing(
+        connection,
+        {
+            CONDITIONS: [row for each in indexed for row in each.conditions],
+            NODE_SET: [row for each in indexed for row in each.node_sets],
+        },
+    )
     for table, rows in (
         (MEASUREMENT, [row for each in indexed for row in each.measurements]),
         (LABEL, [row for each in indexed for row in each.labels]),
@@ -33,18 +38,23 @@ def insert_rows(connection: Connection, indexed: Sequence[IndexRows]) -> None:
             connection.execute(insert(table), rows)
 
 
-def _insert_missing(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert rows by their keys, those that are missing."""
-    known = {row["key"]: row for row in rows}
-    query = select(table.c.key).where(table.c.key.in_(known))
-    for key in connection.scalars(query).all():
-        del known[key]
-    if known:
-        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+def _insert_missing(connection: Connection, rows: Mapping[Table, Sequence[dict[str, Any]]]) -> None:
+    """Insert rows by their keys, those that are missing: most are there already."""
+    missing = {table: {row["key"]: row for row in of_table} for table, of_table in rows.items()}
+    # One query for all: each is a round trip to the database.
+    queries = [
+        select(literal(table.name), table.c.key).where(table.c.key.in_(found))
+        for table, found in missing.items()
+    ]
+    known = {(name, key) for name, key in connection.execute(union_all(*queries))}
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    for table, found in missing.items():
         # Another writer may insert the same ones meanwhile: in the same order, so neither waits
         # for what the other holds.
-        statement = dialect.insert(table).on_conflict_do_nothing(index_elements=["key"])
-        connection.execute(statement, [known[key] for key in sorted(known)])
+        added = [found[key] for key in sorted(found) if (table.name, key) not in known]
+        if added:
+            statement = dialect.insert(table).on_conflict_do_nothing(index_elements=["key"])
+            connection.execute(statement, added)
 
 
 def clear(connection: Connection, ids: Sequence[str]) -> None:

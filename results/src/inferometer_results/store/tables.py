@@ -278,5 +278,6 @@ def content_columns(content: bytes) -> dict[str, Any]:
     return {
         "sha256": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),
-        "content": zlib.compress(content, 9),
+        # The highest level takes three times as long, for 3 % less.
+        "content": zlib.compress(content, 7),
     }
