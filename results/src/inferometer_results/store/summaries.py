@@ -8,12 +8,12 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Select,
-    cast,
     exists,
     func,
     literal,
     not_,
     select,
+    type_coerce,
     union_all,
 )
 
@@ -33,6 +33,7 @@ MOST_MEASUREMENTS = 2000
 MOST_LISTED = 200
 """So many models, nodes, suites or specifications stand in one list."""
 _MOST_FACET_VALUES = 8
+_NEWEST = func.max(RESULT.c.started_at).label("newest")
 _OF_RESULT = (
     "id", "number", "started_at", "name", "namespace", "source", "outcome", "retracted", "model",
     "model_version", "runtime", "engine", "server", "device", "protocol", "node", "cpu", "gpu",
@@ -99,41 +100,47 @@ def suites(store: Store, search: Search, most: int = MOST_LISTED) -> list[dict[s
 
 def nodes(store: Store, search: Search, most: int = MOST_LISTED) -> list[dict[str, Any]]:
     """Return the nodes with their hardware and models, the most frequent first."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in store.select(_models_of_nodes(store, search, most)):
-        node = {"node": row["node"], "count": row["count"], "newest": row["newest"], "models": []}
-        found.setdefault(row["node"], node)["models"].append(row["model"])
-    hardware = select(RESULT.c.node, RESULT.c.cpu, RESULT.c.gpu).where(
-        store.condition(search),
-        RESULT.c.node.in_(found),
-        RESULT.c.started_at.in_([row["newest"] for row in found.values()]),
+    # As a number, because there is a row for each model of each node.
+    newest = type_coerce(func.max(RESULT.c.started_at), BigInteger).label("newest")
+    query = _grouped(store, search, RESULT.c.node, RESULT.c.model, newest=newest)
+    models_of: dict[str, list[dict[str, Any]]] = {}
+    for row in store.select(query):
+        models_of.setdefault(row["node"], []).append(row)
+    counts = {node: sum(row["count"] for row in rows) for node, rows in models_of.items()}
+    listed = sorted(counts, key=lambda node: (-counts[node], node))[:most]
+    last = _newest_by_node(
+        store, search, {node: max(row["newest"] for row in models_of[node]) for node in listed}
     )
-    last = {row["node"]: row for row in store.select(hardware)}
-    for name, row in found.items():
-        row |= {each: last.get(name, {}).get(each, "") for each in ("cpu", "gpu")}
-    return list(found.values())
+    return [
+        {
+            "node": node,
+            "count": counts[node],
+            "newest": last[node]["started_at"],
+            "models": [
+                row["model"]
+                for row in sorted(models_of[node], key=lambda row: (-row["count"], row["model"]))
+            ],
+            "cpu": last[node]["cpu"],
+            "gpu": last[node]["gpu"],
+        }
+        for node in listed
+    ]
 
 
-def _models_of_nodes(store: Store, search: Search, most: int) -> Select[Any]:
-    """Return the query for the nodes with each of their models, in the order of their numbers."""
-    pairs = _grouped(store, search, RESULT.c.node, RESULT.c.model).cte("pairs")
-    # The sum of counts would be a decimal number in PostgreSQL.
-    count = cast(func.sum(pairs.c.count), BigInteger).label("count")
-    counted = (
-        select(pairs.c.node, count, func.max(pairs.c.newest).label("newest"))
-        .group_by(pairs.c.node)
-        .order_by(count.desc(), pairs.c.node)
-        .limit(most)
-        .cte("counted")
-    )
-    return (
-        select(counted, pairs.c.model)
-        .join(pairs, pairs.c.node == counted.c.node)
-        .order_by(
-            *(counted.c.count.desc(), counted.c.node),
-            *(pairs.c.count.desc(), pairs.c.model),
+def _newest_by_node(
+    store: Store, search: Search, starts: Mapping[str, int]
+) -> dict[str, dict[str, Any]]:
+    """Return the newest result of each node; `starts` has when it started, in microseconds."""
+    query = (
+        select(RESULT.c.node, RESULT.c.cpu, RESULT.c.gpu, RESULT.c.started_at)
+        .where(
+            store.condition(search),
+            RESULT.c.node.in_(starts),
+            type_coerce(RESULT.c.started_at, BigInteger).in_(starts.values()),
         )
+        .order_by(RESULT.c.started_at, RESULT.c.number)
     )
+    return {row["node"]: row for row in store.select(query)}
 
 
 def series(store: Store, search: Search, most: int = MOST_LISTED) -> list[dict[str, Any]]:
@@ -232,9 +239,13 @@ def _counted(store: Store, search: Search, *columns: ColumnElement[Any]) -> Sele
     return query.order_by(func.count().desc(), *columns)
 
 
-def _grouped(store: Store, search: Search, *columns: ColumnElement[Any]) -> Select[Any]:
+def _grouped(
+    store: Store,
+    search: Search,
+    *columns: ColumnElement[Any],
+    newest: ColumnElement[Any] = _NEWEST,
+) -> Select[Any]:
     """Return the query for the values of columns, with their number and the newest start."""
-    newest = func.max(RESULT.c.started_at).label("newest")
     return (
         select(*columns, func.count().label("count"), newest)
         .where(store.condition(search), columns[0] != "")

@@ -9,6 +9,7 @@ makes anew.
 import hashlib
 import zlib
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -57,7 +58,13 @@ class Instant(TypeDecorator[str]):
     @override
     def process_result_value(self, value: int | None, dialect: Dialect) -> str | None:
         """Return the text of a number."""
-        return None if value is None else format_time(_EPOCH + value * _MICROSECOND)
+        return None if value is None else _time_text(value)
+
+
+@lru_cache(maxsize=4096)
+def _time_text(microseconds: int) -> str:
+    """Return a time as text: rows of the measurements of one result have the same one."""
+    return format_time(_EPOCH + microseconds * _MICROSECOND)
 
 
 DOCUMENT = Table(
