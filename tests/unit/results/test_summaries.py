@@ -23,7 +23,7 @@ def _keep(store: Store, node: str, model: str, day: int, cpu: str = "A CPU") -> 
 def store(tmp_path: Path) -> Store:
     """Return a store of results on two nodes; the CPU of one was replaced."""
     store = Store(str(tmp_path / "results.db"))
-    _keep(store, "rare", "b", day=9, cpu="Another CPU")
+    _keep(store, "rare", "b", day=12, cpu="Another CPU")
     _keep(store, "rare", "a", day=2)
     for day, model in enumerate("ccabb", start=3):
         _keep(store, "busy", model, day)
@@ -39,13 +39,13 @@ def test_nodes_come_by_their_results_and_their_models_too(store: Store) -> None:
 
 
 def test_a_node_is_described_by_its_newest_result(store: Store) -> None:
-    """Also if another node has a result of the same time."""
+    """Also if an older one is as old as the newest of another node."""
     _keep(store, "busy", "a", day=9, cpu="A newer CPU")
-    _keep(store, "rare", "a", day=3, cpu="A newer CPU")
+    _keep(store, "rare", "a", day=9, cpu="An older CPU")
     described = {row["node"]: (row["cpu"], row["newest"][:10]) for row in nodes(store, Search())}
     assert described == {
         "busy": ("A newer CPU", "2026-01-09"),
-        "rare": ("Another CPU", "2026-01-09"),
+        "rare": ("Another CPU", "2026-01-12"),
     }
 
 
