@@ -232,7 +232,8 @@ NODE_SET = Table(
 Index("document_by_kind", DOCUMENT.c.kind, DOCUMENT.c.name)
 # Lists in the order of time are found by this index alone.
 Index("result_by_time", RESULT.c.started_at, RESULT.c.number, RESULT.c.id, RESULT.c.retracted)
-Index("result_by_number", RESULT.c.number)
+# Counts of conditions on figures look results up by this alone.
+Index("result_by_number", RESULT.c.number, RESULT.c.retracted)
 # Models, nodes and suites are counted by these alone. Lists in the order of a field, in which the
 # newest of equal results comes first, continue at any place of these.
 for _name in (

@@ -19,6 +19,7 @@ _LISTS = (
 )
 _INDEXES: dict[str, list[str | sa.TextClause | sa.ColumnElement[Any]]] = {
     "result_by_time": ["started_at", "number", "id", "retracted"],
+    "result_by_number": ["number", "retracted"],
     "result_by_place": ["node", "model", "started_at", "retracted"],
     "result_by_spec": ["spec_digest", "node", "started_at", "retracted"],
     "result_by_cost": ["node_set", "best_samples", "started_at", "number", "retracted", "id"],
