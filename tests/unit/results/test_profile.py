@@ -18,7 +18,7 @@ from inferometer_results.profile import (
 )
 from inferometer_results.report import render_report
 from inferometer_results.store.index_rows import Origin, index_rows
-from support.results import a_result, a_run
+from support.results import a_result, a_run, a_valid_result
 
 
 def _profile(factor: int = 1, **changes: object) -> StepProfile:
@@ -114,6 +114,19 @@ def test_every_layer_is_a_row_of_csv() -> None:
     assert layers_csv(a_result()) == ""
 
 
+def test_no_scenario_of_a_run_with_a_profile_is_judged() -> None:
+    """Also if only one of the two runs has one, and the scenario itself is none."""
+    plain = a_valid_result()
+    profiled = plain.model_copy(
+        update={"scenarios": [*plain.scenarios, *_document().scenarios], "run": _document().run}
+    )
+    (pair,) = compare(plain, profiled).pairs
+    assert pair.before.scenario == plain.scenarios[0].name
+    assert "is of a run with a profile, which is no baseline." in pair.caveats
+    (judged,) = compare(plain, plain).pairs
+    assert judged.caveats == ()
+
+
 def test_the_report_has_layers_and_kernels() -> None:
     """The page has a section for layers and one for kernels, with names escaped."""
     page = render_report(_document())
@@ -130,7 +143,7 @@ def test_a_profile_is_no_baseline_and_does_not_rank() -> None:
     pairs = compare(document, document).pairs
     assert pairs
     for pair in pairs:
-        assert "is a profile, which is no baseline." in pair.caveats
+        assert "is of a run with a profile, which is no baseline." in pair.caveats
         assert all(figure.judgement is None for figure in pair.figures)
     found = index_rows("id", 1, ReadResult(document, ""), Origin("run", ""), [])
     assert not any(row["headline"] for row in found.measurements)

@@ -259,7 +259,7 @@ def _pair(before: Measured, after: Measured, shared: Sequence[str], *, same_spec
         if found.verdict == "INVALID"
     ]
     if before.is_profiled or after.is_profiled:
-        caveats.append("is a profile, which is no baseline.")
+        caveats.append("is of a run with a profile, which is no baseline.")
     if not same_spec:
         caveats.append("has different specifications in A and B.")
     caveats += filter(None, shared)

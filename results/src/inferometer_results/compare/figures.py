@@ -56,6 +56,7 @@ class Measured:
     runs: int = 1
     """How many repeats or rounds there are."""
     is_profiled: bool = False
+    """Whether a profiler ran in any scenario of the run."""
     paid_rate: Figure | None = None
     """Of a search the inferences per second whose cost is that of the search."""
 
@@ -69,6 +70,7 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
     peaks: dict[str, list[Peak]] = {}
     probes: dict[str, list[Step | None]] = {}
     invalid = {each.name for each in scenarios if each.verdict.state == "INVALID"}
+    is_profiled = any(step.profile is not None for each in scenarios for step in each.steps)
     for scenario in scenarios:
         if scenario.peak is not None:
             peaks.setdefault(scenario.name, []).append(scenario.peak)
@@ -85,6 +87,7 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
             1,
             (_peak_figure(of_one),),
             len(of_one),
+            is_profiled=is_profiled,
             paid_rate=_paid_rate(of_one, probes[name]),
         )
         for name, of_one in peaks.items()
@@ -98,7 +101,7 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
             steps[0].batch_size,
             tuple(_figures(steps)),
             len(steps),
-            is_profiled=any(step.profile is not None for step in steps),
+            is_profiled=is_profiled,
         )
         for (name, label), steps in grouped.items()
     }
