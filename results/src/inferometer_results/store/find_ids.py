@@ -204,10 +204,9 @@ def _count_by_measurement(connection: Connection, given: Conditions, most: int) 
     measured = true() if given.measured is None else given.measured
     query = select(MEASUREMENT.c.result_number).where(measured)
     numbers = query.limit(_MOST_MEASURED).cte("numbers")
-    these = select(numbers.c.result_number).distinct().subquery()
-    found = these.join(RESULT, RESULT.c.number == these.c.result_number)
-    results = select(RESULT.c.number).select_from(found).where(given.of_result)
-    counted = results.limit(most).subquery()
+    # Not a join: SQLite may begin it with the results, and scan the numbers for each.
+    of_these = RESULT.c.number.in_(select(numbers.c.result_number))
+    counted = select(RESULT.c.number).where(given.of_result, of_these).limit(most).subquery()
     read, count = connection.execute(
         select(
             select(func.count()).select_from(numbers).scalar_subquery(),
