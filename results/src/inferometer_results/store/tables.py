@@ -269,6 +269,7 @@ for _figure, _column in (
     ("p99", "p99_nanoseconds"),
     ("qps", "qps"),
     ("energy", "microjoules_per_inference"),
+    ("errors", "errors"),
 ):
     Index(
         f"measurement_by_{_figure}",
