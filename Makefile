@@ -6,9 +6,12 @@ PYTHON ?= python3
 UV := .venv/bin/uv
 # Trust the certificates that this machine trusts: many sit behind a proxy of their own.
 export UV_SYSTEM_CERTS := true
+# Every process of the tests would otherwise compile all modules again.
+export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/inferometer
 
-.PHONY: help install demo demo-dashboards test verify verify-changed mutants check check-types check-texts generate bench bench-cluster clean images push kind-load sbom audit cluster-up cluster-down
+.PHONY: help install demo demo-dashboards test verify verify-changed mutants check check-types check-texts check-tests generate bench bench-cluster clean images push kind-load sbom audit cluster-up cluster-down
 
 help: ## Show this help
 	@echo "Inferometer: measures how deep-learning models are served."
@@ -75,11 +78,12 @@ generate: .venv/.installed ## Write what is generated: CRDs, schemas, reference 
 	$(BIN)/python -m docgen
 	$(BIN)/python -m grafana
 
-check: .venv/.installed ## Lint, types, import contracts, prose, generated files fresh
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync check-types check-texts
+check: .venv/.installed ## Lint, types, import contracts, prose, generated files fresh, tests collected
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync check-types check-texts check-tests
 
+# What mypy knows by the content of files serves any clone.
 check-types:
-	$(BIN)/mypy
+	$(BIN)/mypy --cache-dir $(CACHE)/mypy
 
 check-texts:
 	$(BIN)/ruff check
@@ -91,6 +95,10 @@ check-texts:
 
 # tests/tiers.py says which tests make the gate, and which make each group of verify.
 TIERS := PYTHONPATH=tests:. $(BIN)/python -m tiers
+
+# Once, before each worker of the gate does so: pytest rewrites what it collects, and keeps it.
+check-tests:
+	@found=$$($(BIN)/pytest -q --collect-only $$($(TIERS))) || { echo "$$found" | tail -n 100; exit 1; }
 VERIFY := PYTHONPATH=tests:. $(BIN)/python -m verify
 GROUP ?=
 OPTIONS ?=

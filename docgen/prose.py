@@ -34,6 +34,7 @@ _SUGGESTIONS = {
 _WORDS = {
     re.compile(rf"\b({words})\b", re.IGNORECASE): advice for words, advice in _SUGGESTIONS.items()
 }
+_ANY_WORD = re.compile(rf"\b({'|'.join(_SUGGESTIONS)})\b", re.IGNORECASE)
 _CODE = re.compile(r"`[^`]*`|https?://\S+")
 _SYMBOL = re.compile(r"[A-Z][a-z]+[A-Z]\w*")
 
@@ -42,35 +43,41 @@ def findings(path: Path) -> Iterator[str]:
     """Yield `path:line: finding` for each violation in one file."""
     text = path.read_text()
     name = path.relative_to(CHECKOUT)
-    pieces = _python(text) if path.suffix == ".py" else enumerate(text.splitlines(), 1)
+    tree = ast.parse(text) if path.suffix == ".py" else None
+    pieces = enumerate(text.splitlines(), 1) if tree is None else _python(text, tree)
     for line, piece in pieces:
+        prose = _CODE.sub("", piece)
+        if not _ANY_WORD.search(prose):
+            continue
         for pattern, advice in _WORDS.items():
-            for found in pattern.finditer(_CODE.sub("", piece)):
+            for found in pattern.finditer(prose):
                 yield f'{name}:{line}: "{found[0]}": {advice}'
-    if path.suffix == ".py":
-        if _is_question(text):
+    if tree is not None:
+        if _is_question(tree):
             yield f"{name}:1: a module docstring is a statement, not a question"
-        for line, symbol in _symbols(text):
+        for line, symbol in _symbols(tree):
             yield f'{name}:{line}: "{symbol}": begin with a word, not with a symbol'
     if path.suffix == ".md" and path.name != "performance.md" and not text.startswith("<!-- Gen"):
         for line in _long_lines(text):
             yield f"{name}:{line}: more than {_MARKDOWN_COLUMNS} columns"
 
 
-def _python(text: str) -> Iterator[tuple[int, str]]:
+def _python(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the comments of a module and the string constants that are sentences."""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
-    for node in ast.walk(ast.parse(text)):
+    # To find comments takes as long as all the rest, and few of them can have a finding.
+    if any("#" in line and _ANY_WORD.search(line) for line in text.splitlines()):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             for offset, line in enumerate(node.value.splitlines()):
                 yield node.lineno + offset, line
 
 
-def _symbols(text: str) -> Iterator[tuple[int, str]]:
+def _symbols(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield each class name that begins the docstring of a function or a help text."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         texts: list[object] = []
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             texts = [] if node.name.startswith("test_") else [ast.get_docstring(node)]
@@ -96,8 +103,8 @@ def _long_lines(text: str) -> Iterator[int]:
             yield number
 
 
-def _is_question(text: str) -> bool:
-    summary, _, _ = (ast.get_docstring(ast.parse(text)) or "").partition("\n")
+def _is_question(tree: ast.Module) -> bool:
+    summary, _, _ = (ast.get_docstring(tree) or "").partition("\n")
     return "? " in f"{summary} "
 
 
