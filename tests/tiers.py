@@ -20,7 +20,6 @@ GATE = (
     "tests/local/test_wire_*.py",
     "tests/local/test_serving_*.py",
     "tests/local/test_fleet_port.py",
-    "tests/local/test_tasks_digits.py",
     "tests/virtual/*",
     "tests/contract/*",
     "tests/unit/*",
@@ -47,10 +46,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "tests/cluster/test_stacks.py",
     ),
     "tasks": (
-        "tests/local/test_tasks_models.py",
-        "tests/local/test_tasks_pipeline.py",
-        "tests/local/test_tasks_pitfalls.py",
-        "tests/local/test_tasks_runs.py",
+        "tests/local/test_tasks_*.py",
         "tests/cluster/test_pipeline.py",
     ),
     "packaging": (
