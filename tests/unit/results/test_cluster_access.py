@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,11 @@ from inferometer_results.service.access.reviews import (
 )
 from inferometer_results.service.api.ingest import RateLimit
 from inferometer_results.store.index_rows import Origin
+from inferometer_results.store.node_characteristics import keep_measurement
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import keep_outcome
 from support.cluster_service import OPERATOR, PROXY, ScriptedAuthority, caller, cluster_client
+from support.node_documents import a_node_document
 from support.stored_results import a_document
 from support.suite_results import SUITE, a_suite_outcome, a_suite_result
 
@@ -369,11 +372,25 @@ class _ApiServer:
         return {"a": "uid-a", "b": "uid-b"}
 
 
-def test_a_namespace_with_only_an_outcome_of_a_suite_is_readable(tmp_path: Path) -> None:
-    """Nothing was measured there, and a user who may read it sees that."""
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda store, origin: keep_outcome(store, a_suite_outcome("first", "CouldNotRun"), origin),
+        lambda store, origin: keep_measurement(
+            store, a_node_document().model_dump_json(by_alias=True).encode(), origin
+        ),
+    ],
+    ids=["outcome of a suite", "measurement of a node"],
+)
+def test_a_namespace_without_a_result_is_readable(
+    tmp_path: Path, keep: Callable[[Store, Origin], object]
+) -> None:
+    """No run was measured there, and a user who may read it sees what else is stored."""
     with Store(str(tmp_path / "results.db")) as store:
         for name in ("a", "b"):
-            origin = Origin("operator", "2026-02-01T00:00:00.000Z", "cluster", name, f"uid-{name}")
-            keep_outcome(store, a_suite_outcome("first", "CouldNotRun"), origin)
+            keep(
+                store,
+                Origin("operator", "2026-02-01T00:00:00.000Z", "cluster", name, f"uid-{name}"),
+            )
         authority = ClusterAuthority(_ApiServer(), store)  # type: ignore[arg-type]
         assert asyncio.run(authority.readable(Identity("ann"))) == frozenset({"uid-a"})

@@ -147,3 +147,12 @@ def test_a_profile_is_no_baseline_and_does_not_rank() -> None:
         assert all(figure.judgement is None for figure in pair.figures)
     found = index_rows("id", 1, ReadResult(document, ""), Origin("run", ""), [])
     assert not any(row["headline"] for row in found.measurements)
+
+
+def test_a_run_with_a_profile_is_not_sorted_by_its_figures() -> None:
+    """Neither are those of its other scenarios."""
+    plain = a_valid_result()
+    profiled = plain.model_copy(update={"scenarios": [*plain.scenarios, *_document().scenarios]})
+    origin = Origin("run", "")
+    assert index_rows("id", 1, ReadResult(plain, ""), origin, []).result["best_p50"] is not None
+    assert index_rows("id", 1, ReadResult(profiled, ""), origin, []).result["best_p50"] is None

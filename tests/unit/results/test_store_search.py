@@ -226,7 +226,7 @@ def test_results_of_many_measurements_are_counted_by_the_index_of_these(
         ("started>yesterday", "started is compared with a date or a time in UTC, such as 2026-"),
         ("started=2026-99-99", "started is compared with a date or a time in UTC, such as 2026-"),
         ("started=2026-11T08", "started is compared with a date or a time in UTC, such as 2026-"),
-        ("started=9999", "started is compared with a date or a time in UTC, such as 2026-"),
+        ("started=0000", "started is compared with a date or a time in UTC, such as 2026-"),
         ("qps~5", "qps is a figure: compare it with = != < <= > or >=."),
         ("tag>x", "Tags and labels are compared with = and !=, not with >."),
         ('model="x', "Cannot read the condition from '\"x' on."),
@@ -308,16 +308,41 @@ def test_a_time_is_compared_with_a_span(
     ("time", "kept"),
     [
         ("2026-11-24T08:30:15.250+01:00", "2026-11-24T07:30:15.250Z"),
-        ("2026-99-99T99:99:99Z", "1970-01-01T00:00:00.000Z"),
+        ("2026-11-24T07:30:15.250999Z", "2026-11-24T07:30:15.250Z"),
+        *(
+            (none, ORIGIN.received_at)
+            for none in (
+                "2026-99-99T99:99:99Z",
+                "2026-12-31T23:59:60Z",
+                "0001-01-01T00:00:00+14:00",
+                "9999-12-31T23:59:59.999999-12:00",
+            )
+        ),
     ],
 )
 def test_a_time_of_another_form_is_kept_in_utc(tmp_path: Path, time: str, kept: str) -> None:
-    """Another program may write it; one that does not exist counts as the first of 1970."""
+    """Another program may write it; instead of one that does not exist, when it was received."""
     with Store(str(tmp_path / "results.db")) as opened:
-        opened.add(a_document(1, LOCAL, startedAt=time), ORIGIN, source="x")
-        assert [row["started_at"] for row in opened.find(Search())] == [kept]
+        opened.add(a_document(1, LOCAL, startedAt=time, finishedAt=time), ORIGIN, source="x")
+        (row,) = opened.find(Search(sort="started"))
+        assert (row["started_at"], row["finished_at"]) == (kept, kept)
         assert opened.count(Search(f'started="{kept}"')) == 1
         assert opened.count(Search(f'started<"{kept}"')) == 0
+
+
+@pytest.mark.parametrize("sort", ["started", "-started", "run", "-run"])
+def test_pages_go_on_between_results_of_one_millisecond(tmp_path: Path, sort: str) -> None:
+    """Each is listed once, also if its time has microseconds."""
+    with Store(str(tmp_path / "results.db")) as opened:
+        for number in range(5):
+            time = f"2026-11-24T07:30:15.25010{number}Z"
+            opened.add(a_document(number, LOCAL, startedAt=time), ORIGIN, source="x")
+        found: list[str] = []
+        for _ in range(5):
+            page = opened.page(Search(sort=sort, limit=1, after=found[-1] if found else ""))
+            found += [row["id"] for row in page.rows]
+        assert found == opened.find_ids(Search(sort=sort))
+        assert len(set(found)) == 5
 
 
 def test_a_condition_takes_a_time_of_another_zone(tmp_path: Path) -> None:
@@ -326,6 +351,17 @@ def test_a_condition_takes_a_time_of_another_zone(tmp_path: Path) -> None:
         opened.add(a_document(1, LOCAL, startedAt="2026-11-24T07:30:15Z"), ORIGIN, source="x")
         assert opened.count(Search('started="2026-11-24T08:30:15+01:00"')) == 1
         assert opened.count(Search('started>"2026-11-24T08:30:15+01:00"')) == 0
+        with pytest.raises(SearchError, match="is not that"):
+            opened.count(Search('started>"0001-01-01T00:00:00+14:00"'))
+
+
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [("started<9999", 2), ("started<=9999-12", 2), ("started>9999-12-31", 0), ("started=9999", 0)],
+)
+def test_the_last_year_is_an_open_end(store: Store, where: str, count: int) -> None:
+    """Nothing follows it."""
+    assert store.count(Search(where)) == count
 
 
 _WORDS = st.sampled_from(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from sqlalchemy import select, union
+from sqlalchemy import or_, select, union
 
 from inferometer_results.cluster.kubernetes_api import KubernetesApi
 from inferometer_results.service.access.front_proxy import Identity
@@ -20,8 +20,8 @@ from inferometer_results.service.access.reviews import (
     token_identity,
     token_review,
 )
+from inferometer_results.store.documents import RESULT_KIND
 from inferometer_results.store.store import Store
-from inferometer_results.store.suite_outcomes import OUTCOME_KIND
 from inferometer_results.store.tables import DOCUMENT, RESULT
 from inferometer_results.store.visibility import Readable
 
@@ -117,12 +117,12 @@ class ClusterAuthority:
         return self._namespaces.put("", await self._api.namespace_uids(), _NAMESPACES_SECONDS)
 
     def _stored_namespaces(self) -> Sequence[tuple[str, str]]:
-        # A suite of which nothing was measured has an outcome, and no result.
+        # A suite of which nothing was measured has an outcome, and no result; nodes have none.
+        # Two ranges of an index: documents of other kinds are few.
+        is_other = or_(DOCUMENT.c.kind < RESULT_KIND, DOCUMENT.c.kind > RESULT_KIND)
         query = union(
             select(RESULT.c.namespace, RESULT.c.namespace_uid),
-            select(DOCUMENT.c.namespace, DOCUMENT.c.namespace_uid).where(
-                DOCUMENT.c.kind == OUTCOME_KIND
-            ),
+            select(DOCUMENT.c.namespace, DOCUMENT.c.namespace_uid).where(is_other),
         )
         with self._store.engine.connect() as connection:
             rows = connection.execution_options(read_only=True).execute(query)

@@ -2,6 +2,7 @@
 
 import math
 import re
+from calendar import isleap, monthrange
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,14 @@ from sqlalchemy.sql.functions import GenericFunction
 from inferometer_api import patterns
 from inferometer_api.timestamps import parse_time
 from inferometer_results.store.costs import Costs
-from inferometer_results.store.tables import FIGURES, LABEL, MEASUREMENT, RESULT, best_column
+from inferometer_results.store.tables import (
+    FIGURES,
+    LABEL,
+    MEASUREMENT,
+    RESULT,
+    best_column,
+    unix_milliseconds,
+)
 
 Kind = Literal["text", "number", "time", "energy", "date"]
 
@@ -51,7 +59,8 @@ _LENGTHS = {
     len("2026-11-24T08:30:15"): timedelta(seconds=1),
 }
 """How long a span is whose begin has so many characters."""
-_MOMENT = timedelta(microseconds=1)
+_MOMENT = timedelta(milliseconds=1)
+_LAST = datetime.max.replace(tzinfo=UTC)
 _TIMESTAMP = re.compile(patterns.TIME)
 _EXAMPLES = {
     "date": "a date or a time in UTC, such as 2026-11-24 or 2026-11-24T08:30",
@@ -359,26 +368,34 @@ def _span(text: str) -> tuple[str, str] | None:
     match = _DATE.fullmatch(text)
     if match is not None and match["time"] and len(match["date"]) < len(_FIRST_DAY):
         return None
+    if match is None:
+        # As a document may have it: of another zone, for example.
+        is_time = _TIMESTAMP.fullmatch(text) and unix_milliseconds(text) is not None
+        moment = parse_time(text) if is_time else None
+        return None if moment is None else _borders(moment, _MOMENT)
+    given = match["date"] + (f"T{match['time']}" if match["time"] else "")
     try:
-        if match is None:
-            # As a document may have it: of another zone, for example.
-            moment = parse_time(text) if _TIMESTAMP.fullmatch(text) else None
-            return None if moment is None else _borders(moment, _MOMENT)
-        given = match["date"] + (f"T{match['time']}" if match["time"] else "")
         # The first day of a year or a month.
         first = datetime.fromisoformat(given + _FIRST_DAY[len(given) :]).replace(tzinfo=UTC)
-        if len(given) < len(_FIRST_DAY):
-            months = 12 if len(given) == len("2026") else 1
-            year, month = divmod(12 * first.year + first.month - 1 + months, 12)
-            return _borders(first, first.replace(year=year, month=month + 1) - first)
-        digits = len(match["fraction"] or ".") - 1
-        return _borders(first, _LENGTHS.get(len(given), timedelta(microseconds=10 ** (6 - digits))))
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
+    if len(given) < len(_FIRST_DAY):
+        days = monthrange(first.year, first.month)[1]
+        year = 366 if isleap(first.year) else 365
+        return _borders(first, timedelta(days=year if len(given) == len("2026") else days))
+    digits = len(match["fraction"] or ".") - 1
+    return _borders(first, _LENGTHS.get(len(given), timedelta(microseconds=10 ** (6 - digits))))
 
 
 def _borders(first: datetime, length: timedelta) -> tuple[str, str]:
-    return first.isoformat(), (first + length).isoformat()
+    """Return the begin of a span and that of the next one: times are kept in milliseconds."""
+    first = first.astimezone(UTC)
+    first = first.replace(microsecond=first.microsecond // 1000 * 1000)
+    try:
+        after = first + max(length, _MOMENT)
+    except OverflowError:
+        after = _LAST
+    return first.isoformat(), after.isoformat()
 
 
 def _value(name: str, field: Field, operator: str, text: str) -> str | float:

@@ -14,7 +14,7 @@ from inferometer_results.headline import headline, model_of
 from inferometer_results.profile import PROFILE_KIND
 from inferometer_results.store.comparability import comparability_keys, key_digest
 from inferometer_results.store.server_machine import node_labels, server_machine
-from inferometer_results.store.tables import FIGURES, best_column
+from inferometer_results.store.tables import FIGURES, best_column, unix_milliseconds
 
 SUITE_LABEL = "inferometer.dev/suite"
 _SEARCHED = (
@@ -107,7 +107,7 @@ def best_figures(measurements: Sequence[Mapping[str, Any]]) -> dict[str, float |
     """Return the figures by which a result is sorted: those of its best VALID scenario.
 
     The best latency or energy is the smallest, the best of every other figure the largest. A result
-    without any, such as one that a user stored or that is not complete, comes last in every order.
+    without any, such as one that a user stored, that is not complete or has a profile, comes last.
     """
     ranked = [each for each in measurements if each["headline"] and each["verdict"] == "VALID"]
     found: dict[str, float | None] = {}
@@ -119,7 +119,8 @@ def best_figures(measurements: Sequence[Mapping[str, Any]]) -> dict[str, float |
 
 
 def _may_rank(document: ResultDocument, origin: Origin) -> bool:
-    return document.outcome.state == "Complete" and origin.source != USER
+    is_profiled = any(each.kind == PROFILE_KIND for each in document.scenarios)
+    return document.outcome.state == "Complete" and origin.source != USER and not is_profiled
 
 
 def storable(text: str) -> str:
@@ -169,8 +170,8 @@ def _result_row(
         "run_uid": document.run_id,
         "source": origin.source,
         "received_at": origin.received_at,
-        "started_at": _text(document.started_at),
-        "finished_at": _text(document.finished_at),
+        "started_at": _existing(document.started_at, origin),
+        "finished_at": _existing(document.finished_at, origin),
         "outcome": document.outcome.state,
         "verdict": headline(document).word,
         "retracted": standing_retraction(journal),
@@ -260,5 +261,6 @@ def _words(
     return "\n".join(dict.fromkeys(each.lower() for each in texts if each))
 
 
-def _text(time: object) -> str:
-    return str(time)
+def _existing(time: str, origin: Origin) -> str:
+    """Return a time of a document, or when it was received if there is no such time."""
+    return time if unix_milliseconds(time) is not None else origin.received_at

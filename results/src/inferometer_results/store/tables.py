@@ -37,14 +37,27 @@ _SERIAL = BigInteger().with_variant(Integer, "sqlite")
 """SQLite numbers only rows of type INTEGER by itself."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
+_TIMES = range(
+    (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND,
+    (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND + 1,
+)
+
+
+def unix_milliseconds(text: str) -> int | None:
+    """Return a time as milliseconds since 1970, None if there is no such time in UTC."""
+    moment = parse_time(text)
+    if moment is None:
+        return None
+    found = (moment - _EPOCH) // _MILLISECOND
+    return found if found in _TIMES else None
 
 
 class Instant(TypeDecorator[str]):
-    """A time of a document, kept as microseconds since 1970.
+    """A time of a document, kept as milliseconds since 1970.
 
-    So it takes less room in the indexes than its text, and is compared faster. It is read in UTC
-    with milliseconds. A text that is no time counts as the first of 1970.
+    So it takes less room in the indexes than its text, and is compared faster. It is read in UTC. A
+    text that is no time counts as the first of 1970.
     """
 
     impl = BigInteger
@@ -53,7 +66,7 @@ class Instant(TypeDecorator[str]):
     @override
     def process_bind_param(self, value: str | None, dialect: Dialect) -> int | None:
         """Return the number of a text."""
-        return None if value is None else ((parse_time(value) or _EPOCH) - _EPOCH) // _MICROSECOND
+        return None if value is None else unix_milliseconds(value) or 0
 
     @override
     def process_result_value(self, value: int | None, dialect: Dialect) -> str | None:
@@ -62,9 +75,9 @@ class Instant(TypeDecorator[str]):
 
 
 @lru_cache(maxsize=4096)
-def _time_text(microseconds: int) -> str:
+def _time_text(milliseconds: int) -> str:
     """Return a time as text: rows of the measurements of one result have the same one."""
-    return format_time(_EPOCH + microseconds * _MICROSECOND)
+    return format_time(_EPOCH + milliseconds * _MILLISECOND)
 
 
 DOCUMENT = Table(

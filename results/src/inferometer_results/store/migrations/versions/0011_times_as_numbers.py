@@ -51,7 +51,7 @@ def upgrade() -> None:
                 "WHERE id = :id"
             ),
             [
-                {"id": id_} | dict(zip(_TIMES, map(_microseconds, times), strict=True))
+                {"id": id_} | dict(zip(_TIMES, map(_milliseconds, times), strict=True))
                 for id_, *times in texts
             ],
         )
@@ -60,11 +60,11 @@ def upgrade() -> None:
     op.create_index("measurement_by_errors", "measurement", ["errors", "result_number", "verdict"])
 
 
-def _microseconds(text: str) -> int:
+def _milliseconds(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return 0
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
