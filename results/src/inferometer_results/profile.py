@@ -1,7 +1,7 @@
 """The profiles in a result, as rows of XSP's analyses A1 to A7 and of the engine's kernels."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from statistics import median
@@ -39,6 +39,11 @@ class ProfiledStep:
     def name(self) -> str:
         """The scenario and the step."""
         return f"{self.scenario.name}, {self.step.label}"
+
+
+def is_profiled(kinds: Iterable[str]) -> bool:
+    """Return whether a run with scenarios of these kinds is profiled, so that it is no baseline."""
+    return PROFILE_KIND in kinds
 
 
 def profiled_steps(document: ResultDocument) -> Iterator[ProfiledStep]:

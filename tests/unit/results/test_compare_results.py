@@ -410,6 +410,16 @@ def traffic(rate: str, milliseconds: float = 10.0) -> ResultDocument:
     return a_result(run=a_run([scenario]), scenarios=[result])
 
 
+def test_a_profile_scenario_makes_the_run_no_baseline() -> None:
+    """By its kind, as for trends and models, although the profiler left no data."""
+    document = repeats_of(with_service(20.0))
+    layers = document.scenarios[0].model_copy(update={"name": "layers", "kind": "profile"})
+    profiled = document.model_copy(update={"scenarios": [*document.scenarios, layers]})
+    for before, after in ((document, profiled), (profiled, document)):
+        (pair,) = compare(before, after).pairs
+        assert pair.caveats == ("is of a run with a profile, which is no baseline.",)
+
+
 def test_a_different_specification_is_no_regression(inferometer: Command, tmp_path: Path) -> None:
     """A lower target rate does not mean a slower server: it cannot be judged."""
     before, after = repeats_of(traffic("40")), repeats_of(traffic("30"))

@@ -10,6 +10,7 @@ from inferometer_api.results.result import ScenarioResult, Step, percentile_of, 
 from inferometer_api.results.scenario_summary import representative_step
 from inferometer_api.results.search import Peak
 from inferometer_results.compare.interval import Estimate, by_batch_means, over_repeats
+from inferometer_results.profile import is_profiled
 from inferometer_results.quantity import PERCENTILES
 
 Kind = Literal["rate", "time", "energy", "cost"]
@@ -56,7 +57,7 @@ class Measured:
     runs: int = 1
     """How many repeats or rounds there are."""
     is_profiled: bool = False
-    """Whether a profiler ran in any scenario of the run."""
+    """Whether the run has a profile scenario, with data of a profiler or without."""
     paid_rate: Figure | None = None
     """Of a search the inferences per second whose cost is that of the search."""
 
@@ -70,7 +71,7 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
     peaks: dict[str, list[Peak]] = {}
     probes: dict[str, list[Step | None]] = {}
     invalid = {each.name for each in scenarios if each.verdict.state == "INVALID"}
-    is_profiled = any(step.profile is not None for each in scenarios for step in each.steps)
+    with_profile = is_profiled({each.kind for each in scenarios})
     for scenario in scenarios:
         if scenario.peak is not None:
             peaks.setdefault(scenario.name, []).append(scenario.peak)
@@ -87,7 +88,7 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
             1,
             (_peak_figure(of_one),),
             len(of_one),
-            is_profiled=is_profiled,
+            is_profiled=with_profile,
             paid_rate=_paid_rate(of_one, probes[name]),
         )
         for name, of_one in peaks.items()
@@ -101,7 +102,7 @@ def measured(scenarios: Sequence[ScenarioResult]) -> dict[tuple[str, str], Measu
             steps[0].batch_size,
             tuple(_figures(steps)),
             len(steps),
-            is_profiled=is_profiled,
+            is_profiled=with_profile,
         )
         for (name, label), steps in grouped.items()
     }

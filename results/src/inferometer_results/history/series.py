@@ -11,7 +11,7 @@ from typing import Any
 
 from inferometer_results.compare.interval import over_repeats
 from inferometer_results.explore.eligibility import why_not_counted
-from inferometer_results.profile import PROFILE_KIND
+from inferometer_results.profile import is_profiled
 from inferometer_results.store.condition import FIELDS, Kind, SearchError
 from inferometer_results.store.index_rows import USER
 from inferometer_results.store.scenario_rows import tags
@@ -114,8 +114,8 @@ def predecessor(series: Series, all_series: Iterable[Series]) -> Series | None:
 
 def _has_history(result: dict[str, Any]) -> bool:
     """Return whether a result is complete, not retracted, and not profiled."""
-    is_profiled = any(row["kind"] == PROFILE_KIND for row in result["measurements"])
-    return not why_not_counted(result, is_profiled=is_profiled)
+    kinds = {row["kind"] for row in result["measurements"]}
+    return not why_not_counted(result, is_profiled=is_profiled(kinds))
 
 
 def _order(series: Series) -> tuple[str, ...]:
