@@ -335,6 +335,22 @@ def test_nothing_of_a_retracted_result_is_judged(tmp_path: Path) -> None:
             assert "is retracted in B (a backup ran)." in text
 
 
+def test_a_caveat_names_the_result_by_its_letter_on_the_page(tmp_path: Path) -> None:
+    """Of six results the fifth is E, whatever the reason contains; in the API each one is B."""
+    found = _Stored(str(tmp_path / "results.db"))
+    with found.store:
+        one, other = found.ids[:2]
+        ids = [one, one, one, one, other, one]
+        reason = "it ran on node B. A backup ran"
+        found.store.note(other, JournalRow(_AT, "ann", "retract", reason))
+        page = found.page("/compare", id=ids)
+        assert f"E is not judged: it is retracted in E ({reason})." in page.text
+        assert "in B (" not in page.text
+        rows = found.client.get("/api/v1/comparisons", params={"id": ids}).json()
+        caveats = [each["figures"][0]["caveats"] for each in rows]
+        assert f"is retracted in B ({reason})." in caveats[3]
+
+
 def test_the_page_of_a_run_is_its_report(stored: _Stored) -> None:
     """With its charts, downloads, and the earlier results of its specification."""
     page = stored.page(f"/results/{stored.ids[1]}")

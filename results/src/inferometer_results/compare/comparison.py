@@ -40,6 +40,19 @@ _TAIL = frozenset({"p99", "p99.9"})
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """One of two results that are compared."""
+
+    name: str
+    """The letter that stands for it in sentences."""
+    retraction: str | None = None
+    """The reason if it is retracted."""
+
+
+SIDES = (Side("A"), Side("B"))
+
+
+@dataclass(frozen=True, slots=True)
 class Compared:
     """One figure of both variants."""
 
@@ -147,26 +160,30 @@ def compare(
     margin: float = DEFAULT_MARGIN,
     is_gate: bool = False,
     prices: PriceList | None = None,
-    retractions: tuple[str | None, str | None] = (None, None),
+    sides: tuple[Side, Side] = SIDES,
 ) -> Comparison:
     """Compare two results, measured one after the other, by their repeats.
 
     Steps that both have come in the first one's order. With `is_gate` the probability of a false
     alarm holds for all figures together. With `prices` the figures include the cost of a million
-    inferences where both have a price. If one is retracted, for a reason, nothing is judged.
+    inferences where both have a price. If one side is retracted, nothing is judged.
     """
+    names = (sides[0].name, sides[1].name)
     found = _Variants(
         _with_cost(before, prices),
         _with_cost(after, prices),
         same_scenarios(before.run, after.run),
-        [ranking_caveat(before, after), *map(_retraction_caveat, "AB", retractions)],
+        [ranking_caveat(before, after, names), *map(_retraction_caveat, sides)],
+        names,
     )
     rule = MarginRule(margin, GROUPED_FALSE_ALARMS, least_standard_errors=GROUPED_STANDARD_ERRORS)
     return _compare(found, rule, is_paired=False, is_gate=is_gate)
 
 
-def _retraction_caveat(side: str, reason: str | None) -> str:
-    return "" if reason is None else f"is retracted in {side} ({reason.rstrip('.')})."
+def _retraction_caveat(side: Side) -> str:
+    if side.retraction is None:
+        return ""
+    return f"is retracted in {side.name} ({side.retraction.rstrip('.')})."
 
 
 def _with_cost(
@@ -227,11 +244,13 @@ class _Variants:
     """Names of scenarios with the same specification."""
     caveats: Sequence[str]
     """Why no figure is judged, each as the end of a sentence; an empty one is none."""
+    names: tuple[str, str] = ("A", "B")
+    """The letters of the results."""
 
 
 def _compare(found: _Variants, rule: MarginRule, *, is_paired: bool, is_gate: bool) -> Comparison:
     pairs = [
-        _pair(each, found.after[key], found.caveats, same_spec=key[0] in found.comparable)
+        _pair(each, found.after[key], found)
         for key, each in found.before.items()
         if key in found.after
     ]
@@ -252,17 +271,17 @@ def _basis(found: Iterable[Measured]) -> Bases:
     return bases.pop() if len(bases) == 1 else "both"
 
 
-def _pair(before: Measured, after: Measured, shared: Sequence[str], *, same_spec: bool) -> Pair:
+def _pair(before: Measured, after: Measured, found: _Variants) -> Pair:
     caveats = [
         f"is INVALID in {name}."
-        for name, found in (("A", before), ("B", after))
-        if found.verdict == "INVALID"
+        for name, side in zip(found.names, (before, after), strict=True)
+        if side.verdict == "INVALID"
     ]
     if before.is_profiled or after.is_profiled:
         caveats.append("is of a run with a profile, which is no baseline.")
-    if not same_spec:
-        caveats.append("has different specifications in A and B.")
-    caveats += filter(None, shared)
+    if before.scenario not in found.comparable:
+        caveats.append(f"has different specifications in {found.names[0]} and {found.names[1]}.")
+    caveats += filter(None, found.caveats)
     return Pair(before, after, tuple(_compared(before, after)), tuple(caveats))
 
 

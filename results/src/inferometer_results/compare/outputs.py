@@ -143,8 +143,10 @@ def agreement_sentence(found: OutputAgreement) -> str:
     )
 
 
-def ranking_caveat(before: ResultDocument, after: ResultDocument) -> str:
-    """Return why two results cannot be ranked by speed, as the end of a sentence.
+def ranking_caveat(
+    before: ResultDocument, after: ResultDocument, names: tuple[str, str] = ("A", "B")
+) -> str:
+    """Return why two results cannot be ranked by speed, as the end of a sentence that names them.
 
     Empty if they can: see `may_rank`.
     """
@@ -156,7 +158,7 @@ def ranking_caveat(before: ResultDocument, after: ResultDocument) -> str:
     if may_rank(first, second, are_outputs_equivalent=is_equivalent):
         return ""
     outputs = "unknown, and may differ," if agreement is None else "not equivalent"
-    return f"has outputs that are {outputs} in A and B. {MEASURE_ACCURACY}"
+    return f"has outputs that are {outputs} in {names[0]} and {names[1]}. {MEASURE_ACCURACY}"
 
 
 def computation_of(document: ResultDocument) -> Computation:

@@ -7,6 +7,7 @@ import orjson
 from fastapi import Query, Request, Response
 
 from inferometer_api.results.reading import ReadResult, read_result
+from inferometer_results.compare.comparison import Side
 from inferometer_results.explore.model import row_cost
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.views.comparison import ComparedResults, compare_results
@@ -134,20 +135,25 @@ def read_two(store: Store, ids: list[str], prices: PriceList | None) -> Compared
     return read_many(store, ids, prices)[0]
 
 
-def read_many(store: Store, ids: list[str], prices: PriceList | None) -> list[ComparedResults]:
-    """Return the comparison of each further result with the first one. Raises RequestError."""
+def read_many(
+    store: Store, ids: list[str], prices: PriceList | None, letters: str = "B" * MOST_COMPARED
+) -> list[ComparedResults]:
+    """Return the comparison of each further result with the first one. Raises RequestError.
+
+    `letters` stand for the further results in sentences; the first one is A.
+    """
     if not 2 <= len(ids) <= MOST_COMPARED:
         raise RequestError(f"Choose 2 to {MOST_COMPARED} results to compare, not {len(ids)}.")
     (first, before), *others = (read_stored(store, each) for each in ids)
-    retracted = store.retraction(first.id)
+    baseline = Side("A", store.retraction(first.id))
     return [
         compare_results(
             (first.id, other.id),
             (before.document, after.document),
             prices,
-            (retracted, store.retraction(other.id)),
+            (baseline, Side(letter, store.retraction(other.id))),
         )
-        for other, after in others
+        for letter, (other, after) in zip(letters, others, strict=False)
     ]
 
 

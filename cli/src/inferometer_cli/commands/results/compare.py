@@ -32,25 +32,26 @@ def compare(  # noqa: PLR0913 - one argument for each option
     """
     from inferometer_api.results.reading import read_result
     from inferometer_cli import comparison_table
+    from inferometer_results.compare.comparison import Side
     from inferometer_results.compare.comparison import compare as compared
     from inferometer_results.store.comparability import differing_conditions
 
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
         found = [(each, source.document(each)) for each in (before, after)]
-        retractions = source.retraction(before), source.retraction(after)
+        sides = Side("A", source.retraction(before)), Side("B", source.retraction(after))
     first, second = (
         read_result(content, source=f"Result {each}").document for each, content in found
     )
-    comparison = compared(first, second, prices=load_prices(prices), retractions=retractions)
+    comparison = compared(first, second, prices=load_prices(prices), sides=sides)
     if not comparison.pairs:
         raise RefusedError(f"{before} and {after} have no scenario in common.")
     names = (pair.before.scenario for pair in comparison.pairs)
     for condition, (one, other) in differing_conditions(first, second, names).items():
         print_message(f"different {condition}: {one or 'unknown'} in A, {other or 'unknown'} in B")
-    for name, reason in zip("AB", retractions, strict=True):
-        if reason is not None:
-            print_message(f"{name} is retracted, and not judged: {reason}")
+    for side in sides:
+        if side.retraction is not None:
+            print_message(f"{side.name} is retracted, and not judged: {side.retraction}")
     with flushed_output():
         comparison_table.print_comparison(
             (before, first), (after, second), comparison, output_console()

@@ -155,7 +155,7 @@ def _compare(store: Store, prices: PriceList | None) -> Callable[..., Response]:
     def compare(id: Annotated[list[str] | None, Query()] = None) -> Response:  # noqa: A002 - the name of the parameter
         if id is None:
             raise RequestError("Choose two or more results to compare in the list of runs.")
-        found = read_many(store, id, prices)
+        found = read_many(store, id, prices, ascii_uppercase[1:])
         documents = [found[0].documents[0], *(each.documents[1] for each in found)]
         ids = [found[0].ids[0], *(each.ids[1] for each in found)]
         content: dict[str, Any] = {

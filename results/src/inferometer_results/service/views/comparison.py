@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
-from inferometer_results.compare.comparison import Compared, Comparison, Pair, compare
+from inferometer_results.compare.comparison import SIDES, Compared, Comparison, Pair, Side, compare
 from inferometer_results.compare.differences import Difference, differences
 from inferometer_results.compare.figures import Figure
 from inferometer_results.compare.wording import figure_texts
@@ -58,14 +58,14 @@ def compare_results(
     ids: tuple[str, str],
     documents: tuple[ResultDocument, ResultDocument],
     prices: PriceList | None = None,
-    retractions: tuple[str | None, str | None] = (None, None),
+    sides: tuple[Side, Side] = SIDES,
 ) -> ComparedResults:
     """Compare the figures of two results after the conditions in which they differ.
 
-    `retractions` are the reasons of those that are retracted: nothing of them is judged.
+    If one side is retracted, nothing is judged.
     """
     first, second = documents
-    comparison = compare(first, second, prices=prices, retractions=retractions)
+    comparison = compare(first, second, prices=prices, sides=sides)
     names = (pair.before.scenario for pair in comparison.pairs)
     found = differing_conditions(first, second, names)
     return ComparedResults(
@@ -170,7 +170,7 @@ def _compared_step(
         others = tuple(each[name][2:] if name in each else (DASH, "", "") for each in texts)
         rows.append((own[0], own[1], others))
     caveats = dict.fromkeys(
-        f"{name} is not judged: it {caveat.replace(' B.', f' {name}.')}"
+        f"{name} is not judged: it {caveat}"
         for name, pair in zip(ascii_uppercase[1:], pairs, strict=False)
         if pair is not None
         for caveat in pair.caveats
