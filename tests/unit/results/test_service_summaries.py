@@ -413,6 +413,25 @@ def test_several_runs_are_compared_with_the_first(explorer: _Explorer) -> None:
     assert refused.status_code == 400
 
 
+@pytest.mark.parametrize("why", ["retracted", "failed", "profiled"])
+def test_runs_that_do_not_count_are_not_added(tmp_path: Path, why: str) -> None:
+    """A retracted run, one that is not complete, and one with a profile scenario."""
+    found = _Explorer(str(tmp_path / "results.db"))
+    document = json.loads(_document(8, "bench-1", 1.0))
+    if why == "failed":
+        document["outcome"] = {"state": "Failed", "reason": "ServerDied", "message": "killed"}
+    elif why == "profiled":
+        first = document["scenarios"][0]
+        document["scenarios"].append(first | {"name": "layers", "kind": "profile"})
+    with found.store, found.client:
+        id_ = found.store.add(json.dumps(document).encode(), ORIGIN, source="x").id
+        if why == "retracted":
+            found.store.note(id_, JournalRow(ORIGIN.received_at, "ann", "retract", "a backup ran"))
+        assert _together(found.page("/compare", id=found.ids[:2]).text)
+        assert not _together(found.page("/compare", id=[found.ids[0], id_]).text)
+        assert not _together(found.page("/compare", id=[*found.ids[:2], id_]).text)
+
+
 def test_earlier_results_are_those_of_the_specification(explorer: _Explorer) -> None:
     """Whatever node they ran on, with their trend."""
     page = explorer.page(f"/results/{explorer.ids[3]}")

@@ -176,7 +176,7 @@ def _compare(store: Store, prices: PriceList | None) -> Callable[..., Response]:
                 pair,
                 [figure_texts(each) for each in pair.figures],
                 list(unavailable(pair)),
-                together(documents, pair.before.scenario, pair.before.step),
+                together(documents, [pair]),
             )
             for pair in one.comparison.pairs
         ]

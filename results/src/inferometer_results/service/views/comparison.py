@@ -100,26 +100,30 @@ def overlays(documents: Sequence[ResultDocument]) -> list[Overlay]:
     return drawn
 
 
-def together(documents: Sequence[ResultDocument], scenario: str, step: str) -> str:
+def together(documents: Sequence[ResultDocument], pairs: Sequence[Pair]) -> str:
     """Return the latencies of a step over all results as one sentence; "" if they do not add up.
 
-    Histograms are added. They do not add up if a condition differs or one is INVALID. A run that is
-    there twice, also as the copy that a user pushed, was measured once.
+    `pairs` has the step of each further result with that of the first one. Histograms are added.
+    They do not add up if a condition differs, a pair is not judged, or a run is not complete. A run
+    that is there twice, also as the copy that a user pushed, was measured once.
     """
+    if any(pair.caveats for pair in pairs):
+        return ""
+    if any(each.outcome.state != "Complete" for each in documents):
+        return ""
+    scenario, step = pairs[0].before.scenario, pairs[0].before.step
     documents = list({each.run_id: each for each in documents}.values())
     chosen = [
-        (each, found)
+        found
         for document in documents
         for each in document.scenarios
         if each.name == scenario
         for found in each.steps
         if found.label == step
     ]
-    if any(each.verdict.state != "VALID" for each, _ in chosen):
-        return ""
     if any(differing_conditions(documents[0], other, [scenario]) for other in documents[1:]):
         return ""
-    histograms = [found.latency.histogram for _, found in chosen if found.latency is not None]
+    histograms = [found.latency.histogram for found in chosen if found.latency is not None]
     merged = merged_percentiles(histograms, PERCENTILES)
     if merged is None or len(histograms) < len(chosen) or len(histograms) < 2:
         return ""
@@ -159,7 +163,8 @@ def compared_steps(found: Sequence[ComparedResults]) -> list[ComparedStep]:
 def _compared_step(
     key: tuple[str, str], pairs: Sequence[Pair | None], documents: Sequence[ResultDocument]
 ) -> ComparedStep:
-    first = next(pair for pair in pairs if pair is not None)
+    known = [pair for pair in pairs if pair is not None]
+    first = known[0]
     texts = [
         {figure.name: figure_texts(figure) for figure in pair.figures} if pair is not None else {}
         for pair in pairs
@@ -180,7 +185,7 @@ def _compared_step(
         (first.before.verdict, *("" if pair is None else pair.after.verdict for pair in pairs)),
         tuple(rows),
         tuple(caveats),
-        together(documents, *key) if None not in pairs else "",
+        together(documents, known) if len(known) == len(pairs) else "",
     )
 
 
