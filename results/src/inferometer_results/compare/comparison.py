@@ -40,7 +40,7 @@ _TAIL = frozenset({"p99", "p99.9"})
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedSide:
     """One of two results that are compared."""
 
     name: str
@@ -49,7 +49,7 @@ class Side:
     """The reason if it is retracted."""
 
 
-SIDES = (Side("A"), Side("B"))
+SIDES = (ComparedSide("A"), ComparedSide("B"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def compare(
     margin: float = DEFAULT_MARGIN,
     is_gate: bool = False,
     prices: PriceList | None = None,
-    sides: tuple[Side, Side] = SIDES,
+    sides: tuple[ComparedSide, ComparedSide] = SIDES,
 ) -> Comparison:
     """Compare two results, measured one after the other, by their repeats.
 
@@ -180,7 +180,7 @@ def compare(
     return _compare(found, rule, is_paired=False, is_gate=is_gate)
 
 
-def _retraction_caveat(side: Side) -> str:
+def _retraction_caveat(side: ComparedSide) -> str:
     if side.retraction is None:
         return ""
     return f"is retracted in {side.name} ({side.retraction.rstrip('.')})."

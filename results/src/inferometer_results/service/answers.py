@@ -7,7 +7,7 @@ import orjson
 from fastapi import Query, Request, Response
 
 from inferometer_api.results.reading import ReadResult, read_result
-from inferometer_results.compare.comparison import Side
+from inferometer_results.compare.comparison import ComparedSide
 from inferometer_results.explore.model import row_cost
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.views.comparison import ComparedResults, compare_results
@@ -145,13 +145,13 @@ def read_many(
     if not 2 <= len(ids) <= MOST_COMPARED:
         raise RequestError(f"Choose 2 to {MOST_COMPARED} results to compare, not {len(ids)}.")
     (first, before), *others = (read_stored(store, each) for each in ids)
-    baseline = Side("A", store.retraction(first.id))
+    baseline = ComparedSide("A", store.retraction(first.id))
     return [
         compare_results(
             (first.id, other.id),
             (before.document, after.document),
             prices,
-            (baseline, Side(letter, store.retraction(other.id))),
+            (baseline, ComparedSide(letter, store.retraction(other.id))),
         )
         for letter, (other, after) in zip(letters, others, strict=False)
     ]

@@ -32,14 +32,17 @@ def compare(  # noqa: PLR0913 - one argument for each option
     """
     from inferometer_api.results.reading import read_result
     from inferometer_cli import comparison_table
-    from inferometer_results.compare.comparison import Side
+    from inferometer_results.compare.comparison import ComparedSide
     from inferometer_results.compare.comparison import compare as compared
     from inferometer_results.store.comparability import differing_conditions
 
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
         found = [(each, source.document(each)) for each in (before, after)]
-        sides = Side("A", source.retraction(before)), Side("B", source.retraction(after))
+        sides = (
+            ComparedSide("A", source.retraction(before)),
+            ComparedSide("B", source.retraction(after)),
+        )
     first, second = (
         read_result(content, source=f"Result {each}").document for each, content in found
     )

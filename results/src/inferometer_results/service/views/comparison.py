@@ -8,7 +8,14 @@ from typing import Any
 from markupsafe import Markup
 
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
-from inferometer_results.compare.comparison import SIDES, Compared, Comparison, Pair, Side, compare
+from inferometer_results.compare.comparison import (
+    SIDES,
+    Compared,
+    ComparedSide,
+    Comparison,
+    Pair,
+    compare,
+)
 from inferometer_results.compare.differences import Difference, differences
 from inferometer_results.compare.figures import Figure
 from inferometer_results.compare.wording import figure_texts
@@ -58,7 +65,7 @@ def compare_results(
     ids: tuple[str, str],
     documents: tuple[ResultDocument, ResultDocument],
     prices: PriceList | None = None,
-    sides: tuple[Side, Side] = SIDES,
+    sides: tuple[ComparedSide, ComparedSide] = SIDES,
 ) -> ComparedResults:
     """Compare the figures of two results after the conditions in which they differ.
 
