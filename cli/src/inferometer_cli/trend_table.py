@@ -1,5 +1,6 @@
 """The trend of a figure in a terminal and in a log: a drawn line, its change points, sentences."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from inferometer_results.history.change_points import (
     MOST_AFTER,
     PROMISED_CHANGE,
 )
-from inferometer_results.history.series import Series, figure_kind
+from inferometer_results.history.series import Series, SeriesName, figure_kind
 from inferometer_results.history.trend import Change, Trend
 from inferometer_results.quantity import Unit, energy_unit, percent, significant, time_unit
 
@@ -32,6 +33,12 @@ def print_trend(trend: Trend, console: Console) -> None:
     if trend.changes:
         print_rows(_HEADER, [_row(each) for each in trend.changes], console)
     print_sentences(map(Text, map(printable, _sentences(trend))), console)
+
+
+def series_options(name: SeriesName) -> str:
+    """Return the options that choose the scenario and step of a series, quoted for a shell."""
+    step = ["--step", name.step] if name.step else []
+    return shlex.join(["--scenario", name.scenario, *step])
 
 
 def drawn(series: Series, marks: Sequence[int], width: int) -> Iterator[str]:
@@ -99,7 +106,7 @@ def _sentences(trend: Trend) -> Iterator[str]:
             yield (
                 f"Candidate: confirm it by interleaved runs on {trend.series.name.node}: "
                 f"inferometer results confirm {change.after.result_id[:SHOWN_ID]} "
-                f"--figure {trend.series.figure}"
+                f"--figure {trend.series.figure} {series_options(trend.series.name)}"
             )
         elif change.finding is not None:
             yield _finding(change)

@@ -1,6 +1,8 @@
 """`inferometer results trend` draws a figure over time, and `confirm` measures its candidates."""
 
+import copy
 import json
+import shlex
 import socket
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from support.history_results import (
     a_step_up,
     add_all,
 )
+from support.stored_results import CLUSTER
 
 
 @pytest.fixture
@@ -154,3 +157,40 @@ def test_what_cannot_be_confirmed_is_refused(
     assert f"measured on {NODE}, and this is elsewhere" in (
         inferometer("results", "confirm", ids[20]).stderr
     )
+
+
+def a_step_up_in_batches() -> list[dict[str, Any]]:
+    """Return results in which the median also rises in each step of a batch scenario."""
+    measured = next(each for each in CLUSTER["scenarios"] if each["kind"] == "batch")
+    runs = CLUSTER["run"]["spec"]["scenarios"]
+    specified = next(each for each in runs if each["name"] == measured["name"])
+    documents = a_step_up()
+    for document in documents:
+        (single,) = document["scenarios"]
+        latency = single["steps"][0]["latency"]
+        steps = [each | {"latency": latency} for each in measured["steps"]]
+        document["scenarios"].append(copy.deepcopy(measured | {"steps": steps}))
+        document["run"]["spec"]["scenarios"].append(specified)
+    return documents
+
+
+def test_each_of_several_series_can_be_confirmed(inferometer: Command, database: str) -> None:
+    """By the commands that `trend` prints; without options the choices are named."""
+    ids = keep(database, a_step_up_in_batches())
+    options = [
+        f"--scenario {SCENARIO}",
+        "--scenario s2 --step 'batch 1'",
+        "--scenario s2 --step 'batch 4'",
+    ]
+    several = inferometer("results", "confirm", ids[20])
+    assert several.code == ExitCode.REFUSED
+    assert [each.strip() for each in several.stderr.splitlines()[1:]] == options
+    shown = inferometer("results", "trend").stdout
+    for each in options:
+        command = f"results confirm {ids[20][:12]} --figure p50 {each}"
+        assert f"inferometer {command}\n" in shown
+        assert "the same specification" in inferometer(*shlex.split(command)).stderr
+    both = inferometer("results", "confirm", ids[20], "--scenario", "s2").stderr
+    assert [each.strip() for each in both.splitlines()[1:]] == options[1:]
+    other = inferometer("results", "confirm", ids[20], "--step", "batch 2").stderr
+    assert "No change of p50 begins with result" in other

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from inferometer_api.results.result import ResultDocument
     from inferometer_results.compare.comparison import Compared, Comparison
     from inferometer_results.compare.figures import Measured
+    from inferometer_results.history.series import SeriesName
     from inferometer_results.history.trend import Change, Trend
 
 _FIGURE_NAMES = {
@@ -53,6 +54,14 @@ _FileOption = Annotated[
 ]
 
 
+_StepOption = Annotated[
+    str | None,
+    typer.Option(
+        "--step", metavar="NAME", help="Only this step. [default: all]", show_default=False
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """Which series the candidate is in."""
@@ -60,6 +69,11 @@ class _Wanted:
     where: str
     figure: str
     scenario: str | None
+    step: str | None
+
+    def includes(self, name: "SeriesName") -> bool:
+        """Return whether a series is of the scenario and the step."""
+        return self.scenario in {None, name.scenario} and self.step in {None, name.step}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +82,6 @@ class _Candidate:
 
     trend: "Trend"
     change: "Change"
-
-    @property
-    def place(self) -> str:
-        """Return the scenario and step of its series."""
-        name = self.trend.series.name
-        return f"{name.scenario}, {name.step}" if name.step else name.scenario
 
     def figure_name(self, measured: "Measured") -> str:
         """Return the name of its figure in a comparison."""
@@ -90,6 +98,7 @@ def confirm(  # noqa: PLR0913 - one argument for each option
     where: WhereOption = "",
     figure: FigureOption = "p50",
     scenario: ScenarioOption = None,
+    step: _StepOption = None,
     before: _FileOption = None,
     after: _FileOption = None,
     rounds: ab.RoundsOption = 12,
@@ -110,7 +119,7 @@ def confirm(  # noqa: PLR0913 - one argument for each option
     plan = RoundPlan.of(rounds, most_rounds)
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
-        candidate = _candidate(source, source.resolve(id_), _Wanted(where, figure, scenario))
+        candidate = _candidate(source, source.resolve(id_), _Wanted(where, figure, scenario, step))
         runs = _variants(source, candidate, {"A": before, "B": after})
     directory = output or ab.default_directory(runs["A"])
     series = InterleavedSeries(runs, {"A": _base(before), "B": _base(after)}, directory)
@@ -176,6 +185,7 @@ def _keep(
 
 def _candidate(source: ResultSource, id_: str, wanted: _Wanted) -> _Candidate:
     """Return the candidate that begins with a result. Raises RefusedError if there is not one."""
+    from inferometer_cli.trend_table import series_options
     from inferometer_results.store.query import Search
 
     (result,) = source.search(Search(f"id={id_}", limit=1, with_retracted=True)).rows
@@ -187,7 +197,7 @@ def _candidate(source: ResultSource, id_: str, wanted: _Wanted) -> _Candidate:
         _Candidate(trend, change)
         for trend in find_trends(source, where, wanted.figure, MOST_RESULTS)
         for change in trend.changes
-        if change.after.result_id == id_ and wanted.scenario in {None, trend.series.name.scenario}
+        if change.after.result_id == id_ and wanted.includes(trend.series.name)
     ]
     if not found:
         raise RefusedError(
@@ -195,8 +205,8 @@ def _candidate(source: ResultSource, id_: str, wanted: _Wanted) -> _Candidate:
             "`inferometer results trend` prints the candidates."
         )
     if len(found) > 1:
-        names = ", ".join(each.place for each in found)
-        raise RefusedError(f"Several series change here: {names}. Choose one with --scenario.")
+        choices = "".join(f"\n  {series_options(each.trend.series.name)}" for each in found)
+        raise RefusedError(f"Several series change here. Choose one of them by:{choices}")
     here, there = socket.gethostname(), found[0].trend.series.name.node
     if here != there:
         raise RefusedError(
