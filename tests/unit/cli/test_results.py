@@ -160,6 +160,20 @@ def test_a_retraction_is_read_wherever_the_result_is(
         assert f"{name} is retracted, and not judged: A backup ran." in shown
 
 
+def test_a_retracted_result_is_not_pushed(inferometer: Command, id_: str, tmp_path: Path) -> None:
+    """The cluster would count its figures; the message has the reason and what to do."""
+    push = ("results", "push", id_, "--to", "bench", "--kubeconfig", str(tmp_path / "none"))
+    assert inferometer("results", "retract", id_, "--reason", "a backup ran.").code == 0
+    refused = inferometer(*push)
+    assert refused.code == 2
+    assert refused.stderr == (
+        f"inferometer: Result {id_[:12]} is retracted: a backup ran. If its figures are right, "
+        f"take the retraction back first: inferometer results retract {id_[:12]} --undo\n"
+    )
+    assert inferometer("results", "retract", id_, "--undo").code == 0
+    assert str(tmp_path / "none") in inferometer(*push).stderr
+
+
 @pytest.mark.parametrize("name", ["s%20.db", "s.db?x", "s#1.db"])
 def test_the_path_of_a_database_is_taken_as_it_is(
     inferometer: Command, tmp_path: Path, name: str

@@ -12,6 +12,7 @@ from inferometer_cli.program import program_name
 from inferometer_cli.result_file import RESULT_NAME
 from inferometer_cli.result_store import opened
 from inferometer_cli.terminal import print_message, print_output
+from inferometer_results.store.scenario_rows import short_id
 
 
 def push(
@@ -39,7 +40,8 @@ def push(
 ) -> None:
     """Keep a result of this machine in the results service of a cluster.
 
-    It is marked as yours (source=user), and never passes for a run of the cluster.
+    It is marked as yours (source=user), and never passes for a run of the cluster. A retracted
+    result is refused.
     """
     from inferometer_api.results.reading import read_result
     from inferometer_cli.cluster.api import connect
@@ -60,8 +62,19 @@ def _content(result: str) -> bytes:
     path = Path(result) / RESULT_NAME if Path(result).is_dir() else Path(result)
     if "/" not in result and not path.is_file():
         with opened(None) as store:
-            return store.read(store.resolve(result)).content
+            id_ = store.resolve(result)
+            if (reason := store.retraction(id_)) is not None:
+                raise RefusedError(_retracted(short_id(id_), reason))
+            return store.read(id_).content
     try:
         return path.read_bytes()
     except OSError as error:
         raise RefusedError(f"Cannot read {path}: {error.strerror}.") from error
+
+
+def _retracted(id_: str, reason: str) -> str:
+    # The document does not have the retraction, so the cluster would count its figures.
+    return (
+        f"Result {id_} is retracted: {reason.removesuffix('.')}. If its figures are right, take "
+        f"the retraction back first: inferometer results retract {id_} --undo"
+    )
