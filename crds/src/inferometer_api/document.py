@@ -101,9 +101,10 @@ class Document(BaseModel):
     def read_json(cls, text: str | bytes | bytearray, *, keep_unknown: bool = False) -> Self:
         """Return the document in a JSON text, which another program wrote; see `read`.
 
-        With `keep_unknown`, the fields that this version does not know are in `model_extra`. The
-        error has the first one of each list: pydantic takes about 1 KiB for each error that it
-        collects, and a damaged list has millions.
+        With `keep_unknown`, the fields that this version does not know are in `model_extra`. NaN
+        and Infinity are no numbers of JSON (RFC 8259), and an error. The error has the first one
+        of each list: pydantic takes about 1 KiB for each error that it collects, and a damaged
+        list has millions.
         """
         extra: Literal["allow", "ignore"] = "allow" if keep_unknown else "ignore"
         found = _reader(cls).validate_json(text, extra=extra, context=READING)
@@ -143,12 +144,17 @@ def _reader(model: type[Document]) -> SchemaValidator:
 
 
 def _bounded(schema: Any) -> Any:
-    """Return a core schema whose errors are bounded: one for each list, and maps are small."""
+    """Return a core schema that bounds what it reads.
+
+    Each list has one error at most, maps are small, and numbers are finite.
+    """
     if isinstance(schema, list):
         return [_bounded(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     found = {key: value if key == "metadata" else _bounded(value) for key, value in schema.items()}
+    if schema.get("type") == "float":
+        return {**found, "allow_inf_nan": False}
     if schema.get("type") == "list":
         return {**found, "fail_fast": True}
     if schema.get("type") == "dict":

@@ -329,6 +329,32 @@ def test_what_cannot_be_imported_is_named_and_the_rest_is_kept(
     assert "1 results kept, 0 known already, 4 refused." in completed.stderr
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_is_not_finite_costs_one_file(
+    inferometer: Command, tmp_path: Path, value: str
+) -> None:
+    """The message names its field; the next file is kept, and an export is JSON."""
+    document = json.loads(a_document(1))
+    document["scenarios"][0]["steps"][0]["achievedQps"] = "here"
+    for name, text in (
+        ("a", json.dumps(document).replace('"here"', value)),
+        ("b", a_document(2).decode()),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").write_text(text)
+    completed = inferometer("results", "import", str(tmp_path))
+    assert completed.code == 1
+    shown = value.replace("1e999", "Infinity")
+    assert (
+        f"{tmp_path / 'a' / 'result.json'} has {shown} at scenarios.0.steps.0.achievedQps, which "
+        "is no finite number. Measure again.\n"
+    ) in completed.stderr
+    assert "1 results kept, 0 known already, 1 refused." in completed.stderr
+    exported = inferometer("results", "export", "--format", "jsonl").stdout
+    assert len(exported.splitlines()) == 1
+    assert "Infinity" not in exported
+
+
 def test_an_archive_with_a_damaged_document_restores_the_rest(
     inferometer: Command, id_: str, archive: Path, tmp_path: Path
 ) -> None:

@@ -74,7 +74,13 @@ def _why_unreadable(source: str, text: str | bytes | bytearray, error: Validatio
     major = SCHEMA_VERSION.partition(".")[0]
     if not isinstance(version, str) or version.partition(".")[0] != major:
         return _newer_major(source, version, writer)
-    where = ".".join(str(part) for part in error.errors()[0]["loc"])
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "finite_number":
+        return (
+            f"{source} has {json.dumps(first['input'])} at {where}, which is no finite number. "
+            "Measure again."
+        )
     if _is_newer_minor(version):
         return (
             f"{source} has schema version {version} with a value that this program does not know "
