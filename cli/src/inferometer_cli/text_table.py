@@ -1,7 +1,7 @@
 """Tables of figures in a terminal: coloured there, plain columns in a log.
 
 No table cuts a figure: in a terminal that is too narrow for its columns, each row is a block of
-lines instead.
+lines instead. Names come from other people, so no text reaches the terminal as a command.
 """
 
 import re
@@ -19,6 +19,7 @@ STYLES: dict[Tone, str] = {"good": "bold green", "bad": "bold red", "unfinished"
 _WORD_STYLES = {"VALID": STYLES["good"], "INVALID": STYLES["bad"]}
 NARROWEST_TABLE = 70
 """In a narrower terminal the rows are blocks of lines."""
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _GAP = 2
 """Spaces between the columns of a list."""
 _LONGEST_NAME, _SHORTEST_NAME = 24, 12
@@ -42,6 +43,7 @@ def latency_headings(unit: Unit) -> list[str]:
 
 def print_rows(header: Sequence[str], rows: Sequence[Row], console: Console) -> None:
     """Print a heading and its rows; the first two columns are left-aligned, figures right."""
+    rows = [_one_line_row(each) for each in rows]
     if not console.is_terminal:
         _print_plain(header, rows, console)
         return
@@ -60,6 +62,7 @@ def print_columns(
     In a terminal that is too narrow, each row is a block: its first cell, and below it as many
     others a line as fit, each with its heading.
     """
+    lines = [tuple(map(_one_line, line)) for line in lines]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if console.is_terminal and sum(widths) + _GAP * (len(widths) - 1) > console.width:
         heading, *rows = lines
@@ -94,6 +97,7 @@ def _packed(heading: Sequence[str], row: Sequence[str], width: int) -> Iterator[
 def print_sentences(sentences: Iterable[Text], console: Console) -> None:
     """Print sentences: wrapped on a terminal, each on one line of its own elsewhere."""
     for line in sentences:
+        line.plain = printable(line.plain)  # as long as before, so that styles stay in place
         if console.is_terminal:
             console.print(line)
         else:
@@ -102,7 +106,16 @@ def print_sentences(sentences: Iterable[Text], console: Console) -> None:
 
 def printable(text: str) -> str:
     """Return the text without control characters, which could control the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(c if c.isprintable() or c == "\n" else _REPLACEMENT for c in text)
+
+
+def _one_line(cell: str) -> str:
+    """Return the printable text of a cell; a line break would end its row."""
+    return printable(cell).replace("\n", _REPLACEMENT)
+
+
+def _one_line_row(row: Row) -> Row:
+    return Row(_one_line(row.word), _one_line(row.name), tuple(map(_one_line, row.figures)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +165,7 @@ def _table(header: Sequence[str], rows: Sequence[Row], layout: _Layout) -> Table
                 table.add_column("\n".join(_lines(heading)), justify="right", no_wrap=True)
     for row in rows:
         style = _WORD_STYLES.get(row.word, "")
-        table.add_row(Text(row.word, style), Text(row.name), *row.figures)
+        table.add_row(Text(row.word, style), Text(row.name), *map(Text, row.figures))
     return table
 
 

@@ -21,7 +21,7 @@ from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_cli.cluster.status_table import print_figures
 from inferometer_cli.comparison_table import print_comparison
 from inferometer_cli.result_table import print_table
-from inferometer_cli.text_table import Row, print_columns, print_rows
+from inferometer_cli.text_table import Row, print_columns, print_rows, print_sentences
 from inferometer_results.compare.comparison import compare
 from inferometer_results.quantity import energy_unit
 from support.any_results import any_results
@@ -149,6 +149,27 @@ def test_a_list_that_does_not_fit_has_blocks(width: int) -> None:
     assert first == "classification/resnet50"
     assert cells == "  PARAMETERS 25.6 M  INPUT FP32 batchx3x224x224"
     assert "NOTE short" in printed[-1]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("width", [60, 200])
+def test_a_name_neither_commands_the_terminal_nor_breaks_its_row(
+    terminal: bool,  # noqa: FBT001 - a case of the test
+    width: int,
+) -> None:
+    """A cell is one line of printable text, and brackets in it are no style."""
+    name = "\x1b[31mred\x1b]0;title\x07\x9b[/b]\r\nnext\u2028"
+    console = Console(file=io.StringIO(), width=width, force_terminal=terminal, no_color=True)
+    print_columns([("MODEL", "P99"), (name, "1")], console)
+    print_rows(("", "scenario", "tags"), [Row(name, name, (name,))], console)
+    print_sentences([Text(f"{name} is INVALID.", "bold")], console)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    printed = re.sub(r"\x1b\[[\d;]*m", "", file.getvalue()) if terminal else file.getvalue()
+    assert all(each.isprintable() for each in printed.split("\n"))
+    assert printed.count("[/b]") == 5
+    *rows, _ = printed.split("\nnext")
+    assert len(rows) == 1, "only a sentence has line breaks"
 
 
 def test_a_heading_keeps_a_number_and_its_unit_together() -> None:
