@@ -2,13 +2,14 @@
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from inferometer_api.document import Document
 from inferometer_api.results.reading import UnreadableResultError, read_result
 from inferometer_results.store.database import StoreError
 from inferometer_results.store.index_rows import IndexRows, JournalRow, Origin, index_rows
@@ -17,6 +18,8 @@ from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.store.tables import DOCUMENT, JOURNAL
 
 RESULT_KIND = "BenchmarkResult"
+
+Kind = TypeVar("Kind", bound=Document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,29 @@ def content_of(compressed: bytes, sha256: str) -> bytes | None:
     except zlib.error:
         return None
     return content if hashlib.sha256(content).hexdigest() == sha256 else None
+
+
+def read_content(model: type[Kind], row: Mapping[str, Any]) -> Kind | None:
+    """Return the document in the content of a row; None if it is damaged, which `reindex` names."""
+    content = content_of(row["content"], row["sha256"])
+    return None if content is None else model.read_json(content)
+
+
+def damage_of_other(row: Mapping[str, Any]) -> str:
+    """Return that a document that is no result is damaged, as a sentence; "" if it is not."""
+    if content_of(row["content"], row["sha256"]) is not None:
+        return ""
+    return (
+        f"The {row['kind']} document {row['id']} is damaged: its checksum differs. Import a backup."
+    )
+
+
+def damaged_others(connection: Connection) -> Iterator[str]:
+    """Yield a sentence for each damaged document that is no result."""
+    query = select(*(DOCUMENT.c[each] for each in ("kind", "id", "sha256", "content")))
+    query = query.where(DOCUMENT.c.kind != RESULT_KIND).order_by(DOCUMENT.c.number)
+    rows = connection.execute(query.execution_options(yield_per=PAGE))
+    yield from filter(None, (damage_of_other(row._asdict()) for row in rows))
 
 
 def stored_document(row: Any) -> StoredDocument:

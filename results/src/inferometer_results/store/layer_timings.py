@@ -1,7 +1,6 @@
 """The layer database: timings of layers in the store, as documents next to results."""
 
 import hashlib
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from sqlalchemy import Connection, insert, select
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.store.database import describing
+from inferometer_results.store.documents import content_of
 from inferometer_results.store.tables import DOCUMENT, content_columns
 
 if TYPE_CHECKING:
@@ -95,14 +95,16 @@ def all_timings(store: "Store") -> Iterator[LayerTimings]:
 
 
 def _documents(store: "Store", machine: str | None) -> Iterator[dict[str, Any]]:
-    columns = (DOCUMENT.c.number, DOCUMENT.c.content)
+    columns = (DOCUMENT.c.number, DOCUMENT.c.content, DOCUMENT.c.sha256)
     query = select(*columns).where(DOCUMENT.c.kind == _KIND).order_by(DOCUMENT.c.number)
     if machine is not None:
         query = query.where(DOCUMENT.c.name == machine[:_NAME_LENGTH])
     last = 0
     while rows := store.select(query.where(DOCUMENT.c.number > last).limit(_PAGE)):
         for row in rows:
-            yield orjson.loads(zlib.decompress(row["content"]))
+            content = content_of(row["content"], row["sha256"])
+            if content is not None:
+                yield orjson.loads(content)
         last = rows[-1]["number"]
 
 

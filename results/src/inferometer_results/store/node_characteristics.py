@@ -1,11 +1,10 @@
 """Characteristics of nodes in the store: documents of a kind of their own, next to results."""
 
-import zlib
-
 from sqlalchemy import insert, select
 
 from inferometer_api.nodes.characteristics import KIND, NodeCharacteristics
 from inferometer_results.store.database import describing
+from inferometer_results.store.documents import read_content
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.other_documents import (
     DocumentPlace,
@@ -49,21 +48,22 @@ def visible_characteristics(store: Store) -> list[tuple[str, NodeCharacteristics
 
     The UID is empty if a measurement comes from no cluster.
     """
-    columns = (DOCUMENT.c.cluster_uid, DOCUMENT.c.content)
+    columns = (DOCUMENT.c.cluster_uid, DOCUMENT.c.content, DOCUMENT.c.sha256)
     rows = store.select(select(*columns).where(DOCUMENT.c.kind == KIND))
     return [
-        (row["cluster_uid"], NodeCharacteristics.read_json(zlib.decompress(row["content"])))
+        (row["cluster_uid"], document)
         for row in rows
+        if (document := read_content(NodeCharacteristics, row)) is not None
     ]
 
 
 def known_characteristics(store: Store, hostname: str | None = None) -> list[NodeCharacteristics]:
     """Return all measurements in the order in which they were kept, or those of one node."""
-    query = select(DOCUMENT.c.content).where(DOCUMENT.c.kind == KIND).order_by(DOCUMENT.c.number)
+    columns = (DOCUMENT.c.content, DOCUMENT.c.sha256)
+    query = select(*columns).where(DOCUMENT.c.kind == KIND).order_by(DOCUMENT.c.number)
     if hostname is not None:
         query = query.where(DOCUMENT.c.name == hostname[:200])
     with describing(store.address), store.engine.connect() as connection:
-        return [
-            NodeCharacteristics.read_json(zlib.decompress(content))
-            for content in connection.scalars(query)
-        ]
+        rows = connection.execute(query)
+        found = (read_content(NodeCharacteristics, row._asdict()) for row in rows)
+        return [each for each in found if each is not None]

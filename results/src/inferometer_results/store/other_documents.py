@@ -2,19 +2,15 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import TypeVar
 
 from pydantic import ValidationError
 
-from inferometer_api.document import Document
 from inferometer_api.results.reading import UnreadableResultError
 from inferometer_results.store.database import describing
-from inferometer_results.store.documents import insert_document
+from inferometer_results.store.documents import Kind, insert_document
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.store import Kept, Store
 from inferometer_results.store.tables import content_columns
-
-Kind = TypeVar("Kind", bound=Document)
 
 
 @dataclass(frozen=True, slots=True)

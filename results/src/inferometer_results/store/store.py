@@ -22,6 +22,7 @@ from inferometer_results.store.documents import (
     RESULT_KIND,
     DamagedDocument,
     StoredDocument,
+    damaged_others,
     document_id,
     entry_of,
     ignore_fault,
@@ -324,7 +325,8 @@ class Store:
     def reindex(self, on_fault: Callable[[str], object] = ignore_fault) -> Iterator[int]:
         """Make the index anew from documents and journal; yield how many are done.
 
-        A document that cannot be read is left out; `on_fault` gets the reason as a sentence.
+        A document that cannot be read is left out; `on_fault` gets the reason as a sentence, also
+        that of a document that is no result.
         Readers see the old index until the end. Until then every other writer waits, up to a
         minute.
         """
@@ -340,6 +342,8 @@ class Store:
                     insert_rows(connection, readable)
                 done += len(readable)
                 yield done
+            for fault in damaged_others(connection):
+                on_fault(fault)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

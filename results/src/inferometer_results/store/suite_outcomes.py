@@ -1,11 +1,11 @@
 """Outcomes of suites in the store: documents of a kind of their own, next to results."""
 
-import zlib
 from dataclasses import dataclass
 
 from sqlalchemy import select
 
 from inferometer_api.suite.outcome import SuiteOutcome
+from inferometer_results.store.documents import read_content
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.other_documents import (
     DocumentPlace,
@@ -40,8 +40,12 @@ def keep_outcome(store: Store, content: bytes, origin: Origin) -> Kept:
 
 
 def find_outcomes(store: Store, suite: str) -> list[StoredOutcome]:
-    """Return the last outcome of each execution of a suite, the newest first."""
-    query = select(*(DOCUMENT.c[each] for each in (*_EXECUTION, *_AGE, "namespace", "content")))
+    """Return the last outcome of each execution of a suite, the newest first.
+
+    If the last one is damaged, an earlier one does not stand for it: its gate may differ.
+    """
+    columns = (*_EXECUTION, *_AGE, "namespace", "content", "sha256")
+    query = select(*(DOCUMENT.c[each] for each in columns))
     rows = store.select(
         query.where(DOCUMENT.c.kind == OUTCOME_KIND, DOCUMENT.c.name == suite[:200])
     )
@@ -49,7 +53,8 @@ def find_outcomes(store: Store, suite: str) -> list[StoredOutcome]:
     rows.sort(key=lambda row: [row[each] for each in _AGE])
     last = {tuple(row[each] for each in _EXECUTION): row for row in rows}
     found = [
-        StoredOutcome(row["namespace"], SuiteOutcome.read_json(zlib.decompress(row["content"])))
+        StoredOutcome(row["namespace"], outcome)
         for row in last.values()
+        if (outcome := read_content(SuiteOutcome, row)) is not None
     ]
     return sorted(found, key=lambda each: each.outcome.finished_at, reverse=True)

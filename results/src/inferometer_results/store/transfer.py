@@ -19,7 +19,7 @@ from inferometer_results.store.documents import (
     RESULT_KIND,
     DamagedDocument,
     StoredDocument,
-    content_of,
+    damage_of_other,
 )
 from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.scenario_rows import short_id, tags
@@ -145,14 +145,9 @@ def _document_line(stored: StoredDocument | DamagedDocument) -> str:
 
 
 def _other_line(row: dict[str, Any]) -> str:
-    compressed = row.pop("content")
-    if content_of(compressed, row["sha256"]) is None:
-        fault = (
-            f"The {row['kind']} document {row['id']} is damaged: its checksum differs. "
-            "Import a backup."
-        )
+    if fault := damage_of_other(row):
         return json.dumps({"damaged": fault})
-    content = base64.b64encode(compressed).decode()
+    content = base64.b64encode(row.pop("content")).decode()
     return json.dumps({"other": row, "content": content})
 
 
