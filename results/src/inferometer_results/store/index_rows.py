@@ -11,7 +11,7 @@ from inferometer_api.results.result import ResultDocument, ScenarioResult, Step,
 from inferometer_api.results.scenario_summary import representative_step
 from inferometer_api.spec.digest import spec_digest
 from inferometer_results.headline import headline, model_of
-from inferometer_results.profile import PROFILE_KIND
+from inferometer_results.profile import PROFILE_KIND, is_profiled
 from inferometer_results.store.comparability import comparability_keys, key_digest
 from inferometer_results.store.server_machine import node_labels, server_machine
 from inferometer_results.store.tables import FIGURES, best_column, unix_milliseconds
@@ -119,8 +119,8 @@ def best_figures(measurements: Sequence[Mapping[str, Any]]) -> dict[str, float |
 
 
 def _may_rank(document: ResultDocument, origin: Origin) -> bool:
-    is_profiled = any(each.kind == PROFILE_KIND for each in document.scenarios)
-    return document.outcome.state == "Complete" and origin.source != USER and not is_profiled
+    with_profile = is_profiled(each.kind for each in document.scenarios)
+    return document.outcome.state == "Complete" and origin.source != USER and not with_profile
 
 
 def storable(text: str) -> str:
